@@ -6,7 +6,8 @@
 //! Peng, C. Weng, *XeFlow: Streamlining Inter-Processor Pipeline Execution for the Discrete CPU-GPU Platform*
 //! (IEEE TC 2020), here nothing is called for a batch: one kernel runs from the start to the end, looks into
 //! topics in host memory for the frames that CPU threads publish, reads them where they are, and publishes
-//! its own.
+//! its own. [`Topic`] says where small frames lie, and [`paging`] lays out frames of which only a part is
+//! read.
 //!
 //! ```text
 //!   Topology ── topics, operators, links: ⟨previous topic, operator, next topic⟩
@@ -15,6 +16,7 @@
 //!     ├ run/memory topics, heaps, the catalogue ── the words and their order: galatea_kernels::flow
 //!     ├ run/host   operators on CPU threads
 //!     ├ run/supply buffers for exhausted heaps
+//!     ├ run/partition how many warps each operator has
 //!     └ run        watches for operators that hang or fail
 //! ```
 //!
@@ -67,7 +69,7 @@
 //! * Over PCIe nothing is updated atomically by both sides, and frames of the device that the CPU reads are
 //!   in host memory, written over the link: the CPU cannot map device memory.
 //! * Outputs of different blocks are published in any order; a frame carries the place that it had at the
-//!   source.
+//!   source. Inline frames ([`Topic::inline`]) are published in the order of their inputs.
 //! * Errors and silence end a topology; the paper has neither.
 #![forbid(unsafe_code)]
 
@@ -77,6 +79,8 @@ mod generate;
 mod operator;
 mod options;
 mod outcome;
+pub mod paging;
+mod random;
 mod run;
 mod topology;
 pub mod tuner;
@@ -84,6 +88,6 @@ pub mod workload;
 
 pub use error::{FlowError, Result};
 pub use operator::{CpuOperator, CpuWork, GpuOperator, Map, OperatorError, Step};
-pub use options::{Assignment, CataloguePolicy, FlowOptions};
+pub use options::{Assignment, CataloguePolicy, FlowOptions, IndexPolicy, Retune};
 pub use outcome::{Outcome, Steps};
-pub use topology::{Cpu, MOST_FRAME_BYTES, Operator, PAGE, Topic, TopicId, Topology};
+pub use topology::{Cpu, MOST_FRAME_BYTES, MOST_INLINE_BYTES, Operator, PAGE, Topic, TopicId, Topology};

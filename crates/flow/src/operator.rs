@@ -123,9 +123,14 @@ pub trait GpuOperator: Send + Sync {
     /// };
     /// ```
     ///
-    /// in a namespace of its own, with `cuda/galatea/flow/work.cuh` included. `compute` uses `work.thread()`
-    /// and `work.threads()` and no barrier; `begin` may use barriers.
+    /// in a namespace of its own, with `cuda/galatea/flow/work.cuh` and [`GpuOperator::headers`] included.
+    /// `compute` uses `work.thread()` and `work.threads()` and no barrier; `begin` may use barriers.
     fn source(&self) -> Cow<'_, str>;
+
+    /// Headers of galatea's device code that the source needs, such as `galatea/arithmetic.cuh`.
+    fn headers(&self) -> &[&'static str] {
+        &[]
+    }
 
     /// The words that `work.parameters()` leads to; 64 bits each.
     fn parameters(&self) -> Vec<u64> {

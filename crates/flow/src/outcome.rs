@@ -21,6 +21,8 @@ pub struct Outcome {
     pub granted: (u64, u64),
     /// Blocks of the kernel.
     pub blocks: u32,
+    /// Partitions of a block's warps that were chosen while it ran, one after another.
+    pub partitions: Vec<Vec<u32>>,
     /// Clocks of the blocks by step, where they were counted, all blocks together.
     pub steps: Option<Steps>,
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use galatea_kernels::flow::{ABSENT, MOST_OPERATORS, MOST_TOPICS};
+pub use galatea_kernels::flow::MOST_INLINE_BYTES;
+use galatea_kernels::flow::{ABSENT, MOST_OPERATORS, MOST_TOPICS, TopicShape};
 
 use crate::error::{FlowError, Result};
 use crate::operator::{CpuOperator, GpuOperator};
@@ -22,6 +23,7 @@ pub struct TopicId(pub(crate) usize);
 pub struct Topic {
     pub(crate) name: String,
     pub(crate) frame_bytes: usize,
+    pub(crate) inline: bool,
     pub(crate) depth: u32,
 }
 
@@ -32,6 +34,7 @@ impl Topic {
         Self {
             name: name.into(),
             frame_bytes: 64 << 10,
+            inline: false,
             depth: 256,
         }
     }
@@ -39,7 +42,16 @@ impl Topic {
     /// With frames of so many bytes: whole pages of 4 KiB, at most 16 MiB.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: usize) -> Self {
-        self.frame_bytes = bytes;
+        (self.frame_bytes, self.inline) = (bytes, false);
+        self
+    }
+
+    /// With frames of up to so many bytes, at most [`MOST_INLINE_BYTES`], that are in the offset index
+    /// themselves: a reader finds the frame where it looks for it, and nobody waits for a fence. For streams
+    /// whose latency matters more than their rate.
+    #[must_use]
+    pub fn inline(mut self, bytes: usize) -> Self {
+        (self.frame_bytes, self.inline) = (bytes, true);
         self
     }
 
@@ -177,6 +189,21 @@ impl Topology {
         found.expect("a checked topology has a publisher for each topic")
     }
 
+    /// How many slots and subscribers a topic has, and what a slot is.
+    pub(crate) fn shape(&self, topic: usize) -> TopicShape {
+        let subscribers = self.subscribers(topic).count() as u32;
+        let Topic {
+            depth,
+            inline,
+            frame_bytes,
+            ..
+        } = self.topics[topic];
+        match inline {
+            true => TopicShape::inline(depth, subscribers, frame_bytes),
+            false => TopicShape::of_frames(depth, subscribers),
+        }
+    }
+
     /// Links that subscribe a topic, in order.
     pub(crate) fn subscribers(&self, topic: usize) -> impl Iterator<Item = (usize, &Link)> {
         self.links
@@ -192,7 +219,16 @@ impl Topology {
         }
         for (number, topic) in self.topics.iter().enumerate() {
             let name = &topic.name;
-            if topic.frame_bytes == 0 || topic.frame_bytes % PAGE != 0 || topic.frame_bytes > MOST_FRAME_BYTES
+            if topic.inline {
+                within(
+                    "bytes of an inline frame",
+                    topic.frame_bytes,
+                    MOST_INLINE_BYTES,
+                    "give the topic whole pages (Topic::frame_bytes)",
+                )?;
+            } else if topic.frame_bytes == 0
+                || topic.frame_bytes % PAGE != 0
+                || topic.frame_bytes > MOST_FRAME_BYTES
             {
                 return Err(FlowError::topology(format!(
                     "frames of topic {name} are {} bytes, not whole pages of {PAGE} up to {MOST_FRAME_BYTES}",
@@ -237,8 +273,14 @@ impl Topology {
         }
         self.check_cycles()?;
         let operators = self.device_links().count();
-        within("operators on the device", operators, MOST_OPERATORS)?;
-        within("topics", self.topics.len(), MOST_TOPICS.min(ABSENT as usize))
+        const HINT: &str = "split the topology in two";
+        within("operators on the device", operators, MOST_OPERATORS, HINT)?;
+        within(
+            "topics",
+            self.topics.len(),
+            MOST_TOPICS.min(ABSENT as usize),
+            HINT,
+        )
     }
 
     fn check_cycles(&self) -> Result<()> {
@@ -258,7 +300,7 @@ impl Topology {
     }
 }
 
-fn within(what: &'static str, asked: usize, limit: usize) -> Result<()> {
+fn within(what: &'static str, asked: usize, limit: usize, hint: &'static str) -> Result<()> {
     if asked <= limit {
         return Ok(());
     }
@@ -266,6 +308,6 @@ fn within(what: &'static str, asked: usize, limit: usize) -> Result<()> {
         what,
         asked: asked as u64,
         limit: limit as u64,
-        hint: "split the topology in two",
+        hint,
     })
 }

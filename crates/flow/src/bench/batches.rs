@@ -1,42 +1,139 @@
-//! The baseline of streams: a kernel launched for each batch.
+//! The baselines of streams: something is called for each batch.
 //!
-//! Copy-kernel-copy (CKC): the batch is copied to the device, a kernel is launched, the result is copied
-//! back, and the host waits. Host memory is pinned or not; several workers with a stream each are the paper's
-//! HQ2, HQ4, HQ8. The kernel runs the same body as the stream's operator, in as many blocks as the batch has
-//! units.
+//! | | for each batch | |
+//! | --- | --- | --- |
+//! | CKC | copy, kernel, copy | [`Copied`](super::copied): pinned memory or not; HQn: n workers with a stream each |
+//! | CTC | copy, task, copy | [`Tasks`](super::tasks): a kernel that stays, with a table of tasks that the host writes |
+//! | KoUM | kernel | [`Managed`](super::managed): over managed memory, whose pages migrate |
+//!
+//! All run the same body as the stream's operator, in as many blocks as the batch has units.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use galatea_device::{
-    ArgumentBytes, Device, DeviceBuffer, Function, Geometry, HostMemory, HostView, Program, SharedMemory,
-    Stream,
+    ArgumentBytes, Device, DeviceBuffer, Function, Geometry, Program, SharedMemory, Stream,
 };
 
 use super::load::{Load, Touch, read_all};
 use crate::error::{FlowError, Result};
 use crate::generate::generate_batch;
-use crate::topology::PAGE;
 
 /// How batches are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Batches {
-    /// Workers, each with a stream and a batch under way.
+    /// Workers, each with a batch under way.
     pub workers: usize,
-    /// Whether host memory is pinned.
-    pub pinned: bool,
     /// The CPU's work on frames.
     pub touch: Touch,
     /// Batches that warm up, and measured batches.
     pub batches: (u64, u64),
+    /// How often each batch is computed, one result after another.
+    pub stages: usize,
+}
+
+/// The outcome of a measured run.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// Bytes of input a second.
+    pub rate: f64,
+    /// Nanoseconds of batches from input to output, sorted.
+    pub latencies: Vec<u64>,
+    /// Copies and launches that were asked for, for each gigabyte of input.
+    pub calls: f64,
+}
+
+/// One worker of a baseline: memory for a batch, and what computes it.
+pub(super) trait Worker {
+    /// The input's memory, to be written.
+    fn input(&mut self) -> Result<&mut [u8]>;
+
+    /// Computes the batch, the `number`-th of all; the output is in host memory then.
+    fn compute(&mut self, number: u64) -> Result<()>;
+
+    /// The output of the last batch.
+    fn output(&mut self) -> Result<&[u8]>;
+
+    /// Bytes that blocks compute on their own.
+    fn unit(&self) -> usize;
+
+    /// Copies and launches for a batch.
+    fn calls(&self) -> u64;
+}
+
+/// Runs batches through workers, each on a thread of its own.
+pub(super) fn measure<W: Worker>(
+    load: &Load,
+    batches: Batches,
+    worker: impl Fn() -> Result<W> + Sync,
+) -> Result<Run> {
+    let (warm, measured) = batches.batches;
+    let total = warm + measured;
+    let next = AtomicU64::new(0);
+    let (begun, ended) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+    let clock = Instant::now();
+    let now = || u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let work = || -> Result<(Vec<u64>, u64)> {
+        let mut worker = worker()?;
+        let mut latencies = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= total {
+                return Ok((latencies, worker.calls()));
+            }
+            if number == warm {
+                begun.store(now(), Ordering::Relaxed);
+            }
+            load.fill(number, batches.touch, worker.input()?);
+            let start = now();
+            for _ in 0..batches.stages {
+                worker.compute(number)?;
+            }
+            let end = now();
+            if number >= warm {
+                latencies.push(end - start);
+            }
+            let unit = worker.unit();
+            let output = worker.output()?;
+            if batches.touch == Touch::All {
+                std::hint::black_box(read_all(output));
+            }
+            let checked = number.is_multiple_of(256);
+            if checked && !load.is_right(number, batches.touch, unit, output) {
+                return Err(wrong("a batch has a wrong result"));
+            }
+            ended.fetch_max(now(), Ordering::Relaxed);
+        }
+    };
+    let parts: Vec<Result<(Vec<u64>, u64)>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..batches.workers).map(|_| scope.spawn(work)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, Result<(Vec<u64>, u64)>>| {
+            worker.join().unwrap_or_else(|_| Err(wrong("a worker panicked")))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    let (mut latencies, mut calls) = (Vec::new(), 0);
+    for part in parts {
+        let (own, of_batch) = part?;
+        latencies.extend(own);
+        calls = of_batch;
+    }
+    latencies.sort_unstable();
+    let nanoseconds = ended
+        .load(Ordering::Relaxed)
+        .saturating_sub(begun.load(Ordering::Relaxed));
+    Ok(Run {
+        rate: measured as f64 * load.frame_bytes as f64 / (nanoseconds as f64 / 1e9),
+        latencies,
+        calls: calls as f64 * 1e9 / load.frame_bytes as f64,
+    })
 }
 
 /// A compiled batch kernel.
-struct BatchKernel {
+pub(super) struct BatchKernel {
     function: Function,
-    parameters: DeviceBuffer<u64>,
-    unit: usize,
+    pub(super) parameters: DeviceBuffer<u64>,
+    pub(super) unit: usize,
     bytes: usize,
     blocks: u64,
 }
@@ -44,18 +141,14 @@ struct BatchKernel {
 const BLOCK: u32 = 1024;
 
 impl BatchKernel {
-    fn new(device: &Device, stream: &Stream, load: &Load) -> Result<Self> {
+    pub(super) fn new(device: &Device, stream: &Stream, load: &Load) -> Result<Self> {
         let source = generate_batch(&*load.operator, BLOCK);
         let program = Program::new("batch", source)
             .headers(galatea_kernels::headers())
             .entry("batch");
         let function = device.compile(&program)?.module.function("batch")?;
         let blocks = function.resident_blocks(BLOCK, 0)?;
-        let unit = load
-            .frame_bytes
-            .div_ceil(blocks as usize)
-            .next_multiple_of(PAGE)
-            .min(64 << 10);
+        let unit = load.unit(blocks as usize);
         let parameters = device.upload(stream, &load.operator.parameters())?;
         Ok(Self {
             function,
@@ -66,7 +159,7 @@ impl BatchKernel {
         })
     }
 
-    fn launch(&self, stream: &Stream, input: u64, output: u64, number: u64) -> Result<()> {
+    pub(super) fn launch(&self, stream: &Stream, input: u64, output: u64, number: u64) -> Result<()> {
         let units = self.bytes.div_ceil(self.unit) as u64;
         let mut arguments = ArgumentBytes::new();
         for word in [
@@ -85,88 +178,11 @@ impl BatchKernel {
     }
 }
 
-/// Bytes a second and the latencies of batches in nanoseconds, sorted, by copy-kernel-copy.
-///
-/// # Errors
-/// The device's; [`FlowError::Operator`] for a wrong result.
-pub fn copy_kernel_copy(device: &Device, load: &Load, batches: Batches) -> Result<(f64, Vec<u64>)> {
-    let (warm, measured) = batches.batches;
-    let total = warm + measured;
-    let next = AtomicU64::new(0);
-    let (begun, ended) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-    let clock = Instant::now();
-    let now = || u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let work = || -> Result<Vec<u64>> {
-        let stream = device.stream()?;
-        let kernel = BatchKernel::new(device, &stream, load)?;
-        let bytes = load.frame_bytes;
-        let mut input = Arc::new(HostMemory::new(bytes)?);
-        let mut output = Arc::new(HostMemory::new(bytes)?);
-        if batches.pinned {
-            device.pin(&input)?;
-            device.pin(&output)?;
-        }
-        let mut on_device = device.alloc::<u8>(&stream, bytes)?.assume_written();
-        let result = device.alloc::<u8>(&stream, bytes)?.assume_written();
-        kernel.parameters.used_by(&stream)?;
-        stream.synchronize()?;
-        let mut latencies = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= total {
-                return Ok(latencies);
-            }
-            if number == warm {
-                begun.store(now(), Ordering::Relaxed);
-            }
-            let memory = Arc::get_mut(&mut input).ok_or_else(|| wrong("the batch is still in use"))?;
-            load.fill(number, batches.touch, memory.as_mut_slice());
-            let start = now();
-            let view = HostView::new(Arc::clone(&input), 0, bytes)?;
-            stream.copy_to_device(&mut on_device, &view)?;
-            drop(view);
-            kernel.launch(&stream, on_device.address(), result.address(), number)?;
-            output = stream.copy_to_host(&result, output, 0)?.wait()?;
-            // Releases the input, too.
-            stream.synchronize()?;
-            let end = now();
-            if number >= warm {
-                latencies.push(end - start);
-            }
-            if batches.touch == Touch::All {
-                std::hint::black_box(read_all(output.as_slice()));
-            }
-            if number.is_multiple_of(256)
-                && !load.is_right(number, batches.touch, kernel.unit, output.as_slice())
-            {
-                return Err(wrong("a batch has a wrong result"));
-            }
-            ended.fetch_max(now(), Ordering::Relaxed);
-        }
-    };
-    let parts: Vec<Result<Vec<u64>>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..batches.workers).map(|_| scope.spawn(work)).collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, Result<Vec<u64>>>| {
-            worker.join().unwrap_or_else(|_| Err(wrong("a worker panicked")))
-        };
-        workers.into_iter().map(join).collect()
-    });
-    let mut latencies = parts.into_iter().collect::<Result<Vec<_>>>()?.concat();
-    latencies.sort_unstable();
-    let nanoseconds = ended
-        .load(Ordering::Relaxed)
-        .saturating_sub(begun.load(Ordering::Relaxed));
-    Ok((
-        measured as f64 * load.frame_bytes as f64 / (nanoseconds as f64 / 1e9),
-        latencies,
-    ))
-}
-
 /// Bytes a second each way of one launch whose blocks read a large input in host memory and write their
 /// output there: the rate that a kernel of so many blocks reaches over the link, without any protocol.
 ///
 /// # Errors
-/// As [`copy_kernel_copy`].
+/// The device's.
 pub fn over_mapped_memory(device: &Device, load: &Load, blocks: u64, runs: usize) -> Result<Vec<f64>> {
     let stream = device.stream()?;
     let mut kernel = BatchKernel::new(device, &stream, load)?;
@@ -191,9 +207,9 @@ pub fn over_mapped_memory(device: &Device, load: &Load, blocks: u64, runs: usize
     Ok(rates)
 }
 
-fn wrong(message: &'static str) -> FlowError {
+pub(super) fn wrong(message: &'static str) -> FlowError {
     FlowError::Operator {
-        operator: "copy-kernel-copy".to_owned(),
+        operator: "baseline".to_owned(),
         cause: message.into(),
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::batches::Run;
 use super::load::{Load, Touch};
 use super::stream::Shape;
 
-/// Bytes a second, and nanoseconds a frame, sorted, of threads that compute frames in place.
-pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> (f64, Vec<u64>) {
+/// The rate and the times of frames of threads that compute them in place.
+pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> Run {
     // Each thread has frames of its own, together more than its caches.
     const FRAMES: usize = 32;
     let next = AtomicU64::new(0);
@@ -48,5 +49,9 @@ pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> (f64, Ve
         .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
     let mut times: Vec<u64> = parts.into_iter().flat_map(|(_, _, times)| times).collect();
     times.sort_unstable();
-    (total as f64 * load.frame_bytes as f64 / seconds, times)
+    Run {
+        rate: total as f64 * load.frame_bytes as f64 / seconds,
+        latencies: times,
+        calls: 0.0,
+    }
 }

@@ -3,6 +3,12 @@
 use std::sync::Arc;
 
 use crate::operator::{GpuOperator, Map};
+use crate::paging::PagedScan;
+use crate::random::Random;
+use crate::topology::PAGE;
+use crate::workload::shapes::{
+    CoulombPotential, FourierSamples, Histogram, MatrixProduct, SparseProduct, Stencil,
+};
 use crate::workload::{Aes128, Fma, Mode, Raid6};
 
 /// The CPU's work on each frame besides publishing and reading it.
@@ -24,6 +30,8 @@ pub struct Load {
     pub operator: Arc<dyn GpuOperator>,
     /// Bytes of a frame.
     pub frame_bytes: usize,
+    /// Bytes that a block takes of a batch, where the operator prescribes it.
+    unit: Option<usize>,
     pool: Arc<Vec<u8>>,
     reference: Reference,
 }
@@ -44,18 +52,13 @@ impl Load {
         seed: u64,
         reference: impl Fn(u64, &[u8], &mut Vec<u8>) + Send + Sync + 'static,
     ) -> Self {
-        // A Weyl sequence through a mixer: fast, and no value repeats.
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed ^ (mixed >> 27)
-        };
+        let mut random = Random::new(seed);
         let bytes = POOL.max(frame_bytes).min((frame_bytes * 64).max(1 << 20));
-        let words: Vec<u64> = (0..bytes / 8).map(|_| next()).collect();
+        let words: Vec<u64> = (0..bytes / 8).map(|_| random.next()).collect();
         Self {
             operator: Arc::new(operator),
             frame_bytes,
+            unit: None,
             pool: Arc::new(bytemuck::cast_slice(&words).to_vec()),
             reference: Arc::new(reference),
         }
@@ -75,10 +78,91 @@ impl Load {
     #[must_use]
     pub fn fma(count: u32, frame_bytes: usize, seed: u64) -> Self {
         let fma = Fma { count };
-        Self::new(fma, frame_bytes, seed, move |_, input, output| {
+        Self::of_floats(fma, frame_bytes, seed, move |_, input, output| {
             let values = bytemuck::cast_slice::<u8, f32>(input).iter();
             output.extend(values.flat_map(|value| fma.compute(*value).to_le_bytes()));
         })
+    }
+
+    /// The six kernel shapes.
+    #[must_use]
+    pub fn shapes(frame_bytes: usize, seed: u64) -> Vec<Self> {
+        let floats = |values: Vec<f32>, output: &mut Vec<u8>| {
+            output.extend(values.into_iter().flat_map(f32::to_le_bytes));
+        };
+        let items = |input: &[u8]| -> Vec<[f32; 4]> {
+            input.chunks_exact(16).map(bytemuck::pod_read_unaligned).collect()
+        };
+        let potential = CoulombPotential::new(256, seed);
+        let samples = FourierSamples::new(256, seed);
+        let (product, sparse) = (MatrixProduct::new(seed), SparseProduct::new(1 << 16, seed));
+        vec![
+            Self::of_floats(potential.clone(), frame_bytes, seed, move |_, input, output| {
+                floats(
+                    items(input)
+                        .into_iter()
+                        .map(|point| potential.compute(point))
+                        .collect(),
+                    output,
+                );
+            }),
+            Self::of_floats(samples.clone(), frame_bytes, seed, move |_, input, output| {
+                floats(
+                    items(input)
+                        .into_iter()
+                        .flat_map(|voxel| samples.compute(voxel))
+                        .collect(),
+                    output,
+                );
+            }),
+            Self::of_floats(product.clone(), frame_bytes, seed, move |_, input, output| {
+                let input: &[f32] = bytemuck::cast_slice(input);
+                for row in input.chunks_exact(16) {
+                    floats(
+                        (0..16).map(|column| product.compute(row, column)).collect(),
+                        output,
+                    );
+                }
+            }),
+            // A histogram of each warp: their sum is not compared here, but in the tests.
+            Self::new(Histogram, frame_bytes, seed, |_, _, _| {}),
+            Self::new(sparse.clone(), frame_bytes, seed, move |_, input, output| {
+                let rows = bytemuck::cast_slice::<u8, u32>(input).chunks_exact(SparseProduct::ROW);
+                floats(rows.map(|row| sparse.compute(row)).collect(), output);
+            }),
+            Self::of_floats(Stencil, frame_bytes, seed, move |_, input, output| {
+                floats(Stencil::compute(bytemuck::cast_slice(input)), output);
+            }),
+        ]
+    }
+
+    /// A query over frames of columns, which are given: a batch has some of them. Results are not compared.
+    #[must_use]
+    pub fn paged(scan: PagedScan, frames: Vec<u8>, frames_of_batch: usize) -> Self {
+        let unit = scan.shape.frame_bytes();
+        Self {
+            operator: Arc::new(scan),
+            frame_bytes: unit * frames_of_batch,
+            unit: Some(unit),
+            pool: Arc::new(frames),
+            reference: Arc::new(|_, _, _| {}),
+        }
+    }
+
+    /// As [`Load::new`], with frames of floats from 1 to 2.
+    fn of_floats(
+        operator: impl GpuOperator + 'static,
+        frame_bytes: usize,
+        seed: u64,
+        reference: impl Fn(u64, &[u8], &mut Vec<u8>) + Send + Sync + 'static,
+    ) -> Self {
+        let mut load = Self::new(operator, frame_bytes, seed, reference);
+        let words: &mut Vec<u8> = Arc::make_mut(&mut load.pool);
+        for word in words.chunks_exact_mut(4) {
+            let bits = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            word.copy_from_slice(&(bits >> 9 | 0x3f80_0000).to_le_bytes());
+        }
+        load
     }
 
     /// RAID-6 parities.
@@ -101,6 +185,18 @@ impl Load {
             output.resize(input.len(), 0);
             cipher.encrypt(frame, input, output);
         })
+    }
+
+    /// The operator, for a link.
+    pub(super) fn shared(&self) -> SharedOperator {
+        SharedOperator(Arc::clone(&self.operator))
+    }
+
+    /// Bytes of a batch that a block computes on its own, for so many blocks.
+    pub(super) fn unit(&self, blocks: usize) -> usize {
+        let share = self.frame_bytes.div_ceil(blocks);
+        let share = share.next_multiple_of(PAGE).min(64 << 10);
+        self.unit.unwrap_or(share)
     }
 
     /// The content of frame `number` after its number.
@@ -164,4 +260,20 @@ impl Load {
 pub(super) fn read_all(bytes: &[u8]) -> u64 {
     let words: &[u64] = bytemuck::cast_slice(&bytes[..bytes.len() / 8 * 8]);
     words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
+}
+
+/// An operator that several links share.
+#[derive(Clone)]
+pub(super) struct SharedOperator(Arc<dyn GpuOperator>);
+
+impl GpuOperator for SharedOperator {
+    fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.0.name()
+    }
+    fn source(&self) -> std::borrow::Cow<'_, str> {
+        self.0.source()
+    }
+    fn parameters(&self) -> Vec<u64> {
+        self.0.parameters()
+    }
 }

@@ -4,17 +4,27 @@
 //! Inputs are random, outputs are compared with the CPU's: one frame in 256 whole, each by its number.
 
 mod batches;
+mod bulk;
+mod copied;
 mod cpu;
 mod experiments;
 mod link;
 mod load;
+mod managed;
+mod pairs;
+mod soak;
 mod stream;
+mod tasks;
 
-pub use batches::{Batches, copy_kernel_copy, over_mapped_memory};
-pub use experiments::{EXPERIMENTS, Scale, run};
+pub use batches::{Batches, Run, over_mapped_memory};
+pub use copied::copy_kernel_copy;
+pub use experiments::{EXPERIMENTS, Scale, run, subject};
 pub use link::{Ceilings, ceilings};
 pub use load::{Load, Touch};
+pub use managed::kernel_over_managed;
+pub use soak::{Soak, Soaked, soak};
 pub use stream::{Shape, round_trip, throughput};
+pub use tasks::copy_task_copy;
 
 /// The result of a measurement: values of several runs.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::load::{Load, Touch, read_all};
 use crate::error::Result;
-use crate::operator::{CpuWork, GpuOperator, Step};
+use crate::operator::{CpuWork, Step};
 use crate::options::FlowOptions;
 use crate::outcome::Outcome;
 use crate::topology::{Cpu, Topic, TopicId, Topology};
@@ -29,21 +29,19 @@ pub struct Shape {
     pub options: FlowOptions,
     /// Operators on the device, one after another, each with the load's body.
     pub operators: usize,
+    /// Whether frames are in the slots of the topics.
+    pub inline: bool,
+    /// Whether an operator on the CPU copies the frames between two on the device.
+    pub returns: bool,
 }
 
-/// An operator that several links share.
-#[derive(Clone)]
-struct SharedOperator(Arc<dyn GpuOperator>);
-
-impl GpuOperator for SharedOperator {
-    fn name(&self) -> std::borrow::Cow<'_, str> {
-        self.0.name()
-    }
-    fn source(&self) -> std::borrow::Cow<'_, str> {
-        self.0.source()
-    }
-    fn parameters(&self) -> Vec<u64> {
-        self.0.parameters()
+impl Shape {
+    pub(super) fn topic(&self, name: impl Into<String>, load: &Load) -> Topic {
+        let topic = Topic::new(name).depth(self.depth);
+        match self.inline {
+            true => topic.inline(load.frame_bytes),
+            false => topic.frame_bytes(load.frame_bytes),
+        }
     }
 }
 
@@ -51,14 +49,21 @@ impl GpuOperator for SharedOperator {
 fn link_operators(topology: &mut Topology, load: &Load, shape: &Shape, first: TopicId) -> TopicId {
     let mut previous = first;
     for number in 0..shape.operators {
-        let topic = Topic::new(format!("after {}", number + 1));
-        let next = topology.topic(topic.frame_bytes(load.frame_bytes).depth(shape.depth));
-        topology.link(
-            Some(previous),
-            SharedOperator(Arc::clone(&load.operator)),
-            Some(next),
-        );
+        let next = topology.topic(shape.topic(format!("after {}", number + 1), load));
+        topology.link(Some(previous), load.shared(), Some(next));
         previous = next;
+        if shape.returns && number + 1 < shape.operators {
+            let copied = topology.topic(shape.topic(format!("copied {}", number + 1), load));
+            let copy = Cpu::new("copy", shape.threads.0, |_| {
+                |work: &mut CpuWork<'_>| {
+                    let (input, output) = work.both::<u8, u8>();
+                    output[..input.len()].copy_from_slice(input);
+                    Ok(Step::Next)
+                }
+            });
+            topology.link(Some(previous), copy, Some(copied));
+            previous = copied;
+        }
     }
     previous
 }
@@ -81,11 +86,7 @@ struct Arrivals {
 /// Those of [`Topology::run`]; an operator's error for a wrong result.
 pub fn throughput(device: &Device, load: &Load, shape: &Shape) -> Result<(f64, Vec<u64>, Outcome)> {
     let mut topology = Topology::new();
-    let there = topology.topic(
-        Topic::new("to device")
-            .frame_bytes(load.frame_bytes)
-            .depth(shape.depth),
-    );
+    let there = topology.topic(shape.topic("to device", load));
     let (warm, measured) = shape.frames;
     let total = warm + measured;
     let touch = shape.touch;
@@ -169,11 +170,7 @@ pub fn throughput(device: &Device, load: &Load, shape: &Shape) -> Result<(f64, V
 /// As [`throughput`].
 pub fn round_trip(device: &Device, load: &Load, shape: &Shape, bytes: usize) -> Result<(Vec<u64>, Outcome)> {
     let mut topology = Topology::new();
-    let there = topology.topic(
-        Topic::new("to device")
-            .frame_bytes(load.frame_bytes)
-            .depth(shape.depth),
-    );
+    let there = topology.topic(shape.topic("to device", load));
     let (warm, measured) = shape.frames;
     let total = warm + measured;
     let arrived = Arc::new(AtomicU64::new(0));

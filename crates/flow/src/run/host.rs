@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use galatea_kernels::flow::{HostPublisher, HostSubscriber, InputFrame, Look, OutputFrame};
 use parking_lot::Mutex;
@@ -177,7 +177,12 @@ impl Worker {
     }
 }
 
-/// Spins, then lets other threads run.
+/// Looks without a result, with others given their turn in between, before a thread sleeps.
+const YIELDS: u32 = 1 << 10;
+/// Sleep of a thread that has found nothing for long.
+const SLEEP: Duration = Duration::from_micros(20);
+
+/// Spins, then lets other threads run, then sleeps: a stream without rows takes little of a core.
 #[derive(Debug)]
 struct Waits {
     spins: u32,
@@ -197,8 +202,11 @@ impl Waits {
         if self.done < self.spins {
             self.done += 1;
             std::hint::spin_loop();
-        } else {
+        } else if self.done < self.spins + YIELDS {
+            self.done += 1;
             std::thread::yield_now();
+        } else {
+            std::thread::sleep(SLEEP);
         }
     }
 }

@@ -6,13 +6,14 @@ use galatea_device::{Device, DeviceBuffer, SharedMemory, Stream};
 use galatea_kernels::FlowArguments;
 use galatea_kernels::flow::{
     ABSENT, CONTROL_LINE, FlowCursor, FlowHeap, FlowOperator, FlowOutbox, FlowTopic, FrameMemory,
-    GENERATIONS, HostHeap, HostPublisher, HostSubscriber, NOTE_WORDS, OPEN, TIMES_OF_BLOCK, TopicWords,
-    Words,
+    GENERATIONS, HostHeap, HostPublisher, HostSubscriber, MOST_NOTES, MOST_OPERATORS, NOTE_WORDS, OPEN,
+    TIMES_OF_BLOCK, TopicWords, Words,
 };
 
 use super::blocks::{BlockHeap, Catalogue};
+use super::partition::first_partition;
 use crate::error::{FlowError, Result};
-use crate::options::{Assignment, FlowOptions};
+use crate::options::{Assignment, FlowOptions, IndexPolicy};
 use crate::topology::{Operator, Topology};
 
 /// The inputs of a run.
@@ -57,8 +58,10 @@ pub(super) struct HostMemory {
 pub(super) struct DeviceMemory {
     pub(super) arguments: FlowArguments,
     pub(super) heaps: Vec<BlockHeap>,
-    /// Topic, heap, and its cursor among `cursors`.
-    published: Vec<(usize, usize)>,
+    /// Warps of each operator at the start.
+    pub(super) partition: Vec<u32>,
+    /// Topic, by its cursor among `cursors`, and its heap; none where frames are in its slots.
+    published: Vec<(usize, Option<usize>)>,
     cursors: DeviceBuffer<FlowCursor>,
     _outbox: (DeviceBuffer<FlowOutbox>, DeviceBuffer<u64>),
     pub(super) times: Option<DeviceBuffer<u64>>,
@@ -128,7 +131,6 @@ impl HostMemory {
         let mut topics = Vec::new();
         for (number, topic) in topology.topics.iter().enumerate() {
             let publisher = &topology.publisher(number).operator;
-            let subscribers = topology.subscribers(number).count();
             let hosted = is_cpu(publisher)
                 || topology
                     .subscribers(number)
@@ -141,9 +143,14 @@ impl HostMemory {
                 });
                 continue;
             }
-            let words = Arc::new(TopicWords::new(device, topic.depth, subscribers as u32)?);
+            let words = Arc::new(TopicWords::new(device, topology.shape(number))?);
             let same = |frames: &FrameMemory| frames.frame_bytes() == topic.frame_bytes;
             let (publisher, frames) = match publisher {
+                Operator::Cpu(cpu) if topic.inline => {
+                    let publisher = HostPublisher::new(Arc::clone(&words), None, cpu.threads as u32);
+                    (Some(Arc::new(publisher)), None)
+                }
+                Operator::Gpu(_) if topic.inline => (None, None),
                 Operator::Cpu(cpu) => {
                     let heap = match heaps.iter().find(|heap| same(heap.memory())) {
                         Some(heap) => Arc::clone(heap),
@@ -155,8 +162,8 @@ impl HostMemory {
                         }
                     };
                     let frames = Arc::clone(heap.memory());
-                    let publisher = HostPublisher::new(Arc::clone(&words), heap, cpu.threads as u32);
-                    (Some(Arc::new(publisher)), frames)
+                    let publisher = HostPublisher::new(Arc::clone(&words), Some(heap), cpu.threads as u32);
+                    (Some(Arc::new(publisher)), Some(frames))
                 }
                 Operator::Gpu(_) => {
                     let frames = match block_frames.iter().find(|frames| same(frames)) {
@@ -168,20 +175,20 @@ impl HostMemory {
                             memory
                         }
                     };
-                    (None, frames)
+                    (None, Some(frames))
                 }
             };
             topics.push(TopicMemory {
                 words: Some(words),
                 publisher,
-                frames: Some(frames),
+                frames,
             });
         }
         let subscribers = topology.links.iter().map(|link| {
             let topic = &topics[link.previous?];
-            let (words, frames) = (topic.words.as_ref()?, topic.frames.as_ref()?);
+            let words = topic.words.as_ref()?;
             is_cpu(&link.operator)
-                .then(|| Arc::new(HostSubscriber::new(Arc::clone(words), Arc::clone(frames))))
+                .then(|| Arc::new(HostSubscriber::new(Arc::clone(words), topic.frames.clone())))
         });
         let subscribers = subscribers.collect();
         let sizes = heaps.iter().map(|heap| heap.memory().buffer_bytes());
@@ -196,7 +203,7 @@ impl HostMemory {
                 spares.push(Arc::new(SharedMemory::new(device, bytes)?));
             }
         }
-        let control = Words::new(device, (blocks as usize + 1) * CONTROL_LINE)?;
+        let control = Words::new(device, control_words(blocks))?;
         let host = Self {
             topics,
             subscribers,
@@ -211,9 +218,20 @@ impl HostMemory {
     pub(super) fn leaked(&self) -> u64 {
         let in_use: usize = self.heaps.iter().map(|heap| heap.in_use()).sum();
         let publishers = self.topics.iter().filter_map(|topic| topic.publisher.as_ref());
+        let publishers = publishers.filter(|publisher| publisher.heap().is_some());
         let outstanding: u64 = publishers.map(|publisher| publisher.outstanding()).sum();
         (in_use as u64).abs_diff(outstanding)
     }
+}
+
+/// Control words: a line for the host and each block, then clocks and bytes of each operator.
+fn control_words(blocks: u32) -> usize {
+    times_at(blocks) + 2 * MOST_OPERATORS
+}
+
+/// The first of these.
+pub(super) fn times_at(blocks: u32) -> usize {
+    (blocks as usize + 1) * CONTROL_LINE
 }
 
 /// Frames of one size in host memory, for the topics that one side publishes and the host takes part in; and
@@ -230,7 +248,10 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
         let read = topology
             .subscribers(*number)
             .any(|(_, link)| is_cpu(&link.operator));
-        topic.frame_bytes == frame_bytes && publisher == host_publishes && (publisher || read)
+        !topic.inline
+            && topic.frame_bytes == frame_bytes
+            && publisher == host_publishes
+            && (publisher || read)
     });
     let (mut frames, mut takers) = (0, 0);
     for (number, topic) in of_heap {
@@ -263,7 +284,7 @@ impl DeviceMemory {
             options,
             blocks,
         } = parts;
-        let partition = partition(topology, options)?;
+        let partition = first_partition(topology, options)?;
         let mut heaps = Vec::new();
         for memory in block_frames {
             let frame_bytes = memory.frame_bytes();
@@ -278,15 +299,11 @@ impl DeviceMemory {
             match &host.topics[number].words {
                 Some(of_host) => of_host.describe(&mut described),
                 None => {
-                    let subscribers = topology.subscribers(number).count() as u32;
-                    let mut values = vec![0_u64; TopicWords::count(topic.depth, subscribers)];
-                    let (slots, acknowledged, end) = TopicWords::parts(0, topic.depth, subscribers);
-                    values[(end / 8) as usize] = OPEN;
+                    let shape = topology.shape(number);
+                    let mut values = vec![0_u64; shape.words()];
+                    values[shape.end()] = OPEN;
                     let buffer = device.upload(stream, &values)?;
-                    described.slots = buffer.address() + slots;
-                    described.acknowledged = buffer.address() + acknowledged;
-                    described.end = buffer.address() + end;
-                    (described.depth, described.subscribers) = (topic.depth, subscribers);
+                    shape.describe(buffer.address(), &mut described);
                     words.push(buffer);
                 }
             }
@@ -295,18 +312,25 @@ impl DeviceMemory {
                 described.system = u32::from(system);
                 let same = |heap: &BlockHeap| heap.frame_bytes == topic.frame_bytes && heap.system == system;
                 let heap = match heaps.iter().position(same) {
-                    Some(heap) => heap,
+                    _ if topic.inline => None,
                     None => {
                         let frames = device_frames(topology, host, topic.frame_bytes);
                         heaps.push(BlockHeap::new(device, stream, topic.frame_bytes, None, frames)?);
-                        heaps.len() - 1
+                        Some(heaps.len() - 1)
                     }
+                    found => found,
                 };
-                described.heap = heap as u32;
+                described.heap = heap.map_or(ABSENT, |heap| heap as u32);
                 let numbers = device.zeroed::<u32>(stream, topic.depth as usize)?;
                 described.held = numbers.address();
                 held.push(numbers);
                 published.push((number, heap));
+            }
+            let hosted = is_cpu(&topology.publisher(number).operator) && !topic.inline;
+            if hosted && options.index == IndexPolicy::CopyOnRead {
+                let replica = device.zeroed::<u64>(stream, topic.depth as usize)?;
+                described.replica = replica.address();
+                words.push(replica);
             }
             topics.push(described);
             let ahead = u64::from(blocks);
@@ -362,12 +386,12 @@ impl DeviceMemory {
             parameters.push(own);
         }
         let described: Vec<FlowHeap> = heaps.iter().map(BlockHeap::describe).collect();
-        let times = match options.count_steps {
+        let times = match options.count_steps || options.retune.is_some() {
             true => Some(device.zeroed::<u64>(stream, blocks as usize * TIMES_OF_BLOCK)?),
             false => None,
         };
-        // More than there are stations, and at least as many as a warp looks at together.
-        let entries = (2 * blocks as usize * operators.len())
+        // More than stations leave, and at least as many as a warp looks at together.
+        let entries = (2 * MOST_NOTES as usize * blocks as usize * operators.len())
             .next_power_of_two()
             .max(32);
         let mut outbox: FlowOutbox = bytemuck::Zeroable::zeroed();
@@ -394,10 +418,13 @@ impl DeviceMemory {
             operator_count: operators.len() as u32,
             heap_count: described.len() as u32,
             ready_only: u32::from(options.assignment == Assignment::Ready),
+            notes_in_flight: options.notes_in_flight.clamp(1, MOST_NOTES),
+            unused: 0,
         };
         Ok(Self {
             arguments,
             heaps,
+            partition,
             published,
             cursors,
             _outbox: (outbox, notes),
@@ -427,7 +454,7 @@ impl DeviceMemory {
                 .published
                 .iter()
                 .zip(&cursors)
-                .filter(|((_, heap), _)| *heap == number);
+                .filter(|((_, heap), _)| *heap == Some(number));
             let outstanding: u64 = own.map(|(_, cursor)| cursor.tail - cursor.reclaimed).sum();
             leaked += (ones - heap.never).abs_diff(outstanding);
         }
@@ -438,38 +465,7 @@ impl DeviceMemory {
 /// Frames of one size in device memory, for topics between operators on the device.
 fn device_frames(topology: &Topology, host: &HostMemory, frame_bytes: usize) -> usize {
     let own = topology.topics.iter().zip(&host.topics);
-    own.filter(|(topic, memory)| topic.frame_bytes == frame_bytes && memory.words.is_none())
+    own.filter(|(topic, memory)| !topic.inline && topic.frame_bytes == frame_bytes && memory.words.is_none())
         .map(|(topic, _)| topic.depth as usize)
         .sum()
-}
-
-/// Warps of each operator on the device: the requested partition, or equal shares.
-fn partition(topology: &Topology, options: &FlowOptions) -> Result<Vec<u32>> {
-    let operators = topology.device_links().count();
-    let warps = options.block_threads / 32;
-    if operators as u32 > warps {
-        return Err(FlowError::TooMany {
-            what: "operators on the device for the warps of a block",
-            asked: operators as u64,
-            limit: warps.into(),
-            hint: "raise FlowOptions::block_threads",
-        });
-    }
-    match &options.partition {
-        None => {
-            let share = |operator: u32| {
-                let upto = |operator: u32| operator * warps / operators as u32;
-                upto(operator + 1) - upto(operator)
-            };
-            Ok((0..operators as u32).map(share).collect())
-        }
-        Some(asked)
-            if asked.len() == operators && asked.iter().sum::<u32>() == warps && !asked.contains(&0) =>
-        {
-            Ok(asked.clone())
-        }
-        Some(asked) => Err(FlowError::topology(format!(
-            "the partition {asked:?} does not give each of {operators} operators a part of {warps} warps"
-        ))),
-    }
 }

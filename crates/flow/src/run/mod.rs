@@ -9,6 +9,7 @@
 mod blocks;
 mod host;
 mod memory;
+mod partition;
 mod supply;
 
 use std::sync::Arc;
@@ -29,11 +30,13 @@ use crate::options::FlowOptions;
 use crate::outcome::{Outcome, Steps};
 use crate::topology::{Operator, Topology};
 use host::{Pulse, Shared, Worker};
-use memory::{DeviceMemory, HostMemory, Parts};
+use memory::{DeviceMemory, HostMemory, Parts, times_at};
+use partition::Retuner;
 
-/// Default number of blocks: 8 of 1024 threads fill the link of an H200 both ways, and more than
-/// twice as many as that only wait for it longer. The other multiprocessors are left to other work.
-const DEFAULT_BLOCKS: u32 = 32;
+/// Default number of blocks: 64 of 512 threads move frames of 16 KiB and more both ways over the link of an
+/// H200 as fast as a kernel can that does nothing else; half as many do not, twice as many wait for it
+/// longer. The other multiprocessors are left to other work.
+const DEFAULT_BLOCKS: u32 = 64;
 /// Time between two looks of the watching thread.
 const WATCH: Duration = Duration::from_micros(200);
 
@@ -180,7 +183,8 @@ impl<'a> Run<'a> {
             spins: if self.device.info().emulated { 0 } else { 1 << 14 },
         });
         let threads = self.start(&shared);
-        let (granted, ended) = self.watch(&shared, threads);
+        let mut retuner = self.retuner();
+        let (granted, ended) = self.watch(&shared, threads, retuner.as_mut());
         let elapsed = shared.started.elapsed();
         let failure = shared.failure.lock().take();
         if !ended {
@@ -198,9 +202,18 @@ impl<'a> Run<'a> {
             None => Ok(Outcome {
                 elapsed,
                 granted,
+                partitions: retuner.map_or_else(Vec::new, |retuner| retuner.chosen),
                 ..accounts
             }),
         }
+    }
+
+    /// Chooses partitions, where that is asked for and there are several operators to choose for.
+    fn retuner(&self) -> Option<Retuner> {
+        let (kernel, options) = (self.kernel.as_ref()?, self.options.retune?);
+        let partition = &kernel.memory.partition;
+        let at = times_at(kernel.blocks);
+        (partition.len() > 1).then(|| Retuner::new(options, at, partition, Instant::now()))
     }
 
     /// Starts the threads of the operators on the CPU.
@@ -249,7 +262,12 @@ impl<'a> Run<'a> {
 
     /// Watches until all have ended, or do not end after they were told to. Buffers granted, and whether all
     /// have ended.
-    fn watch(&mut self, shared: &Shared, mut threads: Vec<Thread>) -> ((u64, u64), bool) {
+    fn watch(
+        &mut self,
+        shared: &Shared,
+        mut threads: Vec<Thread>,
+        mut retuner: Option<&mut Retuner>,
+    ) -> ((u64, u64), bool) {
         let limit = self.options.timeout;
         let now = Instant::now();
         let blocks = self.kernel.as_ref().map_or(0, |kernel| kernel.blocks as usize);
@@ -271,6 +289,9 @@ impl<'a> Run<'a> {
                 }
             }
             self.hear_blocks(shared, &mut watched, kernel_ended, now);
+            if let Some(retuner) = &mut retuner {
+                retuner.look(&self.host.control, now);
+            }
             threads.retain_mut(|thread| {
                 if thread.pulse.ended.load(Ordering::Acquire) {
                     return false;

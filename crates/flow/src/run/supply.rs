@@ -29,14 +29,17 @@ impl Run<'_> {
             else {
                 continue;
             };
-            let heap = publisher.heap();
+            // Publishers of inline frames wait for subscribers alone.
+            let Some(heap) = publisher.heap() else {
+                continue;
+            };
             // Frames of the heap's other topics that have been read, whose publishers are busy or have left.
             let of_heap = self
                 .host
                 .topics
                 .iter()
                 .filter_map(|topic| topic.publisher.as_ref());
-            let of_heap = of_heap.filter(|other| Arc::ptr_eq(other.heap(), heap));
+            let of_heap = of_heap.filter(|other| other.heap().is_some_and(|other| Arc::ptr_eq(other, heap)));
             if of_heap.map(|other| other.reclaim()).sum::<u64>() > 0 {
                 continue;
             }

@@ -3,6 +3,8 @@
 mod aes128;
 mod fma;
 mod raid6;
+pub mod set_query;
+pub mod shapes;
 
 pub use aes128::{Aes128, Mode, expand_key};
 pub use fma::Fma;

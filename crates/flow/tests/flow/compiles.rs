@@ -1,6 +1,9 @@
 //! Every generated kernel for every target.
 
 use galatea_device::{Architecture, Nvrtc, compile_for, testing};
+use galatea_flow::workload::shapes::{
+    CoulombPotential, FourierSamples, Histogram, MatrixProduct, SparseProduct, Stencil,
+};
 use galatea_flow::workload::{Aes128, Fma, Mode, Raid6};
 use galatea_flow::{Map, Topic, Topology};
 use galatea_kernels::Flow;
@@ -37,12 +40,32 @@ fn chain() -> Topology {
     topology
 }
 
+/// The kernel shapes, likewise; between them topics of inline frames.
+fn shapes() -> Topology {
+    let mut topology = Topology::new();
+    let topics: Vec<_> = (0..7)
+        .map(|number| topology.topic(Topic::new(format!("topic {number}")).inline(64)))
+        .collect();
+    let link = |number: usize| (Some(topics[number]), Some(topics[number + 1]));
+    topology.link(None, source(1, 1, 1), Some(topics[0]));
+    topology.link(link(0).0, CoulombPotential::new(10, 1), link(0).1);
+    topology.link(link(1).0, FourierSamples::new(10, 1), link(1).1);
+    topology.link(link(2).0, MatrixProduct::new(1), link(2).1);
+    topology.link(link(3).0, Histogram, link(3).1);
+    topology.link(link(4).0, SparseProduct::new(64, 1), link(4).1);
+    topology.link(link(5).0, Stencil, link(5).1);
+    topology.link(Some(topics[6]), sink(1, &Collected::default()), None);
+    topology
+}
+
 fn assert_compiles(nvrtc: &Nvrtc, architecture: Architecture) {
-    for threads in [128, 1024] {
-        let program = Flow::program(&chain().kernel_source(threads).unwrap());
-        let image = compile_for(architecture, &program, nvrtc)
-            .unwrap_or_else(|error| panic!("{threads} threads for {architecture}: {error}"));
-        assert!(!image.is_empty());
+    for topology in [chain(), shapes()] {
+        for threads in [128, 1024] {
+            let program = Flow::program(&topology.kernel_source(threads).unwrap());
+            let image = compile_for(architecture, &program, nvrtc)
+                .unwrap_or_else(|error| panic!("{threads} threads for {architecture}: {error}"));
+            assert!(!image.is_empty());
+        }
     }
 }
 

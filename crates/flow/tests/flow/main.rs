@@ -5,6 +5,8 @@
 mod compiles;
 mod ends;
 mod heaps;
+mod inline;
+mod paging;
 mod protocol;
 mod workloads;
 

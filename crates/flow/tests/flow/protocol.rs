@@ -1,6 +1,9 @@
 //! No frame is lost, doubled, torn, or read before it is published; chains of operators; several subscribers.
 
-use galatea_flow::{Assignment, CataloguePolicy, Cpu, CpuWork, FlowOptions, Map, Step, Topic, Topology};
+use galatea_flow::bench::{Soak, soak};
+use galatea_flow::{
+    Assignment, CataloguePolicy, Cpu, CpuWork, FlowOptions, IndexPolicy, Map, Retune, Step, Topic, Topology,
+};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -57,7 +60,7 @@ fn any_interleaving_keeps_the_protocol() {
         let mut random = SmallRng::seed_from_u64(seed);
         let device = emulated(seed + 1);
         let pages = random.random_range(1..=3);
-        let depth = 1 << random.random_range(0..=5);
+        let depth = 1 << random.random_range(0..=7);
         let threads = (random.random_range(1..=3), random.random_range(1..=3));
         let frames = random.random_range(0..=120);
         let last = random.random_range(0..=pages * 1024);
@@ -73,6 +76,12 @@ fn any_interleaving_keeps_the_protocol() {
             } else {
                 CataloguePolicy::Remote
             },
+            index: if random.random() {
+                IndexPolicy::Direct
+            } else {
+                IndexPolicy::CopyOnRead
+            },
+            notes_in_flight: random.random_range(1..=8),
             count_steps: random.random(),
             ..small(random.random_range(1..=4), 32 * random.random_range(1..=4))
         };
@@ -270,4 +279,70 @@ fn operators_on_the_cpu_alone_need_no_kernel() {
     let outcome = topology.run(&device, &FlowOptions::default()).unwrap();
     check(&collected, 100, 1024, 17, "CPU alone", |value| value);
     assert_eq!((outcome.launches, outcome.leaked), (0, 0));
+}
+
+/// Random streams, a part of which are made to fail: as `measure soak` runs them for minutes.
+#[test]
+fn a_short_soak_loses_nothing() {
+    let device = emulated(71);
+    let streams = Soak {
+        time: std::time::Duration::from_secs(5),
+        seed: 1,
+        frames: 60,
+        frame_bytes: 8 << 10,
+        blocks: (3, 128),
+    };
+    let seen = soak(&device, &streams, &mut |_| {}).unwrap();
+    assert!(seen.streams > 0 && seen.frames > 0, "{seen:?}");
+}
+
+/// Partitions that follow what operators take change no result.
+#[test]
+fn partitions_may_change_while_a_topology_runs() {
+    let device = emulated(81);
+    let mut topology = Topology::new();
+    let collected = Collected::default();
+    let topics: Vec<_> = (0..3)
+        .map(|number| topology.topic(Topic::new(format!("topic {number}")).frame_bytes(4096).depth(8)))
+        .collect();
+    let long = "u32 sum = value; for (u32 step = 0; step < 40; ++step) sum = sum * 3u + 1u; return sum;";
+    let expected = |value: u32| (0..40).fold(value, |value, _| value.wrapping_mul(3).wrapping_add(1));
+    topology
+        .link(None, source(1, 300, 1024), Some(topics[0]))
+        .link(
+            Some(topics[0]),
+            Map::new("short", "u32", "u32", "value + 1u"),
+            Some(topics[1]),
+        )
+        .link(
+            Some(topics[1]),
+            Map::new("long", "u32", "u32", format!("[&] {{ {long} }}()")),
+            Some(topics[2]),
+        )
+        .link(Some(topics[2]), sink(1, &collected), None);
+    let options = FlowOptions {
+        assignment: Assignment::Unfinished,
+        retune: Some(Retune {
+            period: std::time::Duration::from_millis(1),
+            threshold: 0.05,
+        }),
+        ..small(1, 256)
+    };
+    let outcome = topology.run(&device, &options).unwrap();
+    check(&collected, 300, 1024, 1024, "partitions that change", |value| {
+        expected(value.wrapping_add(1))
+    });
+    assert_eq!(outcome.leaked, 0);
+    assert!(
+        !outcome.partitions.is_empty(),
+        "one operator computes forty times as much as the other"
+    );
+    for partition in &outcome.partitions {
+        assert_eq!(
+            (partition.len(), partition.iter().sum::<u32>()),
+            (2, 8),
+            "{partition:?}"
+        );
+        assert!(!partition.contains(&0), "{partition:?}");
+    }
 }

@@ -3,6 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use galatea_device::Device;
+use galatea_flow::workload::shapes::{
+    CoulombPotential, FourierSamples, Histogram, MatrixProduct, SparseProduct, Stencil,
+};
 use galatea_flow::workload::{Aes128, Fma, Mode, Raid6, expand_key};
 use galatea_flow::{Cpu, CpuWork, GpuOperator, Step, Topic, Topology};
 use rand::rngs::SmallRng;
@@ -185,5 +188,111 @@ fn multiply_adds_are_the_cpus_to_the_bit() {
             .collect();
         let expected: Vec<f32> = values.iter().map(|value| fma.compute(*value)).collect();
         assert_eq!(outputs, expected, "FMA{count}");
+    }
+}
+
+/// Random floats from -1 to 1 as bytes.
+fn floats(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let values = (0..count).map(|_| random.random_range(-1.0_f32..1.0));
+    values.flat_map(f32::to_le_bytes).collect()
+}
+
+fn cast<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<T> {
+    let items = bytes.chunks_exact(size_of::<T>());
+    items.map(bytemuck::pod_read_unaligned).collect()
+}
+
+/// The outputs of an operator over all frames, and what a function makes of each frame's bytes.
+fn compared(
+    device: &Device,
+    operator: impl GpuOperator + 'static,
+    input: &[u8],
+    expected: impl Fn(&[u8]) -> Vec<f32>,
+) {
+    let name = operator.name().into_owned();
+    let outputs = through(device, operator, 4096, input);
+    for (frame, (output, input)) in outputs.iter().zip(input.chunks(4096)).enumerate() {
+        let (found, expected): (Vec<f32>, Vec<f32>) = (cast(output), expected(input));
+        assert_eq!(found.len(), expected.len(), "{name}, frame {frame}");
+        for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(
+                found.to_bits(),
+                expected.to_bits(),
+                "{name}, frame {frame}, item {at}: {found} for {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn computing_shapes_are_the_cpus_to_the_bit() {
+    let device = emulated(105);
+    // A whole frame, then part of one.
+    let points = floats(1, 1024 + 4 * 77);
+    let potential = CoulombPotential::new(37, 5);
+    compared(&device, potential.clone(), &points, |frame| {
+        cast::<[f32; 4]>(frame)
+            .into_iter()
+            .map(|point| potential.compute(point))
+            .collect()
+    });
+    let samples = FourierSamples::new(29, 6);
+    compared(&device, samples.clone(), &points, |frame| {
+        cast::<[f32; 4]>(frame)
+            .into_iter()
+            .flat_map(|voxel| samples.compute(voxel))
+            .collect()
+    });
+    let product = MatrixProduct::new(7);
+    let rows = floats(2, 1024 + 16 * 3);
+    compared(&device, product.clone(), &rows, |frame| {
+        let rows: Vec<f32> = cast(frame);
+        let rows = rows.chunks_exact(16);
+        rows.flat_map(|row| {
+            (0..16)
+                .map(|column| product.compute(row, column))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+    });
+}
+
+#[test]
+fn a_sum_of_samples_is_nearly_that_of_sines_and_cosines() {
+    // The polynomials against the library's functions: one sample at a time, so that errors do not cancel.
+    for seed in 0..50 {
+        let samples = FourierSamples::new(1, seed);
+        let parameters = samples.parameters();
+        let sample: Vec<f64> = parameters
+            .iter()
+            .flat_map(|word| [*word as u32, (*word >> 32) as u32])
+            .map(|bits| f64::from(f32::from_bits(bits)))
+            .collect();
+        let [real, imaginary] = samples.compute([0.7, -0.9, 0.3, 0.0]);
+        let turns = sample[0] * 0.7 - sample[1] * 0.9 + sample[2] * 0.3;
+        let (sine, cosine) = (turns * std::f64::consts::TAU).sin_cos();
+        assert!((f64::from(real) - cosine * sample[3]).abs() < 1e-4, "{seed}");
+        assert!((f64::from(imaginary) - sine * sample[3]).abs() < 1e-4, "{seed}");
+    }
+}
+
+#[test]
+fn reading_shapes_are_the_cpus_to_the_bit() {
+    let device = emulated(106);
+    let product = SparseProduct::new(64, 8);
+    compared(&device, product.clone(), &random(3, 2 * 4096 + 5 * 64), |frame| {
+        cast::<u32>(frame)
+            .chunks_exact(16)
+            .map(|row| product.compute(row))
+            .collect()
+    });
+    compared(&device, Stencil, &floats(4, 2048 + 3 * 64), |frame| {
+        Stencil::compute(&cast::<f32>(frame))
+    });
+    let values = random(5, 4096 + 4 * 33);
+    let outputs = through(&device, Histogram, 4096, &values);
+    for (frame, output) in values.chunks(4096).zip(&outputs) {
+        assert_eq!(Histogram::merge(&cast(output)), Histogram::compute(&cast(frame)));
     }
 }

@@ -33,6 +33,8 @@ struct SharedFloats {
 #ifdef GALATEA_EMULATED
     float* words;
     GALATEA_INLINE explicit SharedFloats(float* words) : words(words) {}
+    // Those from a word on.
+    GALATEA_INLINE SharedFloats from(u32 index) const { return SharedFloats(words + index); }
     GALATEA_INLINE float load(u32 index) const { return words[index]; }
     GALATEA_INLINE void store(u32 index, float value) const { words[index] = value; }
     GALATEA_INLINE void increment(u32 index) const { atomicAdd(reinterpret_cast<u32*>(words) + index, 1u); }
@@ -42,6 +44,11 @@ struct SharedFloats {
         asm volatile("{.reg .u64 shared; cvta.to.shared.u64 shared, %1; cvt.u32.u64 %0, shared;}"
                      : "=r"(address)
                      : "l"(words));
+    }
+    GALATEA_INLINE SharedFloats from(u32 index) const {
+        SharedFloats other = *this;
+        other.address += 4 * index;
+        return other;
     }
     GALATEA_INLINE float load(u32 index) const {
         float value;

@@ -29,6 +29,8 @@ kernel_arguments! {
         pub cursor: u64,
         /// Frame numbers by slot where blocks publish, else 0.
         pub held: u64,
+        /// Frame words by slot, copied to device memory when they are read, or 0.
+        pub replica: u64,
         /// Slots, a power of two.
         pub depth: u32,
         /// Subscribers.
@@ -39,8 +41,8 @@ kernel_arguments! {
         pub heap: u32,
         /// 1: the host reads frames that blocks publish.
         pub system: u32,
-        /// Nothing.
-        pub unused: u32,
+        /// Words of a slot: [`SLOT_WORDS`] where it names a frame, more where it holds one.
+        pub slot_words: u32,
     }
 }
 
@@ -111,6 +113,9 @@ kernel_arguments! {
 /// Words of an entry of the outbox.
 pub const NOTE_WORDS: usize = 8;
 
+/// Most notes that an operator of a block has left and that have not been told.
+pub const MOST_NOTES: u32 = 8;
+
 /// Layouts of the catalogue's structs, to be compared with the header.
 pub const LAYOUTS: [Layout; 5] = [
     FlowCursor::LAYOUT,
@@ -124,8 +129,12 @@ pub const LAYOUTS: [Layout; 5] = [
 pub const ABSENT: u32 = u32::MAX;
 /// The end of a topic that is open.
 pub const OPEN: u64 = u64::MAX;
-/// Words of a slot of the offset index: 64 bytes.
+/// Words of a slot of the offset index that names a frame: 64 bytes.
 pub const SLOT_WORDS: usize = 8;
+/// Most bytes of a frame that a slot holds itself: a warp has a word of it a lane.
+pub const MOST_INLINE_BYTES: usize = 4 * (32 - INLINE_HEADER);
+/// Words of such a slot before the frame's bytes.
+pub(super) const INLINE_HEADER: usize = 6;
 /// Word of a slot with the source offset.
 pub(super) const SLOT_SOURCE: usize = 2;
 /// Word of a slot with the source's stamp.
@@ -144,6 +153,8 @@ pub const CONTROL_LINE: usize = 8;
 pub const CONTROL_STOP: usize = 0;
 /// Host's: changes while the host is alive.
 pub const CONTROL_BEAT: usize = 1;
+/// Host's: warps of each operator, 8 bits each from the lowest; 0: as in the catalogue.
+pub const CONTROL_PARTITION: usize = 2;
 /// Block's: changes while the block is alive; 0 before it has started.
 pub const BLOCK_BEAT: usize = 0;
 /// The beat of a block that has ended.
@@ -164,6 +175,11 @@ pub const FAILURE_OUTPUT_LENGTH: u32 = FAILURE_RUNTIME + 2;
 pub const FLOW_STEPS: usize = 4;
 /// Words of a block's clocks: by step, then clocks and bytes of each operator.
 pub const TIMES_OF_BLOCK: usize = FLOW_STEPS + 2 * MOST_OPERATORS;
+
+/// The low half of each word of a slot that holds the frame of an offset.
+pub(super) fn inline_tag(offset: u64) -> u64 {
+    (offset + 1) & u64::from(u32::MAX)
+}
 
 const PAGE_BITS: u32 = 12;
 const LENGTH_BITS: u32 = 25;

@@ -151,7 +151,7 @@ impl HostHeap {
 
     /// Takes a frame; `None` when all that were granted are in use.
     pub(super) fn take(&self, seed: u64) -> Option<FrameNumber> {
-        let start = hash(seed) as usize % self.words_per_buffer;
+        let start = mix64(seed) as usize % self.words_per_buffer;
         for probe in 0..self.memory.buffers() * self.words_per_buffer {
             let (buffer, probe) = (probe / self.words_per_buffer, probe % self.words_per_buffer);
             let place = (start + probe) % self.words_per_buffer;
@@ -229,7 +229,8 @@ fn beyond(memory: &FrameMemory, words_per_buffer: usize, word: usize) -> u64 {
 }
 
 /// As `mix64` in `cuda/galatea/thread.cuh`.
-fn hash(x: u64) -> u64 {
+#[must_use]
+pub fn mix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

@@ -18,6 +18,7 @@
 //! | word | writer | reader | order |
 //! | --- | --- | --- | --- |
 //! | frame word of a slot | the publisher that drew its offset at the tail, once | subscribers | release; acquire: the frame's bytes and the rest of the slot are visible |
+//! | words of a slot with an inline frame | the publisher of its offset, once | subscribers | none needed: each word has its offset |
 //! | acknowledgement of a subscriber and slot | the reader of the offset | the publishing side | release; acquire: its reads are over when the frame is given out again |
 //! | end | the last publisher to finish | subscribers | release, after the tail it names is final |
 //! | stop, beat of the host | the host | blocks | none needed |
@@ -29,6 +30,10 @@
 //!
 //! A slot is written again when all subscribers have acknowledged it: a topic has at most `depth` frames, in
 //! use or published and not reclaimed, so the holder of a frame has a slot for it (back-pressure).
+//!
+//! A topic of frames of at most 104 bytes may have them in its slots ([`TopicShape::inline`]): then its words
+//! say by themselves whether they are there, and nobody waits for a fence. Operators on the device publish
+//! such frames under the offset of their input, so that blocks draw no offset either.
 //!
 //! # Owners of frames
 //! A frame belongs to the heap of the side that publishes it. It is given back by that side alone:
@@ -42,15 +47,18 @@
 
 mod catalogue;
 mod frames;
+mod index;
+mod inline;
 mod topic;
 mod words;
 
 pub use catalogue::{
     ABSENT, BEAT_OVER, BLOCK_BEAT, BLOCK_FAILURE, BLOCK_OPERATOR, BLOCK_SOURCE, CONTROL_BEAT, CONTROL_LINE,
-    CONTROL_STOP, FAILURE_HOST_SILENT, FAILURE_OUTPUT_LENGTH, FAILURE_RUNTIME, FLOW_STEPS, FlowCursor,
-    FlowHeap, FlowOperator, FlowOutbox, FlowTopic, GENERATIONS, LAYOUTS, MOST_HEAPS, MOST_OPERATORS,
-    MOST_TOPICS, NOTE_WORDS, OPEN, SLOT_WORDS, TIMES_OF_BLOCK,
+    CONTROL_PARTITION, CONTROL_STOP, FAILURE_HOST_SILENT, FAILURE_OUTPUT_LENGTH, FAILURE_RUNTIME, FLOW_STEPS,
+    FlowCursor, FlowHeap, FlowOperator, FlowOutbox, FlowTopic, GENERATIONS, LAYOUTS, MOST_HEAPS,
+    MOST_INLINE_BYTES, MOST_NOTES, MOST_OPERATORS, MOST_TOPICS, NOTE_WORDS, OPEN, SLOT_WORDS, TIMES_OF_BLOCK,
 };
-pub use frames::{FrameMemory, HostHeap};
-pub use topic::{HostPublisher, HostSubscriber, InputFrame, Look, OutputFrame, Reader, TopicWords};
+pub use frames::{FrameMemory, HostHeap, mix64};
+pub use index::{TopicShape, TopicWords};
+pub use topic::{HostPublisher, HostSubscriber, InputFrame, Look, OutputFrame, Reader};
 pub use words::Words;

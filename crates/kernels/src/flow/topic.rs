@@ -1,105 +1,21 @@
 //! The host's side of topics: publishing, reading, acknowledging, reclaiming.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use galatea_device::{Device, Result};
 use parking_lot::Mutex;
 
-use super::catalogue::{
-    FlowTopic, OPEN, SLOT_SOURCE, SLOT_STAMP, SLOT_WORDS, frame_of, frame_word, is_frame,
-};
+use super::catalogue::{SLOT_SOURCE, SLOT_STAMP, frame_of, frame_word, is_frame};
 use super::frames::{FrameMemory, FrameNumber, HostHeap};
-use super::words::Words;
-
-/// The words of a topic that the host takes part in.
-#[derive(Debug)]
-pub struct TopicWords {
-    words: Words,
-    depth: u32,
-    subscribers: u32,
-    /// Subscriptions handed out, and whether the publishing side was.
-    subscribed: AtomicU32,
-    published: AtomicBool,
-}
-
-impl TopicWords {
-    /// An open topic without frames, of `depth` slots, a power of two.
-    ///
-    /// # Errors
-    /// Those of [`Words::new`].
-    pub fn new(device: &Device, depth: u32, subscribers: u32) -> Result<Self> {
-        assert!(depth.is_power_of_two(), "a depth of {depth} slots");
-        let words = Words::new(device, Self::count(depth, subscribers))?;
-        let topic = Self {
-            words,
-            depth,
-            subscribers,
-            subscribed: AtomicU32::new(0),
-            published: AtomicBool::new(false),
-        };
-        topic.end().store(OPEN, Ordering::Release);
-        Ok(topic)
-    }
-
-    /// Words of a topic: slots, acknowledgements, and a line for the end.
-    #[must_use]
-    pub fn count(depth: u32, subscribers: u32) -> usize {
-        depth as usize * SLOT_WORDS + Self::acknowledgements(depth, subscribers) + SLOT_WORDS
-    }
-
-    fn acknowledgements(depth: u32, subscribers: u32) -> usize {
-        (depth as usize * subscribers as usize).next_multiple_of(SLOT_WORDS)
-    }
-
-    /// Where the parts of a topic's words are: slots, acknowledgements, end, from the address of the first.
-    #[must_use]
-    pub fn parts(first: u64, depth: u32, subscribers: u32) -> (u64, u64, u64) {
-        let acknowledged = first + (depth as usize * SLOT_WORDS * 8) as u64;
-        let end = acknowledged + (Self::acknowledgements(depth, subscribers) * 8) as u64;
-        (first, acknowledged, end)
-    }
-
-    /// Fills in where the words are.
-    pub fn describe(&self, topic: &mut FlowTopic) {
-        let (slots, acknowledged, end) = Self::parts(self.words.address(0), self.depth, self.subscribers);
-        (topic.slots, topic.acknowledged, topic.end) = (slots, acknowledged, end);
-        (topic.depth, topic.subscribers) = (self.depth, self.subscribers);
-    }
-
-    /// A free subscription; `None` when all are taken.
-    pub fn subscribe(&self) -> Option<u32> {
-        let number = self.subscribed.fetch_add(1, Ordering::Relaxed);
-        (number < self.subscribers).then_some(number)
-    }
-
-    fn slot(&self, offset: u64, word: usize) -> &AtomicU64 {
-        self.words.get(self.place(offset) * SLOT_WORDS + word)
-    }
-
-    fn place(&self, offset: u64) -> usize {
-        (offset & u64::from(self.depth - 1)) as usize
-    }
-
-    fn acknowledged(&self, subscriber: u32, offset: u64) -> &AtomicU64 {
-        let first = self.depth as usize * SLOT_WORDS;
-        self.words
-            .get(first + subscriber as usize * self.depth as usize + self.place(offset))
-    }
-
-    /// Final number of offsets; [`OPEN`] until it is known.
-    #[must_use]
-    pub fn end(&self) -> &AtomicU64 {
-        self.words
-            .get(Self::count(self.depth, self.subscribers) - SLOT_WORDS)
-    }
-}
+use super::index::TopicWords;
+use super::inline::{InlineBytes, InlineFrame};
 
 /// The publishing side of a topic, where that is the host.
 #[derive(Debug)]
 pub struct HostPublisher {
     topic: Arc<TopicWords>,
-    heap: Arc<HostHeap>,
+    /// None where frames are in the slots.
+    heap: Option<Arc<HostHeap>>,
     tail: AtomicU64,
     in_use: AtomicU32,
     held: Box<[AtomicU64]>,
@@ -108,16 +24,18 @@ pub struct HostPublisher {
 }
 
 impl HostPublisher {
-    /// A topic's publishing side, for so many publishers: when all have left, the topic ends.
+    /// A topic's publishing side, for so many publishers: when all have left, the topic ends. With a heap,
+    /// unless the topic's frames are in its slots.
     ///
     /// # Panics
-    /// For a topic that has one.
+    /// For a topic that has one, or a heap too few or too many.
     #[must_use]
-    pub fn new(topic: Arc<TopicWords>, heap: Arc<HostHeap>, publishers: u32) -> Self {
-        let taken = topic.published.swap(true, Ordering::Relaxed);
-        assert!(!taken, "a topic has one publishing side");
+    pub fn new(topic: Arc<TopicWords>, heap: Option<Arc<HostHeap>>, publishers: u32) -> Self {
+        assert!(topic.claim_publishing(), "a topic has one publishing side");
+        let inline = topic.shape().inline_bytes().is_some();
+        assert_eq!(heap.is_none(), inline, "a heap, or frames in slots");
         Self {
-            held: (0..topic.depth).map(|_| AtomicU64::new(0)).collect(),
+            held: (0..topic.shape().depth()).map(|_| AtomicU64::new(0)).collect(),
             topic,
             heap,
             tail: AtomicU64::new(0),
@@ -133,36 +51,49 @@ impl HostPublisher {
         self.tail.load(Ordering::Relaxed)
     }
 
-    /// The heap of its frames.
+    /// The heap of its frames; none where they are in its slots.
     #[must_use]
-    pub fn heap(&self) -> &Arc<HostHeap> {
-        &self.heap
+    pub fn heap(&self) -> Option<&Arc<HostHeap>> {
+        self.heap.as_ref()
+    }
+
+    /// Bytes of a frame.
+    #[must_use]
+    pub fn frame_bytes(&self) -> usize {
+        match &self.heap {
+            Some(heap) => heap.memory().frame_bytes(),
+            None => self.topic.shape().inline_bytes().unwrap_or(0),
+        }
     }
 
     /// Takes a frame to be published. `None` while subscribers are too far behind, or the heap is exhausted:
     /// [`HostPublisher::is_behind`] tells which.
     pub fn take(&self, seed: u64) -> Option<OutputFrame<'_>> {
+        let depth = self.topic.shape().depth();
         let before = self.in_use.fetch_add(1, Ordering::Relaxed);
-        if before * 2 >= self.topic.depth {
+        if before * 2 >= depth {
             self.reclaim();
         }
-        let take = || self.heap.take(seed);
-        let frame = (before < self.topic.depth)
+        let take = || match &self.heap {
+            Some(heap) => heap.take(seed).map(Place::Heap),
+            None => Some(Place::Slot(InlineBytes::zeroed())),
+        };
+        let place = (before < depth)
             .then(|| take().or_else(|| (self.reclaim() > 0).then(take).flatten()))
             .flatten();
-        if frame.is_none() {
+        if place.is_none() {
             self.in_use.fetch_sub(1, Ordering::Relaxed);
         }
-        frame.map(|number| OutputFrame {
+        place.map(|place| OutputFrame {
             publisher: self,
-            number: Some(number),
+            place: Some(place),
         })
     }
 
     /// Whether all slots are in use, so that only subscribers can help.
     #[must_use]
     pub fn is_behind(&self) -> bool {
-        self.in_use.load(Ordering::Relaxed) >= self.topic.depth
+        self.in_use.load(Ordering::Relaxed) >= self.topic.shape().depth()
     }
 
     /// Gives back the frames of the oldest offsets that every subscriber has acknowledged; how many. Does
@@ -183,7 +114,7 @@ impl HostPublisher {
     }
 
     fn is_read(&self, offset: u64) -> bool {
-        (0..self.topic.subscribers).all(|subscriber| {
+        (0..self.topic.shape().subscribers()).all(|subscriber| {
             // Acquire: the subscriber's reads are over.
             self.topic
                 .acknowledged(subscriber, offset)
@@ -193,8 +124,10 @@ impl HostPublisher {
     }
 
     fn give_back(&self, offset: u64) {
-        let held = self.held[self.topic.place(offset)].load(Ordering::Relaxed);
-        self.heap.give(unpack(held));
+        if let Some(heap) = &self.heap {
+            let held = self.held[self.topic.place(offset)].load(Ordering::Relaxed);
+            heap.give(unpack(held));
+        }
         self.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -214,30 +147,38 @@ impl HostPublisher {
     }
 }
 
+/// Where a frame is that is being written.
+#[derive(Debug)]
+enum Place {
+    /// In the heap.
+    Heap(FrameNumber),
+    /// Here, until it is stored in its slot.
+    Slot(InlineBytes),
+}
+
 /// A frame to be written and published. Dropped instead, it goes back to its heap.
 #[derive(Debug)]
 pub struct OutputFrame<'a> {
     publisher: &'a HostPublisher,
-    number: Option<FrameNumber>,
+    place: Option<Place>,
 }
 
 impl OutputFrame<'_> {
-    fn place(&self) -> (*mut u8, u64) {
-        let number = self
-            .number
-            .expect("a frame is held until it is published or dropped");
-        let memory = self.publisher.heap.memory();
-        memory.frame(number.buffer as usize, number.place as usize)
-    }
-
     /// Its bytes, whose content is unspecified.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
-        let (pointer, _) = self.place();
-        // SAFETY: the frame is mapped and initialised. Its bit in the heap was set by the one take that made
-        // this handle, so no other handle writes it; it was free, so all that read it before have
-        // acknowledged it.
-        unsafe { std::slice::from_raw_parts_mut(pointer, self.publisher.heap.memory().frame_bytes()) }
+        let publisher = self.publisher;
+        let place = self.place.as_mut();
+        match place.expect("a frame is held until it is published or dropped") {
+            Place::Slot(bytes) => bytes.bytes_mut(publisher.frame_bytes()),
+            Place::Heap(number) => {
+                let (pointer, _) = publisher.located(*number);
+                // SAFETY: the frame is mapped and initialised. Its bit in the heap was set by the one take
+                // that made this handle, so no other handle writes it; it was free, so all that read it
+                // before have acknowledged it.
+                unsafe { std::slice::from_raw_parts_mut(pointer, publisher.frame_bytes()) }
+            }
+        }
     }
 
     /// Publishes its first `length` bytes; the offset.
@@ -262,26 +203,47 @@ impl OutputFrame<'_> {
 
     fn publish_at(&mut self, offset: u64, length: usize, source: u64, stamp: u64) {
         let publisher = self.publisher;
-        assert!(
-            length <= publisher.heap.memory().frame_bytes(),
-            "a length of {length} bytes"
-        );
-        let (_, address) = self.place();
         let topic = &publisher.topic;
-        let number = self.number.take().expect("checked by place");
-        publisher.held[topic.place(offset)].store(pack(number), Ordering::Relaxed);
-        topic.slot(offset, SLOT_SOURCE).store(source, Ordering::Relaxed);
-        topic.slot(offset, SLOT_STAMP).store(stamp, Ordering::Relaxed);
-        let word = frame_word(address, length as u32, offset, topic.depth);
-        // Release: bytes, source and stamp are visible to a reader that acquires this word.
-        topic.slot(offset, 0).store(word, Ordering::Release);
+        assert!(length <= publisher.frame_bytes(), "a length of {length} bytes");
+        let place = self.place.take();
+        match place.expect("a frame is held until it is published or dropped") {
+            Place::Slot(bytes) => {
+                let frame = InlineFrame {
+                    bytes,
+                    length,
+                    source,
+                    stamp,
+                };
+                let words = topic.shape().slot_words();
+                frame.store(offset, words, |word| topic.slot(offset, word));
+            }
+            Place::Heap(number) => {
+                let (_, address) = publisher.located(number);
+                publisher.held[topic.place(offset)].store(pack(number), Ordering::Relaxed);
+                topic.slot(offset, SLOT_SOURCE).store(source, Ordering::Relaxed);
+                topic.slot(offset, SLOT_STAMP).store(stamp, Ordering::Relaxed);
+                let word = frame_word(address, length as u32, offset, topic.shape().depth());
+                // Release: bytes, source and stamp are visible to a reader that acquires this word.
+                topic.slot(offset, 0).store(word, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl HostPublisher {
+    /// The host's and the device's address of a frame of the heap.
+    fn located(&self, number: FrameNumber) -> (*mut u8, u64) {
+        let heap = self.heap.as_ref().expect("a numbered frame is of a heap");
+        heap.memory().frame(number.buffer as usize, number.place as usize)
     }
 }
 
 impl Drop for OutputFrame<'_> {
     fn drop(&mut self) {
-        if let Some(number) = self.number.take() {
-            self.publisher.heap.give(number);
+        if let Some(place) = self.place.take() {
+            if let (Place::Heap(number), Some(heap)) = (place, &self.publisher.heap) {
+                heap.give(number);
+            }
             self.publisher.in_use.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -302,19 +264,20 @@ fn unpack(word: u64) -> FrameNumber {
 #[derive(Debug)]
 pub struct HostSubscriber {
     topic: Arc<TopicWords>,
-    frames: Arc<FrameMemory>,
+    /// None where frames are in the slots.
+    frames: Option<Arc<FrameMemory>>,
     number: u32,
     next: AtomicU64,
     read: AtomicU64,
 }
 
 impl HostSubscriber {
-    /// A subscription of a topic whose frames are in `frames`.
+    /// A subscription of a topic whose frames are in `frames`, or in its slots.
     ///
     /// # Panics
     /// For a topic all of whose subscriptions are taken.
     #[must_use]
-    pub fn new(topic: Arc<TopicWords>, frames: Arc<FrameMemory>) -> Self {
+    pub fn new(topic: Arc<TopicWords>, frames: Option<Arc<FrameMemory>>) -> Self {
         let number = topic
             .subscribe()
             .expect("a topic has as many subscribers as it was made for");
@@ -370,12 +333,29 @@ impl<'s> Reader<'s> {
         let topic = &*subscriber.topic;
         // The end first: a topic that has ended has published all before.
         let end = topic.end().load(Ordering::Acquire);
+        let nothing = if end <= offset { Look::Ended } else { Look::Empty };
+        let Some(frames) = &subscriber.frames else {
+            let words = topic.shape().slot_words();
+            let found = InlineFrame::load(offset, words, |word| topic.slot(offset, word));
+            return match found {
+                None => nothing,
+                Some(frame) if frame.length > topic.shape().inline_bytes().unwrap_or(0) => {
+                    Look::Corrupt(frame.length as u64)
+                }
+                Some(frame) => Look::Frame(InputFrame {
+                    reader: self,
+                    content: Content::Slot(frame.bytes, frame.length),
+                    source: frame.source,
+                    stamp: frame.stamp,
+                }),
+            };
+        };
         let word = topic.slot(offset, 0).load(Ordering::Acquire);
-        if !is_frame(word, offset, topic.depth) {
-            return if end <= offset { Look::Ended } else { Look::Empty };
+        if !is_frame(word, offset, topic.shape().depth()) {
+            return nothing;
         }
         let (address, length) = frame_of(word);
-        let Some(pointer) = subscriber.frames.find(address, length as usize) else {
+        let Some(pointer) = frames.find(address, length as usize) else {
             return Look::Corrupt(word);
         };
         let source = topic.slot(offset, SLOT_SOURCE).load(Ordering::Relaxed);
@@ -386,18 +366,25 @@ impl<'s> Reader<'s> {
         let bytes = unsafe { std::slice::from_raw_parts(pointer.cast_const(), length as usize) };
         Look::Frame(InputFrame {
             reader: self,
-            bytes,
+            content: Content::Frame(bytes),
             source,
             stamp,
         })
     }
 }
 
+/// The bytes of a frame that is read.
+#[derive(Debug)]
+enum Content<'f> {
+    Frame(&'f [u8]),
+    Slot(InlineBytes, usize),
+}
+
 /// A frame to read; acknowledged when it is dropped, and its reader goes on to another offset.
 #[derive(Debug)]
 pub struct InputFrame<'f, 's> {
     reader: &'f mut Reader<'s>,
-    bytes: &'f [u8],
+    content: Content<'f>,
     source: u64,
     stamp: u64,
 }
@@ -406,7 +393,10 @@ impl InputFrame<'_, '_> {
     /// The published bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.bytes
+        match &self.content {
+            Content::Frame(bytes) => bytes,
+            Content::Slot(bytes, length) => bytes.bytes(*length),
+        }
     }
 
     /// Its offset in the topic.

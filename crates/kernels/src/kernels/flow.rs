@@ -38,6 +38,11 @@ kernel_arguments! {
         pub heap_count: u32,
         /// 1: warps go to operators that have a frame; 0: to all that are not finished.
         pub ready_only: u32,
+        /// Notes that a station leaves before it waits for the first to be told; 1 to
+        /// [`MOST_NOTES`](crate::flow::MOST_NOTES).
+        pub notes_in_flight: u32,
+        /// Nothing.
+        pub unused: u32,
     }
 }
 

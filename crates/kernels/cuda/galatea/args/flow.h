@@ -18,6 +18,8 @@ struct FlowArguments {
     u32 operator_count;
     u32 heap_count;
     u32 ready_only;     // 1: warps go to operators that have a frame; 0: to all that are not finished
+    u32 notes_in_flight;  // notes that a station leaves before it waits for the first; 1 to MOST_NOTES
+    u32 unused;
 };
 
 }  // namespace galatea

@@ -14,12 +14,18 @@ constexpr u32 SLOT_WORDS = 8;
 constexpr u32 SLOT_SOURCE = 2;
 constexpr u32 SLOT_STAMP = 3;
 
+// A slot with more words holds its frame itself: see inline.cuh. A warp has a word of it a lane, these first.
+constexpr u32 INLINE_LENGTH = 0;
+constexpr u32 INLINE_ORIGIN = 2;  // source offset and stamp, in halves
+constexpr u32 INLINE_HEADER = 6;
+constexpr u32 MOST_INLINE_BYTES = 4 * (32 - INLINE_HEADER);
+
 // What blocks keep of a topic that they publish; in device memory.
 struct FlowCursor {
-    u64 tail;       // offsets handed out to publishers
+    u64 tail;       // offsets handed out to publishers; of inline frames, how many have been published
     u64 reclaimed;  // offsets below have been acknowledged by all subscribers, and their frames given back
     u32 lock;       // 1 while a block reclaims
-    u32 in_use;     // frames taken for this topic and not given back
+    u32 in_use;     // frames taken for this topic and not given back; inline frames are not counted
 };
 
 struct FlowTopic {
@@ -28,12 +34,13 @@ struct FlowTopic {
     u64* end;          // offsets there will ever be; all ones while the topic is open
     FlowCursor* cursor; // null where the host publishes
     u32* held;         // `depth` frame numbers of the heap, by slot; null where the host publishes
+    u64* replica;      // `depth` frame words in device memory, copied when they are read; or null
     u32 depth;         // slots, a power of two
     u32 subscribers;
     u32 frame_bytes;
     u32 heap;          // where the frames that blocks publish come from
     u32 system;        // 1: the host reads what blocks publish
-    u32 unused;
+    u32 slot_words;    // SLOT_WORDS where slots name frames, more where they hold them
 };
 
 // Frames that blocks take and give back: a bitmap, 1 for a frame in use. A buffer has whole words of it.
@@ -89,10 +96,14 @@ struct FlowNote {
     u64 unused;
 };
 
+// Notes that a station may have left and that have not been told, at most: a power of two.
+constexpr u32 MOST_NOTES = 8;
+
 // The control words, in host memory: a line of 64 bytes for the host, then one for each block.
 constexpr u32 CONTROL_LINE = 8;
 constexpr u32 CONTROL_STOP = 0;   // host: not 0, blocks leave
 constexpr u32 CONTROL_BEAT = 1;   // host: changes while the host is alive
+constexpr u32 CONTROL_PARTITION = 2;  // host: warps of each operator, 8 bits each from the lowest; 0: as in the catalogue
 constexpr u32 BLOCK_BEAT = 0;     // block: changes while the block is alive; 0 before it has started
 constexpr u32 BLOCK_FAILURE = 1;  // block: failure code, 0 while there is none
 constexpr u32 BLOCK_OPERATOR = 2; // block: operator that failed

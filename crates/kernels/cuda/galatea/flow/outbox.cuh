@@ -44,7 +44,7 @@ GALATEA_INLINE void unlock(FlowOutbox* outbox) {
 }
 
 // Tells all that notes say, a lane a note. By a whole warp that holds the lock.
-GALATEA_INLINE void tell_notes(FlowOutbox* outbox, FlowNote* notes) {
+GALATEA_NOINLINE void tell_notes(FlowOutbox* outbox, FlowNote* notes) {
     // What the last holder did comes before what this one does.
     fence(false);
     while (true) {
@@ -68,8 +68,8 @@ GALATEA_INLINE void tell_notes(FlowOutbox* outbox, FlowNote* notes) {
     }
 }
 
-// Leaves a note, by one lane; its number. There is room: a station has one note at a time, and there are more
-// entries than stations.
+// Leaves a note, by one lane; its number. There is room: a station has at most MOST_NOTES at a time, and
+// there are more entries than that for each.
 GALATEA_INLINE u64 leave_note(FlowOutbox* outbox, FlowNote* notes, const FlowNote& note) {
     const u64 number = atomicAdd(&outbox->tail, u64(1));
     FlowNote* place = notes + (number & outbox->mask);
@@ -82,11 +82,6 @@ GALATEA_INLINE u64 leave_note(FlowOutbox* outbox, FlowNote* notes, const FlowNot
     fence(false);
     *static_cast<volatile u64*>(&place->ready) = number + 1;
     return number;
-}
-
-// Whether a note's words have been stored.
-GALATEA_INLINE bool is_told(const FlowOutbox* outbox, u64 number) {
-    return *static_cast<const volatile u64*>(&outbox->committed) > number;
 }
 
 }  // namespace galatea

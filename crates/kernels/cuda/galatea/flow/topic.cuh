@@ -4,6 +4,7 @@
 #pragma once
 
 #include "galatea/flow/frame.cuh"
+#include "galatea/flow/inline.cuh"
 #include "galatea/warp.cuh"
 
 namespace galatea {
@@ -14,6 +15,12 @@ constexpr u32 ACKNOWLEDGED_AT_ONCE = 8;
 // Frames that are taken for a topic and not given back; a plain look.
 GALATEA_INLINE u32 frames_in_use(const FlowTopic& topic) {
     return *static_cast<volatile u32*>(&topic.cursor->in_use);
+}
+
+// The offset below which the slots of a topic of inline frames are free. They stay so for the one block that
+// has such an offset.
+GALATEA_INLINE u64 free_until(const FlowTopic& topic) {
+    return *static_cast<volatile u64*>(&topic.cursor->reclaimed) + topic.depth;
 }
 
 // Gives back the frames of the oldest offsets that every subscriber has acknowledged, in order. By a whole
@@ -51,9 +58,10 @@ GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
         count += missing == 0 ? WARP : __ffs(missing) - 1;
     }
     if (count > 0) {
-        // The subscribers' reads come before the frames' next writers.
-        fence(topic.system != 0);
-        for (u32 k = lane(); k < count; k += WARP) {
+        // The subscribers' reads come before the frames' next writers. Of an inline frame they are over in
+        // any case, or it would not be acknowledged.
+        if (!is_inline(topic)) fence(topic.system != 0);
+        for (u32 k = lane(); k < count && !is_inline(topic); k += WARP) {
             const u32* held = topic.held + ((first + k) & (topic.depth - 1));
             give_frame(heap, *static_cast<const volatile u32*>(held));
         }
@@ -61,12 +69,40 @@ GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
         fence(false);
         if (lane() == 0) {
             *static_cast<volatile u64*>(&cursor->reclaimed) = first + count;
-            atomicSub(&cursor->in_use, count);
+            if (!is_inline(topic)) atomicSub(&cursor->in_use, count);
         }
     }
     fence(false);
     __syncwarp();
     if (lane() == 0) atomicExch(&cursor->lock, 0u);
+}
+
+// Copies the page of 64 frame words that has an offset's to the replica, as far as they are published, and
+// returns the offset's. By a whole warp.
+//
+// Frame words alone: a slow block may overwrite one of a later generation, which its reader then copies
+// again; of the rest of a slot it could make one that never was.
+GALATEA_NOINLINE u64 copy_page(const FlowTopic& topic, u64 ticket) {
+    constexpr u32 PAGE_SLOTS = 64;
+    const u32 slots = topic.depth < PAGE_SLOTS ? topic.depth : PAGE_SLOTS;
+    const u64 first = ticket & ~u64(slots - 1);
+    u64 words[PAGE_SLOTS / WARP];
+#pragma unroll
+    for (u32 k = 0; k < PAGE_SLOTS / WARP; ++k) {
+        const u32 place = k * WARP + lane();
+        words[k] = place < slots ? load_acquire_system(slot_of(topic, first + place)) : 0;
+    }
+    // Readers of the replica see what this warp has acquired.
+    fence(false);
+    u64 found = 0;
+#pragma unroll
+    for (u32 k = 0; k < PAGE_SLOTS / WARP; ++k) {
+        const u64 offset = first + k * WARP + lane();
+        if (k * WARP + lane() >= slots || !frame_is(words[k], offset, topic.depth)) continue;
+        store_relaxed_system(topic.replica + (offset & (topic.depth - 1)), words[k]);
+        if (offset == ticket) found = words[k];
+    }
+    return __shfl_sync(0xffffffffu, found, u32(ticket - first) % WARP);
 }
 
 // Takes a frame to be published later: its number, or ABSENT while subscribers are too far behind (back

@@ -13,7 +13,7 @@ namespace galatea {
 struct Work {
     const u8* frame_in;
     u8* frame_out;       // null for an operator without a next topic
-    const u64* slot;     // of the input in its offset index
+    const u64* origin;   // of the input: its source offset, where it was published or in shared memory
     u64 own_parameters;
     u32 bytes_in;
     u32 capacity;        // bytes of the output frame
@@ -22,10 +22,10 @@ struct Work {
     u32 warps;
     u32 failure;
 
-    // The input's items, aligned to a page.
+    // The input's items, aligned to a page; of an inline frame, to 16 bytes.
     template <typename T> GALATEA_INLINE const T* input() const { return reinterpret_cast<const T*>(frame_in); }
     template <typename T> GALATEA_INLINE u32 items() const { return bytes_in / u32(sizeof(T)); }
-    // The output's room, aligned to a page. Item i of the input belongs at item i of the output, as a rule.
+    // The output's room, aligned likewise. Item i of the input belongs at item i of the output, as a rule.
     template <typename T> GALATEA_INLINE T* output() const { return reinterpret_cast<T*>(frame_out); }
     // What the operator was given when the topology was made.
     template <typename T> GALATEA_INLINE const T* parameters() const {
@@ -33,7 +33,7 @@ struct Work {
     }
     // Place of the frame among those that the source published: the same all along the pipeline.
     // Read where it was published, by one request a warp.
-    GALATEA_INLINE u64 source() const { return slot[SLOT_SOURCE]; }
+    GALATEA_INLINE u64 source() const { return origin[0]; }
     GALATEA_INLINE u32 thread() const { return threadIdx.x - first_warp * 32; }
     GALATEA_INLINE u32 threads() const { return warps * 32; }
     // Says how long the output is; every thread that calls it says the same.
@@ -53,6 +53,11 @@ template <typename In, typename Out, typename F> GALATEA_INLINE void map(Work& w
     const In* in = work.input<In>();
     Out* out = work.output<Out>();
     const u32 items = work.items<In>();
+    if (items > work.capacity / u32(sizeof(Out))) {
+        // Longer than the output: an error, and nothing is written past it.
+        work.set_output_bytes(work.capacity + 1);
+        return;
+    }
     const u32 groups = items / N;
     const u32 stride = work.threads();
     u32 group = work.thread();
