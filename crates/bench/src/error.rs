@@ -93,6 +93,16 @@ pub enum BenchError {
         /// The line.
         line: String,
     },
+    /// Events of a stream were lost, or came twice: a defect.
+    #[error("{query}: {expected} events belong in results, {found} are there")]
+    Lost {
+        /// The query.
+        query: &'static str,
+        /// Events that were sent, and pass its filter.
+        expected: u64,
+        /// Events in its results.
+        found: u64,
+    },
     /// A kernel and the CPU do not agree: a defect, of either.
     #[error("{what}: value {value} has {found} on the device, {expected} on the CPU")]
     WrongResult {

@@ -11,6 +11,7 @@
 //! joins/      joins in device memory, costs over rows, groups and build sides
 //! random/     random queries, compared with DataFusion's CPU operators
 //! sort/       keys with row numbers beside reading the keys, ORDER BY beside the CPU
+//! streams     continuous queries: latencies of a stream of events
 //! concurrency/ many clients on one device
 //! compare     whether two results are the same
 //! result      rows: one per run, written as CSV and JSON lines with the command that made them
@@ -32,6 +33,7 @@ pub mod random;
 pub mod residency;
 pub mod result;
 pub mod sort;
+pub mod streams;
 pub mod workload;
 
 pub use error::BenchError;

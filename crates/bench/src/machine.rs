@@ -74,7 +74,7 @@ fn processor() -> String {
 }
 
 fn memory_gib() -> u64 {
-    MachineMemory::look().total.div_ceil(1 << 30)
+    MachineMemory::total().div_ceil(1 << 30)
 }
 
 fn git_commit() -> Option<String> {

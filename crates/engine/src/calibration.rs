@@ -111,6 +111,13 @@ impl fmt::Display for Calibrated {
                 measured / assumed
             )?;
         }
+        let ways: Vec<(&str, f64)> = self.measured.link.figures().collect();
+        if !ways.is_empty() {
+            writeln!(f, "  bytes a second across the link, chunk by chunk")?;
+        }
+        for (name, rate) in ways {
+            writeln!(f, "  {name:<31} {rate:>11.4e}")?;
+        }
         write!(f, "Kept in {}", self.path.display())
     }
 }
@@ -119,9 +126,10 @@ impl fmt::Display for Calibrated {
 mod tests {
     use super::*;
     use crate::runtime::DeviceRuntime;
-    use galatea_device::{DeviceOptions, EmulatorOptions};
+    use galatea_device::{DeviceOptions, EmulatorOptions, LinkRates};
     use galatea_layout::Frequencies;
     use galatea_layout::model::{Accumulators, GroupedAggregation, Groups, Launch, predict};
+    use galatea_memory::transfer::Method;
 
     fn device(folder: &tempfile::TempDir) -> Device {
         let options = DeviceOptions {
@@ -148,6 +156,7 @@ mod tests {
                 memory_bytes_per_second: 45e9,
                 ..rates(&Machine::H200)
             },
+            link: LinkRates::default(),
         }
     }
 
@@ -244,6 +253,43 @@ mod tests {
                 scaled,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn chunks_come_by_the_fastest_way_that_was_measured() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let device = device(&folder);
+        let chosen = || {
+            DeviceRuntime::new(device.clone())
+                .expect("a runtime")
+                .chunk_transfer()
+        };
+        assert_eq!(chosen(), Method::Pinned);
+        let all = LinkRates {
+            pinned: Some(50e9),
+            zero_copy: Some(60e9),
+            ..LinkRates::default()
+        };
+        // Of the ways that copy memory of the store.
+        for (pageable, staged, expected) in [
+            (None, None, Method::Pinned),
+            (Some(12e9), Some(50e9), Method::Pinned),
+            (Some(51e9), Some(40e9), Method::Pageable),
+            (Some(51e9), Some(52e9), Method::Staged),
+        ] {
+            let link = LinkRates {
+                pageable,
+                staged,
+                ..all
+            };
+            Calibration {
+                link,
+                ..slow_memory()
+            }
+            .store(&device)
+            .expect("stored");
+            assert_eq!(chosen(), expected);
         }
     }
 

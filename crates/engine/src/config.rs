@@ -230,6 +230,22 @@ settings! {
         /// fewer slots than the default forbid). Rows of groups that find no slot wait in pages of the device
         /// heap until it has grown.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
+        /// Whether rows without an end are filtered, computed and grouped by windows of time on the device,
+        /// by an operator that lives as long as the stream. With galatea.device = 'auto' that is done where
+        /// it takes the host less time than DataFusion's operators do.
+        pub streams: Switch = Switch(true),
+        /// Blocks of the kernel of a stream. It occupies them from its start to its end; the rest of the
+        /// device is left to other queries.
+        pub stream_blocks: Count<1, 1024> = Count(8),
+        /// Bytes of a frame, in which rows of a stream go to the device and results come back: whole pages of
+        /// 4096, else rounded up. Small frames return results sooner, large ones carry more rows a second.
+        pub stream_frame: Count<4096, { 16 << 20 }> = Count(64 << 10),
+        /// Groups that a window of a stream may have: each of the windows that are open at once has a table
+        /// for as many on the device. A window with more ends the query with an error.
+        pub stream_groups: Count<1, { 1 << 26 }> = Count(1 << 14),
+        /// Milliseconds that a row of a stream may be late, beside the greatest time before it: a window is
+        /// returned when no such row can come any more. Rows that are later are left out and counted.
+        pub stream_lateness: Count<0, { 1 << 40 }> = Count(0),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
         pub collide_hashes: Switch = Switch(false),
     }

@@ -13,6 +13,7 @@
 //! policy      tuning constants; policies lists all
 //! plans       finished plans, kept for queries that come again
 //! scan_progress how far the scans of a plan are
+//! stream      rows without an end, by persistent operators of the device
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
 #![forbid(unsafe_code)]
@@ -35,3 +36,4 @@ pub mod report;
 pub mod runtime;
 pub mod scan_progress;
 mod spill;
+pub mod stream;

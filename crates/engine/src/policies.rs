@@ -6,8 +6,10 @@ use crate::policy::Policy;
 pub fn all() -> Vec<Policy> {
     [
         crate::placement::policies(),
+        crate::expression::policies(),
         crate::pipeline::policies(),
         crate::execution::policies(),
+        crate::stream::policies(),
     ]
     .concat()
 }

@@ -112,7 +112,7 @@ impl Runtime {
 
     /// The store, made for the first configuration that needs it and following later ones.
     pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
-        let memory = MachineMemory::look().total;
+        let memory = MachineMemory::total();
         let limit = config.store_memory_limit.resolve(memory, memory / 2);
         let options = StoreOptions {
             memory_limit: Some(limit),

@@ -58,6 +58,7 @@ pub use galatea_engine::placement::query_report;
 pub use galatea_engine::plans::PlanStatistics;
 pub use galatea_engine::policies;
 pub use galatea_engine::scan_progress::ScanProgress;
+pub use galatea_engine::stream;
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
@@ -137,6 +138,9 @@ fn install_rules(
     let mut installed = install::with_rules_and_planner(&state, config, rules, planner);
     system_tables::register(&mut installed, &runtime);
     kmeans::register(&mut installed, &runtime);
+    for factory in installed.table_factories_mut().values_mut() {
+        *factory = Arc::new(stream::FolderTableFactory::new(Arc::clone(factory)));
+    }
     let config = GalateaConfig::of(installed.config_options());
     *state = installed;
     Some((runtime, config))

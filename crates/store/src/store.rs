@@ -242,7 +242,7 @@ fn chunk_target(rows: usize) -> usize {
 
 /// Half of the memory of the machine, or of the container.
 fn default_memory_limit() -> u64 {
-    MachineMemory::look().total / 2
+    MachineMemory::total() / 2
 }
 
 #[cfg(test)]

@@ -90,8 +90,20 @@ impl Grammar {
 
     pub(super) fn truth(&mut self, depth: u32) -> String {
         if depth == 0 {
-            return match self.rng.random_range(0..7) {
+            return match self.rng.random_range(0..9) {
                 0 => self.column(&["flag"]),
+                7 => format!(
+                    "{} {} '{}'",
+                    self.column(&["low", "high", "view"]),
+                    self.pick(&["~", "~*", "!~", "!~*"]),
+                    self.pick(&["AI?R", "^[a-c]+$", "(ab|cd)e", "ü|L$", "^$", "[^a-e]"])
+                ),
+                8 => format!(
+                    "{} {}ILIKE '{}'",
+                    self.column(&["low", "high", "view"]),
+                    self.pick(&["", "NOT "]),
+                    self.pick(&["%a%", "AB%", "_i_", "%Ï%", "%", "rail"])
+                ),
                 1 => format!(
                     "{} {} '{}'",
                     self.column(&["low"]),
@@ -144,7 +156,28 @@ impl Grammar {
     }
 
     pub(super) fn aggregate(&mut self) -> String {
-        let call = match self.rng.random_range(0..8) {
+        let call = match self.rng.random_range(0..10) {
+            8 => match self.rng.random_range(0..4) {
+                3 if !self.exact => format!(
+                    "percentile_cont({}, {})",
+                    self.column(&["f64", "i16", "v"]),
+                    self.pick(&["0.25", "0.5", "0.9"])
+                ),
+                0 => format!("median({})", self.column(&["i16", "d9", "v", "i8"])),
+                1 => format!("approx_distinct({})", self.column(&["i16", "low", "day", "high"])),
+                // Rows that are equal in this order have the same value.
+                _ => {
+                    let (function, column) = (
+                        self.pick(&["first_value", "last_value"]),
+                        self.column(&["v", "d9", "low"]),
+                    );
+                    format!(
+                        "{function}({column} ORDER BY {column}{})",
+                        self.pick(&["", " DESC", " NULLS FIRST"])
+                    )
+                }
+            },
+            9 => format!("sum(DISTINCT {})", self.column(&["k", "i8", "i16"])),
             0 | 1 => "count(*)".to_string(),
             2 => format!("count({})", self.column(&["i32", "low", "f64", "flag", "d38"])),
             3 => format!("sum({})", self.number(2)),
@@ -176,7 +209,13 @@ impl Grammar {
     /// A string made of a string.
     fn text_only(&mut self) -> String {
         let column = self.column(&["low", "high", "view"]);
-        match self.rng.random_range(0..3) {
+        match self.rng.random_range(0..5) {
+            3 => format!("right({column}, {})", self.pick(&["2", "-1"])),
+            4 => format!(
+                "split_part({column}, '{}', {})",
+                self.pick(&["A", "b", " "]),
+                self.pick(&["1", "2", "-1"])
+            ),
             0 => format!("lower({column})"),
             1 => format!("trim({column})"),
             _ => format!("substr({column}, 1, {})", self.rng.random_range(1..3)),
@@ -186,7 +225,12 @@ impl Grammar {
     /// A function of a string.
     pub(super) fn text(&mut self) -> String {
         let column = self.column(&["low", "high", "view"]);
-        match self.rng.random_range(0..6) {
+        match self.rng.random_range(0..8) {
+            6 => format!(
+                "regexp_count({column}, '{}')",
+                self.pick(&["[a-c]", "A|I", "de+"])
+            ),
+            7 => format!("split_part({column}, '{}', 1)", self.pick(&["A", "c"])),
             0 => format!("upper({column})"),
             1 => format!("substr({column}, {}, 2)", self.rng.random_range(1..4)),
             2 => format!("length({column})"),

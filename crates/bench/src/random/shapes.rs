@@ -71,11 +71,18 @@ impl Grammar {
                 };
                 let (left, right) = (side("t"), side("u"));
                 let operator = self.pick(&["UNION ALL", "UNION", "INTERSECT", "EXCEPT", "UNION ALL"]);
-                if self.once_in(2) {
-                    let sql = format!("SELECT c0, count(*) FROM ({left} {operator} {right}) GROUP BY c0");
-                    return sql.into();
+                let all = format!("{left} {operator} {right}");
+                match self.rng.random_range(0..6) {
+                    0 | 1 => format!("SELECT c0, count(*) FROM ({all}) GROUP BY c0"),
+                    2 => format!("SELECT c0, count(*) OVER (PARTITION BY c0) AS n FROM ({all})"),
+                    3 => {
+                        let key = chosen[0];
+                        format!("SELECT c0, count(*), sum(w.v) FROM ({all}) AS s JOIN w ON s.c0 = w.{key} GROUP BY c0")
+                    }
+                    4 => format!("SELECT c0, count(*) FROM ({all} UNION ALL SELECT {} FROM w) GROUP BY c0", chosen.join(", ")),
+                    _ => all,
                 }
-                format!("{left} {operator} {right}").into()
+                .into()
             }
             2 => {
                 let keys: Vec<_> = (0..self.rng.random_range(1..3))
@@ -115,14 +122,21 @@ impl Grammar {
             .map(|i| format!("{} AS k{i}", self.key()))
             .collect();
         let positions: Vec<_> = (1..=keys.len()).map(|i| i.to_string()).collect();
-        let (one, other, filter) = (self.aggregate(), self.aggregate(), self.filter());
+        let way = self.rng.random_range(0..4);
+        let one = self.aggregate();
+        // An average of floats may differ in its last bit, and so be another group.
+        let before = self.exact;
+        self.exact |= way == 2;
+        let other = self.aggregate();
+        self.exact = before;
+        let filter = self.filter();
         let inner = format!(
             "SELECT {}, {one} AS a, {other} AS b, count(*) AS n FROM t{filter} GROUP BY {}",
             keys.join(", "),
             positions.join(", ")
         );
         let calls = "count(*), sum(n), min(a), max(b), count(a)";
-        match self.rng.random_range(0..4) {
+        match way {
             0 => format!("SELECT {calls} FROM ({inner})"),
             1 => format!("SELECT n, {calls} FROM ({inner}) GROUP BY n"),
             2 => format!("SELECT b, count(DISTINCT k0), count(*) FROM ({inner}) WHERE n > 1 GROUP BY b"),
@@ -244,7 +258,8 @@ impl Grammar {
         (from, self.filter())
     }
 
-    /// As [`Self::joined`], every pair of two tables, or those of which something holds.
+    /// As [`Self::joined`], of two tables without equal keys: all pairs of rows, or those that a comparison
+    /// selects.
     fn without_equal_keys(&mut self) -> (String, String) {
         self.scope = vec!["t", "w"];
         let from = match self.rng.random_range(0..3) {

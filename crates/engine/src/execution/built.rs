@@ -5,6 +5,7 @@ use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
 use super::pairs::{JoinPart, Pairs};
 use super::partition_rows::PartitionedRows;
+use super::stored_rows::StoredRows;
 use super::windows::WindowRows;
 use super::working::PairSizes;
 use crate::expression::{Dimension, Part};
@@ -132,6 +133,8 @@ enum Content {
     Join(JoinPart),
     /// Rows in the order of a window.
     Windows(Box<WindowRows>),
+    /// Rows by position.
+    Stored(StoredRows),
     /// Rows in partitions.
     Partitions(Box<PartitionedRows>),
 }
@@ -191,6 +194,11 @@ impl BuiltTable {
     /// Rows that are put in the order of a window when a pipeline has filled them in.
     pub(super) fn of_windows(dimension: Dimension, rows: WindowRows) -> Self {
         Self::of(dimension, Content::Windows(Box::new(rows)))
+    }
+
+    /// Rows by position, which are filled in by a pipeline.
+    pub(super) fn of_stored(dimension: Dimension, rows: StoredRows) -> Self {
+        Self::of(dimension, Content::Stored(rows))
     }
 
     /// Rows in partitions, which are filled in by a pipeline.
@@ -272,6 +280,7 @@ impl BuiltTable {
             Content::Join(JoinPart::Probe(probe)) => probe.bind(args),
             Content::Join(JoinPart::Marks(marks)) => marks.bind(args),
             Content::Windows(rows) => rows.bind(args),
+            Content::Stored(rows) => rows.bind(args),
             Content::Partitions(rows) => rows.bind(args),
             Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
         }
@@ -287,6 +296,7 @@ impl BuiltTable {
             (Content::Join(JoinPart::Lists(lists)), part) => lists.address(part),
             (Content::Join(JoinPart::Pairs(pairs)), Part::Directory) => pairs.address(),
             (Content::Windows(rows), Part::Directory) => rows.address(),
+            (Content::Stored(rows), Part::Directory) => rows.address(),
             (Content::Partitions(rows), Part::Values(position)) => rows.column(position).values(),
             (Content::Partitions(rows), Part::Nulls(position)) => rows.column(position).nulls(),
             _ => 0,
@@ -301,6 +311,7 @@ impl BuiltTable {
         match &mut self.content {
             Content::Join(JoinPart::Pairs(pairs)) => pairs.locate(runtime, stream),
             Content::Windows(rows) => rows.locate(runtime, stream),
+            Content::Stored(rows) => rows.locate(runtime, stream),
             _ => Ok(()),
         }
     }
@@ -328,7 +339,10 @@ impl BuiltTable {
             Content::Join(JoinPart::Marks(marks)) => marks.complete(allocator)?,
             Content::Windows(rows) => rows.complete(allocator, stream.read(control, 1..2)?[0])?,
             Content::Partitions(rows) => rows.complete(allocator)?,
-            Content::Rows { .. } | Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
+            Content::Rows { .. }
+            | Content::Groups(..)
+            | Content::Stored(_)
+            | Content::Join(JoinPart::Pairs(_)) => {}
         }
         Ok(())
     }
@@ -355,6 +369,7 @@ impl BuiltTable {
             }
             Content::Join(part) => part.regions(),
             Content::Windows(rows) => rows.regions(),
+            Content::Stored(rows) => rows.regions(),
             Content::Partitions(rows) => rows.regions(),
         }
     }
@@ -369,6 +384,7 @@ impl BuiltTable {
             }
             Content::Join(part) => part.regions_mut(),
             Content::Windows(rows) => rows.regions_mut(),
+            Content::Stored(rows) => rows.regions_mut(),
             Content::Partitions(rows) => rows.regions_mut(),
         }
     }

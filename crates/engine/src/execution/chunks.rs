@@ -8,8 +8,10 @@ use crate::expression::LookupTable;
 use crate::pipeline::bound::BoundPipeline;
 use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, QueryStreams};
+use crate::stream::running;
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
+use galatea_memory::transfer::Method;
 use galatea_store::{Column, TableView};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,6 +81,8 @@ impl LaunchInputs {
 #[derive(Debug)]
 pub(super) struct ChunkResidency<'r> {
     manager: &'r MemoryManager,
+    /// How chunks that are not there come over the link.
+    way: Method,
     scan: Scan<'r>,
     /// Chunks, in the order of their launches.
     order: Vec<usize>,
@@ -168,7 +172,14 @@ impl<'r> ChunkResidency<'r> {
             }
         };
         let ready = here.len();
-        pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
+        // Pinning memory may wait for kernels that run, and that of a stream runs on.
+        let way = match running() {
+            0 => runtime.chunk_transfer(),
+            _ => Method::Pageable,
+        };
+        if way == Method::Pinned {
+            pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
+        }
         let mut room = keep;
         for (chunk, mut pages) in away {
             if room && pages.iter().any(Option::is_none) {
@@ -200,6 +211,7 @@ impl<'r> ChunkResidency<'r> {
         let (order, pages) = here.into_iter().unzip();
         Ok(Self {
             manager,
+            way,
             scan,
             order,
             ready,
@@ -215,6 +227,8 @@ impl<'r> ChunkResidency<'r> {
     pub(super) fn kept(manager: &'r MemoryManager, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
             manager,
+            // Nothing is to come.
+            way: Method::Pinned,
             scan,
             ready: inputs.order.len(),
             order: inputs.order.clone(),
@@ -224,6 +238,11 @@ impl<'r> ChunkResidency<'r> {
             ahead: 0,
             in_flight: VecDeque::new(),
         }
+    }
+
+    /// How chunks come over the link; none where all are there.
+    pub(super) fn way(&self) -> Option<Method> {
+        (self.ready < self.order.len()).then_some(self.way)
     }
 
     /// Chunks at the beginning of the table that need no copy.
@@ -332,7 +351,14 @@ impl<'r> ChunkResidency<'r> {
             if let Some(page) = page {
                 let (event, bytes) = page.fetch(stream, |stream, target| {
                     let layout = chunk_layout(source.0, chunk, 0).0;
-                    copy_chunk(staging(self.manager), stream, source.0, chunk, target, layout)
+                    copy_chunk(
+                        staging(self.manager, self.way),
+                        stream,
+                        source.0,
+                        chunk,
+                        target,
+                        layout,
+                    )
                 })?;
                 waits.extend(event);
                 copied += bytes;
@@ -341,7 +367,7 @@ impl<'r> ChunkResidency<'r> {
         let in_slot = self.pages[position].iter().any(Option::is_none);
         if let (true, Some(ring)) = (in_slot, &mut self.ring) {
             let missing = self.pages[position].iter().map(Option::is_none);
-            let staging = staging(self.manager);
+            let staging = staging(self.manager, self.way);
             let (event, bytes) = ring.fetch(staging, stream, view, chunk, position, missing)?;
             waits.push(Arc::new(event));
             copied += bytes;

@@ -7,6 +7,7 @@
 use galatea_device::{DeviceBuffer, DeviceError, Stream};
 use galatea_memory::Identity;
 use galatea_memory::regions::{Ablation, MemoryManager, Source};
+use galatea_memory::transfer::Method;
 use galatea_store::Column;
 use std::sync::Arc;
 
@@ -62,8 +63,9 @@ impl Source for ColumnPages<'_> {
 }
 
 /// The manager, where host data is copied to a staging buffer of its own before it is copied to the device.
-pub(crate) fn staging(manager: &MemoryManager) -> Option<&MemoryManager> {
-    manager.ablations().has(Ablation::Copied).then_some(manager)
+pub(crate) fn staging(manager: &MemoryManager, way: Method) -> Option<&MemoryManager> {
+    let staged = way == Method::Staged || manager.ablations().has(Ablation::Copied);
+    staged.then_some(manager)
 }
 
 /// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.

@@ -196,7 +196,9 @@ impl SinkMemory {
                 Self::Fixed(rows * (16 + 4 * columns.len() as u64))
             }
             SinkPlan::Mark { .. } => Self::Fixed(rows / 8),
-            SinkPlan::Partition { columns, .. } => Self::Fixed(rows * 4 * columns.len() as u64),
+            SinkPlan::Store { columns, .. } | SinkPlan::Partition { columns, .. } => {
+                Self::Fixed(rows * 4 * columns.len() as u64)
+            }
             // With the order, and what is made of columns in it.
             SinkPlan::Windows(input) => {
                 let columns = input.columns.len() + input.calls.len();
@@ -229,6 +231,7 @@ impl SinkMemory {
             (_, ResultPlan::Lists(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Probe(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Mark(_)) => Self::Fixed(rows / 8),
+            (_, ResultPlan::Store(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Partition(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Windows(plan)) => Self::Fixed(plan.stored_bytes(rows) + plan.made_bytes(rows)),
             _ => Self::Fixed(slot_bytes),
@@ -368,6 +371,24 @@ impl Demands {
     pub(crate) fn groups(&self, shape: u64, rows: u64) -> Option<u64> {
         let groups = self.observed(shape)?.quantities.scaled_to(rows).groups;
         Some(groups as u64)
+    }
+
+    /// The share of rows that pass the filters, if an earlier run of its shape has shown it.
+    pub(crate) fn share_passed(&self, shape: u64) -> Option<f64> {
+        let seen = self.observed(shape)?.quantities;
+        Some(seen.passed / seen.rows.max(1) as f64)
+    }
+
+    /// Remembers of a pipeline over `rows` rows what its second half has shown, which goes through those that
+    /// the first one left.
+    pub(crate) fn observe_halves(&self, shape: u64, second: u64, rows: u64) {
+        if let Some(run) = self.observed(second) {
+            let quantities = Quantities {
+                rows,
+                ..run.quantities
+            };
+            self.observe(shape, Observed { quantities, ..run });
+        }
     }
 
     fn observed(&self, shape: u64) -> Option<Observed> {

@@ -127,6 +127,7 @@ impl Run<'_> {
         report.dimensions = pipeline.bound.dimensions.clone();
         report.generate = preparation.generate;
         report.compile = preparation.compile;
+        report.ahead = preparation.ahead;
         let origin = (preparation.compiled).map_or(Origin::Memory, |compiled| compiled.origin);
         report.compiled = match (origin, pipeline.tier) {
             (Origin::Disk, Tier::Optimised) => "disk",
@@ -242,6 +243,7 @@ impl Run<'_> {
             (_, ResultPlan::Lists(plan)) => plan.bytes(rows),
             (_, ResultPlan::Probe(plan)) => plan.bytes(rows),
             (_, ResultPlan::Windows(plan)) => plan.stored_bytes(rows),
+            (_, ResultPlan::Store(plan)) => plan.bytes(rows),
             _ => return false,
         };
         !self.plan.filters.is_empty() && bytes > self.runtime.room() / 8

@@ -12,12 +12,13 @@
 use super::built::SideRows;
 use super::dimensions;
 use super::error::{Failure, RunError};
+use super::ready::Ready;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
-use super::source::{entries, load, surviving};
+use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
-use crate::expression::PAIR_CHUNK_BITS;
+use crate::expression::{Dimension, PAIR_CHUNK_BITS};
 use crate::metrics::{self, PipelineOutcome};
 use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
@@ -71,6 +72,8 @@ pub(super) struct Graph<'a> {
     pub result: &'a Arc<ResultQueue>,
     /// Of the pipelines that made build sides, in the order of their ends.
     pub builds: Mutex<Vec<RunReport>>,
+    /// What is there before the pipelines run.
+    pub ready: Mutex<Ready>,
 }
 
 impl Graph<'_> {
@@ -85,32 +88,39 @@ impl Graph<'_> {
         Box::pin(async move {
             let started = Instant::now();
             let plan = subtree.plan.resolved().map_err(Failure::Input)?;
-            let wanted = plan.lookups();
             let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
-                let columns = (wanted.keys())
-                    .filter(|(dimension, _)| *dimension == number)
-                    .map(|(_, column)| *column)
-                    .collect();
-                self.side(source, columns, [at.as_slice(), &[number]].concat())
+                let at = [at.as_slice(), &[number]].concat();
+                self.side(source, plan.lookups_of(number), at)
             });
             let sides = try_join_all(sides).await?;
             let source = &subtree.source;
             let view = match (source, sides.last()) {
                 (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
+                (PipelineSource::Union { parts: number, .. }, Some(_)) => {
+                    let rows = sides[sides.len() - number..].iter().map(SideRows::rows);
+                    parts(&rows.collect::<Vec<_>>()).map_err(Failure::Run)?
+                }
                 (PipelineSource::Windows(_), Some(rows)) => entries(rows.rows()).map_err(Failure::Run)?,
                 (PipelineSource::Pairs(_), Some(pairs)) => pairs_view(pairs.rows()).map_err(Failure::Run)?,
-                _ => {
-                    let progress = self.loading();
-                    load(self.runtime, source, &plan, self.config, self.context, progress)
-                        .await
-                        .map_err(Failure::Store)?
-                }
+                _ => match self.take_view(&at) {
+                    Some(view) => view,
+                    None => {
+                        let progress = self.loading();
+                        load(self.runtime, source, &plan, self.config, self.context, progress)
+                            .await
+                            .map_err(Failure::Store)?
+                    }
+                },
             };
             self.report.comes_to(QueryStep::Compiling, 0, None);
             let load_time = started.elapsed();
             self.report.update(|report| report.phases.load += load_time);
             let columns: Vec<usize> = plan.columns().into_iter().collect();
-            let chunks = surviving(&view, &subtree.pruning, &columns);
+            let chunks = match source {
+                // Parts are known by the numbers of their chunks, empty ones too.
+                PipelineSource::Union { parts, .. } => (0..*parts).collect(),
+                _ => surviving(&view, &subtree.pruning, &columns),
+            };
             let fetch = subtree.fetch.map(|fetch| fetch as u64);
             let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
             let (cancelled, result) = (Arc::clone(&self.cancelled), Arc::clone(self.result));
@@ -149,12 +159,35 @@ impl Graph<'_> {
         })
     }
 
+    /// The table of the pipeline there, if it is loaded.
+    fn take_view(&self, at: &[usize]) -> Option<TableView> {
+        self.ready.lock().view(at)
+    }
+
     /// Notes how far a load is.
-    fn loading(&self) -> ProgressCallback {
+    pub(super) fn loading(&self) -> ProgressCallback {
         let report = self.report.clone();
         Arc::new(move |load: LoadProgress| {
             report.comes_to(QueryStep::Loading, load.rows_done, load.rows_total);
         })
+    }
+
+    /// Collects a build side from CPU operators, unless another run of the same plan has.
+    pub(super) async fn collected(
+        &self,
+        source: &BuildSide,
+        columns: Vec<usize>,
+    ) -> Result<Arc<Dimension>, Failure> {
+        let stamps = source.shared.stamps();
+        if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
+            self.report.update(|report| report.build_sides_reused += 1);
+            return Ok(rows);
+        }
+        let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
+        if let Some(stamps) = stamps {
+            source.shared.leave(stamps, &collected);
+        }
+        Ok(collected)
     }
 
     /// Makes a build side, of which `columns` are looked up.
@@ -165,16 +198,12 @@ impl Graph<'_> {
         at: Vec<usize>,
     ) -> Result<SideRows, Failure> {
         let Some(build) = &source.build else {
-            let stamps = source.shared.stamps();
-            if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
-                self.report.update(|report| report.build_sides_reused += 1);
-                return Ok(SideRows::Collected(rows));
+            let ready = self.ready.lock().rows(&at);
+            return match ready {
+                Some(rows) => rows,
+                None => self.collected(source, columns).await,
             }
-            let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
-            if let Some(stamps) = stamps {
-                source.shared.leave(stamps, &collected);
-            }
-            return Ok(SideRows::Collected(collected));
+            .map(SideRows::Collected);
         };
         match self.run(&build.subtree, true, at.clone()).await {
             Ok((Output::Built(table), report)) => {

@@ -12,6 +12,7 @@
 //! fits `galatea.result_buffer` leaves when its run has ended, so nothing is lost or repeated; a larger one
 //! flows to its reader while the run goes on, and a failure after its first rows fails the query.
 
+mod ahead;
 mod built;
 mod chunk_table;
 mod chunks;
@@ -31,14 +32,16 @@ mod partition_rows;
 mod partition_run;
 mod pass;
 pub(crate) mod prepared;
+mod ready;
 mod result_queue;
-mod results;
+pub(crate) mod results;
 mod row_heap;
 mod run;
 mod run_report;
 mod sinks;
 mod sort;
 mod source;
+mod stored_rows;
 mod top;
 mod windows;
 mod working;

@@ -7,12 +7,13 @@
 //! it is.
 
 use super::built::SideRows;
+use super::demand;
 use super::run::Run;
 use crate::expression::{Expr, KeySpace};
-use crate::pipeline::bind::bind;
-use crate::pipeline::bound::{BoundPipeline, ResultPlan};
+use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::{Halves, Meeting, Partitioning, PipelinePlan};
 use crate::policy::policy;
+use crate::reason::Reason;
 use datafusion::common::human_readable_size;
 use galatea_layout::model::Machine;
 use galatea_store::{Scalar, Zone};
@@ -20,29 +21,32 @@ use std::time::Duration;
 
 policy! {
     /// When the rows of a join are brought into partitions. Bytes stand for the time in which device memory
-    /// reads them in order; measured on an H200 (`bench/results`, 4.3 TB/s).
+    /// reads them in order; fitted to joins of rows of 8 bytes on an H200, whose memory has 4.3 TB/s
+    /// (`bench/results/2026-11-22-nvidia-h200/joins-in-memory`).
     pub(super) struct PartitionPolicy {
         /// Rows at least.
         rows: u64 = 1 << 20,
-        /// Bytes of a read at a random place beyond the cache: 38 thousand million a second.
-        far_read: f64 = 112.0,
-        /// Bytes of a write there: 15.8 thousand million a second.
-        far_write: f64 = 272.0,
-        /// Bytes of a read at a random place in the cache: 137 thousand million a second.
-        near_read: f64 = 31.0,
-        /// Bytes of a write there: 75 thousand million a second.
-        near_write: f64 = 57.0,
+        /// Bytes of a row that is looked up beyond the cache, a bit and a value: 24 thousand million a
+        /// second.
+        far_read: f64 = 180.0,
+        /// Bytes of a row that is stored there: 10 thousand million a second.
+        far_write: f64 = 430.0,
+        /// Bytes of a row that is looked up in the cache: 116 thousand million a second.
+        near_read: f64 = 37.0,
+        /// Bytes of a row that is stored there: 35 thousand million a second.
+        near_write: f64 = 120.0,
         /// Share of the rate of device memory that writing partitions reaches.
         writing: f64 = 0.6,
-        /// Bytes of a row that is counted and written, at least: 48 thousand million a second, as joins of
-        /// rows of 8 bytes show (`bench/results/2026-11-22-nvidia-h200/joins-in-memory`).
-        least_row: f64 = 90.0,
+        /// Bytes of a row that is written, at least: 114 thousand million a second.
+        least_row: f64 = 38.0,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
         /// Parts of the cache, of which one is for the places of a partition.
-        cache_parts: u64 = 8,
+        cache_parts: u64 = 16,
         /// Chunks that are under way at once.
         chunks: f64 = 8.0,
+        /// Chunks that have a key, on average, at most where rows are in the order of the key.
+        overlap: f64 = 2.0,
         /// Partitions at least.
         least: u64 = 16,
         /// Partitions at most: more have short runs.
@@ -76,6 +80,9 @@ struct Met {
 /// Rows, and what they touch.
 #[derive(Debug, Clone, Copy)]
 struct Accesses {
+    /// Rows that are scanned.
+    scanned: f64,
+    /// Rows that meet the build side.
     rows: f64,
     /// Bytes of the build side.
     bytes: f64,
@@ -100,7 +107,8 @@ impl Accesses {
     /// Seconds of bringing rows of so many bytes, and keys of `key_bytes`, into partitions.
     fn partitioning(self, row_bytes: f64, key_bytes: f64, machine: &Machine) -> f64 {
         let written = (2.0 * row_bytes / POLICY.writing).max(POLICY.least_row);
-        POLICY.launches + self.rows * (key_bytes + written + row_bytes) / machine.memory_bytes_per_second
+        let bytes = self.scanned * key_bytes + self.rows * (written + row_bytes);
+        POLICY.launches + bytes / machine.memory_bytes_per_second
     }
 }
 
@@ -151,8 +159,8 @@ impl Run<'_> {
         let Some(halves) = self.plan.in_partitions(met.meeting, self.sides.len(), by) else {
             return PartitionChoice::Direct(format!("none: {what}, rows cannot be kept"));
         };
-        let kept = match self.bound(&halves.first).map(|bound| bound.result) {
-            Ok(ResultPlan::Partition(kept)) => kept,
+        let kept = match self.result_of(&halves.first) {
+            Ok((ResultPlan::Partition(kept), _)) => kept,
             Ok(_) => return PartitionChoice::None,
             Err(reason) => return PartitionChoice::Direct(format!("none: {what}, {reason}")),
         };
@@ -188,9 +196,9 @@ impl Run<'_> {
     fn met(&self) -> Vec<Met> {
         let mut met = Vec::new();
         if self.plan.key_of(Meeting::Own).is_some()
-            && let Ok(bound) = self.bound(self.plan)
+            && let Ok((result, _)) = self.result_of(self.plan)
         {
-            let own = match bound.result {
+            let own = match result {
                 ResultPlan::Build(plan) => Some((plan.bytes(), plan.keys)),
                 ResultPlan::BuildGroups(plan) => Some((8 * plan.words(), KeySpace::of_integers(plan.keys))),
                 ResultPlan::Lists(plan) => Some((plan.lookup_bytes(), plan.keys)),
@@ -225,7 +233,8 @@ impl Run<'_> {
             _ => 1.0,
         };
         Accesses {
-            rows: self.rows() as f64,
+            scanned: self.rows() as f64,
+            rows: self.rows() as f64 * self.share_passed(),
             bytes: met.bytes as f64,
             share,
             writes: met.meeting == Meeting::Own,
@@ -259,14 +268,31 @@ impl Run<'_> {
             return 1.0;
         };
         let all = (high - low) as f64 + 1.0;
-        let each = spans.iter().map(|(low, high)| (high - low) as f64 / all);
-        (POLICY.chunks * each.sum::<f64>() / spans.len() as f64).min(1.0)
+        let together = spans
+            .iter()
+            .map(|(low, high)| (high - low) as f64 / all)
+            .sum::<f64>();
+        let many = spans.len() as f64;
+        match many >= POLICY.chunks && together <= POLICY.overlap {
+            // Rows follow each other in the order of the key: so do the places that they touch.
+            true => 0.0,
+            false => (POLICY.chunks * together / many).min(1.0),
+        }
     }
 
-    /// A pipeline over its rows and build sides, bound and not compiled.
-    fn bound(&self, plan: &PipelinePlan) -> Result<BoundPipeline, crate::reason::Reason> {
+    /// The share of its rows that are expected to meet the build side: those that pass all filters. Where
+    /// some of these are behind it, more do, which is not known.
+    fn share_passed(&self) -> f64 {
+        let seen = (self.runtime.demands()).share_passed(demand::shape(self.plan, self.view));
+        let expected = || self.result_of(self.plan).map_or(1.0, |(_, share)| share);
+        seen.unwrap_or_else(expected)
+    }
+
+    /// What a pipeline over its rows and build sides makes, and the share of rows that is expected to pass.
+    fn result_of(&self, plan: &PipelinePlan) -> Result<(ResultPlan, f64), Reason> {
         let dimensions: Vec<_> = self.sides.iter().map(SideRows::dimension).collect();
-        bind(plan, self.view, &dimensions, self.kernel_options())
+        let prepared = self.runtime.prepared();
+        prepared.result_of(plan, self.view, &dimensions, self.kernel_options())
     }
 
     fn name_of(&self, meeting: Meeting) -> String {
@@ -299,6 +325,7 @@ mod tests {
     fn pays(rows: u64, bytes: u64, share: f64, writes: bool) -> bool {
         let machine = &Machine::H200;
         let accesses = Accesses {
+            scanned: rows as f64,
             rows: rows as f64,
             bytes: bytes as f64,
             share,
@@ -316,8 +343,7 @@ mod tests {
         let million = 1_000_000;
         for (keys, rows) in [(1 << 27, 1u64 << 31), (1024 * million, 1024 * million)] {
             assert!(pays(keys, table(keys), 1.0, true), "{keys} are stored");
-            // A read beyond the cache costs less than two fifths of a write.
-            assert!(!pays(rows, table(keys), 1.0, false), "{rows} look up {keys}");
+            assert!(pays(rows, table(keys), 1.0, false), "{rows} look up {keys}");
         }
         assert!(
             !pays(1 << 31, table(1 << 18), 1.0, false),
@@ -333,7 +359,7 @@ mod tests {
     #[test]
     fn a_partition_has_a_part_of_the_cache() {
         let parts = |bytes: u64| parts_for(bytes, 48 << 20);
-        assert_eq!([1, 48 << 20, 96 << 20, 97 << 20].map(parts), [16, 16, 16, 32]);
+        assert_eq!([1, 48 << 20, 96 << 20, 97 << 20].map(parts), [16, 16, 32, 64]);
         assert_eq!([1 << 30, 3 << 30, 1 << 40].map(parts), [256, 256, 256]);
     }
 }

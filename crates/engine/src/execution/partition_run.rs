@@ -2,6 +2,7 @@
 //! (`pipeline/partition.rs`).
 
 use super::built::SideRows;
+use super::demand;
 use super::error::RunError;
 use super::partition_choice::PartitionChoice;
 use super::run::{Output, Run};
@@ -71,6 +72,11 @@ impl Run<'_> {
             ..*self
         }
         .execute()?;
+        let shapes = (
+            demand::shape(self.plan, self.view),
+            demand::shape(&halves.second, &view),
+        );
+        (self.runtime.demands()).observe_halves(shapes.0, shapes.1, self.rows());
         Ok((output, second.of_partitions(first)))
     }
 }

@@ -28,6 +28,10 @@ use std::time::Instant;
 /// Times that a streaming scan says how much of it is left.
 const UPDATES: usize = 8;
 
+/// Morsels of each block in a launch over rows in partitions. Blocks drift apart while a launch lasts, and
+/// touch more partitions together than the cache holds.
+const CLOSE_MORSELS: u64 = 2;
+
 /// How far a run has come.
 #[derive(Debug)]
 pub(super) struct Progress<'a> {
@@ -148,6 +152,7 @@ impl<'a> Run<'a> {
         report.transfer += transfer_start.elapsed();
         if order.is_none() {
             report.resident = residency.ready() == self.chunks.len();
+            report.way = residency.way();
         }
         let table = &inputs.table;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
@@ -178,7 +183,11 @@ impl<'a> Run<'a> {
         let all_morsels = self.morsels(bound);
         // A launch is short enough for what a block collects to fit its partial sums, and for others to have
         // a turn.
-        let most = (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1) * u64::from(grid);
+        let of_block = match bound.in_partitions {
+            true => CLOSE_MORSELS,
+            false => (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1),
+        };
+        let most = of_block * u64::from(grid);
         let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
         let ready = residency.ready();
         let ready_morsels = u64::from(table.first_morsels[ready]);

@@ -4,9 +4,10 @@ use super::error::RunError;
 use crate::expression::Dimension;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bind::bind;
-use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::column_access::integer_range;
 use crate::pipeline::options::KernelOptions;
+use crate::reason::Reason;
 use galatea_device::{Compiled, Device, Tier};
 use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
@@ -16,8 +17,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Pipelines kept at most.
-const KEPT: usize = 64;
+/// Pipelines kept at most: a workload of a hundred queries has some hundred.
+const KEPT: usize = 512;
 
 /// Bytes of dimensions that the pipelines which are kept may hold together.
 const KEPT_DIMENSIONS: usize = 64 << 20;
@@ -38,6 +39,15 @@ pub struct Prepared {
     pub tier: Tier,
     /// Blocks of a launch that are resident on the device together.
     pub resident_blocks: u64,
+    /// How it was made, if that was ahead of the first run, until a run reports it.
+    made_ahead: Arc<Mutex<Option<Made>>>,
+}
+
+/// How a pipeline was made.
+#[derive(Debug)]
+struct Made {
+    took: Duration,
+    compiled: Compiled,
 }
 
 /// What a pipeline was bound to of a column. It reads every column of the same lineage that is within.
@@ -85,9 +95,21 @@ fn integer_bounds(column: &Column) -> Option<(i128, i128)> {
     integers.then(|| integer_range(column))
 }
 
-/// Rows that a pipeline over a table is bound for: some more, so that it can stay when rows are inserted.
+/// Rows that a pipeline over a table is bound for: some more.
 fn with_headroom(rows: u64) -> u64 {
     rows + rows / 16 + 64
+}
+
+/// Binds a pipeline so that it can stay when rows are inserted.
+fn bind_with_headroom(
+    plan: &PipelinePlan,
+    view: &TableView,
+    dimensions: &[Arc<Dimension>],
+    options: KernelOptions,
+) -> Result<BoundPipeline, Reason> {
+    let rows = with_headroom(view.rows);
+    let view = TableView { rows, ..view.clone() };
+    bind(plan, &view, dimensions, options)
 }
 
 impl Prepared {
@@ -143,7 +165,9 @@ pub struct Preparation {
     pub generate: Duration,
     /// Compiling, or finding the compiled kernel.
     pub compile: Duration,
-    /// Where the kernel came from; `None` when the whole pipeline was kept.
+    /// Both, where that was before the run.
+    pub ahead: Duration,
+    /// Where the kernel came from; `None` when the whole pipeline was kept from an earlier run.
     pub compiled: Option<Compiled>,
 }
 
@@ -207,18 +231,16 @@ impl PreparedPipelines {
                 pipeline = Arc::new(optimised);
                 self.0.replace(&pipeline);
             }
+            let made = pipeline.made_ahead.lock().take();
             return Ok(Preparation {
                 pipeline,
                 generate: start.elapsed(),
                 compile: Duration::ZERO,
-                compiled: None,
+                ahead: made.as_ref().map_or(Duration::ZERO, |made| made.took),
+                compiled: made.map(|made| made.compiled),
             });
         }
-        let with_slack = TableView {
-            rows: with_headroom(view.rows),
-            ..view.clone()
-        };
-        let bound = bind(plan, &with_slack, dimensions, options)?;
+        let bound = bind_with_headroom(plan, view, dimensions, options)?;
         let generate = start.elapsed();
         tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
@@ -240,6 +262,7 @@ impl PreparedPipelines {
             bound,
             kernel,
             tier: compiled.tier,
+            made_ahead: Arc::default(),
         });
         if pipeline.dimension_bytes() <= KEPT_DIMENSIONS {
             let holder: Arc<dyn Holder> = Arc::clone(&self.0) as Arc<dyn Holder>;
@@ -252,8 +275,44 @@ impl PreparedPipelines {
             pipeline,
             generate,
             compile,
+            ahead: Duration::ZERO,
             compiled: Some(compiled),
         })
+    }
+
+    /// The same before a run that will ask for it.
+    pub fn prepare_ahead(
+        &self,
+        device: &Device,
+        plan: &PipelinePlan,
+        view: &TableView,
+        dimensions: &[Arc<Dimension>],
+        options: KernelOptions,
+    ) -> Result<(), RunError> {
+        let made = self.prepare(device, plan, view, dimensions, options)?;
+        if let Some(compiled) = made.compiled {
+            let took = made.ahead + made.generate + made.compile;
+            *made.pipeline.made_ahead.lock() = Some(Made { took, compiled });
+        }
+        Ok(())
+    }
+
+    /// What the pipeline of `plan` makes, and the share of rows that are expected to pass its filters;
+    /// nothing is compiled.
+    pub fn result_of(
+        &self,
+        plan: &PipelinePlan,
+        view: &TableView,
+        dimensions: &[Arc<Dimension>],
+        options: KernelOptions,
+    ) -> Result<(ResultPlan, f64), Reason> {
+        match self.find(plan, view, dimensions, options) {
+            Some(kept) => Ok((kept.bound.result.clone(), kept.bound.selectivity)),
+            None => {
+                let bound = bind_with_headroom(plan, view, dimensions, options)?;
+                Ok((bound.result, bound.selectivity))
+            }
+        }
     }
 
     /// Whether the pipeline of `plan` is kept, over whatever columns.

@@ -1,5 +1,6 @@
 //! What a run did.
 
+use galatea_memory::transfer::Method;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub struct RunReport {
     pub partitions: Option<String>,
     /// Whether the columns were used in place, or streamed.
     pub resident: bool,
+    /// How columns that were not on the device came there.
+    pub way: Option<Method>,
     /// Rows of each dimension.
     pub dimension_rows: Vec<u64>,
     /// Where each dimension was looked up, and why.
@@ -41,6 +44,8 @@ pub struct RunReport {
     pub generate: Duration,
     /// Compiling, or finding the compiled kernel.
     pub compile: Duration,
+    /// Binding and compiling before the run, while other kernels of the query were compiled.
+    pub ahead: Duration,
     /// Where the kernel came from: memory, disk, compiler; and whether it is the one of little effort.
     pub compiled: &'static str,
     /// From the first to the last of the pipeline's work on the device, as its events measured it.
@@ -93,6 +98,7 @@ impl RunReport {
     /// The report of a pipeline whose rows the pipeline of `first` brought into partitions.
     pub(super) fn of_partitions(mut self, first: Self) -> Self {
         self.resident = first.resident;
+        self.way = first.way;
         self.chunks = first.chunks;
         self.chunks_skipped = first.chunks_skipped;
         self.rows = first.rows;
@@ -117,6 +123,7 @@ impl RunReport {
         self.launches += other.launches;
         self.generate += other.generate;
         self.compile += other.compile;
+        self.ahead += other.ahead;
         self.transfer += other.transfer;
         self.kernel += other.kernel;
     }

@@ -15,6 +15,7 @@ use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
 use super::sort::SortColumns;
+use super::stored_rows::StoredRows;
 use super::windows::WindowRows;
 use super::working::{SinkNeeds, zeroed};
 use crate::expression::Dimension;
@@ -242,6 +243,11 @@ impl SinkState {
                 let places = needs.counted.unwrap_or(rows);
                 let rows = WindowRows::new(&allocator("rows of a window"), plan, places)?;
                 Form::Build(BuiltTable::of_windows(plan.dimension(), rows))
+            }
+            (Strategy::Store, ResultPlan::Store(plan)) => {
+                let places = needs.counted.unwrap_or(rows);
+                let rows = StoredRows::new(&allocator("rows of a union"), plan, places)?;
+                Form::Build(BuiltTable::of_stored(plan.dimension(), rows))
             }
             (Strategy::Partition { .. }, ResultPlan::Partition(plan)) => {
                 let counted = needs.partitions.as_deref();

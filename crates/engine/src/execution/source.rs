@@ -37,7 +37,10 @@ pub(super) async fn load(
             })?;
             store.file_table(scan, &context.runtime_env())?
         }
-        PipelineSource::Groups(_) | PipelineSource::Pairs(_) | PipelineSource::Windows(_) => {
+        PipelineSource::Groups(_)
+        | PipelineSource::Pairs(_)
+        | PipelineSource::Windows(_)
+        | PipelineSource::Union { .. } => {
             return Err(StoreError::UnsupportedSource {
                 table: "what pipelines make".into(),
                 reason: "they are on the device".into(),
@@ -124,6 +127,17 @@ pub(super) fn entries(rows: u64) -> Result<TableView, RunError> {
         rows,
         chunk_rows: vec![u32::try_from(rows).map_err(limit)?],
         columns: Vec::new(),
+    })
+}
+
+/// The rows that other pipelines left on the device, one part after another: each is a chunk.
+pub(super) fn parts(rows: &[u64]) -> Result<TableView, RunError> {
+    let parts = rows.iter().map(|rows| entries(*rows));
+    let parts = parts.collect::<Result<Vec<TableView>, RunError>>()?;
+    Ok(TableView {
+        rows: rows.iter().sum(),
+        chunk_rows: parts.iter().flat_map(|part| &part.chunk_rows).copied().collect(),
+        ..entries(0)?
     })
 }
 

@@ -105,7 +105,7 @@ impl Facts {
         facts.extend(joins(&subtree.dimensions, columns, rows));
         // That an entry of a group table is a group, and a pair one, needs no words.
         let of_entries = |filter: &&Expr| match filter.kind() {
-            ExprKind::Member { dimension, .. } => rows.is_some_and(|(number, _)| number == *dimension),
+            ExprKind::Member { dimension, .. } => rows.is_some_and(|(first, _)| first <= *dimension),
             _ => false,
         };
         let filters = subtree.plan.filters.iter();
@@ -139,6 +139,7 @@ impl Facts {
             SinkPlan::Probe { key, .. } => facts.push(Fact::one("pairs by", bare(key, columns))),
             SinkPlan::Partition { key, .. } => facts.push(Fact::one("partitions by", bare(key, columns))),
             SinkPlan::Mark { marking, .. } => facts.push(Fact::one("marks", marking.to_string())),
+            SinkPlan::Store { .. } => {}
             SinkPlan::Windows(input) => facts.extend(windows(input, columns)),
             SinkPlan::BuildGroups { key, aggregates } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
@@ -182,6 +183,7 @@ impl Facts {
             Fact::one("compiled", report.compiled),
             Fact::one("grid", report.grid.to_string()),
         ];
+        facts.extend(report.way.map(|way| Fact::one("transfer method", way.name())));
         let rows = report.dimension_rows.iter().map(ToString::to_string).collect();
         facts.extend(Fact::list("dimension rows", rows));
         let memories = report.dimensions.iter().enumerate();
@@ -221,7 +223,7 @@ impl Facts {
         );
         let phases = [
             ("generate", report.generate),
-            ("compile", report.compile),
+            ("compile", report.ahead + report.compile),
             ("transfer", report.transfer),
             ("kernel", report.kernel),
         ];
@@ -285,25 +287,31 @@ fn source(subtree: &Subtree) -> String {
         PipelineSource::Groups(_) => format!("groups of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Pairs(_) => format!("pairs of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Windows(_) => format!("rows of d{}", subtree.dimensions.len() - 1),
+        PipelineSource::Union { parts, .. } => {
+            let last = subtree.dimensions.len() - 1;
+            format!("rows of d{} to d{last}", last + 1 - parts)
+        }
         PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
     }
 }
 
-/// The side whose groups or pairs are the rows of the pipeline, and what they are.
+/// The first of the sides, the last ones, whose groups or pairs are the rows of the pipeline, and what they
+/// are.
 fn rows(subtree: &Subtree) -> Option<(usize, &'static str)> {
-    let what = match subtree.source {
-        PipelineSource::Groups(_) => "groups",
-        PipelineSource::Pairs(_) => "pairs",
-        PipelineSource::Windows(_) => "rows in order",
+    let (sides, what) = match subtree.source {
+        PipelineSource::Groups(_) => (1, "groups"),
+        PipelineSource::Pairs(_) => (1, "pairs"),
+        PipelineSource::Windows(_) => (1, "rows in order"),
+        PipelineSource::Union { parts, .. } => (parts, "rows"),
         _ => return None,
     };
-    Some((subtree.dimensions.len().checked_sub(1)?, what))
+    Some((subtree.dimensions.len().checked_sub(sides)?, what))
 }
 
 fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> Option<Fact> {
     let values = sides.iter().enumerate().map(|(number, side)| {
         let lookup = match rows {
-            Some((rows, what)) if rows == number => format!("d{number}: {what}"),
+            Some((first, what)) if first <= number => format!("d{number}: {what}"),
             _ => format!(
                 "d{number}: {} on {}",
                 side.key_name(),

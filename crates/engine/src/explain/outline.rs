@@ -17,6 +17,7 @@ use super::operator;
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
 use crate::reason::milliseconds;
+use crate::stream::GpuStreamExec;
 use datafusion::common::human_readable_count;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use std::fmt;
@@ -48,9 +49,13 @@ const NAME: usize = 14;
 
 fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, lines: &mut Vec<String>) {
     let children = plan.children();
-    let (known, cost) = match plan.downcast_ref::<GpuExec>() {
-        Some(gpu) => (Some(gpu.facts(analysed)), String::new()),
-        None => (operator::facts(plan.as_ref()), cost(plan, analysed)),
+    let (known, cost) = match (
+        plan.downcast_ref::<GpuExec>(),
+        plan.downcast_ref::<GpuStreamExec>(),
+    ) {
+        (Some(gpu), _) => (Some(gpu.facts(analysed)), String::new()),
+        (_, Some(stream)) => (Some(stream.facts(analysed)), cost(plan, analysed)),
+        _ => (operator::facts(plan.as_ref()), cost(plan, analysed)),
     };
     match &known {
         Some(known) => {

@@ -21,7 +21,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use crate::reason::Reason;
@@ -88,6 +89,9 @@ impl fmt::Display for HostFunction {
     }
 }
 
+/// Inputs that one thread evaluates at once.
+const PIECE: usize = 1 << 14;
+
 /// A function evaluated for many inputs.
 #[derive(Debug)]
 pub(crate) struct Evaluated {
@@ -123,12 +127,19 @@ impl HostFunction {
             detail: error.to_string(),
         };
         let inputs = cast(inputs, input_type).map_err(refuse)?;
-        let (mut results, mut errors) = (Vec::new(), Vec::with_capacity(inputs.len()));
-        self.evaluate_parts(&inputs, &mut results, &mut errors);
+        let starts: Vec<usize> = (0..inputs.len().max(1)).step_by(PIECE).collect();
+        let pieces = starts.into_par_iter().map(|start| {
+            let piece = inputs.slice(start, PIECE.min(inputs.len() - start));
+            let (mut results, mut errors) = (Vec::new(), Vec::with_capacity(piece.len()));
+            self.evaluate_parts(&piece, &mut results, &mut errors);
+            (results, errors)
+        });
+        let (results, errors): (Vec<_>, Vec<_>) = pieces.unzip();
+        let mut errors: Vec<Option<String>> = errors.into_iter().flatten().collect();
         if errors.iter().all(Option::is_none) {
             errors.clear();
         }
-        let results: Vec<&dyn Array> = results.iter().map(AsRef::as_ref).collect();
+        let results: Vec<&dyn Array> = results.iter().flatten().map(AsRef::as_ref).collect();
         let results = concat(&results).map_err(refuse)?;
         Ok(Evaluated { results, errors })
     }
@@ -255,31 +266,27 @@ impl Bytes {
 ///
 /// Values are told apart by hashing first, because most columns repeat a few; only distinct ones are sorted.
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>), Reason> {
-    let mut numbers: HashMap<&[u8], u32> = HashMap::new();
-    let numbered: Vec<Vec<u32>> = inputs
-        .iter()
-        .map(|bytes| {
-            let mut number = |value| {
-                let next = numbers.len() as u32;
-                *numbers.entry(value).or_insert(next)
-            };
-            (0..bytes.len())
-                .map(|index| bytes.get(index).map_or(u32::MAX, &mut number))
-                .collect()
+    let pieces: Vec<(&Bytes, usize)> = (inputs.iter())
+        .flat_map(|bytes| (0..bytes.len()).step_by(PIECE).map(|start| (*bytes, start)))
+        .collect();
+    let mut distinct: Vec<&[u8]> = (pieces.into_par_iter())
+        .flat_map_iter(|(bytes, start)| {
+            let end = (start + PIECE).min(bytes.len());
+            let values = (start..end).filter_map(|index| bytes.get(index));
+            values.collect::<HashSet<&[u8]>>()
         })
         .collect();
-    let mut sorted: Vec<(&[u8], u32)> = numbers.into_iter().collect();
-    sorted.par_sort_unstable();
-    let mut rank_of = vec![0; sorted.len()];
-    for (rank, (_, number)) in sorted.iter().enumerate() {
-        rank_of[*number as usize] = rank as u32;
-    }
-    let rank = |number: u32| rank_of.get(number as usize).copied().unwrap_or(0);
-    let ranks = numbered
-        .into_iter()
-        .map(|numbers| numbers.into_iter().map(rank).collect())
+    distinct.par_sort_unstable();
+    distinct.dedup();
+    let numbers = distinct.iter().enumerate();
+    let numbers: HashMap<&[u8], u32> = numbers.map(|(rank, value)| (*value, rank as u32)).collect();
+    let rank = |value: &[u8]| numbers.get(value).copied().unwrap_or(0);
+    let ranks = (inputs.iter())
+        .map(|bytes| {
+            let indices = (0..bytes.len()).into_par_iter();
+            indices.map(|index| bytes.get(index).map_or(0, rank)).collect()
+        })
         .collect();
-    let distinct: Vec<&[u8]> = sorted.into_iter().map(|(value, _)| value).collect();
     let values: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values(&distinct));
     let plain = match like {
         DataType::Dictionary(_, inner) => inner.as_ref(),

@@ -82,6 +82,8 @@ pub(super) enum Form {
     Pairs(PairShape),
     /// Rows in the order of a window, by their place.
     Windows(WindowShape),
+    /// Rows by position, which are the part with that number of the rows of a pipeline.
+    Stored(u32),
     /// Rows in partitions, by their position.
     Partitions,
 }
@@ -233,6 +235,14 @@ impl Dimension {
         }
     }
 
+    /// The rows that a pipeline leaves on the device by position, as a part of the rows of another one.
+    pub(crate) fn stored(columns: &[BuiltColumn], part: u32) -> Self {
+        Self {
+            columns: payloads(columns),
+            ..Self::on_device(Keys::Rows, Form::Stored(part))
+        }
+    }
+
     /// The rows that a pipeline leaves on the device in partitions, as the rows of another one.
     pub(crate) fn partitions(columns: &[BuiltColumn]) -> Self {
         Self {
@@ -285,6 +295,12 @@ impl Dimension {
     #[must_use]
     pub fn is_partitions(&self) -> bool {
         self.form == Form::Partitions
+    }
+
+    /// Whether a pipeline that has it has its entries for rows: groups, or rows in partitions.
+    #[must_use]
+    pub fn is_entries(&self) -> bool {
+        self.keys == Keys::Rows && matches!(self.form, Form::Groups(_) | Form::Partitions)
     }
 
     /// The keys of rows that a pipeline left on the device, if they are looked up by key.

@@ -72,6 +72,9 @@ impl fmt::Display for Named<'_> {
             ExprKind::IsNull(input) => write!(f, "{} IS NULL", named(input)),
             ExprKind::Negate(input) => write!(f, "-{}", named(input)),
             ExprKind::Case { branches, otherwise } => {
+                if let Some(name) = self.expr.name_of_parts() {
+                    return f.write_str(name);
+                }
                 write!(f, "CASE")?;
                 for (when, then) in branches {
                     write!(f, " WHEN {} THEN {}", named(when), named(then))?;

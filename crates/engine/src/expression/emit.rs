@@ -20,6 +20,7 @@ mod inlist;
 mod literal;
 mod lookup;
 mod pairs;
+mod parts;
 mod sort_key;
 mod strings;
 mod windows;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::automaton::Automaton;
+
 /// A function of the device; its variants are chosen while lowering, so that constants which decide the code
 /// are in it and all other constants are arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -81,6 +83,18 @@ pub enum Function {
         /// Number of characters from `start`.
         length: Option<i64>,
     },
+    /// The first so many characters of a text, or all but the last ones.
+    Left,
+    /// The last so many characters of a text, or all but the first ones.
+    Right,
+    /// A text from a character on, counted from 1.
+    From,
+    /// The piece of a text between two delimiters, counted from 1, or from the last one where negative.
+    Piece(i64),
+    /// Whether a regular expression matches a part of a text.
+    Matches(Automaton),
+    /// How often it does, without overlaps; no match is empty.
+    CountMatches(Automaton),
     /// The place of a row in an order by its arguments, as an integer from 0 on: of two rows with different
     /// numbers the one with the lesser comes first. Has 63 bits; rows that differ in what does not fit them
     /// have the same number.
@@ -146,10 +160,14 @@ pub enum Elementary {
     Atan2,
     Cos,
     Cosh,
+    /// One by the tangent.
+    Cot,
     Exp,
     Log,
     Log2,
     Log10,
+    /// To a base, the second argument.
+    LogBase,
     /// Of zero to a negative power, an error.
     Pow,
     Sin,
@@ -214,7 +232,9 @@ impl Function {
             Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith | Self::DateBin { .. } => 30,
             Self::SortKey(orders) | Self::SortWord { orders, .. } => 4 * orders.len() as u32,
-            Self::CharacterLength | Self::Like | Self::Contains | Self::Position => 200,
+            Self::Left | Self::Right | Self::From => 60,
+            Self::CharacterLength | Self::Like | Self::Contains | Self::Position | Self::Piece(_) => 200,
+            Self::Matches(_) | Self::CountMatches(_) => 400,
         }
     }
 }

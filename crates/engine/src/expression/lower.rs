@@ -8,6 +8,7 @@ mod choices;
 mod functions;
 mod operators;
 mod temporal;
+mod text;
 
 use std::sync::Arc;
 
@@ -268,6 +269,9 @@ impl Lowering<'_> {
                 right,
                 equal_zeros: true,
             }));
+        }
+        if let Some(matched) = self.regex_match(binary, nullable) {
+            return matched;
         }
         let arithmetic = match binary.op() {
             Operator::And => {

@@ -36,10 +36,11 @@
 //! set, and so has ours); functions whose device version is only nearly right are not lowered.
 //!
 //! Generated code belongs in a scope with `using namespace galatea;` after including
-//! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh` and `galatea/strings.cuh`. It
-//! reads `args.literals[i]` (u64), `args.tables[i]` (`const u8*`), `args.error` (`u32*`) and, of packed
-//! dimension `d`, planes `dim{d}_{plane}`.
+//! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh`, `galatea/strings.cuh` and
+//! `galatea/automaton.cuh`. It reads `args.literals[i]` (u64), `args.tables[i]` (`const u8*`), `args.error`
+//! (`u32*`) and, of packed dimension `d`, planes `dim{d}_{plane}`.
 
+mod automaton;
 mod binding;
 mod built;
 mod dictionary;
@@ -65,6 +66,7 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
+pub use automaton::Automaton;
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub(crate) use built::{BuiltColumn, PairShape, PairWord};
 pub use built::{PairSide, Part};
@@ -96,9 +98,15 @@ pub(crate) use windows::{Derived, DerivedForm, WindowShape, WindowWord};
 pub use windows::{Frame, FrameBound, RangeKey, Units, WindowCall, WindowFunction};
 
 /// The device headers that generated code includes, in order.
-pub const HEADERS: [&str; 4] = [
+pub const HEADERS: [&str; 5] = [
     "galatea/arithmetic.cuh",
     "galatea/decimal.cuh",
     "galatea/datetime.cuh",
     "galatea/strings.cuh",
+    "galatea/automaton.cuh",
 ];
+
+/// The policies of expressions.
+pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+    vec![automaton::AutomatonPolicy::listed()]
+}

@@ -4,6 +4,7 @@
 //! kernel. The pipeline copies `literals` to `args.literals` and uploads each table, whose address goes to
 //! `args.tables` as `const u8*`.
 
+use super::automaton::Automaton;
 use super::built::Part;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct Parameters {
     pub errors: Vec<String>,
     /// Whether an order has more bits than its sort key.
     pub cuts_order: bool,
+    /// Whether some tables are those of regular expressions.
+    pub has_automata: bool,
 }
 
 impl Parameters {
@@ -63,6 +66,12 @@ impl Parameters {
         }
         self.tables.push(table);
         self.tables.len() - 1
+    }
+
+    /// Adds the table of a regular expression; returns its index.
+    pub(crate) fn automaton(&mut self, automaton: &Automaton) -> usize {
+        self.has_automata = true;
+        self.table(automaton.table())
     }
 
     /// Adds the text of an error; returns its index.

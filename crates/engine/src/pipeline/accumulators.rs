@@ -6,7 +6,9 @@ pub use finish::{Finish, FinishForm};
 
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, SumWidth, sum_width};
 use super::moments::{Moment, MomentSum};
-use crate::expression::{Kind, Value};
+use super::shared_sums::shared_sums;
+use crate::code::Code;
+use crate::expression::{Emitter, Expr, Kind, Value};
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
 
@@ -85,6 +87,42 @@ impl AccumulatorPlan {
             partial,
         });
         word
+    }
+
+    /// The accumulators of calls, whose arguments are emitted as `rewrite` makes them; `bounds`: how often a
+    /// value can be added, and whether a group exists only if it has a row.
+    ///
+    /// # Errors
+    /// The emitter's; calls without accumulators.
+    pub(crate) fn of_calls(
+        aggregates: &[AggregateCall],
+        rewrite: &dyn Fn(&Expr) -> Expr,
+        bounds: (u64, bool),
+        emitter: &mut Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<Self, Reason> {
+        let (rows, grouped) = bounds;
+        let mut accumulators = Self::default();
+        for (call, shared) in aggregates.iter().zip(shared_sums(aggregates)) {
+            let filter = call.filter.as_ref().map(rewrite);
+            let filter = filter.map(|f| emitter.emit(&f, code)).transpose()?;
+            // An argument is evaluated for the rows that the call's filter keeps.
+            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
+            let mut emit = |e: &Expr| emitter.emit_where(&kept, &rewrite(e), code);
+            if let Some((argument, each)) = shared {
+                let argument = emit(&argument)?;
+                accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
+                continue;
+            }
+            let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
+            let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+            if let AggregateFunction::Moment(moment) = call.function {
+                accumulators.moment(call, moment, &arguments, filter.as_ref(), rows)?;
+                continue;
+            }
+            accumulators.call(call, arguments.first(), filter.as_ref(), rows, grouped)?;
+        }
+        Ok(accumulators)
     }
 
     /// A word that counts all rows of a group.

@@ -135,6 +135,7 @@ pub fn bind(
         finds_keys: dimensions.iter().any(|dimension| dimension.has_key_table()),
         pairs: false,
         windows: dimensions.iter().any(|dimension| dimension.is_windows()),
+        entries: dimensions.iter().any(|dimension| dimension.is_entries()),
     };
     for (number, _) in (dimensions.iter().enumerate()).filter(|(_, dimension)| dimension.is_pairs()) {
         let directory = LookupTable::Built {
@@ -146,7 +147,8 @@ pub fn bind(
         looked_up.pairs = true;
     }
     // Blocks stay close together where their rows are in partitions: in as few of them as possible at a time.
-    let steps = match dimensions.iter().any(|dimension| dimension.is_partitions()) {
+    let in_partitions = dimensions.iter().any(|dimension| dimension.is_partitions());
+    let steps = match in_partitions {
         true => 1,
         false => sink.steps(),
     };
@@ -160,6 +162,7 @@ pub fn bind(
         dynamic_shared: lookups.dynamic_shared(sink.dynamic_shared()),
         items,
         morsel_rows: block * items * steps,
+        in_partitions,
         collide: options.collide,
         rows: view.rows,
         selectivity,

@@ -2,7 +2,7 @@
 
 use super::accumulators::AccumulatorPlan;
 use super::build_plan::{
-    BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, WindowsPlan,
+    BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan,
 };
 use super::column_access::ColumnAccess;
 use super::group_key::GroupKey;
@@ -32,6 +32,8 @@ pub struct BoundPipeline {
     pub items: u32,
     /// Rows of a morsel.
     pub morsel_rows: u32,
+    /// Whether its rows are in partitions.
+    pub in_partitions: bool,
     /// Whether hashes are forced to collide.
     pub collide: bool,
     /// Rows of the table it was bound to: sums were proven to fit for that many.
@@ -70,6 +72,8 @@ pub enum ResultPlan {
     Mark(MarkPlan),
     /// Rows in the order of a window, which stay on the device.
     Windows(WindowsPlan),
+    /// Rows by position, which stay on the device.
+    Store(StorePlan),
     /// Rows in partitions, which stay on the device.
     Partition(PartitionPlan),
 }
@@ -94,6 +98,7 @@ impl BoundPipeline {
             | ResultPlan::Probe(_)
             | ResultPlan::Mark(_)
             | ResultPlan::Windows(_)
+            | ResultPlan::Store(_)
             | ResultPlan::Partition(_) => 0,
         }
     }

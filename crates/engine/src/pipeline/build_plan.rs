@@ -132,6 +132,27 @@ impl WindowsPlan {
     }
 }
 
+/// Rows by position, which are a part of another pipeline's rows.
+#[derive(Debug, Clone)]
+pub struct StorePlan {
+    /// The columns that are kept, in the order of the outputs.
+    pub(crate) columns: Vec<BuiltColumn>,
+    /// Which part.
+    pub(crate) part: u32,
+}
+
+impl StorePlan {
+    /// What others look up.
+    pub fn dimension(&self) -> Dimension {
+        Dimension::stored(&self.columns, self.part)
+    }
+
+    /// Bytes of so many rows.
+    pub fn bytes(&self, rows: u64) -> u64 {
+        row_bytes(&self.columns, rows)
+    }
+}
+
 /// Rows in partitions.
 #[derive(Debug, Clone)]
 pub struct PartitionPlan {

@@ -40,6 +40,9 @@ const PAIRS: &str = "pairs";
 /// Header of rows in the order of a window.
 const WINDOWS: &str = "windows";
 
+/// Header of regular expressions.
+const AUTOMATON: &str = "automaton";
+
 /// What a pipeline looks up, as far as the text of the kernel depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
@@ -51,6 +54,8 @@ pub(super) struct Lookups {
     pub(super) pairs: bool,
     /// Whether its rows are those of a window.
     pub(super) windows: bool,
+    /// Whether its rows are entries that another pipeline left on the device.
+    pub(super) entries: bool,
 }
 
 /// The kernel of a pipeline: `stages` is what is done with the rows of a step.
@@ -63,6 +68,7 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
         (lookups.finds_keys, &KEY_TABLE),
         (lookups.pairs, &PAIRS),
         (lookups.windows, &WINDOWS),
+        (bound.parameters.has_automata, &AUTOMATON),
     ];
     let also = also
         .into_iter()
@@ -82,7 +88,7 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
     body.lines("u32 passed = 0;\nChunkCursor cursor(args);");
     line!(body, "u32 morsel = {};", sink.first_morsel());
     body.lines("for (; morsel < args.end_morsel; morsel += gridDim.x) {");
-    body.nest(1, &morsel(bound, sink, stages));
+    body.nest(1, &morsel(bound, sink, lookups.entries, stages));
     body.lines("}");
     sink.epilogue(geometry, &mut body);
     body.lines(
@@ -96,8 +102,9 @@ if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsig
     code.as_str().to_owned()
 }
 
-/// What a block does with a morsel.
-fn morsel(bound: &BoundPipeline, sink: &dyn Sink, stages: &Code) -> Code {
+/// What a block does with a morsel. A thread has rows that follow each other in columns, which it loads as
+/// vectors; entries are looked up row by row, so those that follow each other are of different threads.
+fn morsel(bound: &BoundPipeline, sink: &dyn Sink, entries: bool, stages: &Code) -> Code {
     let (block, items, rows) = (bound.block, bound.items, bound.morsel_rows);
     let mut code = Code::default();
     sink.begin_morsel(&mut code);
@@ -118,11 +125,18 @@ fn morsel(bound: &BoundPipeline, sink: &dyn Sink, stages: &Code) -> Code {
         block * items
     );
     let mut step = Code::default();
-    line!(step, "const u32 row = step + threadIdx.x * {items}u;");
     let all = (1u32 << items) - 1;
+    let (first, left) = match entries {
+        true => (
+            "threadIdx.x".to_owned(),
+            format!("(end - row + {}u) / {block}u", block - 1),
+        ),
+        false => (format!("threadIdx.x * {items}u"), "end - row".to_owned()),
+    };
+    line!(step, "const u32 row = step + {first};");
     line!(
         step,
-        "u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;"
+        "u32 live = row >= end ? 0u : {left} >= {items}u ? {all}u : (1u << ({left})) - 1u;"
     );
     sink.begin_step(&mut step);
     step.nest(0, stages);

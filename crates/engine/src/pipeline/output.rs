@@ -15,7 +15,7 @@ pub struct OutputColumn {
     /// What is written per row.
     pub form: OutputForm,
     /// C++ of the value and, for nullable columns, of its NULL flag.
-    pub(in crate::pipeline) code: (String, Option<String>),
+    pub(crate) code: (String, Option<String>),
 }
 
 /// What a row of an output column holds on the device.

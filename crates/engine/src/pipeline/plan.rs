@@ -1,7 +1,11 @@
 //! What a pipeline computes, known at planning time.
 
+mod order;
+
+pub use order::{RowOrder, TopRows, WindowInput};
+
 use super::aggregate::{AggregateCall, AggregateFunction};
-use crate::expression::{Expr, ExprKind, KeySpace, Rebind, WindowCall, is_text};
+use crate::expression::{Expr, ExprKind, KeySpace, Rebind, is_text};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
@@ -83,6 +87,13 @@ pub enum SinkPlan {
     /// Rows of other pipelines: in the order of a window, which functions are computed over; they stay on the
     /// device.
     Windows(WindowInput),
+    /// Rows of another pipeline by position, which are a part of its rows; they stay on the device.
+    Store {
+        /// Columns of the other pipeline, by number, ascending.
+        columns: Vec<(usize, Expr)>,
+        /// Which part.
+        part: u32,
+    },
     /// Rows of another pipeline, in partitions by a key; they stay on the device.
     Partition {
         /// The key.
@@ -110,29 +121,6 @@ pub struct Partitioning {
     pub(crate) parts: u32,
     /// Whether rows are counted, and nothing else.
     pub(crate) counts: bool,
-}
-
-/// Rows that are put in the order of a window.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WindowInput {
-    /// Columns that are kept, by number, ascending.
-    pub columns: Vec<(usize, Expr)>,
-    /// Words of the partition, the most significant first, see
-    /// [`Function::SortWord`](crate::expression::Function::SortWord).
-    pub partition: Vec<Expr>,
-    /// Words of the order in it.
-    pub order: Vec<Expr>,
-    /// What equal rows are ordered by, where functions depend on that: their order in the source.
-    pub ties: Option<Expr>,
-    /// Functions, by the number of their column, ascending.
-    pub calls: Vec<(usize, WindowCall)>,
-}
-
-impl WindowInput {
-    /// All words, the most significant first.
-    pub fn words(&self) -> impl Iterator<Item = &Expr> {
-        self.partition.iter().chain(&self.order).chain(&self.ties)
-    }
 }
 
 /// What becomes of the rows of a join, by whether a pair of theirs fulfils the condition.
@@ -169,37 +157,6 @@ impl std::fmt::Display for Marking {
     }
 }
 
-/// An order of rows that a pipeline knows of.
-#[derive(Debug, Clone, PartialEq)]
-pub enum RowOrder {
-    /// The first rows of an order are wanted.
-    First(TopRows),
-    /// All rows are wanted, in order: the words of their places, the most significant first, see
-    /// [`Function::SortWord`](crate::expression::Function::SortWord).
-    All(Vec<Expr>),
-}
-
-impl RowOrder {
-    /// What rows are ordered by.
-    pub fn expressions(&self) -> &[Expr] {
-        match self {
-            Self::First(top) => std::slice::from_ref(&top.key),
-            Self::All(words) => words,
-        }
-    }
-}
-
-/// The first rows of an order: they are returned, and others that are as good by the key.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TopRows {
-    /// The place of a row in the order, see [`Function::SortKey`](crate::expression::Function::SortKey).
-    pub key: Expr,
-    /// Whether it is the whole order, as far as it has bits for it: any rows of one key will do.
-    pub whole: bool,
-    /// How many rows are wanted.
-    pub fetch: u64,
-}
-
 impl SinkPlan {
     /// The keys and the aggregates of groups, returned or kept by key.
     pub(crate) fn grouped(&self) -> Option<(&[Expr], &[AggregateCall])> {
@@ -223,7 +180,10 @@ impl SinkPlan {
 
     /// Whether columns of surviving rows are written down, one by one.
     pub(crate) fn writes_rows(&self) -> bool {
-        matches!(self, Self::Materialise { .. } | Self::Windows(_)) || self.keyed().is_some()
+        matches!(
+            self,
+            Self::Materialise { .. } | Self::Windows(_) | Self::Store { .. }
+        ) || self.keyed().is_some()
     }
 
     /// What it does, in a word.
@@ -236,6 +196,7 @@ impl SinkPlan {
             Self::Probe { .. } => "probe",
             Self::Mark { .. } => "mark",
             Self::Windows(_) => "sort for windows",
+            Self::Store { .. } => "store",
             Self::Partition { by, .. } if by.counts => "count partitions",
             Self::Partition { .. } => "partition",
         }
@@ -314,6 +275,10 @@ impl SinkPlan {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 by,
+            },
+            Self::Store { columns, part } => Self::Store {
+                columns: numbered(columns)?,
+                part,
             },
             Self::Windows(input) => Self::Windows(WindowInput {
                 columns: numbered(input.columns)?,
@@ -412,6 +377,7 @@ impl PipelinePlan {
                 let columns = input.columns.iter().map(|(_, column)| column);
                 columns.chain(input.words()).collect()
             }
+            SinkPlan::Store { columns, .. } => columns.iter().map(|(_, column)| column).collect(),
             _ => Vec::new(),
         }
     }
@@ -419,6 +385,13 @@ impl PipelinePlan {
     /// The columns that rows look up in each dimension.
     pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
         self.expressions().iter().flat_map(|e| e.lookups()).collect()
+    }
+
+    /// The columns that rows look up in one dimension, ascending.
+    pub fn lookups_of(&self, dimension: usize) -> Vec<usize> {
+        let lookups = self.lookups();
+        let columns = lookups.keys().filter(|(number, _)| *number == dimension);
+        columns.map(|(_, column)| *column).collect()
     }
 
     /// Refuses what no encoding of the columns could make fit into a pipeline.
@@ -442,6 +415,9 @@ impl PipelinePlan {
         if let SinkPlan::Windows(input) = &self.sink {
             let outputs = input.columns.len() + input.words().count();
             limit(outputs, MAX_OUTPUTS / 2, "columns and words of a window")?;
+        }
+        if let SinkPlan::Store { columns, .. } = &self.sink {
+            limit(columns.len(), MAX_OUTPUTS / 2, "columns of a union")?;
         }
         // Each takes a word at least.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
@@ -488,6 +464,9 @@ impl PipelinePlan {
                 columns
                     .chain(input.words().flat_map(Expr::children))
                     .for_each(&mut whole);
+            }
+            SinkPlan::Store { columns, .. } => {
+                columns.iter().map(|(_, column)| column).for_each(&mut whole);
             }
             _ => {}
         }

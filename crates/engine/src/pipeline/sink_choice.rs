@@ -3,7 +3,7 @@
 mod groups;
 
 use super::bound::ResultPlan;
-use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, WindowsPlan};
+use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
 use super::options::KernelOptions;
 use super::output;
@@ -16,6 +16,7 @@ use super::sink::lists::{ListsSink, MAX_COLUMNS};
 use super::sink::mark::MarkSink;
 use super::sink::partition::{PartitionSink, block_for};
 use super::sink::probe::ProbeSink;
+use super::sink::store::StoreSink;
 use super::sink::windows::WindowsSink;
 use super::strategy::Strategy;
 use crate::code::Code;
@@ -117,6 +118,7 @@ impl SinkInput<'_> {
             } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
             SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
             SinkPlan::Windows(input) => self.windows(input, emitter, code),
+            SinkPlan::Store { columns, part } => self.store(columns, *part, emitter, code),
             SinkPlan::Partition { key, columns, by } => self.partition(key, columns, by, emitter, code),
         }
     }
@@ -309,6 +311,24 @@ impl SinkInput<'_> {
         Ok(BoundSink::new(
             WindowsSink { plan, values, words },
             strategy,
+            result,
+        ))
+    }
+
+    /// Rows by position.
+    fn store(
+        &self,
+        columns: &[(usize, Expr)],
+        part: u32,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let (columns, values) = self.built(columns, &mut emitter, code)?;
+        let plan = StorePlan { columns, part };
+        let result = ResultPlan::Store(plan.clone());
+        Ok(BoundSink::new(
+            StoreSink { plan, values },
+            Strategy::Store,
             result,
         ))
     }

@@ -38,6 +38,8 @@ pub enum Strategy {
     Lists,
     /// Rows are stored by position, with the list of their partners.
     Probe,
+    /// Rows are stored by position.
+    Store,
     /// Pairs and rows are marked.
     Mark,
     /// Rows are stored by position, those of a partition next to each other.
@@ -69,6 +71,7 @@ impl Strategy {
             | Self::BuildGroups
             | Self::Lists
             | Self::Probe
+            | Self::Store
             | Self::Mark
             | Self::Partition { .. }
             | Self::Windows { .. } => false,
@@ -99,6 +102,7 @@ impl std::fmt::Display for Strategy {
             Self::BuildGroups => write!(f, "groups by key"),
             Self::Lists => write!(f, "lists by key"),
             Self::Probe => write!(f, "rows with their lists"),
+            Self::Store => write!(f, "rows by position"),
             Self::Mark => write!(f, "marks"),
             Self::Partition { parts, block } => write!(f, "{parts} partitions, blocks of {block} threads"),
             Self::Windows { words: 0 } => write!(f, "rows of a window"),

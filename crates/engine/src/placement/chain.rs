@@ -1,18 +1,21 @@
 //! Filters, projections and lookups over a source: a pipeline without its sink.
 
+mod buildable;
+
+pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
+
 use super::nodes::node;
 use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
-use super::window_input::Window;
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, lower, representable};
-use crate::pipeline::{Marking, PipelinePlan, SinkPlan};
+use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Finds the chain of a plan (`find.rs`), with what earlier runs have shown: joins and build sides have
@@ -21,12 +24,19 @@ pub(super) struct Finder<'f> {
     pub(super) find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
     /// Whether a run has found rows of one key in a build side.
     pub(super) repeats: &'f dyn Fn(&BuildSide) -> bool,
+    /// Whether rows that CPU operators make are encoded and brought to the device: where it is forced.
+    pub(super) encodes: bool,
 }
 
 impl Finder<'_> {
     /// The chain of a plan, from its source upwards.
     pub(super) fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
         (self.find)(plan, self)
+    }
+
+    /// Whether the rows of the chain are on the device, or may be brought there.
+    pub(super) fn takes(&self, chain: &Chain) -> bool {
+        self.encodes || chain.is_on_device()
     }
 }
 
@@ -40,6 +50,8 @@ pub(super) struct Chain {
     pub(super) pairs: Option<Box<PairJoin>>,
     /// The window whose rows are the rows, if the source is `PipelineSource::Windows`.
     pub(super) windows: Option<Box<WindowLevel>>,
+    /// What the rows are one after another, if the source is `PipelineSource::Union`.
+    pub(super) parts: Vec<UnionPart>,
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<BuildSide>,
@@ -85,6 +97,11 @@ impl Chain {
         !matches!(self.source, PipelineSource::Plan(_))
     }
 
+    /// Rows of the source, where known.
+    pub(super) fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
     /// Whether the rows are those of a window in the order of these keys, over the columns of the source.
     pub(super) fn is_ordered_by(&self, keys: &[(Expr, SortOrder)]) -> bool {
         let level = self.windows.as_ref();
@@ -110,6 +127,7 @@ impl Chain {
             groups: None,
             pairs: None,
             windows: None,
+            parts: Vec::new(),
             source_schema: schema,
             rows,
             dimensions: Vec::new(),
@@ -164,9 +182,36 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
+    /// Looks up the columns of a union's rows by the number of the row, in the build sides that other
+    /// pipelines make of its parts, which become the last ones.
+    fn look_up_parts(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
+        let row = Expr::row_number();
+        let first = self.dimensions.len();
+        let parts = std::mem::take(&mut self.parts);
+        let numbers: Vec<usize> = (first..first + parts.len()).collect();
+        let fields = self.source_schema.fields().iter().enumerate();
+        let columns: Vec<Expr> = fields
+            .map(|(index, field)| Expr::of_parts(&numbers, index, field, &row))
+            .collect();
+        for side in &mut self.dimensions {
+            side.wanted = side.wanted.substitute(&columns);
+        }
+        let filters = self.filters.iter().map(|filter| filter.substitute(&columns));
+        self.filters = filters.collect();
+        self.pruning.clear();
+        for (number, part) in parts.into_iter().enumerate() {
+            let plan = Arc::clone(&part.plan);
+            self.add_made(plan, row.clone(), Buildable::Part(Box::new(part), number as u32));
+        }
+        (self, sink.substitute(&columns))
+    }
+
     /// Looks up the columns of groups, pairs or rows of a window by the number of the row, in the build side
-    /// that other pipelines make of them, which becomes the last one.
+    /// that other pipelines make of them, which becomes the last one; of a union in those of its parts.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
+        if !self.parts.is_empty() {
+            return self.look_up_parts(sink);
+        }
         let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
             (PipelineSource::Groups(plan), Some(groups), _) => {
                 (Arc::clone(plan), Buildable::Complete(Box::new(groups)))
@@ -224,7 +269,7 @@ impl Chain {
             let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
             let built = match buildable {
-                Some(rows @ (Buildable::Pairs(_) | Buildable::Windows(_))) => {
+                Some(rows @ (Buildable::Pairs(_) | Buildable::Windows(_) | Buildable::Part(..))) => {
                     Some(rows.build(&columns, side.unique)?)
                 }
                 other => other.and_then(|buildable| buildable.build(&columns, side.unique).ok()),
@@ -245,213 +290,6 @@ impl Chain {
             shape: None,
             prediction: None,
         })
-    }
-}
-
-/// A build side whose columns are not chosen yet.
-pub(super) enum Buildable {
-    /// Rows of a table, after filters and lookups of its own.
-    Rows {
-        /// Filters and lookups.
-        chain: Box<Chain>,
-        /// The key, over the columns of the table.
-        key: Expr,
-    },
-    /// Pairs of rows.
-    Pairs(Box<PairJoin>),
-    /// Rows in the order of a window.
-    Windows(Box<WindowLevel>),
-    /// Whatever a pipeline leaves, with all of its columns.
-    Complete(Box<Subtree>),
-}
-
-impl Buildable {
-    /// The pipeline that makes the build side with those columns.
-    pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
-        let (mut chain, key) = match self {
-            Self::Rows { chain, key } => (chain, key),
-            Self::Pairs(join) => return join.build(columns),
-            Self::Windows(windows) => return windows.build(columns),
-            Self::Complete(subtree) => return Ok(*subtree),
-        };
-        let nullable = key.parts().iter().filter(|part| part.nullable());
-        chain
-            .filters
-            .extend(nullable.map(|part| part.is_null().negated()));
-        let columns: Vec<(usize, Expr)> = (columns.iter())
-            .map(|column| (*column, chain.columns[*column].clone()))
-            .collect();
-        chain.finish(
-            SinkPlan::Build { key, columns, unique },
-            Arc::new(Schema::empty()),
-        )
-    }
-
-    /// The pipeline that leaves the groups of a subtree on the device.
-    pub(super) fn groups(mut subtree: Subtree) -> Option<Self> {
-        if subtree.plan.finishes_on_host() {
-            return None;
-        }
-        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
-            return None;
-        };
-        let key = keys.into_iter().next()?;
-        if key.nullable() {
-            subtree.plan.filters.push(key.is_null().negated());
-        }
-        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
-        subtree.plan.output = Arc::new(Schema::empty());
-        Some(Self::Complete(Box::new(subtree)))
-    }
-}
-
-/// One side of a join whose keys may repeat.
-pub(super) struct PairInput {
-    pub(super) plan: Arc<dyn ExecutionPlan>,
-    pub(super) chain: Chain,
-    /// The key, over the columns of the chain's source.
-    pub(super) key: Expr,
-    /// The number of its first column in the join.
-    pub(super) first: usize,
-}
-
-impl PairInput {
-    /// Those of the join's columns that are of this side, by number.
-    fn columns(&self, of_join: &BTreeSet<usize>) -> Vec<(usize, Expr)> {
-        let own = self.first..self.first + self.chain.columns.len();
-        let own = of_join.iter().filter(|column| own.contains(column));
-        own.map(|column| (*column, self.chain.columns[column - self.first].clone()))
-            .collect()
-    }
-
-    /// The pipeline that lists the rows by key, with these columns of the join, and what it stands for.
-    fn lists(
-        mut self,
-        of_join: &BTreeSet<usize>,
-        null_keys: bool,
-        keeps_all: bool,
-    ) -> Result<(Arc<dyn ExecutionPlan>, Subtree), Reason> {
-        if !null_keys && !keeps_all {
-            let nullable = self.key.parts().iter().filter(|part| part.nullable());
-            let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
-            self.chain.filters.extend(filters);
-        }
-        let sink = SinkPlan::Lists {
-            columns: self.columns(of_join),
-            key: self.key,
-            null_keys,
-            keeps_all,
-        };
-        Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
-    }
-
-    /// The chain of this side with what tells whether a row of the other one has the key.
-    pub(super) fn with_member(mut self, other: Self, null_keys: bool) -> Result<(Chain, Expr), Reason> {
-        let (plan, lists) = other.lists(&BTreeSet::new(), null_keys, false)?;
-        let member = Expr::member(self.chain.dimensions.len(), self.key.clone());
-        self.chain
-            .add_made(plan, self.key, Buildable::Complete(Box::new(lists)));
-        Ok((self.chain, member))
-    }
-}
-
-/// A join whose keys may repeat, with its pairs as rows.
-pub(super) struct PairJoin {
-    pub(super) probe: PairInput,
-    pub(super) build: PairInput,
-    /// The node.
-    pub(super) plan: Arc<dyn ExecutionPlan>,
-    /// The columns of the node without its projection: those of the left side, of the right side, and that of
-    /// a mark.
-    pub(super) schema: SchemaRef,
-    /// What is not known from the keys alone: which pairs and rows stay.
-    pub(super) marking: Option<Marking>,
-    /// Whether NULL is a key like others.
-    pub(super) null_keys: bool,
-    /// Whether a probe row without partners is a pair.
-    pub(super) keeps_all: bool,
-    /// Conditions over the join's columns, of pairs that are marked.
-    pub(super) conditions: Vec<Expr>,
-}
-
-impl PairJoin {
-    /// The pipelines that leave the pairs on the device, with these columns of the join.
-    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
-        let Self {
-            mut probe,
-            build,
-            plan,
-            schema,
-            marking,
-            null_keys,
-            keeps_all,
-            conditions,
-        } = self;
-        let of_conditions = conditions.iter().flat_map(Expr::columns);
-        let wanted: BTreeSet<usize> = columns.iter().copied().chain(of_conditions).collect();
-        let nothing = || Arc::new(Schema::empty());
-        let keeps_build = matches!(marking, Some(Marking::Outer { build: true, .. }));
-        let (of_build, lists) = build.lists(&wanted, null_keys, keeps_build)?;
-        let dimension = probe.chain.dimensions.len();
-        let drops = !keeps_all
-            && match marking {
-                None | Some(Marking::Semi) => true,
-                Some(Marking::Outer { probe, .. }) => !probe,
-                Some(Marking::Anti | Marking::Mark { .. }) => false,
-            };
-        if drops {
-            probe
-                .chain
-                .filters
-                .push(Expr::member(dimension, probe.key.clone()));
-        }
-        probe
-            .chain
-            .add_made(of_build, probe.key.clone(), Buildable::Complete(Box::new(lists)));
-        let sink = SinkPlan::Probe {
-            dimension,
-            columns: probe.columns(&wanted),
-            key: probe.key,
-            keeps_all,
-        };
-        let pairs = probe.chain.finish(sink, nothing())?;
-        let Some(marking) = marking else {
-            return Ok(pairs);
-        };
-        let source = PipelineSource::Pairs(Arc::clone(&plan));
-        let mut marks = Chain::over_table(source, Arc::clone(&schema), None, &[]);
-        let row = Expr::row_number();
-        let fields = schema.fields().iter().enumerate();
-        let looked_up: Vec<Expr> = fields
-            .map(|(index, field)| Expr::lookup(0, index, field, row.clone()))
-            .collect();
-        let conditions = conditions
-            .iter()
-            .map(|condition| condition.substitute(&looked_up));
-        marks.filters.extend(conditions);
-        marks.add_made(plan, row, Buildable::Complete(Box::new(pairs)));
-        let sink = SinkPlan::Mark {
-            dimension: 0,
-            marking,
-        };
-        marks.finish(sink, nothing())
-    }
-}
-
-/// Functions over one order of rows.
-pub(super) struct WindowLevel {
-    /// The rows.
-    pub(super) input: Chain,
-    /// The order, and the functions; their columns follow those of the input.
-    pub(super) window: Window,
-}
-
-impl WindowLevel {
-    /// The pipeline that leaves the rows on the device in order, with these columns.
-    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
-        let input = self.window.input(&self.input.columns, columns);
-        let nothing = Arc::new(Schema::empty());
-        self.input.finish(SinkPlan::Windows(input), nothing)
     }
 }
 

@@ -4,7 +4,8 @@
 //! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model;
 //! unless all subtrees together are expected to save less of the query's time than the model may be wrong by;
 //! and if a whole query was measured to take longer with its GPU subtrees than without, its next plan has
-//! none. A pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
+//! none. Subtrees over streams are placed where the host is expected to do less for each row (`stream.rs`). A
+//! pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::cost::Estimator;
 use super::key;
@@ -17,7 +18,7 @@ use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
 policy! {
@@ -132,7 +133,8 @@ pub(super) fn place(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut grounds = Grounds::untimed(runtime, config);
-    if config.device != DeviceChoice::Auto {
+    // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
+    if config.device != DeviceChoice::Auto || reads_stream(&plan) {
         let report = decision.report.clone();
         let placed = Placer::new(runtime, config, &report, cores).place(plan, None, &mut decision.reasons);
         decision.grounds = Some(grounds);
@@ -185,6 +187,10 @@ pub(super) fn place(
     }
     decision.made = placer.made.take();
     Ok(placed)
+}
+
+fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.boundedness().is_unbounded() || plan.children().into_iter().any(reads_stream)
 }
 
 /// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! DataFusion's optimizer does so itself where the others are SUM, MIN and MAX alone, and else keeps a set of
-//! values for each group. All DISTINCT aggregates must have one argument and one filter, and averages beside
-//! them be of doubles. A filter makes NULL of the values that it leaves out, which no such aggregate counts.
-//! The plan made here is only looked at for its pipelines: the CPU would run the original one.
+//! values for each group. All DISTINCT aggregates must have one argument and one filter (others are classes
+//! of their own, see `classes.rs`), and averages beside them be of doubles. A filter makes NULL of the values
+//! that it leaves out, which no such aggregate counts. The plan made here is only looked at for its
+//! pipelines: the CPU would run the original one.
 
 use std::sync::Arc;
 
@@ -117,7 +118,8 @@ fn is_distinct(call: &AggregateFunctionExpr) -> bool {
     call.is_distinct() && function.is_some_and(|function| !function.ignores_repeats())
 }
 
-fn grouped(
+/// Groups of the input by these keys.
+pub(super) fn grouped(
     keys: Vec<(Arc<dyn PhysicalExpr>, String)>,
     calls: Vec<Arc<AggregateFunctionExpr>>,
     filters: Vec<Option<Arc<dyn PhysicalExpr>>>,

@@ -2,9 +2,9 @@
 
 use super::aggregate_call::aggregate_call;
 use super::chain::{Chain, Finder};
-use super::nodes::{arrangement, first_step, node, statistics};
+use super::nodes::{arrangement, first_step, has_rows, node, statistics};
 use super::subtree::{BuildSide, PipelineSource, Subtree};
-use super::{distinct, eager, join, windows};
+use super::{distinct, eager, join, union, windows};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
@@ -21,9 +21,13 @@ use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
 /// Finds chains with what is known of build sides that `repeats` tells apart: those in which a run has found
-/// rows of one key.
-pub(super) fn finder(repeats: &dyn Fn(&BuildSide) -> bool) -> Finder<'_> {
-    Finder { find: below, repeats }
+/// rows of one key; `encodes`: also over rows that CPU operators make.
+pub(super) fn finder(repeats: &dyn Fn(&BuildSide) -> bool, encodes: bool) -> Finder<'_> {
+    Finder {
+        find: below,
+        repeats,
+        encodes,
+    }
 }
 
 /// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
@@ -140,7 +144,9 @@ fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Re
         chain.project(columns);
         return Ok(chain);
     }
-    let found = windows::chain(plan, finder).or_else(|| join::chain(plan, finder));
+    let found = windows::chain(plan, finder)
+        .or_else(|| join::chain(plan, finder))
+        .or_else(|| union::chain(plan, finder));
     match found {
         Some(Ok(chain)) => Ok(chain),
         _ => source(plan, finder),
@@ -236,10 +242,10 @@ pub(super) fn refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Opt
 }
 
 /// Whether a node starts a pipeline candidate: an aggregate, or a filter, join or window functions under
-/// projections. A projection alone is no work.
+/// projections. A projection alone is no work, and neither is what has no rows below it.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
     if plan.is::<AggregateExec>() {
-        return true;
+        return has_rows(plan);
     }
     let mut node = plan;
     let mut filters = false;
@@ -254,6 +260,5 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
     if matches!(found, Some(Ok(_))) {
         return true;
     }
-    let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&node.name());
-    filters && !rowless
+    filters && has_rows(node)
 }

@@ -139,7 +139,7 @@ pub(super) fn union(
 }
 
 /// Whether the plan gives the same rows whenever it runs: nothing in it is random, or stops somewhere.
-fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut same = plan.fetch().is_none();
     let looked = plan.apply_expressions(&mut |expression| {
         same &= !is_volatile(expression);

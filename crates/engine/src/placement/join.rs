@@ -52,7 +52,7 @@ fn lookup(join: &HashJoinExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
     };
     let mut chains: Vec<_> = (facts.into_iter())
         .filter_map(|side| Some((side, finder.below(input(join, side)).ok()?)))
-        .filter(|(_, chain)| chain.is_on_device())
+        .filter(|(_, chain)| finder.takes(chain))
         .collect();
     if let [(larger, first), (smaller, second)] = chains.as_slice() {
         let keys = |side: JoinSide| join.on().iter().map(move |pair| key_of(pair, side));

@@ -28,6 +28,7 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
         PipelineSource::Groups(plan)
         | PipelineSource::Pairs(plan)
         | PipelineSource::Windows(plan)
+        | PipelineSource::Union { plan, .. }
         | PipelineSource::Plan(plan) => {
             nodes(plan, false, &mut state);
         }

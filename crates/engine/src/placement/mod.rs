@@ -12,6 +12,7 @@
 mod aggregate_call;
 mod build_side;
 mod chain;
+mod classes;
 mod cost;
 mod decide;
 mod distinct;
@@ -27,9 +28,11 @@ mod placer;
 mod rules;
 mod shared_rows;
 mod sort;
+mod stream;
 mod subtree;
 mod timing;
 mod top;
+mod union;
 mod window_input;
 mod windows;
 
@@ -42,7 +45,11 @@ pub(crate) use decide::Grounds;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {
-    let mut all = vec![decide::PlacementPolicy::listed(), sort::SortPolicy::listed()];
+    let mut all = vec![
+        decide::PlacementPolicy::listed(),
+        sort::SortPolicy::listed(),
+        stream::StreamCosts::listed(),
+    ];
     all.extend(cost::policies());
     all
 }

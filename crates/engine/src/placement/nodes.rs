@@ -1,15 +1,19 @@
 //! Nodes of physical plans, as placement looks at them.
 
 use crate::reason::Reason;
+use crate::report::PlanReport;
 use datafusion::common::{JoinSide, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
 /// What is known of a plan's rows.
@@ -55,6 +59,14 @@ pub(super) fn node(node: &str, detail: impl Into<String>) -> Reason {
         node: node.into(),
         detail: detail.into(),
     }
+}
+
+/// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.
+pub(super) fn ends(plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
+    if plan.boundedness().is_unbounded() {
+        return Err(node(plan.name(), "its input has no end"));
+    }
+    Ok(())
 }
 
 /// Why a join stays on the CPU.
@@ -110,4 +122,73 @@ fn size(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
     let known = statistics(plan)?;
     let bytes = known.total_byte_size.get_value().map(|bytes| bytes / ROW_BYTES);
     known.num_rows.get_value().copied().or(bytes)
+}
+
+/// Whether a node is the first step of an aggregate.
+pub(super) fn is_partial(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let aggregate = plan.downcast_ref::<AggregateExec>();
+    aggregate.is_some_and(|aggregate| {
+        matches!(
+            aggregate.mode(),
+            AggregateMode::Partial | AggregateMode::PartialReduce
+        )
+    })
+}
+
+/// Whether a plan reads rows of anything.
+pub(super) fn has_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.children().as_slice() {
+        [] => !["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()),
+        children => children.iter().any(|child| has_rows(child)),
+    }
+}
+
+/// Nodes that do work of their own and have no device version; the rest read, write or arrange rows, or
+/// choose their device when they run.
+pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
+    let arranges = [
+        "CoalescePartitionsExec",
+        "CoalesceBatchesExec",
+        "RepartitionExec",
+        "OutputRequirementExec",
+        "GlobalLimitExec",
+        "LocalLimitExec",
+        "CooperativeExec",
+        "DataSourceExec",
+        "LazyMemoryExec",
+        "StoreScanExec",
+        "StreamingTableExec",
+        "WorkTableExec",
+        "ExplainExec",
+        "AnalyzeExec",
+        "SortPreservingMergeExec",
+        "DataSinkExec",
+        "ProjectionExec",
+        "ScalarSubqueryExec",
+        "UnionExec",
+    ];
+    let name = plan.name();
+    let chooses = PlanReport::READERS.contains(&name);
+    (!arranges.contains(&name) && !chooses && has_rows(plan)).then(|| Reason::Node {
+        node: name.to_string(),
+        detail: "this operator has no device version".into(),
+    })
+}
+
+/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs,
+/// the query's work is below.
+pub(super) fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(sort) = plan.downcast_ref::<SortExec>() else {
+        return false;
+    };
+    let mut below = sort.input();
+    while !below.is::<AggregateExec>() && below.children().len() == 1 && is_narrow(below) {
+        below = below.children()[0];
+    }
+    sort.fetch().is_some() || below.is::<AggregateExec>()
+}
+
+/// Whether a node returns the rows of its input, or some of them.
+fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>()
 }

@@ -149,7 +149,7 @@ impl<'p> Join<'p> {
     ) -> Result<PairInput, Reason> {
         let plan = self.input(side);
         let chain = finder.below(plan)?;
-        if !chain.is_on_device() {
+        if !finder.takes(&chain) {
             return Err(refuse("a side whose rows are made by CPU operators"));
         }
         let keys = keys.iter().map(|(left, right)| match side {

@@ -6,6 +6,7 @@ use super::timing::Timing;
 use crate::execution::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
 use crate::runtime::Runtime;
+use crate::stream::GpuStreamExec;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -143,6 +144,7 @@ fn count_placed(plan: &Arc<dyn ExecutionPlan>, placed: &mut usize, fallen: &mut 
         *placed += 1;
         *fallen += usize::from(gpu.fell_back());
     }
+    *placed += usize::from(plan.is::<GpuStreamExec>());
     for child in plan.children() {
         count_placed(child, placed, fallen);
     }

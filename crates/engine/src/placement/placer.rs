@@ -3,8 +3,9 @@
 use super::cost::Estimator;
 use super::cost::device::DeviceTime;
 use super::find::{finder, refusal, subtree};
+use super::nodes::{ends, is_partial, orders_result, unsupported};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
-use super::{grouping_sets, key, sort, top};
+use super::{classes, grouping_sets, key, sort, stream, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::OneTime;
@@ -15,7 +16,6 @@ use datafusion::common::Result;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
@@ -54,6 +54,10 @@ impl Reasons {
 pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
+
+/// What of the time that its parts are expected to save a subtree must save to be waited for: predictions are
+/// not better than that, and what its parts return is not copied.
+const PARTS_GAIN: f64 = 0.9;
 
 /// A subtree that stays on the CPU until runs there have paid for its loading.
 #[derive(Debug, Clone)]
@@ -128,7 +132,7 @@ impl<'a> Placer<'a> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (before, waiting) = (self.hot_gain.get(), self.waiting.borrow().len());
         let repeats = |side: &BuildSide| repeats(self.runtime, side);
-        let finder = finder(&repeats);
+        let finder = finder(&repeats, self.config.device != DeviceChoice::Auto);
         let sorted = sort::below(&plan, &finder);
         let is_sort = sorted.is_some();
         if let Some((sort, found)) = sorted {
@@ -155,12 +159,22 @@ impl<'a> Placer<'a> {
         if let Some(union) = self.place_sets(&plan, reasons)? {
             return Ok(union);
         }
-        if let Some(outcome) = subtree(&plan, &finder) {
-            match ends(&plan)
-                .and(outcome)
-                .and_then(|found| self.worthwhile(found, &plan, fetch))
-            {
+        if let Some(joined) = self.place_classes(&plan)? {
+            return Ok(joined);
+        }
+        if plan.boundedness().is_unbounded()
+            && let Some(outcome) = stream::operator(&plan, &finder, self.runtime, self.config)
+        {
+            match outcome {
+                Ok(operator) => return Ok(operator),
+                Err(reason) => note(reasons, &plan, &reason),
+            }
+        } else if let Some(outcome) = subtree(&plan, &finder) {
+            let worth = |found| self.worthwhile(found, &plan, fetch);
+            match ends(&plan).and(outcome).and_then(worth) {
                 Ok(found) => return self.node(found, plan, reasons),
+                // Why a partial aggregate is none of a pipeline, the final one above it has said.
+                Err(_) if is_partial(&plan) => {}
                 Err(reason) => note(reasons, &plan, &reason),
             }
         } else if let Some(reason) = refusal(&plan, &finder).or_else(|| unsupported(&plan))
@@ -186,8 +200,8 @@ impl<'a> Placer<'a> {
                 false => Ok(Arc::clone(child)),
             })
             .collect::<Result<Vec<_>>>()?;
-        if as_one >= self.hot_gain.get() {
-            self.hot_gain.set(as_one);
+        if as_one >= PARTS_GAIN * self.hot_gain.get() {
+            self.hot_gain.set(as_one.max(self.hot_gain.get()));
             let mut all = self.waiting.borrow_mut();
             all.truncate(waiting);
             all.extend(waiting_as_one);
@@ -232,6 +246,30 @@ impl<'a> Placer<'a> {
         for text in own.texts {
             reasons.add(text, own.concern_work);
         }
+        Ok(None)
+    }
+
+    /// The classes of an aggregate's calls, joined, if every one of them is worth a place.
+    fn place_classes(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(classes) = classes::classes(plan).filter(|_| ends(plan).is_ok()) else {
+            return Ok(None);
+        };
+        let (gain, made) = (self.gain.get(), self.made.borrow().len());
+        // Where a class stays on the CPU, the aggregate says why.
+        let mut own = Reasons::default();
+        let mut results = Vec::with_capacity(classes.len());
+        for class in &classes {
+            let placed = self.place(Arc::clone(&class.rows), None, &mut own)?;
+            let result = Some(placed).filter(|placed| placed.is::<GpuExec>());
+            results.extend(result.and_then(|placed| class.over(placed)));
+        }
+        if results.len() == classes.len()
+            && let Some(joined) = classes::joined(plan, &classes, results)
+        {
+            return Ok(Some(joined));
+        }
+        self.gain.set(gain);
+        self.made.borrow_mut().truncate(made);
         Ok(None)
     }
 
@@ -402,7 +440,7 @@ fn place_again(
     config: &GalateaConfig,
 ) -> Result<Subtree, Reason> {
     let repeats = |side: &BuildSide| repeats(runtime, side);
-    let finder = finder(&repeats);
+    let finder = finder(&repeats, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
     let nothing = || Reason::Node {
         node: plan.name().into(),
@@ -414,47 +452,6 @@ fn place_again(
     let report = PlanReport::default();
     Placer::new(runtime, config, &report, 1).choose_builds(&mut found)?;
     Ok(found)
-}
-
-/// Nodes that do work of their own and have no device version; the rest only arrange data, or choose their
-/// device when they run.
-fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
-    let arranges = [
-        "CoalescePartitionsExec",
-        "CoalesceBatchesExec",
-        "RepartitionExec",
-        "OutputRequirementExec",
-        "GlobalLimitExec",
-        "LocalLimitExec",
-        "CooperativeExec",
-        "DataSourceExec",
-        "StoreScanExec",
-        "EmptyExec",
-        "PlaceholderRowExec",
-        "ExplainExec",
-        "AnalyzeExec",
-        "SortPreservingMergeExec",
-        "DataSinkExec",
-        "ProjectionExec",
-        "ScalarSubqueryExec",
-    ];
-    let name = plan.name();
-    let chooses = PlanReport::READERS.contains(&name);
-    (!arranges.contains(&name) && !chooses).then(|| Reason::Node {
-        node: name.to_string(),
-        detail: "this operator has no device version".into(),
-    })
-}
-
-/// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.
-fn ends(plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
-    if plan.boundedness().is_unbounded() {
-        return Err(Reason::Node {
-            node: plan.name().to_string(),
-            detail: "its input has no end".into(),
-        });
-    }
-    Ok(())
 }
 
 /// Rows that are wanted of a node's children, when `fetch` are of the node.
@@ -478,22 +475,4 @@ fn note(reasons: &mut Reasons, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
         _ => format!("{}: {reason}", plan.name()),
     };
     reasons.add(text, !plan.is::<SortExec>());
-}
-
-/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs,
-/// the query's work is below.
-fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let Some(sort) = plan.downcast_ref::<SortExec>() else {
-        return false;
-    };
-    let mut below = sort.input();
-    while !below.is::<AggregateExec>() && below.children().len() == 1 && is_narrow(below) {
-        below = below.children()[0];
-    }
-    sort.fetch().is_some() || below.is::<AggregateExec>()
-}
-
-/// Whether a node returns the rows of its input, or some of them.
-fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>()
 }

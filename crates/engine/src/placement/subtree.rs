@@ -36,6 +36,14 @@ pub enum PipelineSource {
     /// the last of the build sides. A row is a place in that order, and columns are looked up by the number
     /// of the row.
     Windows(Arc<dyn ExecutionPlan>),
+    /// The rows of several pipelines, one part after another, which these leave on the device: the last of
+    /// the build sides. Columns are looked up by the number of the row.
+    Union {
+        /// The union.
+        plan: Arc<dyn ExecutionPlan>,
+        /// How many parts there are.
+        parts: usize,
+    },
     /// Any other plan: its batches are encoded as they are collected.
     Plan(Arc<dyn ExecutionPlan>),
 }

@@ -24,7 +24,7 @@ pub(super) fn below<'p>(
 fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree, Reason> {
     let chain = finder.below(sort.input())?;
     let of_groups = match (&chain.source, &chain.groups) {
-        (PipelineSource::Plan(plan), _) => {
+        (PipelineSource::Plan(plan), _) if !finder.encodes => {
             return Err(node(plan.name(), "its rows are not on the device"));
         }
         (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>

@@ -121,7 +121,7 @@ fn over_rows<'p>(
         input = next.input;
     }
     let chain = finder.below(input)?;
-    if !chain.is_on_device() {
+    if !finder.takes(&chain) {
         return Err(refuse("its rows are not on the device"));
     }
     let schema = input.schema();

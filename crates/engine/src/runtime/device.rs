@@ -11,9 +11,13 @@ use bytemuck::Pod;
 use galatea_device::{Calibration, Device, DeviceBuffer, DeviceError, HostMemory, Stream};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
+use galatea_memory::transfer::{Method, TransferError, link_rates};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Bytes by which the ways across the link are measured.
+const LINK_BYTES: usize = 64 << 20;
 
 /// One opened device and what lives on it.
 #[derive(Debug)]
@@ -99,6 +103,17 @@ impl DeviceRuntime {
         *self.calibration.lock()
     }
 
+    /// The way by which chunks of columns come over the link: the fastest that was measured of those that
+    /// copy memory of the store, which stays where it is. Pinned copies where nothing was measured.
+    pub fn chunk_transfer(&self) -> Method {
+        let rates = self
+            .calibration()
+            .map(|measured| measured.link)
+            .unwrap_or_default();
+        let ways = [Method::Pinned, Method::Staged, Method::Pageable];
+        Method::fastest(&ways, rates).unwrap_or(Method::Pinned)
+    }
+
     /// Measures the device, which should be idle, keeps what it found, and uses it from now on. Takes a few
     /// seconds.
     ///
@@ -106,7 +121,13 @@ impl DeviceRuntime {
     /// Those of [`galatea_kernels::calibrate`]: the emulated device has no times of its own.
     pub fn calibrate(&self) -> Result<Calibrated, DeviceError> {
         let (before, start) = (self.machine(), Instant::now());
-        let measured = galatea_kernels::calibrate(&self.device)?;
+        let mut measured = galatea_kernels::calibrate(&self.device)?;
+        match link_rates(&self.device, LINK_BYTES) {
+            Ok(rates) => measured.link = rates,
+            Err(TransferError::Device(error)) => return Err(error),
+            Err(error) => tracing::warn!("the ways across the link were not measured: {error}"),
+        }
+        measured.store(&self.device)?;
         *self.calibration.lock() = Some(measured);
         Ok(Calibrated {
             device: self.device.info().name.clone(),

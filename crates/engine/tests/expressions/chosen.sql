@@ -252,3 +252,69 @@ memo NOT LIKE city
 greatest(word, city)
 least(note, memo, 'm')
 greatest(word, 'banana')
+left(note, small)
+left(memo, -2)
+left(note, -300)
+right(note, 3)
+right(memo, 0)
+right(memo, -1)
+right(note, small)
+right(note, number)
+substr(memo, small)
+substr(note, number)
+substr(memo, 2)
+length(right(note, 2)) + length(left(memo, 1))
+split_part(note, 'a', 1)
+split_part(note, 'a', 2)
+split_part(memo, 'an', 3)
+split_part(memo, 'an', -1)
+split_part(note, 'n', -2)
+split_part(note, 'ü', 2)
+split_part(note, 'zz', -1)
+split_part(note, 'zz', 2)
+bit_length(note)
+-- regular expressions and ILIKE over text without a dictionary
+note ~ 'an'
+note ~ '^a'
+note ~ 'a$'
+memo ~ '^$'
+memo ~ '^(apple|Zürich)$'
+memo ~* 'ZÜR|APPLE'
+note !~ '[aeiou]{2}'
+note !~* 'B.N'
+note ~ '本'
+note ~ '^.{3}$'
+note ~ '[^a-z]'
+note ~ '\d{2,}'
+memo ~ '\p{Lu}'
+memo ~ '^\w+$'
+memo ~ '(?-u:\b)ap'
+note ~ 'a.*n.*a'
+note ~ ''
+memo ~ '(an)+a?$'
+memo ~ '.\\.'
+regexp_like(note, 'AN', 'i')
+regexp_like(memo, '^b.*a$')
+regexp_count(note, 'a')
+regexp_count(memo, 'an')
+regexp_count(memo, '[a-z]+')
+regexp_count(note, '^.')
+regexp_count(note, '.')
+regexp_count(memo, 'a(n|p)?')
+regexp_count(memo, 'nan|a')
+note ILIKE 'ZÜRICH'
+memo ILIKE '%AN%'
+memo NOT ILIKE 'a%'
+memo ILIKE '_A%A'
+note ILIKE '%'
+note ILIKE 'under\_%'
+note ILIKE '100\%'
+note ILIKE '%日_語'
+memo ILIKE 'BACK%'
+note SIMILAR TO 'a(b|p)%'
+CASE WHEN note ~ 'an' THEN left(memo, 2) ELSE right(note, 2) END ~ 'a'
+-- more functions of floats
+cot(real)
+log(real)
+log(2, real)
+log(real, 3.5)

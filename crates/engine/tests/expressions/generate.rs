@@ -394,7 +394,23 @@ impl Generator {
             6 => self.membership(below),
             7 | 8 => {
                 let value = self.expression(Kind::Text, below);
-                match self.random.random_range(0..3) {
+                match self.random.random_range(0..4) {
+                    3 => {
+                        let operator = self.pick(&["~", "~*", "!~", "!~*"]);
+                        let pattern = self.pick(&[
+                            "an",
+                            "^a",
+                            "a$",
+                            "^$",
+                            "[aeiou]{2}",
+                            "^.{3}$",
+                            "本|ü",
+                            "(an)+a?$",
+                            "\\d\\D",
+                            "^\\w+$",
+                        ]);
+                        format!("({value} {operator} '{pattern}')")
+                    }
                     0 => format!(
                         "starts_with({value}, {})",
                         self.pick(&["'a'", "'Z'", "'日'", "''"])
@@ -468,7 +484,13 @@ impl Generator {
 
     fn text(&mut self, below: u32) -> String {
         let value = self.expression(Kind::Text, below);
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..10) {
+            8 => format!("right({value}, {})", self.pick(&["0", "1", "-1", "50"])),
+            9 => format!(
+                "split_part({value}, {}, {})",
+                self.pick(&["'a'", "'an'", "' '"]),
+                self.pick(&["1", "2", "-1"])
+            ),
             6 => format!("{}({value})", self.pick(&["btrim", "ltrim", "rtrim"])),
             7 => format!("left({value}, {})", self.pick(&["0", "1", "3", "50"])),
             0 => format!("upper({value})"),

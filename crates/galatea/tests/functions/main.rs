@@ -10,6 +10,7 @@ use datafusion::functions_aggregate;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::displayable;
 use datafusion::prelude::SessionContext;
 use galatea_engine::code::Code;
 use galatea_engine::expression::{ColumnBinding, ColumnKind, Emitter, Expr, Parameters, lower};
@@ -30,6 +31,7 @@ DataFusion's built-in functions, by calls of them over columns of a table. Writt
 - **device**: device code, for each row. Text may be of any length and need no dictionary.
 - **per dictionary value**: DataFusion evaluates it once for each value of a column's dictionary, the device reads the result by
   code. A text column without a dictionary (too many different values) leaves the pipeline to the CPU.
+- **device, then CPU**: the device finds the rows or the different values that the result depends on, DataFusion computes it of them.
 - **constant**: evaluated while planning.
 - **CPU**: the operator with such a call runs on the CPU, for the reason that EXPLAIN gives, too.
 
@@ -147,6 +149,14 @@ async fn aggregate(context: &SessionContext, call: &str) -> String {
         Err(error) => return format!("not planned by DataFusion: {}", error.strip_backtrace()),
     };
     match plan {
+        Ok(plan)
+            if displayable(plan.as_ref())
+                .indent(false)
+                .to_string()
+                .contains("AggregateExec") =>
+        {
+            "device, then CPU".to_owned()
+        }
         Ok(_) => "device".to_owned(),
         Err(error) => {
             let text = error.strip_backtrace();

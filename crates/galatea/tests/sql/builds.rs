@@ -3,7 +3,10 @@
 use crate::compare::{Pair, same};
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
 use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_plan::collect;
 use galatea::QueryDevice;
+use galatea_engine::execution::{GpuExec, RunReport};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -299,5 +302,77 @@ async fn many_clients_with_little_memory_agree() {
     .await;
     for client in all.expect("no client waits for ever") {
         client.expect("right answers");
+    }
+}
+
+/// Reports of the pipelines of the last run of a query: its own, then those of build sides.
+async fn reports(pair: &Pair, sql: &str) -> Vec<RunReport> {
+    let frame = pair.gpu.sql(sql).await.expect("a logical plan");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    let rows = collect(Arc::clone(&plan), pair.gpu.task_ctx()).await;
+    rows.expect("rows");
+    let mut report = None;
+    let looked = plan.apply(|node| {
+        report = node.downcast_ref::<GpuExec>().and_then(GpuExec::last_report);
+        Ok(match report {
+            Some(_) => TreeNodeRecursion::Stop,
+            None => TreeNodeRecursion::Continue,
+        })
+    });
+    looked.expect("a walk");
+    let report = report.expect("a GPU subtree that ran");
+    let builds = report.builds.clone();
+    std::iter::once(report).chain(builds).collect()
+}
+
+/// All kernels of a graph are compiled before its first pipeline runs, once.
+#[tokio::test]
+async fn kernels_of_a_graph_are_compiled_ahead() {
+    let pair = Pair::new(&[STRICT, BUILT]);
+    chain(&pair, 3000, 11);
+    let sql = "SELECT c.name, sum(l.price + 77) FROM l, o, c WHERE l.k = o.k AND o.c = c.k AND o.day < 777 GROUP BY c.name";
+    let first = reports(&pair, sql).await;
+    assert!(first.len() > 1, "build sides are made by pipelines: {first:?}");
+    for report in &first {
+        assert!(!report.ahead.is_zero(), "compiled in the run: {report:?}");
+        assert!(
+            report.compile.is_zero() && !report.compiled.starts_with("memory"),
+            "{report:?}"
+        );
+    }
+    for report in reports(&pair, sql).await {
+        assert!(report.ahead.is_zero(), "compiled again: {report:?}");
+    }
+    pair.check(sql, false, "compiled ahead").await;
+}
+
+/// A side that CPU operators collect before the kernels are compiled, and whose keys repeat: its plan, which
+/// deals rows out to partitions, runs once, and the refusal counts as it would in the run.
+#[tokio::test]
+async fn a_side_that_is_refused_ahead_is_not_collected_again() {
+    let pair = Pair::new(&[
+        ("galatea.min_rows", "0"),
+        ("galatea.build_rows", "900"),
+        ("datafusion.execution.target_partitions", "4"),
+        ("datafusion.optimizer.hash_join_single_partition_threshold", "0"),
+        (
+            "datafusion.optimizer.hash_join_single_partition_threshold_rows",
+            "0",
+        ),
+    ]);
+    chain(&pair, 6000, 23);
+    let k: ArrayRef = Arc::new(Int64Array::from_iter_values((0..60).map(|row| row % 20)));
+    let columns = [("k", Arc::clone(&k), true), ("v", k, true)];
+    pair.table(
+        "twice",
+        &[RecordBatch::try_from_iter_with_nullable(columns).expect("one length")],
+    );
+    for sql in [
+        "SELECT count(*), sum(l.price) FROM l, o, twice t WHERE l.k = o.k AND o.day = t.k",
+        "SELECT t.v, count(*), sum(l.price) FROM l JOIN o ON l.k = o.k LEFT JOIN twice t ON l.day = t.k AND t.v > 3 GROUP BY t.v",
+    ] {
+        for run in ["first run", "second run"] {
+            pair.check(sql, true, run).await;
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod aggregates;
 mod builds;
 mod cancellation;
+mod classes;
 mod compare;
 mod concurrent;
 #[path = "../../../bench/src/random/data.rs"]
@@ -36,6 +37,8 @@ mod sqllogic;
 mod statements;
 mod streams;
 mod swapping;
+mod texts;
 mod top;
+mod unions;
 mod windows;
 mod zones;

@@ -120,6 +120,10 @@ GALATEA_ELEMENTARY(tanh)
 #undef GALATEA_ELEMENTARY
 #undef GALATEA_ELEMENTARY_NAN
 #undef GALATEA_ELEMENTARY_2
+static GALATEA_INLINE double double_cot(double a) { return float_divide(1.0, double_tan(a)); }
+static GALATEA_INLINE double double_logbase(double a, double base) {
+    return float_divide(double_log(a), double_log(base));
+}
 
 static GALATEA_INLINE double float_absolute(double a) {
     return double_of_bits(bits_as<u64>(a) & 0x7fffffffffffffffull);

@@ -90,6 +90,65 @@ static GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
     return end <= start ? Text{text.data, 0u} : Text{text.data + start, end - start};
 }
 
+// Where the last `characters` characters start.
+static GALATEA_NOINLINE u32 text_last(Text text, u64 characters) {
+    u32 at = text.length;
+    for (; at > 0 && characters > 0; --characters) {
+        do --at;
+        while (at > 0 && (text.data[at] & 0xc0) == 0x80);
+    }
+    return at;
+}
+
+static GALATEA_INLINE u64 magnitude(i64 number) { return number < 0 ? 0 - u64(number) : u64(number); }
+
+// The first `count` characters; all but the last ones where it is negative.
+static GALATEA_NOINLINE Text text_left(Text text, i64 count) {
+    if (count >= 0) return text_substring(text, 0, u64(count));
+    return {text.data, text_last(text, magnitude(count))};
+}
+
+// The last `count` characters; all but the first ones where it is negative.
+static GALATEA_NOINLINE Text text_right(Text text, i64 count) {
+    if (count < 0) return text_substring(text, magnitude(count), ~0ull);
+    const u32 start = text_last(text, u64(count));
+    return {text.data + start, text.length - start};
+}
+
+// From character `start` on, counted from 1.
+static GALATEA_INLINE Text text_from(Text text, i64 start) {
+    return text_substring(text, start <= 1 ? 0ull : u64(start) - 1, ~0ull);
+}
+
+// The piece with that number, from 1 on or from the last one where it is negative, of those between
+// delimiters, which are not empty; empty if there are fewer.
+static GALATEA_NOINLINE Text text_piece(Text text, Text delimiter, i64 number) {
+    u64 others = magnitude(number) - 1;
+    const u32 width = delimiter.length;
+    if (number > 0) {
+        u32 start = 0, at = 0;
+        while (at + width <= text.length) {
+            if (!bytes_equal(text.data + at, delimiter.data, width)) {
+                ++at;
+                continue;
+            }
+            if (others-- == 0) return {text.data + start, at - start};
+            start = at = at + width;
+        }
+        return others == 0 ? Text{text.data + start, text.length - start} : Text{text.data, 0u};
+    }
+    u32 end = text.length, at = end;
+    while (at >= width) {
+        if (!bytes_equal(text.data + (at - width), delimiter.data, width)) {
+            --at;
+            continue;
+        }
+        if (others-- == 0) return {text.data + at, end - at};
+        end = at = at - width;
+    }
+    return others == 0 ? Text{text.data, end} : Text{text.data, 0u};
+}
+
 // Number of the character, from 1, where `part` begins for the first time; 0 if it does not.
 static GALATEA_NOINLINE i32 text_position(Text text, Text part) {
     i32 characters = 1;

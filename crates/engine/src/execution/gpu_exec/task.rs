@@ -116,7 +116,7 @@ impl Ended {
 impl Task {
     /// The rows: once the run has ended, or while it goes on if there are many.
     pub(super) async fn execute(self) -> Result<SendableRecordBatchStream> {
-        let memory = MachineMemory::look().total;
+        let memory = MachineMemory::total();
         let limit = self.config.result_buffer.resolve(memory, RESULT_BUFFER);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let queue = Arc::new(ResultQueue::new(limit, self.reservation("result")));
@@ -222,7 +222,9 @@ impl Task {
             cancelled,
             result: queue,
             builds: Mutex::default(),
+            ready: Mutex::default(),
         };
+        graph.compile_ahead(&self.subtree).await;
         let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;
         report.rows_returned = output.rows();
         report.builds = graph.builds.into_inner();

@@ -5,9 +5,9 @@ use super::{Integers, Outlet, batch, dictionary_array};
 use crate::execution::error::RunError;
 use crate::execution::sinks::{Contents, GroupStorage};
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::accumulators::{Finish, FinishForm};
+use crate::pipeline::accumulators::{AccumulatorPlan, Finish, FinishForm};
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
-use crate::pipeline::group_key::{KeyColumn, KeyForm, KeyPart, KeyValues};
+use crate::pipeline::group_key::{GroupKey, KeyColumn, KeyForm, KeyLayout, KeyPart, KeyValues};
 use crate::pipeline::moments::{Moment, MomentSum, Moments};
 use crate::pipeline::strategy::Strategy;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
@@ -71,10 +71,44 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
         (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) => all.nonzero(*word),
         _ => all,
     };
-    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(plan.output.fields().len());
+    let arrays = arrays(key.as_ref(), accumulators, &used)?;
+    Ok(batch(&plan.output, arrays, used.len())?)
+}
+
+/// The keys and the results of groups whose words follow each other in `words`; `numbers` are the groups of a
+/// dense key.
+///
+/// # Errors
+/// Arrow's, and those of aggregates.
+pub(crate) fn records(
+    key: &GroupKey,
+    accumulators: &AccumulatorPlan,
+    words: &[u64],
+    numbers: Vec<u64>,
+) -> Result<Vec<ArrayRef>, RunError> {
+    let stride = key.slot_key_words() + accumulators.words;
+    let groups = Groups::new(words, 0, words.len().checked_div(stride).unwrap_or(0), 1, stride);
+    arrays(
+        Some(key),
+        accumulators,
+        &Groups {
+            numbers: Some(numbers),
+            ..groups
+        },
+    )
+}
+
+/// The keys, if any, and the results.
+fn arrays(
+    key: Option<&GroupKey>,
+    accumulators: &AccumulatorPlan,
+    used: &Groups<'_>,
+) -> Result<Vec<ArrayRef>, RunError> {
+    let mut arrays: Vec<ArrayRef> = Vec::new();
     if let Some(key) = key {
-        let columns = match bound.strategy {
-            Strategy::Hash { .. } => {
+        let columns = match key.layout {
+            KeyLayout::Dense { .. } => key.decode(vec![used.numbers()]),
+            KeyLayout::Packed | KeyLayout::Words(_) => {
                 let first = key.slot_key_words() - key.key_words();
                 key.decode(
                     (0..key.key_words())
@@ -82,20 +116,19 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
                         .collect(),
                 )
             }
-            _ => key.decode(vec![used.numbers()]),
         };
         for (part, column) in key.parts.iter().zip(columns) {
             arrays.push(key_array(part, column)?);
         }
     }
     let states = States {
-        groups: &used,
-        first: bound.slot_words() - accumulators.words,
+        groups: used,
+        first: key.map_or(0, GroupKey::slot_key_words),
     };
     for finish in &accumulators.finishes {
         arrays.push(states.finish(finish)?);
     }
-    batch(&plan.output, arrays, used.len())
+    Ok(arrays)
 }
 
 /// The words of groups, by column: `[group][word]` where their number is fixed, `[word][group]` out of a hash
@@ -108,6 +141,8 @@ struct Groups<'a> {
     first: u64,
     /// The groups that there are, counted from the first, ascending.
     used: Vec<u32>,
+    /// Their numbers, where they do not follow from their places.
+    numbers: Option<Vec<u64>>,
 }
 
 impl<'a> Groups<'a> {
@@ -118,6 +153,7 @@ impl<'a> Groups<'a> {
             group_stride,
             first: first as u64,
             used: (0..groups as u32).collect(),
+            numbers: None,
         }
     }
 
@@ -139,6 +175,9 @@ impl<'a> Groups<'a> {
 
     /// The groups' numbers.
     fn numbers(&self) -> Vec<u64> {
+        if let Some(numbers) = &self.numbers {
+            return numbers.clone();
+        }
         self.used
             .iter()
             .map(|group| self.first + u64::from(*group))

@@ -6,13 +6,15 @@ mod groups;
 mod outlet;
 mod pieces;
 mod rows;
+mod values;
 
 pub(super) use groups::groups;
+pub(crate) use groups::records;
 pub(super) use outlet::Outlet;
 pub(super) use pieces::ResultPolicy;
 pub(super) use rows::Rows;
+pub(crate) use values::Values;
 
-use super::error::RunError;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
     UInt64Array, new_null_array,
@@ -24,7 +26,11 @@ use arrow::error::ArrowError;
 use std::sync::Arc;
 
 /// A batch of the schema's types: arrays of other types are cast.
-fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, RunError> {
+pub(crate) fn batch(
+    schema: &SchemaRef,
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch, ArrowError> {
     let arrays = arrays
         .into_iter()
         .zip(schema.fields())
@@ -35,18 +41,14 @@ fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Recor
                 cast(&array, field.data_type())
             }
         })
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<Vec<_>, ArrowError>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(
-        schema.clone(),
-        arrays,
-        &options,
-    )?)
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
 }
 
 /// Values of integers, dates, timestamps, decimals (unscaled) and booleans.
 #[derive(Debug)]
-enum Integers {
+pub(crate) enum Integers {
     /// In 64 bits; of unsigned types the same bits.
     Narrow(Vec<i64>),
     /// In 128 bits.
@@ -55,7 +57,11 @@ enum Integers {
 
 impl Integers {
     /// The array of that type.
-    fn array(self, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn array(
+        self,
+        nulls: Option<NullBuffer>,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, ArrowError> {
         let narrow = match (self, data_type) {
             (values, DataType::Decimal128(precision, scale)) => {
                 let wide = match values {

@@ -1,13 +1,14 @@
 //! Rows of an append sink.
 
 use super::pieces::Part;
-use super::{Integers, Outlet, batch, dictionary_array};
+use super::values::Values;
+use super::{Outlet, batch};
 use crate::execution::error::RunError;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::output::OutputColumn;
 use crate::pipeline::output::OutputForm;
 use crate::pipeline::sink::chains::RowLayout;
-use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array, LargeBinaryArray, StringViewBuilder};
+use arrow::array::{ArrayRef, LargeBinaryArray, StringViewBuilder};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
@@ -73,7 +74,11 @@ impl<'a> Rows<'a> {
                 });
                 self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
             });
-            batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
+            Ok(batch(
+                &self.plan.output,
+                arrays.collect::<Result<_, RunError>>()?,
+                piece.rows,
+            )?)
         })?;
         Ok(bytes)
     }
@@ -113,7 +118,11 @@ impl<'a> Rows<'a> {
                     };
                     self.array(column, &values, nulls)
                 });
-            batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
+            Ok(batch(
+                &self.plan.output,
+                arrays.collect::<Result<_, RunError>>()?,
+                piece.rows,
+            )?)
         })?;
         Ok(bytes)
     }
@@ -124,34 +133,10 @@ impl<'a> Rows<'a> {
         values: &Values<'_>,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, RunError> {
-        let data_type = &column.data_type;
-        Ok(match &column.form {
-            OutputForm::Integer { width: 4 } => {
-                let narrow = values.u32s(|value| i64::from(value as i32));
-                Integers::Narrow(narrow).array(nulls, data_type)?
-            }
-            OutputForm::Integer { width: 8 } => {
-                Integers::Narrow(values.u64s(|value| value as i64)).array(nulls, data_type)?
-            }
-            OutputForm::Integer { .. } => Integers::Wide(values.i128s()).array(nulls, data_type)?,
-            OutputForm::Boolean => {
-                let bytes = values.u8s();
-                let bits = BooleanBuffer::collect_bool(bytes.len(), |i| bytes[i] != 0);
-                Arc::new(BooleanArray::new(bits, nulls))
-            }
-            OutputForm::Float32 => {
-                let floats = values.u32s(f32::from_bits);
-                cast(&Float32Array::new(floats.into(), nulls), data_type)?
-            }
-            OutputForm::Float64 => {
-                let floats = values.u64s(f64::from_bits);
-                cast(&Float64Array::new(floats.into(), nulls), data_type)?
-            }
-            OutputForm::Code { values: dictionary } => {
-                dictionary_array(values.u32s(|code| code), nulls, dictionary, data_type)?
-            }
-            OutputForm::Row { column } => self.gather(*column, values.u64s(|row| row), data_type)?,
-        })
+        match &column.form {
+            OutputForm::Row { column: text } => self.gather(*text, values.u64s(|row| row), &column.data_type),
+            form => Ok(values.array(form, nulls, &column.data_type)?),
+        }
     }
 
     /// Text of rows `position << 32 | row` of a source column, from host memory.
@@ -196,53 +181,4 @@ fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
         u64::from_le_bytes(word) as usize
     };
     Some(&chunk.data.as_slice()[offset(row)..offset(row + 1)])
-}
-
-/// Values of an output of some rows, as the kernel left them.
-enum Values<'a> {
-    /// Next to each other.
-    Bytes(&'a [u8]),
-    /// In words, from a bit on; of 16-byte values the halves.
-    Words {
-        low: &'a [u64],
-        high: &'a [u64],
-        bit: u32,
-    },
-}
-
-impl Values<'_> {
-    fn u8s(&self) -> Vec<u8> {
-        match self {
-            Self::Bytes(bytes) => bytes.to_vec(),
-            Self::Words { low, bit, .. } => low.iter().map(|word| (word >> bit) as u8).collect(),
-        }
-    }
-
-    fn u32s<T>(&self, value: impl Fn(u32) -> T) -> Vec<T> {
-        match self {
-            Self::Bytes(bytes) => elements(bytes).map(|b| value(u32::from_le_bytes(b))).collect(),
-            Self::Words { low, bit, .. } => low.iter().map(|word| value((word >> bit) as u32)).collect(),
-        }
-    }
-
-    fn u64s<T>(&self, value: impl Fn(u64) -> T) -> Vec<T> {
-        match self {
-            Self::Bytes(bytes) => elements(bytes).map(|b| value(u64::from_le_bytes(b))).collect(),
-            Self::Words { low, .. } => low.iter().map(|word| value(*word)).collect(),
-        }
-    }
-
-    fn i128s(&self) -> Vec<i128> {
-        match self {
-            Self::Bytes(bytes) => elements(bytes).map(i128::from_le_bytes).collect(),
-            Self::Words { low, high, .. } => (low.iter().zip(*high))
-                .map(|(low, high)| ((u128::from(*high) << 64) | u128::from(*low)) as i128)
-                .collect(),
-        }
-    }
-}
-
-/// Values of `N` bytes each.
-fn elements<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
-    bytes.as_chunks::<N>().0.iter().copied()
 }

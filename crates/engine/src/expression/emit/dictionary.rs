@@ -1,8 +1,9 @@
 //! Functions of one string as tables over the codes of its dictionary.
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::{Emitter, boolean, integer_of, integer_value};
 use crate::expression::dictionary::{Bytes, HostFunction, ranked, with_null};
@@ -161,16 +162,15 @@ impl Emitter<'_> {
             expression: expression.to_string(),
             detail: error.to_string(),
         };
-        let scalars = (0..results.len())
-            .map(|entry| ScalarValue::try_from_array(results, entry))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(refuse)?;
+        let scalars = || {
+            let entries = (0..results.len()).into_par_iter();
+            let scalars = entries.map(|entry| ScalarValue::try_from_array(results, entry));
+            scalars.collect::<Result<Vec<_>, _>>().map_err(refuse)
+        };
         match data_type {
             DataType::Boolean => {
-                let members: Vec<bool> = scalars
-                    .iter()
-                    .map(|value| *value == ScalarValue::Boolean(Some(true)))
-                    .collect();
+                let results = results.as_boolean().iter();
+                let members: Vec<bool> = results.map(|value| value == Some(true)).collect();
                 let test = self.member_test(&members, index);
                 let test = self.define(&Kind::Bool, &test);
                 // Entries that are NULL are no members, but the rows of NULL inputs read some entry.
@@ -179,8 +179,8 @@ impl Emitter<'_> {
             }
             DataType::Float32 | DataType::Float64 => {
                 let single = *data_type == DataType::Float32;
-                let mut bytes = Vec::with_capacity(scalars.len().max(1) * 8);
-                for value in &scalars {
+                let mut bytes = Vec::with_capacity(results.len().max(1) * 8);
+                for value in &scalars()? {
                     match value {
                         ScalarValue::Float32(value) => bytes.extend(value.unwrap_or_default().to_le_bytes()),
                         ScalarValue::Float64(value) => bytes.extend(value.unwrap_or_default().to_le_bytes()),
@@ -203,7 +203,7 @@ impl Emitter<'_> {
                 })
             }
             data_type => {
-                let entries: Vec<Option<i128>> = scalars.iter().map(integer_of).collect();
+                let entries: Vec<Option<i128>> = scalars()?.iter().map(integer_of).collect();
                 let known = || entries.iter().flatten().copied();
                 let low = known().min().unwrap_or(0);
                 let interval = Interval {

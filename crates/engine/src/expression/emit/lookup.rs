@@ -114,6 +114,11 @@ impl<'a> Emitter<'a> {
             let place = self.place(dimension, &found, key)?;
             return self.window_column(expression, dimension, column, (&found, shape), &place);
         }
+        if let Form::Stored(_) = found.form {
+            let place = self.place(dimension, &found, key)?;
+            let payload = found.column(column).ok_or(not_collected)?;
+            return Ok(self.part_column(expression, dimension, payload, &place));
+        }
         let payload = found.column(column).ok_or(not_collected.clone())?;
         let index = self.place(dimension, &found, key)?.index;
         let kind = payload.kind();
@@ -241,11 +246,14 @@ impl<'a> Emitter<'a> {
             (None, Keys::Space(space)) => self.numbered_place(dimension, space, key)?,
             (None, Keys::Rows) if matches!(found.form, Form::Pairs(_)) => self.pair(dimension),
             (None, Keys::Rows) if matches!(found.form, Form::Windows(_)) => self.window_place(dimension),
-            // Entries beyond the last must not be read.
-            (None, Keys::Rows) => Place {
-                inside: "true".to_owned(),
-                index: self.define_as("u32", "(live >> i & 1u) != 0 ? row + (u32)i : 0u"),
-                null: None,
+            (None, Keys::Rows) => match found.form {
+                Form::Stored(part) => self.part_place(part),
+                // Rows of a step are dealt out one by one, see `generate`. None beyond the last is read.
+                _ => Place {
+                    inside: "true".to_owned(),
+                    index: self.define_as("u32", "(live >> i & 1u) != 0 ? row + (u32)i * blockDim.x : 0u"),
+                    null: None,
+                },
             },
             (None, _) => {
                 let value = self.text_operand(key)?;

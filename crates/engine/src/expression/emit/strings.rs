@@ -19,10 +19,16 @@ use crate::expression::operator::Comparison;
 use crate::expression::value::Value;
 use crate::reason::Reason;
 
+/// Bytes up to the end of a word: kernels read texts by whole ones.
+fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
 impl Emitter<'_> {
     /// A string literal as bytes.
     pub(super) fn text_literal(&mut self, bytes: &[u8], data_type: &DataType) -> Value {
-        let table = self.parameters.table(bytes.to_vec());
+        let table = self.parameters.table(padded(bytes.to_vec()));
         let length = self.parameters.literal(bytes.len() as u64);
         let code = self.define(
             &Kind::Text,
@@ -156,7 +162,10 @@ impl Emitter<'_> {
             bytes.extend_from_slice(item);
             offsets.extend((bytes.len() as u32).to_le_bytes());
         }
-        (self.parameters.table(offsets), self.parameters.table(bytes))
+        (
+            self.parameters.table(offsets),
+            self.parameters.table(padded(bytes)),
+        )
     }
 
     /// Brings strings to one representation: codes of one dictionary, or bytes if any of them is bytes.
@@ -278,6 +287,11 @@ impl Emitter<'_> {
             Function::StartsWith => predicate("text_starts_with")?,
             Function::EndsWith => predicate("text_ends_with")?,
             Function::Contains => predicate("text_contains")?,
+            Function::Matches(automaton) => {
+                let text = texts.first().ok_or_else(refuse)?;
+                let table = self.parameters.automaton(automaton);
+                format!("text_matches({}, args.tables[{table}])", text.code)
+            }
             other => {
                 let text = texts.first().ok_or_else(refuse)?;
                 let interval = Interval {
@@ -305,6 +319,23 @@ impl Emitter<'_> {
                         format!("text_first_character({})", text.code),
                         Some((0, 0x10_ffff)),
                     ),
+                    Function::CountMatches(automaton) => {
+                        let table = self.parameters.automaton(automaton);
+                        let count = format!("text_count_matches({}, args.tables[{table}])", text.code);
+                        (Kind::I64, count, Some((interval.low, interval.high)))
+                    }
+                    Function::Left => (Kind::Text, predicate("text_left")?, None),
+                    Function::Right => (Kind::Text, predicate("text_right")?, None),
+                    Function::From => (Kind::Text, predicate("text_from")?, None),
+                    Function::Piece(number) => {
+                        let delimiter = texts.get(1).ok_or_else(refuse)?;
+                        let number = self.parameters.literal(*number as u64);
+                        let piece = format!(
+                            "text_piece({}, {}, (i64)args.literals[{number}])",
+                            text.code, delimiter.code
+                        );
+                        (Kind::Text, piece, None)
+                    }
                     Function::Trim { start, end } => (
                         Kind::Text,
                         format!("text_trim({}, {start}, {end})", text.code),

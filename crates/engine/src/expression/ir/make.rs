@@ -156,6 +156,42 @@ impl Expr {
         Self::new(kind, field.data_type().clone(), field.is_nullable())
     }
 
+    /// Column `column`, which `field` describes, of a row that is in one of these dimensions, which are the
+    /// parts of a pipeline's rows.
+    pub(crate) fn of_parts(parts: &[usize], column: usize, field: &Field, row: &Self) -> Self {
+        let looked_up = |part: &usize| Self::lookup(*part, column, field, row.clone());
+        let (last, others) = parts.split_last().expect("a union has parts");
+        if others.is_empty() {
+            return looked_up(last);
+        }
+        let branches = others
+            .iter()
+            .map(|part| (Self::member(*part, row.clone()), looked_up(part)));
+        let kind = ExprKind::Case {
+            branches: branches.collect(),
+            otherwise: Some(looked_up(last)),
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
+    }
+
+    /// The name of the column, if it is one [of parts](Self::of_parts).
+    pub(crate) fn name_of_parts(&self) -> Option<&str> {
+        let ExprKind::Case {
+            branches,
+            otherwise: Some(last),
+        } = self.kind()
+        else {
+            return None;
+        };
+        let is_row = |key: &Self| matches!(key.kind(), ExprKind::RowNumber);
+        let by_part = (branches.iter())
+            .all(|(part, _)| matches!(part.kind(), ExprKind::Member { key, .. } if is_row(key)));
+        match last.kind() {
+            ExprKind::Lookup { name, key, .. } if by_part && is_row(key) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The conjunction of conditions; `None` if there are none.
     pub fn all(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
         conditions.into_iter().reduce(|left, right| {

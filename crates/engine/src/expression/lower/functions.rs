@@ -1,4 +1,4 @@
-//! Lowering of function calls and LIKE.
+//! Lowering of function calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ScalarUDF;
-use datafusion::physical_expr::expressions::LikeExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::temporal::{conversion, date_part, date_part_supported, truncate_unit};
@@ -14,7 +13,6 @@ use super::{Lowering, comparable};
 use crate::expression::function::{Elementary, Function};
 use crate::expression::ir::{Expr, ExprKind};
 use crate::expression::operator::{Arithmetic, Comparison};
-use crate::expression::text::is_utf8;
 use crate::reason::Reason;
 
 impl Lowering<'_> {
@@ -115,6 +113,24 @@ impl Lowering<'_> {
                     nullable,
                 )
             }
+            ("log", [others @ .., value]) if others.len() < 2 && *data_type == DataType::Float64 => {
+                let base = match others {
+                    [base] => self.lower(base)?,
+                    _ => Expr::literal(ScalarValue::Float64(Some(10.0))),
+                };
+                let value = self.lower(value)?;
+                if [&value, &base]
+                    .iter()
+                    .any(|e| *e.data_type() != DataType::Float64)
+                {
+                    return Err(refuse("no device version for these types"));
+                }
+                let kind = ExprKind::Call {
+                    function: Function::Elementary(Elementary::LogBase),
+                    arguments: vec![value, base],
+                };
+                Ok(Expr::new(kind, data_type.clone(), nullable))
+            }
             ("nanvl", [left, right]) => self.nanvl(left, right, data_type, nullable),
             ("degrees" | "radians", [value]) if self.data_type(value)? == DataType::Float64 => {
                 use std::f64::consts::PI;
@@ -141,43 +157,8 @@ impl Lowering<'_> {
                 };
                 Ok(Expr::new(kind, data_type.clone(), nullable))
             }
-            ("left", [value, count]) if is_utf8(&self.data_type(value)?) => {
-                let count = self.integer_constant(count).filter(|count| *count >= 0);
-                let length = count.ok_or_else(|| refuse("the number is not a constant from 0 on"))?;
-                let function = Function::Substring {
-                    start: 1,
-                    length: Some(length),
-                };
-                self.call(function, &[value], data_type, nullable)
-            }
-            ("substr", [value, rest @ ..])
-                if is_utf8(&self.data_type(value)?) && (1..=2).contains(&rest.len()) =>
-            {
-                let constants: Option<Vec<i64>> = rest
-                    .iter()
-                    .map(|argument| self.integer_constant(argument))
-                    .collect();
-                let Some(constants) = constants else {
-                    return Err(refuse("start or length is not constant"));
-                };
-                if constants.get(1).is_some_and(|length| *length < 0) {
-                    return Err(refuse("negative length"));
-                }
-                let function = Function::Substring {
-                    start: constants[0],
-                    length: constants.get(1).copied(),
-                };
-                self.call(function, &[value], data_type, nullable)
-            }
-            (name, [left, right]) if is_utf8(&self.data_type(left)?) && is_utf8(&self.data_type(right)?) => {
-                let function = match name {
-                    "starts_with" => Function::StartsWith,
-                    "ends_with" => Function::EndsWith,
-                    "contains" => Function::Contains,
-                    "strpos" => Function::Position,
-                    _ => return Err(refuse("no device version")),
-                };
-                self.call(function, &[left, right], data_type, nullable)
+            (name, arguments) if arguments.first().is_some_and(|value| self.is_utf8(value)) => {
+                self.text_function(name, arguments, data_type, nullable)
             }
             (name, [value]) => {
                 let value_type = self.data_type(value)?;
@@ -189,7 +170,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         function: Function,
         arguments: &[&Arc<dyn PhysicalExpr>],
@@ -339,71 +320,14 @@ impl Lowering<'_> {
         Ok(best)
     }
 
-    /// LIKE and ILIKE with a constant pattern.
-    pub(super) fn like(&self, like: &LikeExpr, nullable: bool) -> Result<Expr, Reason> {
-        let refuse = |detail: &str| Reason::Function {
-            name: "LIKE".to_owned(),
-            detail: detail.to_owned(),
-        };
-        let value_type = self.data_type(like.expr())?;
-        if !is_utf8(&value_type) {
-            return Err(Reason::Type {
-                data_type: value_type,
-                place: "LIKE".to_owned(),
-            });
-        }
-        if like.case_insensitive() {
-            return Err(refuse("ILIKE needs a dictionary-encoded column"));
-        }
-        let value = self.lower(like.expr())?;
-        let Some(pattern) = self.constant(like.pattern()) else {
-            let pattern = self.lower(like.pattern())?;
-            if !is_utf8(pattern.data_type()) {
-                return Err(refuse("the pattern is no text"));
-            }
-            let kind = ExprKind::Call {
-                function: Function::Like,
-                arguments: vec![value, pattern],
-            };
-            let matches = Expr::new(kind, DataType::Boolean, nullable);
-            return Ok(match like.negated() {
-                true => matches.negated(),
-                false => matches,
-            });
-        };
-        let Some(pattern) = pattern.try_as_str().flatten().map(str::to_owned) else {
-            return super::typed_null(&ScalarValue::Null, &DataType::Boolean);
-        };
-        let (function, needle) = classify(&pattern);
-        let needle = Expr::literal(ScalarValue::Utf8(Some(needle)));
-        let kind = match function {
-            None => ExprKind::Compare {
-                operator: Comparison::Equal,
-                left: value,
-                right: needle,
-                equal_zeros: false,
-            },
-            Some(function) => ExprKind::Call {
-                function,
-                arguments: vec![value, needle],
-            },
-        };
-        let matches = Expr::new(kind, DataType::Boolean, nullable);
-        Ok(if like.negated() {
-            Expr::new(ExprKind::Not(matches), DataType::Boolean, nullable)
-        } else {
-            matches
-        })
-    }
-
-    fn text_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<String> {
+    pub(super) fn text_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<String> {
         self.constant(expression)?
             .try_as_str()
             .flatten()
             .map(str::to_owned)
     }
 
-    fn integer_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<i64> {
+    pub(super) fn integer_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<i64> {
         match self.constant(expression)?.cast_to(&DataType::Int64).ok()? {
             ScalarValue::Int64(value) => value,
             _ => None,
@@ -430,25 +354,6 @@ fn is_built_in(function: &ScalarUDF) -> bool {
         .is_some_and(|known| known.as_ref() == function)
 }
 
-/// The simplest function that a LIKE pattern asks for, and its operand; `None` for equality.
-fn classify(pattern: &str) -> (Option<Function>, String) {
-    let general = || (Some(Function::Like), pattern.to_owned());
-    if pattern.contains(['_', '\\']) {
-        return general();
-    }
-    let inner = pattern.trim_matches('%');
-    if inner.contains('%') {
-        return general();
-    }
-    let function = match (pattern.starts_with('%'), pattern.ends_with('%')) {
-        (false, false) => None,
-        (false, true) => Some(Function::StartsWith),
-        (true, false) => Some(Function::EndsWith),
-        (true, true) => Some(Function::Contains),
-    };
-    (function, inner.to_owned())
-}
-
 fn unary(name: &str, value_type: &DataType) -> Option<Function> {
     let float = matches!(value_type, DataType::Float32 | DataType::Float64);
     Some(match name {
@@ -467,14 +372,7 @@ fn unary(name: &str, value_type: &DataType) -> Option<Function> {
         "signum" if float => Function::Sign,
         "isnan" if float => Function::IsNan,
         "trunc" if float => Function::Truncate,
-        "ascii" if is_utf8(value_type) => Function::FirstCharacter,
-        "btrim" | "ltrim" | "rtrim" if is_utf8(value_type) => Function::Trim {
-            start: name != "rtrim",
-            end: name != "ltrim",
-        },
         name if *value_type == DataType::Float64 => Function::Elementary(elementary(name)?),
-        "octet_length" if is_utf8(value_type) => Function::OctetLength,
-        "character_length" if is_utf8(value_type) => Function::CharacterLength,
         _ => return None,
     })
 }
@@ -486,6 +384,7 @@ fn elementary(name: &str) -> Option<Elementary> {
         "atan" => Elementary::Atan,
         "cos" => Elementary::Cos,
         "cosh" => Elementary::Cosh,
+        "cot" => Elementary::Cot,
         "exp" => Elementary::Exp,
         "ln" => Elementary::Log,
         "log2" => Elementary::Log2,

@@ -11,6 +11,7 @@
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches, or held until the last one and sorted |
 //! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
 //! | `lists`, `probe` | not groups: rows by position, those of a join whose keys repeat | none |
+//! | `store` | not groups: rows by position, a part of another pipeline's | none |
 //! | `windows` | not groups: rows by position, those of a window | none; sorted after the last launch |
 //! | `partition` | not groups: rows by position, those of a partition next to each other; or the number of each partition's rows | none |
 //! | `mark` | not groups: a bit for each pair and row of such a join | none |
@@ -31,7 +32,10 @@ pub mod probe;
 pub(super) mod scalar;
 pub(super) mod shared;
 mod statements;
+pub(super) mod store;
 pub(super) mod windows;
+
+pub(crate) use statements::add_to_global;
 
 use crate::code::Code;
 use std::fmt::Debug;

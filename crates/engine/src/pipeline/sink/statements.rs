@@ -36,7 +36,7 @@ pub(super) fn merge_registers(
 }
 
 /// Adds a row to the words in global memory at `at`.
-pub(super) fn add_to_global(plan: &AccumulatorPlan, code: &mut Code) {
+pub(crate) fn add_to_global(plan: &AccumulatorPlan, code: &mut Code) {
     for c in &plan.contributions {
         let words: Vec<String> = (c.word..c.word + c.accumulator.words())
             .map(|w| format!("at + {w}"))

@@ -5,14 +5,13 @@ use crate::code::{Code, line};
 use crate::config::GroupBy;
 use crate::expression::{Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Value};
 use crate::pipeline::accumulators::AccumulatorPlan;
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::build_plan::GroupBuildPlan;
 use crate::pipeline::column_access::ColumnAccess;
 use crate::pipeline::group_choice::{GroupedRows, SlotKey};
 use crate::pipeline::group_key::{GroupKey, KeyLayout, KeyPart};
 use crate::pipeline::group_layout::{ColumnSlots, DenseLayout};
-use crate::pipeline::shared_sums::shared_sums;
 use crate::pipeline::sink::Sink;
 use crate::pipeline::sink::dense::DenseSink;
 use crate::pipeline::sink::hash::{HashSink, slots_for};
@@ -163,28 +162,8 @@ impl SinkInput<'_> {
         emitter: &mut Emitter<'_>,
         code: &mut Code,
     ) -> Result<AccumulatorPlan, Reason> {
-        let mut accumulators = AccumulatorPlan::default();
-        for (call, shared) in aggregates.iter().zip(shared_sums(aggregates)) {
-            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
-            let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
-            // An argument is evaluated for the rows that the call's filter keeps.
-            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
-            let mut emit = |e: &Expr| emitter.emit_where(&kept, &(self.rewrite)(e), code);
-            let rows = self.cardinality.rows;
-            if let Some((argument, each)) = shared {
-                let argument = emit(&argument)?;
-                accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
-                continue;
-            }
-            let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
-            let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
-            if let AggregateFunction::Moment(moment) = call.function {
-                accumulators.moment(call, moment, &arguments, filter.as_ref(), rows)?;
-                continue;
-            }
-            accumulators.call(call, arguments.first(), filter.as_ref(), rows, grouped)?;
-        }
-        Ok(accumulators)
+        let rows = self.cardinality.rows;
+        AccumulatorPlan::of_calls(aggregates, self.rewrite, (rows, grouped), emitter, code)
     }
 
     /// Chooses how dense groups are collected; `lines`: generated lines per row so far, taken as two

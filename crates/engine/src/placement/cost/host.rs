@@ -74,6 +74,16 @@ impl Estimator {
         POLICY.start + self.nanoseconds(plan) * 1e-9
     }
 
+    /// Nanoseconds that a plan takes on the CPU for a row of its largest input.
+    pub(in crate::placement) fn host_nanoseconds_a_row(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        self.nanoseconds(plan) / self.input_rows(plan).max(1.0)
+    }
+
+    fn input_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let inputs = plan.children().into_iter().map(|child| self.input_rows(child));
+        inputs.reduce(f64::max).unwrap_or_else(|| self.rows(plan))
+    }
+
     /// Seconds that a sort takes of rows that are there.
     pub(in crate::placement) fn host_sort(&self, sort: &SortExec) -> f64 {
         let rows = self.rows(sort.input());

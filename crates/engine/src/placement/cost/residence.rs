@@ -91,6 +91,7 @@ fn source(found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> Option<
         PipelineSource::Groups(_)
         | PipelineSource::Pairs(_)
         | PipelineSource::Windows(_)
+        | PipelineSource::Union { .. }
         | PipelineSource::Plan(_) => None,
     }
 }

@@ -1,7 +1,9 @@
 use super::*;
 use crate::config::SettingValue;
 use crate::report::QueryReports;
+use crate::stream::{Channel, GpuStreamExec};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
@@ -249,4 +251,39 @@ async fn a_query_that_gains_little_even_without_loading_is_decided() {
     assert!(decision.forgone.is_empty());
     let grounds = decision.grounds.expect("no run will change it");
     assert!(!placed && grounds.hold(&plan, &runtime, &auto()));
+}
+
+/// However much the whole query takes, and also below a limit, which ends.
+#[tokio::test]
+async fn streams_are_decided_by_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, ctx) = session(&folder).await;
+    let stream = |plan: &Arc<dyn ExecutionPlan>| {
+        fn has_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
+            plan.is::<GpuStreamExec>() || plan.children().into_iter().any(has_stream)
+        }
+        has_stream(plan)
+    };
+    let time = DataType::Timestamp(TimeUnit::Second, None);
+    let fields = vec![
+        Field::new("ts", time, false),
+        Field::new("v", DataType::Int64, false),
+    ];
+    let channel = Channel::new(Arc::new(Schema::new(fields))).ordered_by(["ts"]);
+    let (_, table) = channel.open().expect("a channel");
+    ctx.register_table("s", table).expect("a new table");
+    let windowed = "SELECT date_bin(INTERVAL '1 minute', ts) AS w, sum(v) FROM s GROUP BY w";
+    for (sql, expected) in [
+        (
+            "SELECT v * v % 7, abs(v) % 5, v / 3 FROM s WHERE abs(v) * 2 > v % 5",
+            true,
+        ),
+        ("SELECT v FROM s WHERE v > 1", false),
+        (windowed, false),
+    ] {
+        let plan = planned(&ctx, sql).await;
+        let mut decision = Decision::default();
+        let placed = place(&runtime, &auto(), CORES, plan, &mut decision).expect("placed or not");
+        assert_eq!(stream(&placed), expected, "{sql}: {:?}", decision.reasons.texts);
+    }
 }

@@ -1,5 +1,6 @@
 //! The outcome of the files, as printed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,6 +18,10 @@ pub(super) struct FileOutcome {
     failing: usize,
     /// Records of which a part ran on the device.
     on_device: usize,
+    /// Records with an operator that placement looks at: those on the device, and those with a reason.
+    with_work: usize,
+    /// Why records with work did not use the device, with the number of records.
+    reasons: BTreeMap<String, usize>,
     /// EXPLAIN, left out.
     explains: usize,
     /// Records that plain DataFusion answers differently from itself.
@@ -81,6 +86,12 @@ impl FileOutcome {
             }
             self.compared += 1;
             self.on_device += usize::from(actual.on_device);
+            self.with_work += usize::from(actual.on_device || !actual.reasons.is_empty());
+            if !actual.on_device {
+                for reason in &actual.reasons {
+                    *self.reasons.entry(kind_of(reason)).or_default() += 1;
+                }
+            }
             if actual.elapsed > self.slowest.0 {
                 self.slowest = (actual.elapsed, question.place.clone());
             }
@@ -140,6 +151,15 @@ impl fmt::Display for FileOutcome {
     }
 }
 
+/// A reason without the expression that it concerns, so that those of one kind are counted together.
+fn kind_of(reason: &str) -> String {
+    let line = reason.lines().next().unwrap_or_default();
+    line.split(" (in ").next().unwrap_or_default().to_owned()
+}
+
+/// How many reasons are printed.
+const SHOWN_REASONS: usize = 60;
+
 /// The results of all files.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
@@ -161,19 +181,31 @@ impl fmt::Display for Summary {
         let sum = |count: fn(&FileOutcome) -> usize| self.files.iter().map(count).sum::<usize>();
         writeln!(
             f,
-            "{} files, {} skipped\n{} records compared, {} of them used the device, {} refused by both\n\
+            "{} files, {} skipped\n{} records compared, {} refused by both\n\
+             {} of {} with work used the device\n\
              left out: {} EXPLAIN, {} volatile, {} out of time\n{} cannot succeed without data that is not there\n{} differ",
             self.files.len(),
             sum(|file| usize::from(file.skipped.is_some())),
             sum(|file| file.compared),
-            self.on_device(),
             sum(|file| file.failing),
+            self.on_device(),
+            sum(|file| file.with_work),
             sum(|file| file.explains),
             sum(|file| file.volatile),
             sum(|file| file.late),
             sum(|file| file.missing),
             self.differences(),
         )?;
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for (reason, records) in self.files.iter().flat_map(|file| &file.reasons) {
+            *reasons.entry(reason).or_default() += records;
+        }
+        let mut reasons: Vec<_> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, records)| std::cmp::Reverse(*records));
+        writeln!(f, "why the others did not, with the number of records:")?;
+        for (reason, records) in reasons.iter().take(SHOWN_REASONS) {
+            writeln!(f, "{records:>7} {reason}")?;
+        }
         let mut slowest: Vec<_> = self.files.iter().collect();
         slowest.sort_by_key(|file| std::cmp::Reverse(file.elapsed));
         writeln!(f, "the slowest files, with their slowest record:")?;

@@ -1,0 +1,184 @@
+//! Kernels of a graph are compiled at the same time, before its first pipeline runs.
+//!
+//! A pipeline is bound to the shapes of the build sides that it looks up, and these are known as soon as the
+//! pipelines that make them are bound. So binding goes up from the leaves, which takes a millisecond or so
+//! each, and every kernel is compiled on a thread of its own meanwhile. Otherwise a pipeline would be
+//! compiled when its build sides are there, one after the other.
+//!
+//! Tables that are loaded and rows that are collected on this way are kept for the run, which does not
+//! depend on it: where a shape turns out to be another, or something fails, the run compiles or fails itself.
+
+use super::graph::Graph;
+use super::result_queue::ResultQueue;
+use super::run::Run;
+use super::source::load;
+use crate::expression::Dimension;
+use crate::pipeline::bound::ResultPlan;
+use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan};
+use crate::placement::{BuildSide, PipelineSource, Subtree};
+use crate::report::QueryStep;
+use crate::runtime::DeviceRuntime;
+use futures::future::{BoxFuture, join, join_all};
+use galatea_store::TableView;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use tokio::task::JoinSet;
+
+/// Compilers that are at work.
+type Compilers = Mutex<JoinSet<()>>;
+
+impl Graph<'_> {
+    /// Compiles the kernels of a subtree, unless they are known or it has one alone.
+    pub(super) async fn compile_ahead(&self, subtree: &Subtree) {
+        let started = Instant::now();
+        let Some(first) = first_build(subtree) else { return };
+        let Some(device) = self.device().await else { return };
+        if device.prepared().knows(&first) {
+            return;
+        }
+        let compilers = Compilers::default();
+        let _shape = self.bind_ahead(&device, subtree, Vec::new(), &compilers).await;
+        let load = started.elapsed();
+        self.report.comes_to(QueryStep::Compiling, 0, None);
+        let mut compilers = compilers.into_inner();
+        while compilers.join_next().await.is_some() {}
+        let compile = started.elapsed().saturating_sub(load);
+        self.report.update(|report| {
+            report.phases.load += load;
+            report.phases.compile += compile;
+        });
+    }
+
+    /// The device, which may have to be opened.
+    async fn device(&self) -> Option<Arc<DeviceRuntime>> {
+        let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
+        if let Some(device) = runtime.opened(&config) {
+            return Some(device);
+        }
+        let opened = tokio::task::spawn_blocking(move || runtime.device(&config).ok());
+        opened.await.ok().flatten()
+    }
+
+    /// Binds the pipeline of a subtree after those of its build sides, and leaves it to a compiler. Returns
+    /// what others look up of it.
+    fn bind_ahead<'s>(
+        &'s self,
+        device: &'s Arc<DeviceRuntime>,
+        subtree: &'s Subtree,
+        at: Vec<usize>,
+        compilers: &'s Compilers,
+    ) -> BoxFuture<'s, Option<Arc<Dimension>>> {
+        Box::pin(async move {
+            let plan = subtree.plan.resolved().ok()?;
+            let shapes = subtree.dimensions.iter().enumerate().map(|(number, side)| {
+                let at = [at.as_slice(), &[number]].concat();
+                self.shape_ahead(device, side, plan.lookups_of(number), at, compilers)
+            });
+            let (shapes, view) = join(join_all(shapes), self.load_ahead(subtree, &plan)).await;
+            let view = view?;
+            self.ready.lock().views.insert(at, view.clone());
+            let shapes = shapes.into_iter().collect::<Option<Vec<_>>>()?;
+            let options = Run {
+                runtime: device,
+                config: self.config,
+                plan: &plan,
+                view: &view,
+                sides: &[],
+                chunks: &[],
+                keep: false,
+                fetch: subtree.fetch.map(|fetch| fetch as u64),
+                cancelled: &AtomicBool::new(false),
+                result: &ResultQueue::whole(),
+                progress: self.report,
+            }
+            .kernel_options();
+            let (result, _) = device.prepared().result_of(&plan, &view, &shapes, options).ok()?;
+            // The first rows of an order are found by kernels of their own.
+            let first_rows = matches!(
+                &plan.sink,
+                SinkPlan::Materialise {
+                    order: Some(RowOrder::First(_)),
+                    ..
+                }
+            );
+            if !first_rows {
+                let device = Arc::clone(device);
+                compilers.lock().spawn_blocking(move || {
+                    let prepared = device.prepared();
+                    let made = prepared.prepare_ahead(device.device(), &plan, &view, &shapes, options);
+                    if let Err(error) = made {
+                        tracing::debug!(%error, "a kernel was not compiled ahead");
+                    }
+                });
+            }
+            looked_up(&result).map(Arc::new)
+        })
+    }
+
+    /// The shape of a build side, of which `columns` are looked up.
+    async fn shape_ahead(
+        &self,
+        device: &Arc<DeviceRuntime>,
+        side: &BuildSide,
+        columns: Vec<usize>,
+        at: Vec<usize>,
+        compilers: &Compilers,
+    ) -> Option<Arc<Dimension>> {
+        match &side.build {
+            Some(build) => self.bind_ahead(device, &build.subtree, at, compilers).await,
+            None => {
+                let rows = self.collected(side, columns).await;
+                let shape = rows.as_ref().ok().map(Arc::clone);
+                self.ready.lock().rows.insert(at, rows);
+                shape
+            }
+        }
+    }
+
+    /// The table of a pipeline, if it has one that stays loaded.
+    async fn load_ahead(&self, subtree: &Subtree, plan: &PipelinePlan) -> Option<TableView> {
+        let source = &subtree.source;
+        let stays = match source {
+            PipelineSource::Stored(_) => true,
+            PipelineSource::Files { .. } => self.config.cache_files.0,
+            _ => false,
+        };
+        if !stays {
+            return None;
+        }
+        load(
+            self.runtime,
+            source,
+            plan,
+            self.config,
+            self.context,
+            self.loading(),
+        )
+        .await
+        .ok()
+    }
+}
+
+/// The pipeline that runs first of those that make build sides.
+fn first_build(subtree: &Subtree) -> Option<PipelinePlan> {
+    let build = subtree.dimensions.iter().find_map(|side| side.build.as_ref())?;
+    first_build(&build.subtree).or_else(|| build.subtree.plan.resolved().ok())
+}
+
+/// What others look up of a pipeline's result, where binding alone decides it.
+fn looked_up(result: &ResultPlan) -> Option<Dimension> {
+    match result {
+        ResultPlan::Build(plan) => Some(plan.dimension()),
+        ResultPlan::BuildGroups(plan) => Some(plan.dimension()),
+        ResultPlan::Lists(plan) => Some(plan.dimension()),
+        ResultPlan::Windows(plan) => Some(plan.dimension()),
+        ResultPlan::Groups { .. }
+        | ResultPlan::Rows(_)
+        | ResultPlan::Probe(_)
+        | ResultPlan::Mark(_)
+        | ResultPlan::Partition(_)
+        | ResultPlan::Store(_) => None,
+    }
+}

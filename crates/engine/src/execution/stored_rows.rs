@@ -1,0 +1,61 @@
+//! Rows by position, on the device: a part of the rows of another pipeline (`sink/store.rs`).
+
+use super::device_columns::{Allocator, DeviceColumn, Region};
+use super::error::RunError;
+use super::pairs::check_rows;
+use crate::pipeline::build_plan::StorePlan;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{DeviceBuffer, Stream};
+use galatea_kernels::PipelineArguments;
+
+/// See [the module](self).
+#[derive(Debug)]
+pub(super) struct StoredRows {
+    values: Vec<DeviceColumn>,
+    /// Of each column the addresses of its entries and of its NULLs, as of the last launch.
+    directory: Option<DeviceBuffer<u64>>,
+}
+
+impl StoredRows {
+    /// Without rows, of which `rows` have a place.
+    pub(super) fn new(allocator: &Allocator<'_>, plan: &StorePlan, rows: u64) -> Result<Self, RunError> {
+        check_rows(rows)?;
+        Ok(Self {
+            values: allocator.columns(&plan.columns, rows)?,
+            directory: None,
+        })
+    }
+
+    /// Points the kernel that fills it at it.
+    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+        DeviceColumn::bind(&self.values, args);
+    }
+
+    /// Writes the directory, before a launch that reads it.
+    pub(super) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+        let columns = self.values.iter();
+        let words: Vec<u64> = columns
+            .flat_map(|column| [column.values(), column.nulls()])
+            .collect();
+        // Rows may be counted alone.
+        if !words.is_empty() {
+            self.directory = Some(runtime.upload(stream, &words, "the directory of a union")?);
+        }
+        Ok(())
+    }
+
+    /// Address of the directory.
+    pub(super) fn address(&self) -> u64 {
+        self.directory.as_ref().map_or(0, DeviceBuffer::address)
+    }
+
+    pub(super) fn regions(&self) -> Vec<&dyn Region> {
+        self.values.iter().flat_map(DeviceColumn::regions).collect()
+    }
+
+    pub(super) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+        (self.values.iter_mut())
+            .flat_map(DeviceColumn::regions_mut)
+            .collect()
+    }
+}

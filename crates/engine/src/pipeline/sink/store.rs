@@ -1,0 +1,38 @@
+//! Rows by position, which are a part of another pipeline's rows (`execution/stored_rows.rs`).
+//!
+//! ```text
+//! args.outputs[k]           column k by position
+//! args.outputs[N/2 + k]     a bit by position: whether column k is NULL there
+//! ```
+
+use super::build::store;
+use super::statements::{RESERVE, declare_reservation};
+use super::{Geometry, Sink};
+use crate::code::Code;
+use crate::expression::Value;
+use crate::pipeline::build_plan::StorePlan;
+
+/// Rows by position.
+#[derive(Debug)]
+pub(in crate::pipeline) struct StoreSink {
+    pub(in crate::pipeline) plan: StorePlan,
+    /// The row's values of the plan's columns.
+    pub(in crate::pipeline) values: Vec<Value>,
+}
+
+impl Sink for StoreSink {
+    fn prologue(&self, geometry: Geometry, code: &mut Code) {
+        declare_reservation(geometry, code);
+    }
+
+    fn before_rows(&self, code: &mut Code) {
+        code.lines(RESERVE);
+    }
+
+    fn row(&self, code: &mut Code) {
+        for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
+            store(k, column, value, "at", code);
+        }
+        code.lines("++at;");
+    }
+}

@@ -1,0 +1,245 @@
+//! What pipelines leave on the device for others: build sides, pairs of joins, rows of windows and unions,
+//! whose columns are chosen when it is known which are looked up.
+
+use super::{Chain, Subtree};
+use crate::expression::Expr;
+use crate::pipeline::{Marking, SinkPlan};
+use crate::placement::subtree::PipelineSource;
+use crate::placement::window_input::Window;
+use crate::reason::Reason;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::physical_plan::ExecutionPlan;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A build side whose columns are not chosen yet.
+pub(in crate::placement) enum Buildable {
+    /// Rows of a table, after filters and lookups of its own.
+    Rows {
+        /// Filters and lookups.
+        chain: Box<Chain>,
+        /// The key, over the columns of the table.
+        key: Expr,
+    },
+    /// Pairs of rows.
+    Pairs(Box<PairJoin>),
+    /// Rows in the order of a window.
+    Windows(Box<WindowLevel>),
+    /// The part of a union's rows with that number.
+    Part(Box<UnionPart>, u32),
+    /// Whatever a pipeline leaves, with all of its columns.
+    Complete(Box<Subtree>),
+}
+
+impl Buildable {
+    /// The pipeline that makes the build side with those columns.
+    pub(in crate::placement) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
+        let (mut chain, key) = match self {
+            Self::Rows { chain, key } => (chain, key),
+            Self::Pairs(join) => return join.build(columns),
+            Self::Windows(windows) => return windows.build(columns),
+            Self::Part(part, number) => return part.build(number, columns),
+            Self::Complete(subtree) => return Ok(*subtree),
+        };
+        let nullable = key.parts().iter().filter(|part| part.nullable());
+        chain
+            .filters
+            .extend(nullable.map(|part| part.is_null().negated()));
+        let columns: Vec<(usize, Expr)> = (columns.iter())
+            .map(|column| (*column, chain.columns[*column].clone()))
+            .collect();
+        chain.finish(
+            SinkPlan::Build { key, columns, unique },
+            Arc::new(Schema::empty()),
+        )
+    }
+
+    /// The pipeline that leaves the groups of a subtree on the device.
+    pub(in crate::placement) fn groups(mut subtree: Subtree) -> Option<Self> {
+        if subtree.plan.finishes_on_host() {
+            return None;
+        }
+        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
+            return None;
+        };
+        let key = keys.into_iter().next()?;
+        if key.nullable() {
+            subtree.plan.filters.push(key.is_null().negated());
+        }
+        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
+        subtree.plan.output = Arc::new(Schema::empty());
+        Some(Self::Complete(Box::new(subtree)))
+    }
+}
+
+/// One side of a join whose keys may repeat.
+pub(in crate::placement) struct PairInput {
+    pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
+    pub(in crate::placement) chain: Chain,
+    /// The key, over the columns of the chain's source.
+    pub(in crate::placement) key: Expr,
+    /// The number of its first column in the join.
+    pub(in crate::placement) first: usize,
+}
+
+impl PairInput {
+    /// Those of the join's columns that are of this side, by number.
+    fn columns(&self, of_join: &BTreeSet<usize>) -> Vec<(usize, Expr)> {
+        let own = self.first..self.first + self.chain.columns.len();
+        let own = of_join.iter().filter(|column| own.contains(column));
+        own.map(|column| (*column, self.chain.columns[column - self.first].clone()))
+            .collect()
+    }
+
+    /// The pipeline that lists the rows by key, with these columns of the join, and what it stands for.
+    fn lists(
+        mut self,
+        of_join: &BTreeSet<usize>,
+        null_keys: bool,
+        keeps_all: bool,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Subtree), Reason> {
+        if !null_keys && !keeps_all {
+            let nullable = self.key.parts().iter().filter(|part| part.nullable());
+            let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
+            self.chain.filters.extend(filters);
+        }
+        let sink = SinkPlan::Lists {
+            columns: self.columns(of_join),
+            key: self.key,
+            null_keys,
+            keeps_all,
+        };
+        Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
+    }
+
+    /// The chain of this side with what tells whether a row of the other one has the key.
+    pub(in crate::placement) fn with_member(
+        mut self,
+        other: Self,
+        null_keys: bool,
+    ) -> Result<(Chain, Expr), Reason> {
+        let (plan, lists) = other.lists(&BTreeSet::new(), null_keys, false)?;
+        let member = Expr::member(self.chain.dimensions.len(), self.key.clone());
+        self.chain
+            .add_made(plan, self.key, Buildable::Complete(Box::new(lists)));
+        Ok((self.chain, member))
+    }
+}
+
+/// A join whose keys may repeat, with its pairs as rows.
+pub(in crate::placement) struct PairJoin {
+    pub(in crate::placement) probe: PairInput,
+    pub(in crate::placement) build: PairInput,
+    /// The node.
+    pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
+    /// The columns of the node without its projection: those of the left side, of the right side, and that of
+    /// a mark.
+    pub(in crate::placement) schema: SchemaRef,
+    /// What is not known from the keys alone: which pairs and rows stay.
+    pub(in crate::placement) marking: Option<Marking>,
+    /// Whether NULL is a key like others.
+    pub(in crate::placement) null_keys: bool,
+    /// Whether a probe row without partners is a pair.
+    pub(in crate::placement) keeps_all: bool,
+    /// Conditions over the join's columns, of pairs that are marked.
+    pub(in crate::placement) conditions: Vec<Expr>,
+}
+
+impl PairJoin {
+    /// The pipelines that leave the pairs on the device, with these columns of the join.
+    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
+        let Self {
+            mut probe,
+            build,
+            plan,
+            schema,
+            marking,
+            null_keys,
+            keeps_all,
+            conditions,
+        } = self;
+        let of_conditions = conditions.iter().flat_map(Expr::columns);
+        let wanted: BTreeSet<usize> = columns.iter().copied().chain(of_conditions).collect();
+        let nothing = || Arc::new(Schema::empty());
+        let keeps_build = matches!(marking, Some(Marking::Outer { build: true, .. }));
+        let (of_build, lists) = build.lists(&wanted, null_keys, keeps_build)?;
+        let dimension = probe.chain.dimensions.len();
+        let drops = !keeps_all
+            && match marking {
+                None | Some(Marking::Semi) => true,
+                Some(Marking::Outer { probe, .. }) => !probe,
+                Some(Marking::Anti | Marking::Mark { .. }) => false,
+            };
+        if drops {
+            probe
+                .chain
+                .filters
+                .push(Expr::member(dimension, probe.key.clone()));
+        }
+        probe
+            .chain
+            .add_made(of_build, probe.key.clone(), Buildable::Complete(Box::new(lists)));
+        let sink = SinkPlan::Probe {
+            dimension,
+            columns: probe.columns(&wanted),
+            key: probe.key,
+            keeps_all,
+        };
+        let pairs = probe.chain.finish(sink, nothing())?;
+        let Some(marking) = marking else {
+            return Ok(pairs);
+        };
+        let source = PipelineSource::Pairs(Arc::clone(&plan));
+        let mut marks = Chain::over_table(source, Arc::clone(&schema), None, &[]);
+        let row = Expr::row_number();
+        let fields = schema.fields().iter().enumerate();
+        let looked_up: Vec<Expr> = fields
+            .map(|(index, field)| Expr::lookup(0, index, field, row.clone()))
+            .collect();
+        let conditions = conditions
+            .iter()
+            .map(|condition| condition.substitute(&looked_up));
+        marks.filters.extend(conditions);
+        marks.add_made(plan, row, Buildable::Complete(Box::new(pairs)));
+        let sink = SinkPlan::Mark {
+            dimension: 0,
+            marking,
+        };
+        marks.finish(sink, nothing())
+    }
+}
+
+/// An input of a union.
+pub(in crate::placement) struct UnionPart {
+    pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
+    /// Its rows.
+    pub(in crate::placement) chain: Chain,
+}
+
+impl UnionPart {
+    /// The pipeline that leaves the rows on the device, as the part with that number, with these columns.
+    fn build(self, part: u32, columns: &[usize]) -> Result<Subtree, Reason> {
+        let columns = columns.iter();
+        let columns = columns.map(|column| (*column, self.chain.columns[*column].clone()));
+        let columns = columns.collect();
+        let nothing = Arc::new(Schema::empty());
+        self.chain.finish(SinkPlan::Store { columns, part }, nothing)
+    }
+}
+
+/// Functions over one order of rows.
+pub(in crate::placement) struct WindowLevel {
+    /// The rows.
+    pub(in crate::placement) input: Chain,
+    /// The order, and the functions; their columns follow those of the input.
+    pub(in crate::placement) window: Window,
+}
+
+impl WindowLevel {
+    /// The pipeline that leaves the rows on the device in order, with these columns.
+    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
+        let input = self.window.input(&self.input.columns, columns);
+        let nothing = Arc::new(Schema::empty());
+        self.input.finish(SinkPlan::Windows(input), nothing)
+    }
+}

@@ -1,0 +1,428 @@
+//! Aggregates whose calls no single pipeline computes: calls that go together are a class with a plan of its
+//! own, and the classes are joined by the keys.
+//!
+//! ```text
+//! SELECT k, sum(y), median(x), approx_distinct(z) FROM t GROUP BY k
+//!
+//! t ── groups by k: sum(y) ───────────────────────────────────────────────────────────────────────┐
+//! t ── numbered by x in each k ── the middle rows ── CPU: groups by k: median(x) ─────────────────┼── joined by k
+//! t ── groups by k, z ── CPU: groups by k: approx_distinct(z) ────────────────────────────────────┘
+//! ```
+//!
+//! The result of some functions depends on few rows of a group: of a median on the one or two in the middle,
+//! of a first value on the first. Where the device finds these rows, DataFusion's own function over them is
+//! the result, bit by bit. The same holds for different values, whose repetitions say nothing. Each class
+//! reads the input, so it must give the same rows every time.
+
+mod percentile;
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{NullEquality, ScalarValue};
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_window::row_number::row_number_udwf;
+use datafusion::logical_expr::{
+    AggregateUDF, JoinType, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowFunctionDefinition,
+};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, Literal,
+};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::windows::{WindowAggExec, create_window_expr};
+
+use super::distinct::{call_of, grouped};
+use super::grouping_sets::gives_same_rows;
+use super::nodes::first_step;
+use crate::pipeline::aggregate::AggregateFunction;
+
+type Value = Arc<dyn PhysicalExpr>;
+
+/// What the rows of a class are for its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rows {
+    /// All rows, which a pipeline aggregates.
+    All,
+    /// The different values: a pipeline aggregates them, too.
+    Distinct,
+    /// The different values, which the CPU aggregates.
+    Different,
+    /// Those in the middle of an order.
+    Middle,
+    /// Those next to a share of the way through an order, the bits of a double.
+    Share(u64),
+    /// The first of an order.
+    First,
+    /// The last of an order.
+    Last,
+}
+
+/// Which rows a call needs, and by which values or order.
+#[derive(Debug)]
+struct Need {
+    rows: Rows,
+    by: Vec<PhysicalSortExpr>,
+}
+
+impl PartialEq for Need {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(own, others): (&PhysicalSortExpr, &PhysicalSortExpr)| {
+            *own.expr == *others.expr && own.options == others.options
+        };
+        self.rows == other.rows && self.by.len() == other.by.len() && self.by.iter().zip(&other.by).all(same)
+    }
+}
+
+/// Calls of an aggregate that are computed together.
+pub(super) struct Class {
+    /// What a pipeline has to make: the groups, or the rows that the CPU aggregates.
+    pub(super) rows: Arc<dyn ExecutionPlan>,
+    /// The aggregate over these rows, if they are not its groups.
+    finish: Option<Finish>,
+    /// The share of the way at which its result lies between two values.
+    share: Option<f64>,
+    /// The numbers of the calls.
+    calls: Vec<usize>,
+}
+
+struct Finish {
+    keys: Vec<(Value, String)>,
+    calls: Vec<Arc<AggregateFunctionExpr>>,
+    filters: Vec<Option<Value>>,
+}
+
+impl Class {
+    /// The keys and the results of the class, whose rows `placed` makes.
+    pub(super) fn over(&self, placed: Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+        let Some(Finish { keys, calls, filters }) = &self.finish else {
+            return Some(placed);
+        };
+        let made = grouped(keys.clone(), calls.clone(), filters.clone(), placed)?;
+        match self.share {
+            None => Some(made),
+            Some(share) => percentile::interpolated(&made, keys.len(), share, self.calls.len()),
+        }
+    }
+}
+
+/// The classes of an aggregate's calls; `None` where a pipeline computes all of them, or some call needs rows
+/// that no pipeline finds.
+pub(super) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
+    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    let first = first_step(aggregate).ok()?;
+    if first.group_expr().has_grouping_set() {
+        return None;
+    }
+    let mut needs: Vec<(Need, Vec<usize>)> = Vec::new();
+    let calls = first.aggr_expr().iter().zip(first.filter_expr()).enumerate();
+    for (number, (call, filter)) in calls {
+        let need = need(first, call, filter.as_ref())?;
+        match needs.iter_mut().find(|(known, _)| *known == need) {
+            Some((_, numbers)) => numbers.push(number),
+            None => needs.push((need, vec![number])),
+        }
+    }
+    let of_pipelines = |(need, _): &(Need, Vec<usize>)| matches!(need.rows, Rows::All | Rows::Distinct);
+    let distinct = needs.iter().filter(|(need, _)| need.rows == Rows::Distinct);
+    if needs.iter().all(of_pipelines) && distinct.count() < 2 {
+        return None;
+    }
+    if needs.len() > 1 && !(gives_same_rows(first.input()) && joinable(first)) {
+        return None;
+    }
+    (needs.into_iter())
+        .map(|(need, calls)| class(first, &need, calls))
+        .collect()
+}
+
+/// Whether groups of several plans can be joined by their keys: floats are equal that a join tells apart.
+fn joinable(first: &AggregateExec) -> bool {
+    let schema = first.input().schema();
+    let mut keys = first.group_expr().expr().iter();
+    keys.all(|(key, _)| {
+        key.data_type(&schema)
+            .is_ok_and(|data_type| !data_type.is_floating() && !data_type.is_nested())
+    })
+}
+
+/// What a call needs; `None` of one that no pipeline helps.
+fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Value>) -> Option<Need> {
+    let name = call.fun().name();
+    let known = AggregateFunction::from_name(name);
+    let all = Need {
+        rows: Rows::All,
+        by: Vec::new(),
+    };
+    let arguments = call.expressions();
+    let argument = arguments.first();
+    let by_value = |rows: Rows| {
+        let value = only_where(filter, argument?)?;
+        let by = vec![ascending(value)];
+        Some(Need { rows, by })
+    };
+    match (name, call.is_distinct()) {
+        ("median", false) => by_value(Rows::Middle),
+        ("percentile_cont", false) => by_value(Rows::Share(percentile::share(call)?.to_bits())),
+        ("approx_distinct", _) if arguments.len() == 1 => by_value(Rows::Different),
+        ("first_value" | "last_value", false) => {
+            let order = call.order_bys();
+            // Of all rows the first is there before any is sorted.
+            if order.is_empty() && first.group_expr().is_empty() {
+                return None;
+            }
+            let not_null: Option<Value> = match call.ignore_nulls() {
+                true => Some(Arc::new(IsNotNullExpr::new(Arc::clone(argument?)))),
+                false => None,
+            };
+            let counts = match (filter.cloned(), not_null) {
+                (Some(filter), Some(not_null)) => {
+                    Some(Arc::new(BinaryExpr::new(filter, Operator::And, not_null)) as Value)
+                }
+                (one, other) => one.or(other),
+            };
+            let is_last = name == "last_value";
+            // Rows that do not count are behind the others, or before them.
+            let place = |counts: &Value| -> Option<PhysicalSortExpr> {
+                let (yes, no) = if is_last { (1, 0) } else { (0, 1) };
+                let branch = (Arc::clone(counts), integer(yes));
+                let case = CaseExpr::try_new(None, vec![branch], Some(integer(no)));
+                Some(ascending(Arc::new(case.ok()?)))
+            };
+            let mut by: Vec<PhysicalSortExpr> = match &counts {
+                Some(counts) => vec![place(counts)?],
+                None => Vec::new(),
+            };
+            by.extend_from_slice(order);
+            let rows = if is_last { Rows::Last } else { Rows::First };
+            Some(Need { rows, by })
+        }
+        (_, true) if known.is_some_and(|function| !function.ignores_repeats()) => match arguments.len() {
+            1 => by_value(Rows::Distinct),
+            _ => None,
+        },
+        _ => known.map(|_| all),
+    }
+}
+
+fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class> {
+    let keys = first.group_expr().expr().to_vec();
+    let of_class = |number: &usize| Arc::clone(&first.aggr_expr()[*number]);
+    let own: Vec<_> = calls.iter().map(of_class).collect();
+    let filters: Vec<_> = calls
+        .iter()
+        .map(|number| first.filter_expr()[*number].clone())
+        .collect();
+    let input = Arc::clone(first.input());
+    let finish = |keys, calls, filters| Some(Finish { keys, calls, filters });
+    let (rows, finish) = match need.rows {
+        Rows::All | Rows::Distinct => (grouped(keys, own, filters, input)?, None),
+        Rows::Different => {
+            let mut groups = keys;
+            let number = groups.len();
+            groups.push((Arc::clone(&need.by.first()?.expr), "value".to_owned()));
+            let rows = grouped(groups, Vec::new(), Vec::new(), input)?;
+            let schema = rows.schema();
+            let call = |call: &Arc<AggregateFunctionExpr>| {
+                let function: Arc<AggregateUDF> = Arc::new(call.fun().clone());
+                call_of(function, column(number, &schema), &schema, call.name().to_owned())
+            };
+            let own = own.iter().map(call).collect::<Option<Vec<_>>>()?;
+            let keys = (0..number).map(|key| (column(key, &schema), schema.field(key).name().clone()));
+            let filters = vec![None; own.len()];
+            (Arc::clone(&rows), finish(keys.collect(), own, filters))
+        }
+        Rows::Share(_) => {
+            let rows = numbered_rows(first, need)?;
+            let schema = rows.schema();
+            let number = keys.len();
+            let keys = (0..number).map(|key| (column(key, &schema), schema.field(key).name().clone()));
+            let calls = percentile::neighbours(number, &schema)?;
+            let filters = vec![None; calls.len()];
+            (rows, finish(keys.collect(), calls, filters))
+        }
+        Rows::Middle | Rows::First | Rows::Last => (numbered_rows(first, need)?, finish(keys, own, filters)),
+    };
+    let share = match need.rows {
+        Rows::Share(bits) => Some(f64::from_bits(bits)),
+        _ => None,
+    };
+    Some(Class {
+        rows,
+        finish,
+        share,
+        calls,
+    })
+}
+
+/// The rows of the input that a class needs of each group, numbered in its order; next to a share of the way
+/// the keys, the value and the number of values.
+fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn ExecutionPlan>> {
+    let input = first.input();
+    let schema = input.schema();
+    let width = schema.fields().len();
+    let partition: Vec<Value> = (first.group_expr().expr().iter())
+        .map(|(key, _)| Arc::clone(key))
+        .collect();
+    let whole = WindowFrame::new_bounds(
+        WindowFrameUnits::Rows,
+        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+        WindowFrameBound::Following(ScalarValue::UInt64(None)),
+    );
+    let whole = Arc::new(whole);
+    let function = |function: WindowFunctionDefinition, name: &str, arguments: &[Value]| {
+        create_window_expr(
+            &function,
+            name.to_owned(),
+            arguments,
+            &partition,
+            &need.by,
+            Arc::clone(&whole),
+            Arc::clone(&schema),
+            false,
+            false,
+            None,
+        )
+        .ok()
+    };
+    let counted = match need.rows {
+        Rows::Middle | Rows::Share(_) => Arc::clone(&need.by.first()?.expr),
+        _ => integer(1),
+    };
+    let functions = vec![
+        function(
+            WindowFunctionDefinition::WindowUDF(row_number_udwf()),
+            "number",
+            &[],
+        )?,
+        function(
+            WindowFunctionDefinition::AggregateUDF(count_udaf()),
+            "count",
+            &[counted],
+        )?,
+    ];
+    let numbered: Arc<dyn ExecutionPlan> =
+        Arc::new(WindowAggExec::try_new(functions, Arc::clone(input), false).ok()?);
+    let columns = numbered.schema();
+    let binary = |left: Value, operator: Operator, right: Value| -> Value {
+        Arc::new(BinaryExpr::new(left, operator, right))
+    };
+    let number: Value = Arc::new(CastExpr::new(column(width, &columns), DataType::Int64, None));
+    let count = column(width + 1, &columns);
+    let wanted = match need.rows {
+        Rows::Last => binary(number, Operator::Eq, Arc::clone(&count)),
+        // Of an odd number of values the middle one, of an even number both, and of none the first row.
+        Rows::Middle => {
+            let twice = binary(number, Operator::Multiply, integer(2));
+            let above = binary(Arc::clone(&twice), Operator::GtEq, Arc::clone(&count));
+            let behind = binary(Arc::clone(&count), Operator::Plus, integer(2));
+            binary(above, Operator::And, binary(twice, Operator::LtEq, behind))
+        }
+        Rows::Share(bits) => {
+            let from_zero = binary(number, Operator::Minus, integer(1));
+            percentile::is_neighbour(from_zero, Arc::clone(&count), f64::from_bits(bits))
+        }
+        _ => binary(number, Operator::Eq, integer(1)),
+    };
+    let kept: Arc<dyn ExecutionPlan> = Arc::new(FilterExec::try_new(wanted, numbered).ok()?);
+    let outputs: Vec<ProjectionExpr> = match need.rows {
+        Rows::Share(_) => {
+            let keys = first.group_expr().expr().iter();
+            let keys = keys.map(|(key, name)| ProjectionExpr::new(Arc::clone(key), name.clone()));
+            let value = Arc::clone(&need.by.first()?.expr);
+            let others = [(value, "value"), (count, "count")];
+            let others = others.map(|(expr, name)| ProjectionExpr::new(expr, name.to_owned()));
+            keys.chain(others).collect()
+        }
+        _ => {
+            let own = |index: usize| {
+                ProjectionExpr::new(column(index, &schema), schema.field(index).name().clone())
+            };
+            (0..width).map(own).collect()
+        }
+    };
+    Some(Arc::new(ProjectionExec::try_new(outputs, kept).ok()?))
+}
+
+/// The results of all classes, joined by the keys of `plan`; `None` where they are not what DataFusion plans.
+pub(super) fn joined(
+    plan: &Arc<dyn ExecutionPlan>,
+    classes: &[Class],
+    made: Vec<Arc<dyn ExecutionPlan>>,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let output = plan.schema();
+    let calls: usize = classes.iter().map(|class| class.calls.len()).sum();
+    let keys = output.fields().len().checked_sub(calls)?;
+    let mut places = vec![0; calls];
+    let mut all: Option<Arc<dyn ExecutionPlan>> = None;
+    for (class, made) in classes.iter().zip(made) {
+        let before = all.as_ref().map_or(0, |all| all.schema().fields().len());
+        for (at, call) in class.calls.iter().enumerate() {
+            places[*call] = before + keys + at;
+        }
+        all = Some(match all {
+            None => made,
+            Some(all) if keys == 0 => Arc::new(CrossJoinExec::new(all, made)),
+            Some(all) => {
+                let (left, right) = (all.schema(), made.schema());
+                let on = (0..keys).map(|key| (column(key, &left), column(key, &right)));
+                let join = HashJoinExec::try_new(
+                    all,
+                    made,
+                    on.collect(),
+                    None,
+                    &JoinType::Inner,
+                    None,
+                    PartitionMode::CollectLeft,
+                    NullEquality::NullEqualsNull,
+                    false,
+                );
+                Arc::new(join.ok()?)
+            }
+        });
+    }
+    let all = all?;
+    let schema = all.schema();
+    let columns = (0..keys).chain(places).zip(output.fields());
+    let columns =
+        columns.map(|(index, field)| ProjectionExpr::new(column(index, &schema), field.name().clone()));
+    let projection = ProjectionExec::try_new(columns.collect::<Vec<_>>(), all).ok()?;
+    (projection.schema() == output).then(|| Arc::new(projection) as Arc<dyn ExecutionPlan>)
+}
+
+fn column(index: usize, schema: &SchemaRef) -> Value {
+    Arc::new(Column::new(schema.field(index).name(), index))
+}
+
+fn integer(value: i64) -> Value {
+    Arc::new(Literal::new(ScalarValue::Int64(Some(value))))
+}
+
+/// NULL behind all values.
+fn ascending(expr: Value) -> PhysicalSortExpr {
+    PhysicalSortExpr {
+        expr,
+        options: SortOptions {
+            descending: false,
+            nulls_first: false,
+        },
+    }
+}
+
+/// The value, NULL where the filter does not hold.
+fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value> {
+    Some(match filter {
+        None => Arc::clone(value),
+        Some(filter) => {
+            let branch = (Arc::clone(filter), Arc::clone(value));
+            Arc::new(CaseExpr::try_new(None, vec![branch], None).ok()?)
+        }
+    })
+}

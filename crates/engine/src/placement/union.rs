@@ -1,0 +1,83 @@
+//! UNION ALL: the rows of each input stay on the device, and are the rows of the pipeline above, one part
+//! after another.
+//!
+//! ```text
+//! t ── filter ── rows by position ──┐
+//! u ── filter ── rows by position ──┴── groups, the side of a join, an order, ...
+//! ```
+//!
+//! Each input has encodings of its own, and so a kernel of its own. Above, a column is that of the part which
+//! the row is in; texts go by one dictionary of all parts. A union that nothing computes with stays what it
+//! is: an operator that returns the rows of its inputs.
+
+use super::chain::{Chain, Finder, UnionPart};
+use super::nodes::node;
+use super::subtree::PipelineSource;
+use crate::reason::Reason;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
+use std::sync::Arc;
+
+/// Parts at most: each takes an argument of the kernel, and every row computes with all of them.
+const MAX_PARTS: usize = 8;
+
+/// The chain over the rows of a union; `None` of other nodes.
+pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+    let union = plan.downcast_ref::<UnionExec>()?;
+    Some(over_parts(union, plan, finder))
+}
+
+fn over_parts(
+    union: &UnionExec,
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Result<Chain, Reason> {
+    let inputs = flattened(union);
+    if inputs.len() > MAX_PARTS {
+        return Err(Reason::Limit {
+            expression: "UNION ALL".into(),
+            asked: inputs.len() as u64,
+            limit: MAX_PARTS as u64,
+            unit: "inputs",
+        });
+    }
+    let schema = plan.schema();
+    let types = |plan: &Arc<dyn ExecutionPlan>| {
+        let schema = plan.schema();
+        let types = schema.fields().iter().map(|field| field.data_type().clone());
+        types.collect::<Vec<_>>()
+    };
+    let parts = inputs.into_iter().map(|input| {
+        if types(input) != types(plan) {
+            return Err(node("UnionExec", "inputs of different types"));
+        }
+        let chain = finder.below(input)?;
+        if !finder.takes(&chain) {
+            return Err(node("UnionExec", "an input whose rows are made by CPU operators"));
+        }
+        Ok(UnionPart {
+            plan: Arc::clone(input),
+            chain,
+        })
+    });
+    let parts = parts.collect::<Result<Vec<_>, Reason>>()?;
+    let rows = parts.iter().map(|part| part.chain.rows()).sum();
+    let source = PipelineSource::Union {
+        plan: Arc::clone(plan),
+        parts: parts.len(),
+    };
+    let all: Vec<usize> = (0..schema.fields().len()).collect();
+    let mut chain = Chain::over_table(source, schema, rows, &all);
+    chain.parts = parts;
+    Ok(chain)
+}
+
+/// The inputs of a union, with those of unions among them.
+fn flattened(union: &UnionExec) -> Vec<&Arc<dyn ExecutionPlan>> {
+    let inputs = union.inputs().iter();
+    let flat = inputs.map(|input| match input.downcast_ref::<UnionExec>() {
+        Some(below) => flattened(below),
+        None => vec![input],
+    });
+    flat.flatten().collect()
+}

@@ -1,0 +1,226 @@
+//! The plan node of a stream.
+
+use super::bind::BoundStream;
+use super::plan::StreamPlan;
+use super::run::Run;
+use super::settings::StreamSettings;
+use super::sink::StreamMetrics;
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::explain::Facts;
+use crate::placement::Subtree;
+use crate::reason::{Reason, size};
+use crate::runtime::Runtime;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    EquivalenceProperties, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PlanProperties, ReplaceChildrenOptions,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// Runs a subtree over rows without an end as a persistent operator of the device; has one partition.
+#[derive(Debug)]
+pub struct GpuStreamExec {
+    subtree: Subtree,
+    plan: StreamPlan,
+    bound: Arc<BoundStream>,
+    settings: StreamSettings,
+    runtime: Arc<Runtime>,
+    config: GalateaConfig,
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl GpuStreamExec {
+    /// The node of a subtree, which computes what `cpu` does.
+    ///
+    /// # Errors
+    /// Why the subtree is not for a persistent operator.
+    pub(crate) fn new(
+        subtree: Subtree,
+        cpu: &Arc<dyn ExecutionPlan>,
+        runtime: Arc<Runtime>,
+        config: GalateaConfig,
+    ) -> Result<Self, Reason> {
+        let plan = StreamPlan::new(&subtree)?;
+        let settings = StreamSettings::of(&config);
+        let bound = Arc::new(BoundStream::new(&plan, &settings)?);
+        let schema = cpu.schema();
+        let order = match plan.window_key() {
+            // Windows are returned one after another.
+            Some(key) => {
+                let start: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(key).name(), key));
+                let order = PhysicalSortExpr::new_default(start).asc().nulls_last();
+                EquivalenceProperties::new_with_orderings(schema, [vec![order]])
+            }
+            None => cpu.equivalence_properties().clone(),
+        };
+        let unbounded = Boundedness::Unbounded {
+            requires_infinite_memory: false,
+        };
+        Ok(Self {
+            input: Arc::clone(&plan.input),
+            properties: Arc::new(PlanProperties::new(
+                order,
+                Partitioning::UnknownPartitioning(1),
+                EmissionType::Incremental,
+                unbounded,
+            )),
+            subtree,
+            plan,
+            bound,
+            settings,
+            runtime,
+            config,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// What EXPLAIN says of it; `spent`: also what was counted as it ran.
+    pub(crate) fn facts(&self, spent: bool) -> Facts {
+        let mut facts = Facts::planned(&self.subtree);
+        let frame = size(self.settings.frame_bytes as u64);
+        facts.push(
+            "runs as",
+            &format!("persistent operator over a topic, frame {frame}"),
+        );
+        facts.push("blocks", &self.settings.blocks.to_string());
+        if let Some(windows) = self.plan.windows() {
+            facts.push("windows", &windows);
+            facts.push("late rows", &format!("kept up to {} ms", self.settings.lateness));
+        }
+        if self.config.device == DeviceChoice::Emulated {
+            facts.push("device", "emulated");
+        }
+        for (name, count) in StreamMetrics::counts(&self.metrics).into_iter().filter(|_| spent) {
+            facts.push(name, &count.to_string());
+        }
+        facts
+    }
+
+    /// CUDA C++ of its kernel.
+    pub fn source(&self) -> String {
+        self.bound.kernel()
+    }
+}
+
+impl DisplayAs for GpuStreamExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let facts = self.facts(false);
+        if matches!(format, DisplayFormatType::TreeRender) {
+            let mut lines = facts.0.iter();
+            return lines.try_for_each(|fact| writeln!(f, "{}={}", fact.name, fact.values()));
+        }
+        write!(f, "GpuStreamExec: {facts}")
+    }
+}
+
+impl ExecutionPlan for GpuStreamExec {
+    fn name(&self) -> &str {
+        "GpuStreamExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        // Partitions are merged in order, where they have one.
+        vec![
+            self.plan
+                .input
+                .output_ordering()
+                .cloned()
+                .map(OrderingRequirements::from),
+        ]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![self.plan.window_key().is_none()]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (Some(input), true) = (children.pop(), children.is_empty()) else {
+            return internal_err!("GpuStreamExec has one child");
+        };
+        Ok(Arc::new(Self {
+            subtree: self.subtree.clone(),
+            plan: self.plan.clone(),
+            bound: Arc::clone(&self.bound),
+            settings: self.settings,
+            runtime: Arc::clone(&self.runtime),
+            config: self.config.clone(),
+            input,
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("GpuStreamExec has one partition, {partition} was asked for");
+        }
+        let runtime = self
+            .runtime
+            .device(&self.config)
+            .map_err(|reason| DataFusionError::External(Box::new(reason)))?;
+        let run = Run {
+            bound: Arc::clone(&self.bound),
+            settings: self.settings,
+            schema: Arc::clone(self.properties.eq_properties.schema()),
+            runtime,
+            metrics: StreamMetrics::new(&self.metrics),
+        };
+        let schema = Arc::clone(&run.schema);
+        let batches = run.start(self.input.execute(0, context)?)?;
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

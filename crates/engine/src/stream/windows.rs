@@ -1,0 +1,320 @@
+//! Groups of windows: their tables on the device, and the batches that come of them.
+//!
+//! The device has a ring of tables, one for each window that is open, and one for rows whose time is NULL. A
+//! table holds groups by the other keys: a hash table, or accumulators of every group where these are few.
+//! Windows are numbered, and the window of a number has the table of that number modulo the ring. A publish
+//! command copies some slots of a table into a result frame, and clears them:
+//!
+//! ```text
+//! used     a bit per slot of the command
+//! words    of the slots that are used, each at its place
+//! ```
+
+use super::error::StreamError;
+use super::frame::{Places, bit};
+use super::plan::Window;
+use super::settings::{BLOCK_THREADS, StreamSettings};
+use super::texts::Texts;
+use crate::code::{Code, line};
+use crate::execution::results::{Integers, batch, records};
+use crate::expression::{Emitter, Expr, Value};
+use crate::pipeline::accumulators::AccumulatorPlan;
+use crate::pipeline::aggregate::AggregateCall;
+use crate::pipeline::group_key::{GroupKey, KeyLayout, KeyPart};
+use crate::pipeline::sink::add_to_global;
+use crate::policy::policy;
+use crate::reason::Reason;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::error::Result;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+policy! {
+    /// Tables of windows.
+    pub(super) struct WindowPolicy {
+        /// Tables of open windows at least: windows that are published while rows of later ones come.
+        tables: u64 = 8,
+        /// Tables at most; more would be open at once only if rows may be later than that many windows.
+        most_tables: u64 = 1024,
+        /// Possible groups of a window up to which each has accumulators of its own.
+        dense_groups: u64 = 4096,
+    }
+}
+
+const POLICY: WindowPolicy = WindowPolicy::DEFAULT;
+
+/// Its tuning policies.
+pub(super) fn listed() -> crate::policy::Policy {
+    WindowPolicy::listed()
+}
+
+/// The code by which an operator says that a table is full.
+pub(super) const TABLE_FULL: u32 = 0xfff0_0000;
+
+/// A group key of the result.
+#[derive(Debug)]
+enum ResultKey {
+    /// The start of the window.
+    Window(DataType),
+    /// The next part of the group key.
+    Part,
+    /// The same, as codes of the texts of a column of the source.
+    Text(usize, DataType),
+}
+
+/// What result frames hold of windows.
+#[derive(Debug)]
+pub(super) struct WindowResults {
+    pub(super) window: Window,
+    keys: Vec<ResultKey>,
+    key: GroupKey,
+    accumulators: AccumulatorPlan,
+    /// Word of a slot that is not zero where there is a group.
+    occupied: usize,
+    /// Slots of a table.
+    pub(super) slots: u64,
+    /// Groups of a table at most.
+    pub(super) limit: u64,
+    /// Tables in the ring.
+    pub(super) tables: u64,
+    /// Slots of a command.
+    pub(super) published: usize,
+    /// Where words of slots begin in a result frame.
+    words: usize,
+    /// Time that a row may be late, in units of the window's.
+    pub(super) lateness: i64,
+}
+
+impl WindowResults {
+    /// The results of these keys and calls; writes what is done for a row.
+    ///
+    /// # Errors
+    /// Keys and calls that cannot be computed so.
+    pub(super) fn new(
+        (keys, calls): (&[Expr], &[AggregateCall]),
+        window: Window,
+        rewrite: &dyn Fn(&Expr) -> Expr,
+        settings: &StreamSettings,
+        codes: &BTreeSet<usize>,
+        (emitter, row): (&mut Emitter<'_>, &mut Code),
+    ) -> Result<Self, Reason> {
+        let lateness = window.units(settings.lateness);
+        let open = lateness as u64 / window.stride.unsigned_abs() + 3;
+        let tables = open.max(POLICY.tables).next_power_of_two();
+        if tables > POLICY.most_tables {
+            return Err(Reason::Limit {
+                expression: "windows that are open at once (galatea.stream_lateness)".into(),
+                asked: open,
+                limit: POLICY.most_tables,
+                unit: "windows",
+            });
+        }
+        let mut update = Code::default();
+        let (mut values, mut results, mut start) = (Vec::new(), Vec::new(), None);
+        for (number, key) in keys.iter().enumerate() {
+            let value = emitter.emit(&rewrite(key), &mut update)?;
+            if number == window.key {
+                results.push(ResultKey::Window(key.data_type().clone()));
+                start = Some(value);
+                continue;
+            }
+            results.push(match key.as_column().filter(|column| codes.contains(column)) {
+                Some(column) => ResultKey::Text(column, key.data_type().clone()),
+                None => ResultKey::Part,
+            });
+            values.push(value);
+        }
+        let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
+        let key = GroupKey::new(parts, POLICY.dense_groups.min(settings.groups))?;
+        let bounds = (u64::MAX, true);
+        let mut accumulators = AccumulatorPlan::of_calls(calls, rewrite, bounds, emitter, &mut update)?;
+        let (slots, limit, occupied) = match key.layout {
+            KeyLayout::Dense { groups } => (groups, groups, accumulators.row_count()),
+            // Each thread may insert one group more, since it looks at their number before.
+            _ => {
+                let most = settings.groups + u64::from(settings.blocks) * u64::from(BLOCK_THREADS);
+                ((most + 1).next_power_of_two(), settings.groups, 0)
+            }
+        };
+        let slot = key.slot_key_words() + accumulators.words;
+        let published = Places::rows_that_fit(settings.frame_bytes, 0, &[1, slot * 64])?;
+        let mut places = Places::new(published, 0);
+        places.array(1);
+        let results = Self {
+            window,
+            keys: results,
+            key,
+            accumulators,
+            occupied,
+            slots,
+            limit,
+            tables,
+            published,
+            words: places.array(slot * 64),
+            lateness,
+        };
+        if let Some(start) = start {
+            results.emit_table(&start, emitter, &mut update);
+        }
+        results.emit_update(&values, &mut update);
+        row.lines("if (live) {");
+        row.nest(1, &update);
+        row.lines("}");
+        Ok(results)
+    }
+
+    /// Words of a slot.
+    fn slot_words(&self) -> usize {
+        self.key.slot_key_words() + self.accumulators.words
+    }
+
+    /// Words of all tables, that of NULL included.
+    pub(super) fn table_words(&self) -> u64 {
+        (self.tables + 1) * self.slots * self.slot_words() as u64
+    }
+
+    /// The table of the window of that number; `None`: of rows without a window.
+    pub(super) fn table(&self, window: Option<i64>) -> u32 {
+        let table = window.map_or(self.tables, |number| number as u64 & (self.tables - 1));
+        table as u32
+    }
+
+    fn emit_table(&self, start: &Value, emitter: &mut Emitter<'_>, code: &mut Code) {
+        let stride = emitter.parameter(self.window.stride as u64);
+        line!(
+            code,
+            "const i64 window_start = i64({}), stride = i64(args.literals[{stride}]);",
+            start.code
+        );
+        code.lines("const i64 window = window_start / stride - (window_start % stride < 0 ? 1 : 0);");
+        let ring = format!("u32(u64(window) & {}ull)", self.tables - 1);
+        match &start.null {
+            Some(null) => line!(code, "const u32 table = {null} ? {}u : {ring};", self.tables),
+            None => line!(code, "const u32 table = {ring};"),
+        }
+    }
+
+    fn emit_update(&self, values: &[Value], code: &mut Code) {
+        line!(
+            code,
+            "u64* const slots = reinterpret_cast<u64*>(words[1]) + u64(table) * {}ull;",
+            self.slots * self.slot_words() as u64
+        );
+        self.key.emit(values, code);
+        if let KeyLayout::Dense { .. } = self.key.layout {
+            line!(
+                code,
+                "u64* const at = slots + u64(group) * {}u;",
+                self.slot_words()
+            );
+            add_to_global(&self.accumulators, code);
+            return;
+        }
+        line!(
+            code,
+            "const GroupTable groups = {{slots, {}ull, {}ull, reinterpret_cast<u64*>(words[2]) + table, {}u, {}u, false}};
+u32 inserted = 0;
+u64* const at = groups.find_or_insert(key, inserted);
+if (at == nullptr) {{
+    work.fail({TABLE_FULL}u);
+}} else {{",
+            self.slots,
+            self.limit,
+            self.key.key_words(),
+            self.slot_words()
+        );
+        let mut update = Code::default();
+        add_to_global(&self.accumulators, &mut update);
+        code.nest(1, &update);
+        code.lines("}");
+    }
+
+    /// What is done for a publish command.
+    pub(super) fn publish(&self) -> String {
+        let slot = self.slot_words();
+        format!(
+            "\
+if (command[0] == 1u) {{
+    u64* const slots = reinterpret_cast<u64*>(words[1]) + u64(command[2]) * {}ull;
+    for (u32 base = 0; base < rows; base += work.threads()) {{
+        const u32 at = base + work.thread();
+        u64* const slot = slots + u64(command[3] + (at < rows ? at : 0)) * {slot}u;
+        const bool used = at < rows && reinterpret_cast<volatile u64*>(slot)[{}] != 0;
+        const u32 all = __ballot_sync(0xffffffffu, used);
+        if ((work.thread() & 31u) == 0) reinterpret_cast<u32*>(out)[at >> 5] = all;
+        if (used) {{
+            u64* const to = reinterpret_cast<u64*>(out + {}u) + u64(at) * {slot}u;
+            for (u32 word = 0; word < {slot}u; ++word) {{
+                to[word] = reinterpret_cast<volatile u64*>(slot)[word];
+                slot[word] = 0;
+            }}
+        }}
+    }}
+    if (work.thread() == 0) reinterpret_cast<u64*>(words[2])[command[2]] = 0;
+    work.set_output_bytes({}u + rows * {}u);
+    return;
+}}",
+            self.slots * slot as u64,
+            self.occupied,
+            self.words,
+            self.words,
+            slot * 8
+        )
+    }
+
+    /// The groups of a window among those slots of its table, by a result frame; `None`: there are none.
+    ///
+    /// # Errors
+    /// A frame of another length; Arrow's, and those of aggregates.
+    pub(super) fn batch(
+        &self,
+        schema: &SchemaRef,
+        window: Option<i64>,
+        slots: &Range<u64>,
+        texts: &Texts,
+        (number, frame): (u64, &[u8]),
+    ) -> Result<Option<RecordBatch>> {
+        let (count, words) = ((slots.end - slots.start) as usize, self.slot_words());
+        let bytes = self.words + count * words * 8;
+        if frame.len() < bytes {
+            return Err(StreamError::Frame {
+                frame: number,
+                asked: bytes as u64,
+                there: frame.len() as u64,
+            }
+            .into());
+        }
+        let used: Vec<usize> = (0..count).filter(|slot| bit(frame, *slot)).collect();
+        if used.is_empty() {
+            return Ok(None);
+        }
+        let record = |slot: &usize| {
+            let from = self.words + slot * words * 8;
+            let (words, _) = frame[from..from + words * 8].as_chunks::<8>();
+            words.iter().map(|word| u64::from_le_bytes(*word))
+        };
+        let groups: Vec<u64> = used.iter().flat_map(record).collect();
+        let numbers = used.iter().map(|slot| slots.start + *slot as u64).collect();
+        let found = records(&self.key, &self.accumulators, &groups, numbers);
+        let mut found = found
+            .map_err(|error| datafusion::error::DataFusionError::External(Box::new(error)))?
+            .into_iter();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        for key in &self.keys {
+            let mut next = || found.next().ok_or(StreamError::Ended);
+            arrays.push(match key {
+                ResultKey::Window(data_type) => {
+                    let nulls = window.is_none().then(|| NullBuffer::new_null(used.len()));
+                    let start = self.window.start(window.unwrap_or(0));
+                    Integers::Narrow(vec![start; used.len()]).array(nulls, data_type)?
+                }
+                ResultKey::Part => next()?,
+                ResultKey::Text(column, data_type) => texts.texts(*column, &next()?, data_type)?,
+            });
+        }
+        arrays.extend(found);
+        Ok(Some(batch(schema, arrays, used.len())?))
+    }
+}

@@ -1,0 +1,79 @@
+//! Aggregates in classes: the device finds the rows that a call depends on, beside what pipelines aggregate.
+
+use crate::compare::Pair;
+use crate::data::{Shape, batch};
+use crate::joins::text;
+
+const QUERIES: &[&str] = &[
+    // Medians.
+    "SELECT k, median(i16) FROM t GROUP BY k",
+    "SELECT low, median(d9), median(f64), count(*), sum(i32) FROM t GROUP BY low",
+    "SELECT median(i64), median(u8), median(d38) FROM t",
+    "SELECT k, median(i32) FILTER (WHERE flag), median(f32 + 1) FROM t GROUP BY k",
+    "SELECT median(i8) FROM t WHERE v < -10",
+    "SELECT day, median(i8) FROM t GROUP BY day",
+    // Percentiles.
+    "SELECT k, percentile_cont(f64, 0.3), percentile_cont(f32, 0.95), count(*) FROM t GROUP BY k",
+    "SELECT percentile_cont(0.25) WITHIN GROUP (ORDER BY i16), percentile_cont(0.1) WITHIN GROUP (ORDER BY f64 DESC) FROM t",
+    "SELECT low, percentile_cont(d9, 0.5) FILTER (WHERE flag), percentile_cont(i8, 0.999999) FROM t GROUP BY low",
+    // First and last values of an order without ties.
+    "SELECT k, first_value(i32 ORDER BY v), last_value(low ORDER BY v) FROM t GROUP BY k",
+    "SELECT low, first_value(d38 ORDER BY i16 DESC, v) FROM t GROUP BY low",
+    "SELECT first_value(high ORDER BY v DESC), count(DISTINCT low) FROM t",
+    "SELECT k, first_value(i64 ORDER BY v) FILTER (WHERE flag), last_value(i64 ORDER BY v) FILTER (WHERE i8 > 0) FROM t GROUP BY k",
+    "SELECT k, first_value(low IGNORE NULLS ORDER BY v), max(i32) FROM t GROUP BY k",
+    "SELECT k, last_value(i16 ORDER BY f64 NULLS FIRST, v), avg(d9) FROM t GROUP BY k",
+    // Different values.
+    "SELECT k, approx_distinct(i16), count(*) FROM t GROUP BY k",
+    "SELECT approx_distinct(i64), approx_distinct(low), approx_distinct(high) FROM t",
+    "SELECT low, approx_distinct(day) FILTER (WHERE flag) FROM t GROUP BY low",
+    // Several arguments with DISTINCT.
+    "SELECT k, count(DISTINCT i8), count(DISTINCT low), sum(DISTINCT i16), count(*) FROM t GROUP BY k",
+    "SELECT count(DISTINCT i8), count(DISTINCT i16), count(DISTINCT high), min(v) FROM t",
+    "SELECT flag, low, avg(DISTINCT i16), count(DISTINCT view) FILTER (WHERE i8 > 0), count(DISTINCT i8) FROM t GROUP BY flag, low",
+    // Keys that are floats: one class needs no join.
+    "SELECT f32, median(i8) FROM t GROUP BY f32",
+    // Above and below other operators.
+    "SELECT k, m * 2 FROM (SELECT k, median(i16) AS m, sum(i8) AS s FROM t GROUP BY k HAVING count(*) > 2) WHERE s > 0",
+    "SELECT t.k, median(u.i32), count(DISTINCT u.low), count(DISTINCT t.low) FROM t JOIN t u ON t.v = u.v GROUP BY t.k",
+];
+
+async fn all(rows: usize, seed: u64, shape: Shape, settings: &[(&str, &str)]) {
+    let pair = Pair::new(settings);
+    pair.table("t", &[batch(rows, seed, shape)]);
+    for sql in QUERIES {
+        pair.check(sql, true, &format!("{shape:?}, {rows} rows, {settings:?}"))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn results_are_those_of_the_cpu() {
+    all(800, 1, Shape::Ordinary, &[("galatea.chunk_rows", "128")]).await;
+    all(300, 2, Shape::Skewed, &[]).await;
+}
+
+#[tokio::test]
+async fn groups_of_nothing_but_null_are_groups() {
+    for rows in [1, 2, 33] {
+        all(rows, 3, Shape::AllNull, &[]).await;
+    }
+    all(50, 4, Shape::AllEqual, &[]).await;
+}
+
+/// All rows of the input stay on the device: the CPU has one or two a group.
+#[tokio::test]
+async fn the_cpu_gets_few_rows() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(2000, 1, Shape::Ordinary)]);
+    let plan = text(&pair, "EXPLAIN SELECT k, median(i16), sum(i32) FROM t GROUP BY k").await;
+    assert_eq!(plan.matches("GpuExec").count(), 2, "{plan}");
+    assert!(plan.contains("row_number"), "{plan}");
+    // Floats as keys: the two classes cannot be joined.
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT f32, median(i16), sum(i32) FROM t GROUP BY f32",
+    )
+    .await;
+    assert!(!plan.contains("GpuExec"), "{plan}");
+}

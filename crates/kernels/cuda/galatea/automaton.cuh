@@ -1,0 +1,102 @@
+// Regular expressions by the table of their automaton; its layout is in
+// crates/engine/src/expression/automaton.rs. Scope: thread.
+#pragma once
+
+#include "galatea/strings.cuh"
+
+namespace galatea {
+
+// Index of the state to start in where there is no byte before.
+constexpr u32 AUTOMATON_TEXT_START = 256;
+constexpr u32 AUTOMATON_STARTS = 258;
+
+// Makes a search of a text end, and says so.
+constexpr u32 AUTOMATON_DEAD = 0;
+
+struct Automaton {
+    const u16* starts;
+    const u8* class_of;
+    const u8* at_end;
+    const u16* transitions;
+    u32 classes;
+    u32 first_match;
+    GALATEA_INLINE explicit Automaton(const u8* table) {
+        const u32* const header = reinterpret_cast<const u32*>(table);
+        classes = __ldg(header);
+        first_match = __ldg(header + 1);
+        transitions = reinterpret_cast<const u16*>(table + __ldg(header + 2));
+        starts = reinterpret_cast<const u16*>(table + 16);
+        class_of = table + 16 + 2 * AUTOMATON_STARTS;
+        at_end = class_of + 256;
+    }
+    GALATEA_INLINE u32 start(u32 byte_before) const { return __ldg(starts + byte_before); }
+    GALATEA_INLINE u32 next(u32 state, u32 byte) const {
+        return __ldg(transitions + state * classes + __ldg(class_of + byte));
+    }
+    // Whether a match ended before the byte that led to the state.
+    GALATEA_INLINE bool matched(u32 state) const { return state >= first_match; }
+    // Whether a match ends with the text.
+    GALATEA_INLINE bool ends(u32 state) const { return __ldg(at_end + state) != 0; }
+};
+
+// The bytes of a text, one after another, of which eight are loaded at once: the aligned words that hold them
+// are inside the allocation.
+class TextBytes {
+    const u64* next_word;
+    u64 word;
+    u32 left;
+
+public:
+    GALATEA_INLINE explicit TextBytes(Text text) : word(0), left(0) {
+        const u64 address = reinterpret_cast<u64>(text.data);
+        const u32 skipped = u32(address & 7);
+        next_word = reinterpret_cast<const u64*>(address - skipped);
+        if (text.length == 0) return;
+        word = *next_word++ >> 8 * skipped;
+        left = 8 - skipped;
+    }
+    // The next byte; there must be one.
+    GALATEA_INLINE u32 take() {
+        if (left == 0) {
+            word = *next_word++;
+            left = 8;
+        }
+        const u32 byte = u32(word & 0xff);
+        word >>= 8;
+        --left;
+        return byte;
+    }
+};
+
+// Whether the expression matches a part of the text.
+static GALATEA_NOINLINE bool text_matches(Text text, const u8* table) {
+    const Automaton automaton(table);
+    u32 state = automaton.start(AUTOMATON_TEXT_START);
+    TextBytes bytes(text);
+    for (u32 at = 0; at < text.length; ++at) {
+        if (state == AUTOMATON_DEAD) return false;
+        state = automaton.next(state, bytes.take());
+        if (automaton.matched(state)) return true;
+    }
+    return state != AUTOMATON_DEAD && automaton.ends(state);
+}
+
+// Matches that do not overlap, each the leftmost behind the one before; none of them is empty.
+static GALATEA_NOINLINE i64 text_count_matches(Text text, const u8* table) {
+    const Automaton automaton(table);
+    constexpr u32 none = 0xffffffffu;
+    i64 count = 0;
+    for (u32 from = 0;; ++count) {
+        u32 state = automaton.start(from == 0 ? AUTOMATON_TEXT_START : u32(text.data[from - 1]));
+        u32 end = none, at = from;
+        for (; state != AUTOMATON_DEAD && at < text.length; ++at) {
+            state = automaton.next(state, text.data[at]);
+            if (automaton.matched(state)) end = at;
+        }
+        if (state != AUTOMATON_DEAD && automaton.ends(state)) end = text.length;
+        if (end == none) return count;
+        from = end;
+    }
+}
+
+}  // namespace galatea
