@@ -74,7 +74,9 @@ impl Mode {
         match self {
             Self::Hot | Self::Parquet => &[],
             Self::Host => &[("galatea.cache_device", "false")],
-            Self::Cpu | Self::CpuFirst | Self::Memory => &[("galatea.device", "cpu")],
+            Self::Cpu | Self::CpuFirst | Self::Memory => {
+                &[("galatea.device", "cpu"), ("galatea.join_order", "written")]
+            }
         }
     }
 

@@ -28,7 +28,7 @@ use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, RowOutput,
+    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, RowOutput,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, SettingValue, Switch};
@@ -216,6 +216,9 @@ settings! {
         /// Rows of a table from which on a join's build side made of it stays on the device. Those of smaller
         /// tables are collected, and packed into shared memory where they fit.
         pub build_rows: Count<0, { 1 << 40 }> = Count(1 << 16),
+        /// In which order inner joins run: auto, the one with the fewest rows between them where statistics
+        /// of the tables tell that it is a good deal cheaper; written, as the query names the tables.
+        pub join_order: JoinOrder = JoinOrder::Auto,
         /// Partitions that rows are brought into before they are stored in a build side on the device, or
         /// look one up: a power of two, 1 for none. Then a partition's part of the build side fits the cache.
         /// auto does so where build sides are larger than the cache, rows are many and not in the order of

@@ -1,6 +1,7 @@
 //! The engine: places DataFusion plans on the GPU, generates pipelines and runs them.
 //!
 //! ```text
+//! join_order  the order of inner joins
 //! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
 //! code        C++ text under construction
 //! expression  DataFusion's expressions as typed IR, and as C++ for one row
@@ -25,6 +26,7 @@ pub mod execution;
 pub mod explain;
 pub mod expression;
 pub mod history;
+pub mod join_order;
 pub mod metrics;
 pub mod pipeline;
 pub mod placement;

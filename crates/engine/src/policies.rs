@@ -5,6 +5,7 @@ use crate::policy::Policy;
 /// Every policy of the engine.
 pub fn all() -> Vec<Policy> {
     [
+        crate::join_order::policies(),
         crate::placement::policies(),
         crate::expression::policies(),
         crate::pipeline::policies(),

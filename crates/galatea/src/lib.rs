@@ -60,6 +60,7 @@ pub use galatea_engine::policies;
 pub use galatea_engine::scan_progress::ScanProgress;
 pub use galatea_engine::stream;
 
+use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
 use galatea_engine::runtime::Runtime;
@@ -146,9 +147,9 @@ fn install_rules(
     Some((runtime, config))
 }
 
-/// The rules with ours among them: placement early, right after what DataFusion answers from statistics
-/// alone, so that repartitioning and pushdown are arranged around GPU subtrees; the annotation of the
-/// finished plan last.
+/// The rules with ours among them: the order of joins and placement early, right after what DataFusion
+/// answers from statistics alone, so that repartitioning and pushdown are arranged around GPU subtrees; the
+/// annotation of the finished plan last.
 fn with_placement(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
     runtime: &Arc<Runtime>,
@@ -158,7 +159,8 @@ fn with_placement(
         .iter()
         .position(|rule| rule.name() == "aggregate_statistics")
         .map_or(0, |at| at + 1);
-    rules.insert(early, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
+    rules.insert(early, Arc::new(OrderJoins));
+    rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(runtime))));
     rules
 }

@@ -235,7 +235,10 @@ impl Plan {
     pub async fn run(&self, mut done: impl FnMut(&[Failure], u64)) -> Result<Outcome> {
         let session = DeviceSession::new(&self.settings)?;
         session.device()?;
-        let cpu = galatea::session().with_setting("galatea.device", "cpu").build()?;
+        let cpu = galatea::session()
+            .with_setting("galatea.device", "cpu")
+            .with_setting("galatea.join_order", "written")
+            .build()?;
         let end = self.seed.saturating_add(self.queries);
         let mut outcome = Outcome::default();
         let mut first = self.seed;

@@ -27,6 +27,16 @@ words! {
 }
 
 words! {
+    /// In which order inner joins run (`galatea.join_order`).
+    JoinOrder {
+        /// The one with the fewest rows between joins, where statistics tell.
+        Auto = "auto",
+        /// As the query names the tables.
+        Written = "written",
+    }
+}
+
+words! {
     /// How much effort the compiler makes before a kernel runs (`galatea.compile`).
     CompileEffort {
         /// Little on a GPU, all of it on the emulated device, whose compiler knows no other.

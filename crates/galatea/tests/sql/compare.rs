@@ -49,6 +49,7 @@ impl Pair {
         let cpu = galatea::session()
             .with_file_queries(true)
             .with_setting("galatea.device", "cpu")
+            .with_setting("galatea.join_order", "written")
             .build()
             .expect("a CPU session");
         let mut builder = session.with_file_queries(true);

@@ -20,6 +20,7 @@ mod groups;
 mod guards;
 mod hostile;
 mod install;
+mod join_order;
 mod joins;
 mod kmeans;
 mod layouts;

@@ -144,6 +144,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "block_threads" | "hash_slots" => "64",
         "rows_per_thread" => "4",
         "join_partitions" => "8",
+        "join_order" => "written",
         "collide_hashes" => "true",
         "stream_frame" => "8192",
         _ => return None,

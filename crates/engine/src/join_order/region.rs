@@ -1,0 +1,290 @@
+//! A tree of inner joins, taken apart.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::ProjectionExec;
+use std::sync::Arc;
+
+/// Relations that a [`Set`] can hold.
+pub(super) const MAX_RELATIONS: usize = 64;
+
+/// A set of relations, a bit each.
+pub(super) type Set = u64;
+
+/// A column of a relation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RelationColumn {
+    pub(super) relation: usize,
+    pub(super) column: usize,
+}
+
+/// An order of joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tree {
+    Relation(usize),
+    Join(Box<Tree>, Box<Tree>),
+}
+
+impl Tree {
+    pub(super) fn join(left: Tree, right: Tree) -> Self {
+        Self::Join(Box::new(left), Box::new(right))
+    }
+
+    /// Its relations.
+    pub(super) fn set(&self) -> Set {
+        match self {
+            Self::Relation(relation) => 1 << relation,
+            Self::Join(left, right) => left.set() | right.set(),
+        }
+    }
+}
+
+/// A relation, and how it is joined.
+#[derive(Debug, Clone)]
+pub(super) struct Relation {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    /// Only whether it has a row with the keys of the other side counts: the right side of a semi join, which
+    /// meets one other relation.
+    pub(super) semi: bool,
+}
+
+/// An expression over the columns of one relation.
+#[derive(Debug, Clone)]
+pub(super) struct Key {
+    pub(super) relation: usize,
+    pub(super) expression: Arc<dyn PhysicalExpr>,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.relation == other.relation && self.expression.as_ref() == other.expression.as_ref()
+    }
+}
+
+/// A condition other than an equality, over columns of its own schema.
+#[derive(Debug, Clone)]
+pub(super) struct Condition {
+    pub(super) filter: JoinFilter,
+    /// The relations' columns that its columns are.
+    pub(super) columns: Vec<RelationColumn>,
+}
+
+impl Condition {
+    pub(super) fn set(&self) -> Set {
+        self.columns
+            .iter()
+            .fold(0, |set, column| set | 1 << column.relation)
+    }
+}
+
+/// Relations and what joins them.
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    pub(super) relations: Vec<Relation>,
+    /// Keys that are equal, each of another relation. Where sets with keys of one class meet, one pair of
+    /// them tests them all.
+    pub(super) classes: Vec<Vec<Key>>,
+    pub(super) conditions: Vec<Condition>,
+    /// What its rows consist of.
+    pub(super) output: Vec<RelationColumn>,
+    pub(super) written: Tree,
+    pub(super) mode: PartitionMode,
+}
+
+impl Region {
+    /// The region a plan is the top of, if it joins more than two relations.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let mut region = Self::below(plan)?;
+        if !(3..=MAX_RELATIONS).contains(&region.relations.len()) {
+            return None;
+        }
+        region.classes = equal_keys(&region);
+        Some(region)
+    }
+
+    /// The joins of a plan, if it is one or projects one.
+    fn below(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            let mut region = Self::below(projection.input())?;
+            let columns = projection.expr().iter();
+            let columns = columns.map(|column| Some(column.expr.downcast_ref::<Column>()?.index()));
+            let columns: Vec<usize> = columns.collect::<Option<_>>()?;
+            region.project(&columns);
+            return Some(region);
+        }
+        let join = plan.downcast_ref::<HashJoinExec>()?;
+        let plain = join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none();
+        let semi = *join.join_type() == JoinType::LeftSemi && join.filter().is_none();
+        if !plain || !(semi || *join.join_type() == JoinType::Inner) {
+            return None;
+        }
+        let left = Self::of_input(join.left());
+        let right = match semi {
+            true => Self::of_relation(join.right(), true),
+            false => Self::of_input(join.right()),
+        };
+        let mut keys = Vec::with_capacity(join.on().len());
+        for (left_key, right_key) in join.on() {
+            keys.push(vec![left.key(left_key)?, right.key(right_key)?]);
+        }
+        let met = keys.first()?[0].relation;
+        if semi && keys.iter().any(|pair| pair[0].relation != met) {
+            return None;
+        }
+        left.joined(right, keys, join)
+    }
+
+    fn of_input(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        Self::below(plan).unwrap_or_else(|| Self::of_relation(plan, false))
+    }
+
+    fn of_relation(plan: &Arc<dyn ExecutionPlan>, semi: bool) -> Self {
+        Self {
+            relations: vec![Relation {
+                plan: Arc::clone(plan),
+                semi,
+            }],
+            classes: vec![],
+            conditions: vec![],
+            output: (0..plan.schema().fields().len())
+                .map(|column| RelationColumn { relation: 0, column })
+                .collect(),
+            written: Tree::Relation(0),
+            mode: PartitionMode::Auto,
+        }
+    }
+
+    fn project(&mut self, columns: &[usize]) {
+        self.output = columns.iter().map(|column| self.output[*column]).collect();
+    }
+
+    /// A key over the output as one over a relation, if it is of one relation.
+    fn key(&self, key: &Arc<dyn PhysicalExpr>) -> Option<Key> {
+        let columns = collect_columns(key);
+        let mut relations = columns.iter().map(|column| self.output[column.index()].relation);
+        let relation = relations.next()?;
+        if relations.any(|other| other != relation) {
+            return None;
+        }
+        let schema = self.relations[relation].plan.schema();
+        let expression = with_columns(key, &|index| {
+            let column = self.output[index].column;
+            Column::new(schema.field(column).name(), column)
+        });
+        Some(Key { relation, expression })
+    }
+
+    /// Both regions in one; `None` where the condition of the join is of one relation alone.
+    fn joined(mut self, mut right: Self, mut keys: Vec<Vec<Key>>, join: &HashJoinExec) -> Option<Self> {
+        let shift = self.relations.len();
+        right.shift(shift);
+        for pair in &mut keys {
+            pair[1].relation += shift;
+        }
+        self.classes.extend(right.classes);
+        self.classes.extend(keys);
+        self.conditions.extend(right.conditions);
+        self.relations.extend(right.relations);
+        if let Some(filter) = join.filter() {
+            let columns = filter.column_indices().iter();
+            let columns = columns.map(|column| match column.side {
+                JoinSide::Right => right.output[column.index],
+                _ => self.output[column.index],
+            });
+            let condition = Condition {
+                columns: columns.collect(),
+                filter: filter.clone(),
+            };
+            if condition.set().count_ones() < 2 {
+                return None;
+            }
+            self.conditions.push(condition);
+        }
+        if *join.join_type() == JoinType::Inner {
+            self.output.extend(right.output);
+        }
+        self.written = Tree::join(self.written, right.written);
+        self.mode = *join.partition_mode();
+        if let Some(projection) = join.projection.as_ref() {
+            self.project(projection);
+        }
+        Some(self)
+    }
+
+    /// Numbers its relations from `by` on.
+    fn shift(&mut self, by: usize) {
+        let conditions = self.conditions.iter_mut();
+        let columns = conditions.flat_map(|condition| &mut condition.columns);
+        for column in columns.chain(&mut self.output) {
+            column.relation += by;
+        }
+        for key in self.classes.iter_mut().flatten() {
+            key.relation += by;
+        }
+        shift_tree(&mut self.written, by);
+    }
+}
+
+/// The classes of keys that are equal by the pairs of a region. A pair stands alone where it is of a semi
+/// join, or its class would have two keys of one relation, which nothing would compare.
+fn equal_keys(region: &Region) -> Vec<Vec<Key>> {
+    let of_semi = |pair: &&Vec<Key>| pair.iter().any(|key| region.relations[key.relation].semi);
+    let (mut alone, pairs): (Vec<_>, Vec<_>) = region.classes.iter().partition(of_semi);
+    let mut classes: Vec<(Vec<Key>, Vec<&Vec<Key>>)> = Vec::new();
+    for pair in pairs {
+        let mut keys = pair.clone();
+        let mut members = vec![pair];
+        classes.retain(|(class, pairs)| {
+            let meets = class.iter().any(|key| keys.contains(key));
+            if meets {
+                keys.extend(
+                    class
+                        .iter()
+                        .filter(|key| !keys.contains(key))
+                        .cloned()
+                        .collect::<Vec<_>>(),
+                );
+                members.extend(pairs);
+            }
+            !meets
+        });
+        classes.push((keys, members));
+    }
+    let (whole, split): (Vec<_>, Vec<_>) = classes.into_iter().partition(|(keys, _)| {
+        let set = keys.iter().fold(0, |set: Set, key| set | 1 << key.relation);
+        set.count_ones() as usize == keys.len()
+    });
+    alone.extend(split.into_iter().flat_map(|(_, pairs)| pairs));
+    let whole = whole.into_iter().map(|(keys, _)| keys);
+    whole.chain(alone.into_iter().cloned()).collect()
+}
+
+fn shift_tree(tree: &mut Tree, by: usize) {
+    match tree {
+        Tree::Relation(relation) => *relation += by,
+        Tree::Join(left, right) => {
+            shift_tree(left, by);
+            shift_tree(right, by);
+        }
+    }
+}
+
+/// The expression with other columns: `column` of the index of each.
+pub(super) fn with_columns(
+    expression: &Arc<dyn PhysicalExpr>,
+    column: &dyn Fn(usize) -> Column,
+) -> Arc<dyn PhysicalExpr> {
+    let changed = Arc::clone(expression).transform(|node| {
+        Ok(match node.downcast_ref::<Column>() {
+            Some(before) => Transformed::yes(Arc::new(column(before.index())) as _),
+            None => Transformed::no(node),
+        })
+    });
+    changed.expect("nothing in it fails").data
+}

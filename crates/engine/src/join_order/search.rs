@@ -1,0 +1,127 @@
+//! The tree of joins with the fewest rows between them.
+//!
+//! The cost of a tree is the rows of all joins below the last, and of the smaller side of each, which is the
+//! one that is built. Up to a dozen relations all trees without cross products are compared, by dynamic
+//! programming over sets of relations (Moerkotte and Neumann, VLDB 2006); for more, the two sets whose join
+//! has the fewest rows are joined, until one is left.
+
+use super::JoinOrderPolicy;
+use super::estimate::Estimates;
+use super::region::{Set, Tree};
+use std::collections::HashMap;
+
+/// A tree that is expected to be a good deal cheaper than the written one.
+pub(super) fn better_tree(estimates: &Estimates, written: &Tree) -> Option<Tree> {
+    let best = if estimates.relations() <= JoinOrderPolicy::DEFAULT.all_trees {
+        best_tree(estimates)?
+    } else {
+        greedy_tree(estimates)?
+    };
+    let pays = cost(estimates, &best) <= JoinOrderPolicy::DEFAULT.gain * cost(estimates, written);
+    pays.then_some(best)
+}
+
+/// The cost of a tree.
+pub(super) fn cost(estimates: &Estimates, tree: &Tree) -> f64 {
+    match tree {
+        Tree::Relation(_) => 0.0,
+        Tree::Join(left, right) => {
+            let below = |side: &Tree| {
+                let rows = match side {
+                    Tree::Relation(_) => 0.0,
+                    Tree::Join(..) => estimates.rows(side.set()),
+                };
+                cost(estimates, side) + rows
+            };
+            let built = estimates.rows(left.set()).min(estimates.rows(right.set()));
+            below(left) + below(right) + built
+        }
+    }
+}
+
+/// The best way to join a set.
+struct Best {
+    rows: f64,
+    /// Without the rows of the set itself.
+    cost: f64,
+    /// One of the two sets that are joined last; empty: a single relation.
+    left: Set,
+    neighbours: Set,
+}
+
+/// The cheapest of all trees without cross products; `None` where there is none.
+fn best_tree(estimates: &Estimates) -> Option<Tree> {
+    let sets = 1 << estimates.relations();
+    // By set; what cannot be joined without a cross product has none.
+    let mut best: Vec<Option<Best>> = Vec::with_capacity(sets);
+    best.push(None);
+    for set in 1..sets as Set {
+        let joined = match set.is_power_of_two() {
+            true => Some((0.0, 0)),
+            false => best_join(&best, set),
+        };
+        best.push(joined.map(|(cost, left)| Best {
+            rows: estimates.rows(set),
+            cost,
+            left,
+            neighbours: estimates.neighbours(set),
+        }));
+    }
+    tree_of(&best, sets as Set - 1)
+}
+
+/// The cheapest join of two parts of a set: its cost, and one of the parts.
+fn best_join(best: &[Option<Best>], set: Set) -> Option<(f64, Set)> {
+    let below = |side: &Best| side.cost + if side.left == 0 { 0.0 } else { side.rows };
+    let mut found: Option<(f64, Set)> = None;
+    // The parts with its highest relation.
+    let highest = 1 << set.ilog2();
+    let mut left = (set - 1) & set;
+    while left >= highest {
+        let right = set & !left;
+        if let (Some(one), Some(other)) = (&best[left as usize], &best[right as usize])
+            && one.neighbours & right != 0
+        {
+            let cost = below(one) + below(other) + one.rows.min(other.rows);
+            if found.is_none_or(|(least, _)| cost < least) {
+                found = Some((cost, left));
+            }
+        }
+        left = (left - 1) & set;
+    }
+    found
+}
+
+fn tree_of(best: &[Option<Best>], set: Set) -> Option<Tree> {
+    Some(match best[set as usize].as_ref()?.left {
+        0 => Tree::Relation(set.trailing_zeros() as usize),
+        left => Tree::join(tree_of(best, left)?, tree_of(best, set & !left)?),
+    })
+}
+
+/// The two sets with the fewest joined rows first; `None` where only a cross product is left.
+fn greedy_tree(estimates: &Estimates) -> Option<Tree> {
+    let mut trees: Vec<Tree> = (0..estimates.relations()).map(Tree::Relation).collect();
+    let mut rows: HashMap<Set, f64> = HashMap::new();
+    while trees.len() > 1 {
+        let mut found: Option<(f64, usize, usize)> = None;
+        for right in 1..trees.len() {
+            for left in 0..right {
+                let sets = [left, right].map(|tree| trees[tree].set());
+                if estimates.neighbours(sets[0]) & sets[1] == 0 {
+                    continue;
+                }
+                let set = sets[0] | sets[1];
+                let rows = *rows.entry(set).or_insert_with(|| estimates.rows(set));
+                if found.is_none_or(|(least, ..)| rows < least) {
+                    found = Some((rows, left, right));
+                }
+            }
+        }
+        let (_, left, right) = found?;
+        let right = trees.swap_remove(right);
+        let left_tree = std::mem::replace(&mut trees[left], Tree::Relation(0));
+        trees[left] = Tree::join(left_tree, right);
+    }
+    trees.pop()
+}
