@@ -88,6 +88,9 @@ template <class T> __GALATEA_ATOMIC_FN T __nv_atomic_load_n(const T *address, in
     return value;
 }
 template <class T, class V> __GALATEA_ATOMIC_FN void __nv_atomic_store_n(T *address, V value, int order, int = 4) {
+#if defined(GALATEA_EMULATOR_RACES)
+    __galatea_rt->access(address, sizeof(T), __GALATEA_ATOMIC, __GALATEA_HERE);
+#endif
     if (order == __ATOMIC_SEQ_CST) __atomic_store_n(address, (T)value, __ATOMIC_SEQ_CST);
     else __atomic_store_n(address, (T)value, __ATOMIC_RELEASE);
 }
