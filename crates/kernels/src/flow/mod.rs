@@ -26,7 +26,9 @@
 //!
 //! On the device a release is a fence of system scope and a relaxed store. The fence is executed by the
 //! thread that publishes, after a barrier with those that wrote the frame, and so covers their writes; a
-//! reader's other threads come after its acquire by a barrier again.
+//! reader's other threads come after its acquire by a barrier again. Lanes of the first warp, which look and
+//! publish, are ordered among themselves by `__syncwarp` alone: the votes and shuffles between them order no
+//! memory.
 //!
 //! A slot is written again when all subscribers have acknowledged it: a topic has at most `depth` frames, in
 //! use or published and not reclaimed, so the holder of a frame has a slot for it (back-pressure).
