@@ -12,7 +12,8 @@
 //! * In global memory, a fence of the thread that came first is taken to be half of a handshake whose other
 //!   half is right. So races beside unrelated fences are not found. In shared memory fences order nothing, as
 //!   for `compute-sanitizer --tool racecheck`.
-//! * Atomics and accesses through pointers to volatile do not race with one another.
+//! * Atomics, accesses through pointers to volatile and loads past the L1 cache (`__ldcg`, `__ldcv`) do not
+//!   race with one another.
 //!
 //! Threads of different blocks, and of the host, are not compared: see the crate's documentation about weak
 //! memory order.
@@ -320,7 +321,7 @@ mod tests {
 
     fn races() -> Races {
         Races {
-            shared: Vec::from_iter([SHARED..SHARED + 4096]),
+            shared: vec![SHARED..SHARED + 2048, SHARED + 2048..SHARED + 4096],
             warps: vec![WarpOrder::new(); 2],
             ..Races::default()
         }
