@@ -2,7 +2,12 @@
 // scopes (_block, _system) are the same thing and the fences matter to the compiler only, except across OS
 // threads. Relaxed order is asked for where CUDA's is relaxed.
 
-__GALATEA_INLINE void __threadfence_block() { asm volatile("" ::: "memory"); }
+__GALATEA_INLINE void __threadfence_block() {
+    asm volatile("" ::: "memory");
+#if defined(GALATEA_EMULATOR_RACES)
+    __galatea_rt->access(nullptr, 0, __GALATEA_FENCE, nullptr);
+#endif
+}
 __GALATEA_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 __GALATEA_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
@@ -88,6 +93,9 @@ template <class T> __GALATEA_ATOMIC_FN T __nv_atomic_load_n(const T *address, in
     return value;
 }
 template <class T, class V> __GALATEA_ATOMIC_FN void __nv_atomic_store_n(T *address, V value, int order, int = 4) {
+#if defined(GALATEA_EMULATOR_RACES)
+    __galatea_rt->access(address, sizeof(T), __GALATEA_ATOMIC, __GALATEA_HERE);
+#endif
     if (order == __ATOMIC_SEQ_CST) __atomic_store_n(address, (T)value, __ATOMIC_SEQ_CST);
     else __atomic_store_n(address, (T)value, __ATOMIC_RELEASE);
 }
@@ -126,9 +134,18 @@ __GALATEA_HINTED_STORE(__stcg)
 __GALATEA_HINTED_STORE(__stwt)
 // Loads that bypass L1 are what threads wait with: never kept in a register, and they take part in spin
 // detection when their size is that of an atomic.
+#if defined(GALATEA_EMULATOR_RACES)
+// They are meant to meet the stores of others, like those through pointers to volatile.
+template <class T> __GALATEA_ATOMIC_FN T __galatea_load_fresh(const T *address) {
+    __galatea_rt->access(address, sizeof(T), __GALATEA_VOLATILE_READ, __GALATEA_HERE);
+    return *address;
+}
+#else
+template <class T> __GALATEA_INLINE T __galatea_load_fresh(const T *address) { return *address; }
+#endif
 template <class T> __GALATEA_INLINE T __galatea_fresh(const T *address) {
     asm volatile("" ::: "memory");
-    T value = *address;
+    T value = __galatea_load_fresh(address);
     asm volatile("" ::: "memory");
     if constexpr (sizeof(T) <= 8) {
         unsigned long long bits = 0;

@@ -39,11 +39,11 @@ extern "C" {
     }                                                                                                               \
     __GALATEA_CALLBACK void __tsan_volatile_read##BYTES(void *address) {                                            \
         __galatea_step();                                                                                           \
-        __galatea_count(address, BYTES, __GALATEA_READ);                                                            \
+        __galatea_count(address, BYTES, __GALATEA_VOLATILE_READ);                                                   \
     }                                                                                                               \
     __GALATEA_CALLBACK void __tsan_volatile_write##BYTES(void *address) {                                           \
         __galatea_step();                                                                                           \
-        __galatea_count(address, BYTES, __GALATEA_WRITE);                                                           \
+        __galatea_count(address, BYTES, __GALATEA_VOLATILE_WRITE);                                                  \
     }
 __GALATEA_ACCESS(1)
 __GALATEA_ACCESS(2)
@@ -64,7 +64,10 @@ __GALATEA_CALLBACK void __tsan_func_exit() {}
 __GALATEA_CALLBACK void __tsan_vptr_update(void *, void *) {}
 __GALATEA_CALLBACK void __sanitizer_cov_trace_pc() { __galatea_step(); }
 // Fences in instrumented code.
-__GALATEA_CALLBACK void __tsan_atomic_thread_fence(int) { asm volatile("mfence" ::: "memory"); }
+__GALATEA_CALLBACK void __tsan_atomic_thread_fence(int) {
+    asm volatile("mfence" ::: "memory");
+    __galatea_count(nullptr, 0, __GALATEA_FENCE);
+}
 __GALATEA_CALLBACK void __tsan_atomic_signal_fence(int) { asm volatile("" ::: "memory"); }
 }
 #endif

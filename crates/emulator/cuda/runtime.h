@@ -117,7 +117,8 @@ __GALATEA_INLINE __galatea_thread *__galatea_self() {
 // Kinds of `pause`, `stop`, `clock` and `access`; see src/abi.rs.
 enum { __GALATEA_PAUSE_SPIN = 0, __GALATEA_PAUSE_SLEEP = 1, __GALATEA_PAUSE_STRESS = 2 };
 enum { __GALATEA_STOP_TRAP = 0, __GALATEA_STOP_ASSERT = 1 };
-enum { __GALATEA_READ = 0, __GALATEA_WRITE = 1, __GALATEA_ATOMIC = 2 };
+enum { __GALATEA_READ = 0, __GALATEA_WRITE = 1, __GALATEA_ATOMIC = 2, __GALATEA_VOLATILE_READ = 3,
+       __GALATEA_VOLATILE_WRITE = 4, __GALATEA_FENCE = 5 };
 
 // Called after every atomic that can be what a thread spins on: lets other fibers run when the same location
 // keeps giving the same answer. The site is the caller's return address where atomics are not inlined.

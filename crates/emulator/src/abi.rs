@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
 /// Bumped whenever anything in this file or its C++ counterpart changes.
-pub(crate) const REVISION: u32 = 1;
+pub(crate) const REVISION: u32 = 2;
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -117,6 +117,11 @@ pub(crate) mod access {
     pub(crate) const READ: u32 = 0;
     pub(crate) const WRITE: u32 = 1;
     pub(crate) const ATOMIC: u32 = 2;
+    /// Through a pointer to volatile, where that is told apart.
+    pub(crate) const VOLATILE_READ: u32 = 3;
+    pub(crate) const VOLATILE_WRITE: u32 = 4;
+    /// No access: the thread's fence.
+    pub(crate) const FENCE: u32 = 5;
 }
 
 /// Operations of [`Runtime::collective`].

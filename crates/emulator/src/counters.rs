@@ -214,6 +214,12 @@ impl Recorder {
         kind: u32,
         site: usize,
     ) {
+        let kind = match kind {
+            kinds::FENCE => return,
+            kinds::VOLATILE_READ => kinds::READ,
+            kinds::VOLATILE_WRITE => kinds::WRITE,
+            kind => kind,
+        };
         for piece in 0..bytes.div_ceil(16) {
             let width = (bytes - piece * 16).min(16).next_power_of_two();
             let place = Place {

@@ -35,6 +35,8 @@
 //!   memory and allocations of 64 KiB and more end at an inaccessible page; smaller ones have canaries,
 //!   checked when they are freed. With [`EmulatorOptions::address_sanitizer`] every access is checked, static
 //!   shared and local arrays too.
+//! * **Races.** With [`EmulatorOptions::races`] a launch fails when two threads of a block access the same
+//!   bytes, one of them writes, and no barrier orders the two, whatever the order in which they ran.
 //! * **Faults on demand** ([`Faults`]): the n-th allocation, copy, launch, event or stream fails with the
 //!   error that a test wants.
 //! * **Counters** ([`Counters`]) of shared-memory serialisation rounds, global-memory sectors, atomics,
@@ -89,6 +91,7 @@ mod module;
 mod nvrtc;
 mod options;
 mod pool;
+mod races;
 mod random;
 mod report;
 mod sanitizer;
@@ -156,6 +159,9 @@ pub fn compile_options(ordinal: i32) -> Vec<String> {
     }
     if settings.count {
         options.push("--emulator-count".to_owned());
+    }
+    if settings.races {
+        options.push("--emulator-races".to_owned());
     }
     if settings.address_sanitizer {
         options.push("--emulator-address-sanitizer".to_owned());

@@ -77,7 +77,8 @@ impl Module {
         file.flush()?;
         // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
         let library = unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        // AddressSanitizer reads line numbers from the file when it reports; nothing else needs it any more.
+        // Reports of AddressSanitizer and of races read line numbers from the file; nothing else needs it any
+        // more.
         let file = keep_file.then(|| file.into_temp_path());
         // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
         unsafe {

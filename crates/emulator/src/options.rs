@@ -33,6 +33,10 @@ pub struct EmulatorOptions {
     pub address_sanitizer: bool,
     /// Memory accesses, atomics and collectives are counted, see [`Counters`](crate::Counters). Slow.
     pub count: bool,
+    /// Accesses of two threads of a block to the same bytes, of which one is a write and that nothing orders,
+    /// fail the launch with a report of both; see `races`. Slow; finds what `compute-sanitizer --tool
+    /// racecheck` does in shared memory, and the same in global memory.
+    pub races: bool,
     /// The host C++ compiler; `c++`, then `g++`, if `None`.
     pub cxx: Option<PathBuf>,
     /// Where compiled objects are kept, and loaded from: a folder that nobody else can write. They are not
@@ -61,6 +65,7 @@ impl Default for EmulatorOptions {
             stress: false,
             address_sanitizer: false,
             count: false,
+            races: false,
             cxx: None,
             cache_directory: None,
             pinned_memory: u64::MAX,

@@ -54,6 +54,8 @@ pub(crate) enum FailureKind {
     Deadlock,
     /// Threads spin and nothing happens.
     Stall,
+    /// Two accesses without an order.
+    Race,
     /// A memory access the CPU refused.
     Fault,
     /// The host could not provide what the launch needs.
@@ -67,9 +69,11 @@ impl FailureKind {
             FailureKind::Assert => CUresult::CUDA_ERROR_ASSERT,
             FailureKind::Fault => CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
             FailureKind::Deadlock | FailureKind::Stall => CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
-            FailureKind::Trap | FailureKind::Collective | FailureKind::Barrier | FailureKind::Host => {
-                CUresult::CUDA_ERROR_LAUNCH_FAILED
-            }
+            FailureKind::Trap
+            | FailureKind::Collective
+            | FailureKind::Barrier
+            | FailureKind::Race
+            | FailureKind::Host => CUresult::CUDA_ERROR_LAUNCH_FAILED,
         }
     }
 
@@ -81,6 +85,7 @@ impl FailureKind {
             FailureKind::Barrier => "misused barrier",
             FailureKind::Deadlock => "deadlock",
             FailureKind::Stall => "no progress",
+            FailureKind::Race => "race",
             FailureKind::Fault => "illegal memory access",
             FailureKind::Host => "out of host resources",
         }

@@ -23,6 +23,9 @@ impl Runner {
         if let Some(recorder) = &mut self.recorder {
             recorder.barrier();
         }
+        if let Some(races) = &mut self.races {
+            races.barrier();
+        }
     }
 }
 

@@ -55,6 +55,11 @@ unsafe fn complete(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
                 if let Some(recorder) = &mut runner.recorder {
                     recorder.collective(warp.index, needed == !warp.exited);
                 }
+                if let Some(races) = &mut runner.races
+                    && warp.wait_of(lane).0 == operation::SYNCWARP
+                {
+                    races.synchronise(warp.index, needed);
+                }
             }
             Group::Incomplete => suspend(thread),
             Group::Mixed(other) => mixed(thread, lane, other),

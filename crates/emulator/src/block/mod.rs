@@ -35,6 +35,7 @@ use crate::counters::Recorder;
 use crate::fiber::{self, Stacks};
 use crate::heartbeat::Heartbeat;
 use crate::launch::Launch;
+use crate::races::{Race, Races};
 use crate::random::Random;
 use crate::report::{Failure, FailureKind};
 use crate::shared::SharedMemory;
@@ -134,6 +135,9 @@ pub(crate) struct Runner {
     checks: u32,
     stalled: Option<(Instant, u64)>,
     pub(crate) recorder: Option<Box<Recorder>>,
+    races: Option<Box<Races>>,
+    /// The race for which the block was given up.
+    race: Option<Box<Race>>,
     /// Set by the fault handler.
     pub(crate) fault: Option<Fault>,
     pub(crate) heartbeat: Arc<Heartbeat>,
@@ -184,6 +188,8 @@ impl Runner {
             checks: 0,
             stalled: None,
             recorder: None,
+            races: None,
+            race: None,
             fault: None,
             heartbeat: Arc::default(),
             code: 0..0,
@@ -241,6 +247,7 @@ impl Runner {
         self.recorder = options
             .count
             .then(|| Box::new(Recorder::new(launch.device.memory.ranges())));
+        self.races = options.races.then(Box::default);
         Ok(())
     }
 
@@ -256,6 +263,9 @@ impl Runner {
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_block(&self.shared, self.warp_count);
         }
+        if let Some(races) = &mut self.races {
+            races.begin_block(&self.shared, self.stacks.ranges(), self.warp_count);
+        }
         self.heartbeat.begin_block();
         let running = self.run_fibers();
         if let Some(fault) = self.fault.take() {
@@ -265,6 +275,13 @@ impl Runner {
                 kind: FailureKind::Fault,
                 what,
                 place,
+            });
+        }
+        if let Some(race) = self.race.take() {
+            self.failure = Some(Failure {
+                kind: FailureKind::Race,
+                what: race.describe(),
+                place: self.place(None),
             });
         }
         if let Some(recorder) = &mut self.recorder {

@@ -22,8 +22,15 @@ unsafe extern "C" fn access(address: *const c_void, bytes: u32, kind: u32, site:
     // SAFETY: called by device code, so `thread` is the running one.
     unsafe {
         let (warp, lane) = ((*(*thread).warp).index, (*thread).view.lane as usize);
-        if let Some(recorder) = &mut (*Thread::runner(thread)).recorder {
+        let runner = &mut *Thread::runner(thread);
+        if let Some(recorder) = &mut runner.recorder {
             recorder.access(warp, lane, address as u64, bytes, kind, site as usize);
+        }
+        if let Some(races) = &mut runner.races
+            && let Err(race) = races.access((warp, lane), address as u64, bytes, kind, site as usize)
+        {
+            runner.race = Some(race);
+            runner.leave();
         }
     }
 }

@@ -155,8 +155,16 @@ fn flags(toolchain: &Toolchain, options: &Options) -> Vec<String> {
     if options.mode.stress {
         flags.push("-fsanitize-coverage=trace-pc".to_owned());
     }
-    if (options.mode.count || options.mode.stress) && !options.mode.address_sanitizer {
+    let mode = options.mode;
+    if (mode.count || mode.races || mode.stress) && !mode.address_sanitizer {
         flags.push("-fsanitize=thread".to_owned());
+    }
+    if mode.races {
+        // Reports name lines.
+        flags.push("-g1".to_owned());
+        if toolchain.gnu {
+            flags.push("--param=tsan-distinguish-volatile=1".to_owned());
+        }
     }
     if options.mode.address_sanitizer {
         flags.extend(["-fsanitize=address", "-g1", "-fno-omit-frame-pointer"].map(str::to_owned));

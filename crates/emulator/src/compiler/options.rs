@@ -7,6 +7,7 @@ use std::path::PathBuf;
 pub(crate) struct Mode {
     pub(crate) stress: bool,
     pub(crate) count: bool,
+    pub(crate) races: bool,
     pub(crate) address_sanitizer: bool,
 }
 
@@ -63,6 +64,7 @@ impl Options {
             match name {
                 "--emulator-stress" => options.mode.stress = true,
                 "--emulator-count" => options.mode.count = true,
+                "--emulator-races" => options.mode.races = true,
                 "--emulator-address-sanitizer" => options.mode.address_sanitizer = true,
                 "--emulator-compiler" => options.compiler = Some(argument()?.into()),
                 "--emulator-cache" => options.cache = Some(argument()?.into()),
@@ -112,8 +114,11 @@ impl Options {
         if self.mode.stress {
             flags.push("-DGALATEA_EMULATOR_STRESS".to_owned());
         }
-        if self.mode.count {
+        if self.mode.count || self.mode.races {
             flags.push("-DGALATEA_EMULATOR_COUNT".to_owned());
+        }
+        if self.mode.races {
+            flags.push("-DGALATEA_EMULATOR_RACES".to_owned());
         }
         if self.mode.address_sanitizer {
             flags.push("-DGALATEA_EMULATOR_ASAN".to_owned());

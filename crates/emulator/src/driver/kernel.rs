@@ -35,13 +35,15 @@ pub(crate) unsafe extern "C" fn load(module: *mut Handle, bytes: *const c_void) 
         }
         // SAFETY: the caller's image: ours, or something that does not begin like ours.
         let bytes = unsafe { image::at(bytes.cast()) }.ok_or(CUresult::CUDA_ERROR_INVALID_IMAGE)?;
-        let loaded = Module::load(bytes, &RUNTIME, context.options().address_sanitizer).map_err(|error| {
-            tracing::error!("emulated kernel image {error}");
-            match error {
-                LoadError::Io(_) => CUresult::CUDA_ERROR_OPERATING_SYSTEM,
-                LoadError::Image | LoadError::Load(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
-            }
-        })?;
+        let options = context.options();
+        let loaded =
+            Module::load(bytes, &RUNTIME, options.address_sanitizer || options.races).map_err(|error| {
+                tracing::error!("emulated kernel image {error}");
+                match error {
+                    LoadError::Io(_) => CUresult::CUDA_ERROR_OPERATING_SYSTEM,
+                    LoadError::Image | LoadError::Load(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
+                }
+            })?;
         let loaded = Loaded {
             module: loaded,
             functions: Mutex::default(),

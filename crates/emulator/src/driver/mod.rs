@@ -91,6 +91,7 @@ fn compile_defaults(options: &EmulatorOptions) -> Options {
     let mode = Mode {
         stress: options.stress,
         count: options.count,
+        races: options.races,
         address_sanitizer: options.address_sanitizer,
     };
     let mut defaults = Options::default();

@@ -90,11 +90,7 @@ impl RowResults {
         layout.limit(Places::rows_that_fit(settings.frame_bytes, 0, &all)?);
         let mut places = Places::new(layout.rows, 0);
         places.array(1);
-        line!(row, "const u32 passed = __ballot_sync(0xffffffffu, live);");
-        line!(
-            row,
-            "if ((work.thread() & 31u) == 0) reinterpret_cast<u32*>(out)[row >> 5] = passed;"
-        );
+        row.lines("store_bits(reinterpret_cast<u32*>(out), row, rows, live);");
         row.lines("if (live) {");
         for column in &mut columns {
             let ResultColumn::Computed {

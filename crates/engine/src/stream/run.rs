@@ -130,20 +130,17 @@ impl Run {
             .link(None, once("source of a stream", source), Some(rows))
             .link(Some(rows), memory.operator(&self.bound), Some(results))
             .link(Some(results), once("sink of a stream", sink), None);
-        let options = match device.info().emulated {
-            // Threads are fibers of the machine's cores.
-            true => FlowOptions {
-                blocks: Some(blocks.min(2)),
-                block_threads: 64,
-                timeout: Duration::from_secs(120),
-                ..FlowOptions::default()
-            },
-            false => FlowOptions {
-                blocks: Some(blocks),
-                block_threads: BLOCK_THREADS,
-                ..FlowOptions::default()
-            },
+        let mut options = FlowOptions {
+            blocks: Some(blocks),
+            block_threads: BLOCK_THREADS,
+            ..FlowOptions::default()
         };
+        if device.info().emulated {
+            // Threads are fibers of the machine's cores. As many in a block as on a GPU: frames are written
+            // in steps of a block's threads, and what is beyond their last row differs by that.
+            options.blocks = Some(blocks.min(2));
+            options.timeout = Duration::from_secs(120);
+        }
         let outcome = topology
             .run(device, &options)
             .map_err(|error| self.error(error))?;

@@ -242,8 +242,7 @@ if (command[0] == 1u) {{
         const u32 at = base + work.thread();
         u64* const slot = slots + u64(command[3] + (at < rows ? at : 0)) * {slot}u;
         const bool used = at < rows && reinterpret_cast<volatile u64*>(slot)[{}] != 0;
-        const u32 all = __ballot_sync(0xffffffffu, used);
-        if ((work.thread() & 31u) == 0) reinterpret_cast<u32*>(out)[at >> 5] = all;
+        store_bits(reinterpret_cast<u32*>(out), at, rows, used);
         if (used) {{
             u64* const to = reinterpret_cast<u64*>(out + {}u) + u64(at) * {slot}u;
             for (u32 word = 0; word < {slot}u; ++word) {{

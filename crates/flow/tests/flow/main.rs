@@ -8,6 +8,7 @@ mod heaps;
 mod inline;
 mod paging;
 mod protocol;
+mod races;
 mod workloads;
 
 use std::sync::atomic::{AtomicBool, Ordering};

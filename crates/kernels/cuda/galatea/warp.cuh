@@ -89,4 +89,12 @@ GALATEA_INLINE u64 warp_append(u32 mask, u64* counter, bool keep) {
     return first + __popc(keepers & lanes_before());
 }
 
+// Stores a bit for each of `items` items in words of 32, whole words. All lanes of a whole warp, each for the
+// item of its place from a multiple of 32 on. Of items past the last nothing is stored: what follows their
+// last word may be another array, which other warps write at the same time.
+GALATEA_INLINE void store_bits(u32* words, u32 item, u32 items, bool bit) {
+    const u32 bits = __ballot_sync(0xffffffffu, bit);
+    if (lane() == 0 && item < items) words[item / WARP] = bits;
+}
+
 }  // namespace galatea

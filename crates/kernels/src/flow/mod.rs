@@ -26,7 +26,19 @@
 //!
 //! On the device a release is a fence of system scope and a relaxed store. The fence is executed by the
 //! thread that publishes, after a barrier with those that wrote the frame, and so covers their writes; a
-//! reader's other threads come after its acquire by a barrier again.
+//! reader's other threads come after its acquire by a barrier again. Lanes of the first warp, which look and
+//! publish, are ordered among themselves by `__syncwarp` alone: the votes and shuffles between them order no
+//! memory.
+//!
+//! So the way of a row is ordered at each step, whichever blocks and threads do it:
+//!
+//! | written | by | read | by | ordered by |
+//! | --- | --- | --- | --- | --- |
+//! | the input's bytes, source and stamp | the host | after a look | all warps of a block | release of the frame word; acquire of system scope, which drops what the multiprocessor had cached; barrier of the block |
+//! | the output's bytes; device memory, by atomics | all warps | after the look at the output | the host, and what it publishes then | barrier of the block; fence of system scope; frame word; acquire |
+//! | a note | a block that finds another one telling the host | when its number is seen | the block that tells | fence and number; acquire; then the fence above, which covers what was acquired |
+//! | device memory, for a frame | warps of any block | for a later frame, published after the first one's output was read | warps of any block | the steps above, one after another |
+//! | a frame, again | the publishing side | | | acknowledgement after the last read; acquire by the one that gives it back |
 //!
 //! A slot is written again when all subscribers have acknowledged it: a topic has at most `depth` frames, in
 //! use or published and not reclaimed, so the holder of a frame has a slot for it (back-pressure).

@@ -1,7 +1,7 @@
 //! Groups of windows of time.
 
 use super::source::{channel, check, check_by, events, of_times, parts, sessions};
-use crate::compare::same;
+use crate::compare::{Pair, same};
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use futures::StreamExt;
@@ -44,6 +44,45 @@ async fn frames_of_any_size_lead_to_the_same_windows() {
         for sql in QUERIES {
             check(&pair, &batches, sql, &format!("frames of {frame} bytes")).await;
         }
+    }
+}
+
+/// The bits of used slots end at any place of a block's threads, and the slots' words begin right behind.
+#[tokio::test]
+async fn no_group_is_lost_where_bits_end_and_words_begin() {
+    let sql = "SELECT date_bin(INTERVAL '1 second', ts) AS w, v, count(*), sum(v) FROM s GROUP BY w, v";
+    for frame in ["4096", "8192", "20480", "65536"] {
+        let pair = sessions(&[("galatea.stream_frame", frame)]);
+        for seed in 0..2 {
+            let batches = parts(&events(2500, 0, 3, false, seed), &[2500]);
+            check(
+                &pair,
+                &batches,
+                sql,
+                &format!("seed {seed}, frames of {frame} bytes"),
+            )
+            .await;
+        }
+    }
+}
+
+/// Nothing that the threads of a block write for a frame overlaps without an order.
+#[tokio::test]
+async fn threads_do_not_race() {
+    let emulator = galatea::EmulatorOptions {
+        races: true,
+        ..galatea::EmulatorOptions::default()
+    };
+    let settings = [
+        ("galatea.stream_blocks", "2"),
+        ("galatea.stream_groups", "300"),
+        ("galatea.stream_frame", "4096"),
+    ];
+    let pair = Pair::emulated(emulator, &settings);
+    let batches = parts(&events(300, 0, 9, true, 6), &[300]);
+    let rows = "SELECT v * 2 + k AS x, f / 3 AS y FROM s WHERE k IS NULL OR k > 0";
+    for sql in [QUERIES[1], rows] {
+        check(&pair, &batches, sql, "with races sought").await;
     }
 }
 

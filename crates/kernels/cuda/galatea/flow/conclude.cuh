@@ -90,6 +90,8 @@ GALATEA_INLINE bool conclude_all(const FlowArguments& args, FlowBoard& board, Fl
     constexpr u32 ALL = 0xffffffffu;
     const u32 op = threadIdx.x;
     finish_copies();
+    // A lane has waited for its own copies alone, and inline frames are shown by all.
+    __syncwarp();
     const bool content = !own.ran || is_content(args, board);
     const bool ran = own.ran && content;
     own.ran = false;

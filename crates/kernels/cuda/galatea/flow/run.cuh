@@ -329,6 +329,9 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
             // A body that failed ends the block; the host, which reads the report, stops the others.
             content = conclude_all(args, board, own);
             if (threadIdx.x == 0) spent(STEP_PUBLISH);
+            // What lanes have read of the board comes before what others write there in the next look: votes
+            // and shuffles order no memory.
+            __syncwarp();
         }
     }
     // What was published is told before the block ends.

@@ -92,8 +92,9 @@ GALATEA_NOINLINE u64 copy_page(const FlowTopic& topic, u64 ticket) {
         const u32 place = k * WARP + lane();
         words[k] = place < slots ? load_acquire_system(slot_of(topic, first + place)) : 0;
     }
-    // Readers of the replica see what this warp has acquired.
+    // Readers of the replica see what this warp has acquired, and so do its other lanes.
     fence(false);
+    __syncwarp();
     u64 found = 0;
 #pragma unroll
     for (u32 k = 0; k < PAGE_SLOTS / WARP; ++k) {
