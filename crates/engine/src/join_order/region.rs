@@ -5,6 +5,7 @@ use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
@@ -169,7 +170,7 @@ impl Region {
         let columns = collect_columns(key);
         let mut relations = columns.iter().map(|column| self.output[column.index()].relation);
         let relation = relations.next()?;
-        if relations.any(|other| other != relation) {
+        if relations.any(|other| other != relation) || is_volatile(key) {
             return None;
         }
         let schema = self.relations[relation].plan.schema();
@@ -180,7 +181,8 @@ impl Region {
         Some(Key { relation, expression })
     }
 
-    /// Both regions in one; `None` where the condition of the join is of one relation alone.
+    /// Both regions in one; `None` where the condition of the join is of one relation alone, or another one
+    /// for each row.
     fn joined(mut self, mut right: Self, mut keys: Vec<Vec<Key>>, join: &HashJoinExec) -> Option<Self> {
         let shift = self.relations.len();
         right.shift(shift);
@@ -201,7 +203,7 @@ impl Region {
                 columns: columns.collect(),
                 filter: filter.clone(),
             };
-            if condition.set().count_ones() < 2 {
+            if condition.set().count_ones() < 2 || is_volatile(filter.expression()) {
                 return None;
             }
             self.conditions.push(condition);
@@ -232,10 +234,14 @@ impl Region {
 }
 
 /// The classes of keys that are equal by the pairs of a region. A pair stands alone where it is of a semi
-/// join, or its class would have two keys of one relation, which nothing would compare.
+/// join, its types differ, or its class would have two keys of one relation, which nothing would compare.
 fn equal_keys(region: &Region) -> Vec<Vec<Key>> {
-    let of_semi = |pair: &&Vec<Key>| pair.iter().any(|key| region.relations[key.relation].semi);
-    let (mut alone, pairs): (Vec<_>, Vec<_>) = region.classes.iter().partition(of_semi);
+    let stands_alone = |pair: &&Vec<Key>| {
+        let relation = |key: &Key| &region.relations[key.relation];
+        let kind = |key: &Key| key.expression.data_type(&relation(key).plan.schema()).ok();
+        pair.iter().any(|key| relation(key).semi) || kind(&pair[0]) != kind(&pair[1])
+    };
+    let (mut alone, pairs): (Vec<_>, Vec<_>) = region.classes.iter().partition(stands_alone);
     let mut classes: Vec<(Vec<Key>, Vec<&Vec<Key>>)> = Vec::new();
     for pair in pairs {
         let mut keys = pair.clone();
