@@ -29,8 +29,8 @@ policy! {
 
 const POLICY: StreamCosts = StreamCosts::DEFAULT;
 
-/// Why windows stay on the CPU unless the device is forced: on an H200, 0.1 to 1 % of the rows were missing in
-/// their groups, which the emulated device does not show.
+/// Why windows stay on the CPU unless the device is forced: on an H200, 0.1 to 1 % of the rows were missing
+/// in their groups, which the emulated device does not show.
 const WINDOWS: &str =
     "windows of streams lost rows on a GPU when they were measured (galatea.device = 'gpu' forces them)";
 
