@@ -35,7 +35,8 @@ pub(crate) fn with_rules_and_planner(
     planner: ReusingPlanner,
 ) -> SessionState {
     let mut analyzer = state.analyzer().clone();
-    analyzer.rules.insert(0, Arc::new(DeferPlanning));
+    let defer = DeferPlanning::before(analyzer.rules.clone());
+    analyzer.rules.insert(0, Arc::new(defer));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);
         let mut builder = builder.with_query_planner(Arc::new(planner));

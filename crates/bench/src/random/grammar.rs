@@ -177,6 +177,14 @@ impl Grammar {
                     )
                 }
             },
+            9 if !self.exact && self.once_in(2) => {
+                let one = self.column(&["f64", "f32", "i16", "v"]);
+                let other = self.column(&["f64", "f32", "k"]);
+                match self.pick(&["var", "stddev_pop", "covar_samp", "regr_sxx"]) {
+                    two @ ("covar_samp" | "regr_sxx") => format!("{two}({one}, {other})"),
+                    one_alone => format!("{one_alone}({one})"),
+                }
+            }
             9 => format!("sum(DISTINCT {})", self.column(&["k", "i8", "i16"])),
             0 | 1 => "count(*)".to_string(),
             2 => format!("count({})", self.column(&["i32", "low", "f64", "flag", "d38"])),

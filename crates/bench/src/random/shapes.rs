@@ -443,7 +443,11 @@ impl Grammar {
                 3 => format!("last_value({column})"),
                 _ => format!("nth_value({column}, {})", to + 1),
             };
-            return format!("{function} OVER ({partition}{})", self.unique_order());
+            let nulls = match from > 0 && !function.starts_with("lead") && self.once_in(3) {
+                true => " IGNORE NULLS",
+                false => "",
+            };
+            return format!("{function}{nulls} OVER ({partition}{})", self.unique_order());
         }
         let function = self.pick(&["count", "sum", "min", "max"]);
         let frame = match self.rng.random_range(0..5) {

@@ -349,7 +349,8 @@ fn windows(input: &WindowInput, columns: &Schema) -> Vec<Fact> {
             true => format!(" over {}", call.frame),
             false => String::new(),
         };
-        format!("{}({argument}){frame}", call.function.name())
+        let nulls = if call.ignores_nulls { " ignore nulls" } else { "" };
+        format!("{}({argument}){nulls}{frame}", call.function.name())
     });
     let keys = |words: &[Expr]| words.first().map(|word| bare(word, columns));
     let mut facts: Vec<Fact> = Fact::list("functions", functions.collect()).into_iter().collect();

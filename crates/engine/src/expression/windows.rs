@@ -27,6 +27,8 @@ pub struct WindowCall {
     pub function: WindowFunction,
     /// Of which column, by number; `None` of functions without an argument.
     pub argument: Option<usize>,
+    /// `IGNORE NULLS`: whether rows in which the argument is NULL are no rows for it.
+    pub ignores_nulls: bool,
     /// Over which rows; of no meaning for functions of the whole partition.
     pub frame: Frame,
     /// Name and type of the result, as DataFusion plans it.
@@ -91,6 +93,16 @@ impl WindowFunction {
             Self::Sum | Self::Avg { .. } | Self::Min | Self::Max => {
                 frame.units == Units::Rows && frame.bounds() != [FrameBound::Unbounded; 2]
             }
+        }
+    }
+
+    /// Whether it can pass over rows in which its argument is NULL. `lead` cannot: DataFusion passes over
+    /// others, too, depending on the batches that rows come in.
+    pub(crate) fn may_ignore_nulls(&self) -> bool {
+        match self {
+            Self::First | Self::Last | Self::Nth(_) => true,
+            Self::Shift { offset, .. } => *offset > 0,
+            _ => false,
         }
     }
 
@@ -334,7 +346,8 @@ impl WindowShape {
             },
         };
         use WindowFunction::{Avg, Count, Max, Min, Sum};
-        let (Count | Sum | Avg { .. } | Min | Max, Some(argument)) = (&call.function, call.argument) else {
+        let aggregates = matches!(call.function, Count | Sum | Avg { .. } | Min | Max);
+        let Some(argument) = call.argument.filter(|_| aggregates || call.ignores_nulls) else {
             return Ok(bound);
         };
         let position = columns.iter().position(|column| column.column == argument);
@@ -345,6 +358,9 @@ impl WindowShape {
         let column = &columns[position];
         if column.nullable {
             bound.counts = Some(self.derive(position, DerivedForm::Counts));
+        }
+        if !aggregates {
+            return Ok(bound);
         }
         let refuse = || Reason::Type {
             data_type: call.field.data_type().clone(),

@@ -37,14 +37,14 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::windows::{WindowAggExec, create_window_expr};
+use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_window_expr};
 
 use super::distinct::{call_of, grouped};
 use super::grouping_sets::gives_same_rows;
 use super::nodes::first_step;
 use crate::pipeline::aggregate::AggregateFunction;
 
-type Value = Arc<dyn PhysicalExpr>;
+pub(super) type Value = Arc<dyn PhysicalExpr>;
 
 /// What the rows of a class are for its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ pub(super) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
 }
 
 /// Whether groups of several plans can be joined by their keys: floats are equal that a join tells apart.
-fn joinable(first: &AggregateExec) -> bool {
+pub(super) fn joinable(first: &AggregateExec) -> bool {
     let schema = first.input().schema();
     let mut keys = first.group_expr().expr().iter();
     keys.all(|(key, _)| {
@@ -172,13 +172,13 @@ fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Val
         ("median", false) => by_value(Rows::Middle),
         ("percentile_cont", false) => by_value(Rows::Share(percentile::share(call)?.to_bits())),
         ("approx_distinct", _) if arguments.len() == 1 => by_value(Rows::Different),
-        ("first_value" | "last_value", false) => {
+        ("first_value" | "last_value" | "any_value", false) => {
             let order = call.order_bys();
             // Of all rows the first is there before any is sorted.
             if order.is_empty() && first.group_expr().is_empty() {
                 return None;
             }
-            let not_null: Option<Value> = match call.ignore_nulls() {
+            let not_null: Option<Value> = match call.ignore_nulls() || name == "any_value" {
                 true => Some(Arc::new(IsNotNullExpr::new(Arc::clone(argument?)))),
                 false => None,
             };
@@ -192,9 +192,8 @@ fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Val
             // Rows that do not count are behind the others, or before them.
             let place = |counts: &Value| -> Option<PhysicalSortExpr> {
                 let (yes, no) = if is_last { (1, 0) } else { (0, 1) };
-                let branch = (Arc::clone(counts), integer(yes));
-                let case = CaseExpr::try_new(None, vec![branch], Some(integer(no)));
-                Some(ascending(Arc::new(case.ok()?)))
+                let case = case_when(Arc::clone(counts), integer(yes), Some(integer(no)));
+                Some(ascending(case?))
             };
             let mut by: Vec<PhysicalSortExpr> = match &counts {
                 Some(counts) => vec![place(counts)?],
@@ -271,26 +270,15 @@ fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn Execution
     let partition: Vec<Value> = (first.group_expr().expr().iter())
         .map(|(key, _)| Arc::clone(key))
         .collect();
-    let whole = WindowFrame::new_bounds(
-        WindowFrameUnits::Rows,
-        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
-        WindowFrameBound::Following(ScalarValue::UInt64(None)),
-    );
-    let whole = Arc::new(whole);
     let function = |function: WindowFunctionDefinition, name: &str, arguments: &[Value]| {
-        create_window_expr(
+        over_partitions(
             &function,
             name.to_owned(),
             arguments,
             &partition,
             &need.by,
-            Arc::clone(&whole),
-            Arc::clone(&schema),
-            false,
-            false,
-            None,
+            &schema,
         )
-        .ok()
     };
     let counted = match need.rows {
         Rows::Middle | Rows::Share(_) => Arc::clone(&need.by.first()?.expr),
@@ -397,7 +385,7 @@ pub(super) fn joined(
     (projection.schema() == output).then(|| Arc::new(projection) as Arc<dyn ExecutionPlan>)
 }
 
-fn column(index: usize, schema: &SchemaRef) -> Value {
+pub(super) fn column(index: usize, schema: &SchemaRef) -> Value {
     Arc::new(Column::new(schema.field(index).name(), index))
 }
 
@@ -417,12 +405,36 @@ fn ascending(expr: Value) -> PhysicalSortExpr {
 }
 
 /// The value, NULL where the filter does not hold.
-fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value> {
+pub(super) fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value> {
     Some(match filter {
         None => Arc::clone(value),
-        Some(filter) => {
-            let branch = (Arc::clone(filter), Arc::clone(value));
-            Arc::new(CaseExpr::try_new(None, vec![branch], None).ok()?)
-        }
+        Some(filter) => case_when(Arc::clone(filter), Arc::clone(value), None)?,
     })
+}
+
+/// `CASE WHEN condition THEN value ELSE otherwise END`.
+pub(super) fn case_when(condition: Value, value: Value, otherwise: Option<Value>) -> Option<Value> {
+    let case = CaseExpr::try_new(None, vec![(condition, value)], otherwise);
+    Some(Arc::new(case.ok()?))
+}
+
+/// A function over all rows of each partition, in an order.
+pub(super) fn over_partitions(
+    function: &WindowFunctionDefinition,
+    name: String,
+    arguments: &[Value],
+    partition: &[Value],
+    order: &[PhysicalSortExpr],
+    schema: &SchemaRef,
+) -> Option<Arc<dyn WindowExpr>> {
+    let whole = WindowFrame::new_bounds(
+        WindowFrameUnits::Rows,
+        WindowFrameBound::Preceding(ScalarValue::UInt64(None)),
+        WindowFrameBound::Following(ScalarValue::UInt64(None)),
+    );
+    let (whole, schema) = (Arc::new(whole), Arc::clone(schema));
+    create_window_expr(
+        function, name, arguments, partition, order, whole, schema, false, false, None,
+    )
+    .ok()
 }

@@ -4,7 +4,7 @@ use super::aggregate_call::aggregate_call;
 use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, first_step, has_rows, node, statistics};
 use super::subtree::{BuildSide, PipelineSource, Subtree};
-use super::{distinct, eager, join, union, windows};
+use super::{deviations, distinct, eager, join, union, windows};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
@@ -36,13 +36,18 @@ pub(super) fn subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Opt
     if !is_candidate(plan, finder) {
         return None;
     }
-    if let Some(steps) = distinct::in_two_steps(plan) {
+    if let Some(steps) = in_steps(plan) {
         return Some(rows_subtree(&steps, plan.schema(), finder));
     }
     Some(match plan.downcast_ref::<AggregateExec>() {
         Some(aggregate) => aggregate_subtree(aggregate, plan.schema(), finder),
         None => rows_subtree(plan, plan.schema(), finder),
     })
+}
+
+/// The plan of several steps that computes what an aggregate does; `None` where one is enough, or none helps.
+fn in_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    distinct::in_two_steps(plan).or_else(|| deviations::from_means(plan))
 }
 
 /// The pipeline of an aggregate; `None` of other nodes.
@@ -210,7 +215,7 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
         return Err(node(plan.name(), "no rows to scan"));
     }
-    if let Some(steps) = distinct::in_two_steps(plan)
+    if let Some(steps) = in_steps(plan)
         && let Ok(chain) = finder.below(&steps)
     {
         return Ok(chain);

@@ -15,6 +15,7 @@ mod chain;
 mod classes;
 mod cost;
 mod decide;
+mod deviations;
 mod distinct;
 mod eager;
 mod find;

@@ -20,6 +20,8 @@ pub(super) struct WindowFunctionCall {
     pub(super) function: WindowFunction,
     /// Over the columns of the input's source.
     pub(super) argument: Option<Expr>,
+    /// Whether rows in which it is NULL are no rows for the function.
+    pub(super) ignores_nulls: bool,
     /// The column of its key is not known yet: it is the first key of the order.
     pub(super) frame: Frame,
     pub(super) field: FieldRef,
@@ -73,6 +75,7 @@ impl Window {
                 WindowCall {
                     function: call.function,
                     argument,
+                    ignores_nulls: call.ignores_nulls,
                     frame,
                     field: call.field,
                 },

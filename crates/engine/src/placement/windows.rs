@@ -202,6 +202,10 @@ impl Call<'_> {
         } else {
             return Err(self.refuse("no function of a window"));
         };
+        let ignores_nulls = self.ignores_nulls();
+        if ignores_nulls && !function.may_ignore_nulls() {
+            return Err(self.refuse("IGNORE NULLS"));
+        }
         let frame = match function.has_frame() {
             true => self.frame(self.function.get_window_frame())?,
             false => WHOLE,
@@ -209,9 +213,18 @@ impl Call<'_> {
         Ok(WindowFunctionCall {
             function,
             argument,
+            ignores_nulls,
             frame,
             field: Arc::clone(self.field),
         })
+    }
+
+    /// Whether a function that is for windows alone has `IGNORE NULLS`.
+    fn ignores_nulls(&self) -> bool {
+        let standard = self.function.as_any().downcast_ref::<StandardWindowExpr>();
+        let function = standard.map(StandardWindowExpr::get_standard_func_expr);
+        // Nothing else tells it.
+        function.is_some_and(|function| format!("{function:?}").contains("ignore_nulls: true"))
     }
 
     /// A function that is for windows alone.
@@ -223,10 +236,6 @@ impl Call<'_> {
         let function = standard.get_standard_func_expr();
         let function = function.as_any().downcast_ref::<WindowUDFExpr>();
         let function = function.ok_or_else(|| self.refuse("no function of a window"))?;
-        // Nothing else tells it.
-        if format!("{function:?}").contains("ignore_nulls: true") {
-            return Err(self.refuse("IGNORE NULLS"));
-        }
         let arguments = function.args();
         let constant = |number: usize| -> Result<Option<ScalarValue>, Reason> {
             let Some(argument) = arguments.get(number) else {

@@ -3,8 +3,8 @@
 //! DataFusion analyses and optimises a logical plan, then has the session's query planner make a physical
 //! one. Reuse has to come before all of it, and needs the session, which rules do not see. So the first
 //! analyzer rule, [`DeferPlanning`], replaces a query by one node without inputs, [`DeferredQuery`], which
-//! passes the other rules at once; [`ReusingPlanner`] finds a kept plan for the query, or plans it with reuse
-//! turned off, as it would have been.
+//! passes the other rules at once, with the columns that they would give the query; [`ReusingPlanner`] finds
+//! a kept plan for the query, or plans it with reuse turned off, as it would have been.
 
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
@@ -12,23 +12,32 @@ use crate::runtime::Runtime;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::display::{PlanType, StringifiedPlan};
-use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{
-    Explain, Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+    Distinct, Explain, Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 /// A query that is planned by [`ReusingPlanner`], whole.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct DeferredQuery {
     plan: Arc<LogicalPlan>,
+    /// What the rules will make of its columns: who creates a table of the rows goes by it.
+    schema: DFSchemaRef,
+}
+
+impl PartialOrd for DeferredQuery {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.plan.partial_cmp(&other.plan)
+    }
 }
 
 impl DeferredQuery {
@@ -51,7 +60,7 @@ impl UserDefinedLogicalNodeCore for DeferredQuery {
     }
 
     fn schema(&self) -> &DFSchemaRef {
-        self.plan.schema()
+        &self.schema
     }
 
     fn expressions(&self) -> Vec<Expr> {
@@ -69,7 +78,47 @@ impl UserDefinedLogicalNodeCore for DeferredQuery {
 
 /// The first analyzer rule: has queries planned whole, as long as `galatea.plan_cache` keeps plans.
 #[derive(Debug)]
-pub struct DeferPlanning;
+pub struct DeferPlanning {
+    /// The analyzer's other rules.
+    following: Vec<Arc<dyn AnalyzerRule + Send + Sync>>,
+}
+
+impl DeferPlanning {
+    /// The rule for an analyzer with those other rules.
+    #[must_use]
+    pub fn before(following: Vec<Arc<dyn AnalyzerRule + Send + Sync>>) -> Self {
+        Self { following }
+    }
+
+    /// The columns of a query as they will be: the other rules give them their final types. Which of them
+    /// hold NULL is known once the optimizer has made joins of subqueries, so then all may.
+    fn schema(&self, plan: &LogicalPlan, options: &ConfigOptions) -> Result<DFSchemaRef> {
+        let analysed =
+            (self.following.iter()).try_fold(plan.clone(), |plan, rule| rule.analyze(plan, options))?;
+        let schema = Arc::clone(analysed.schema());
+        if !analysed.exists(|node| Ok(hides_nulls(node)))? {
+            return Ok(schema);
+        }
+        let fields = schema.iter().map(|(relation, field)| {
+            let field = field.as_ref().clone().with_nullable(true);
+            (relation.cloned(), Arc::new(field))
+        });
+        let nullable = DFSchema::new_with_metadata(fields.collect(), schema.metadata().clone())?;
+        Ok(Arc::new(nullable))
+    }
+}
+
+/// Whether the schema of a node says of a column that it is never NULL, and that of its optimised plan may
+/// not.
+fn hides_nulls(node: &LogicalPlan) -> bool {
+    let mut subqueries = false;
+    // The closure does not fail.
+    let _ = node.apply_subqueries(|_| {
+        subqueries = true;
+        Ok(TreeNodeRecursion::Stop)
+    });
+    subqueries || matches!(node, LogicalPlan::Distinct(Distinct::On(_)))
+}
 
 impl AnalyzerRule for DeferPlanning {
     fn name(&self) -> &'static str {
@@ -92,7 +141,12 @@ impl AnalyzerRule for DeferPlanning {
         if !is_query(&plan) || config.is_none_or(|config| config.plan_cache.0 == 0) {
             return Ok(plan);
         }
-        let node = Arc::new(DeferredQuery { plan: Arc::new(plan) });
+        // What is wrong with a query, planning says.
+        let Ok(schema) = self.schema(&plan, options) else {
+            return Ok(plan);
+        };
+        let plan = Arc::new(plan);
+        let node = Arc::new(DeferredQuery { plan, schema });
         Ok(LogicalPlan::Extension(Extension { node }))
     }
 }

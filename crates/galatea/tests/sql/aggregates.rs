@@ -3,7 +3,7 @@
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
 use crate::joins::STRICT;
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
@@ -43,9 +43,12 @@ const QUERIES: &[&str] = &[
     "SELECT sum(v) FROM t WHERE coalesce(i32, 0) + coalesce(i16, 1) * 2 > 10 AND NOT (flag IS TRUE)",
     "SELECT count(*), sum(v) FROM t WHERE v < -1000",
     "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY k",
-    // Floats, and squares that may leave 128 bits, stay on the CPU.
+    // Correlations of floats, and squares that may leave 128 bits, stay on the CPU.
     "SELECT var(i64), stddev(u64), var(d38), var(f64), corr(f32, v), regr_avgx(f64, v) FROM t",
     "SELECT k, stddev(i64), var(v) FROM t GROUP BY k",
+    "SELECT k, var(f64), count(DISTINCT i8), sum(DISTINCT i16), max(low) FROM t GROUP BY k",
+    "SELECT f32, var(f64), count(*) FROM t GROUP BY f32",
+    "SELECT low, stddev(f32), median(i16), approx_distinct(i8) FROM t GROUP BY low",
 ];
 
 #[tokio::test]
@@ -82,6 +85,12 @@ const ON_DEVICE: &[&str] = &[
     "SELECT low, regr_r2(v, i16), regr_avgx(v, i16), regr_avgy(v, d9), regr_sxx(v, i16), regr_syy(v, i16), regr_sxy(v, i16) FROM t GROUP BY low",
     "SELECT i32, stddev(v), var(d9 * 2), regr_count(v, f32) FROM t GROUP BY i32",
     "SELECT k, low, stddev(i32) FILTER (WHERE flag), var_pop(i16 + i8) FROM t GROUP BY ROLLUP (k, low)",
+    // Floats: distances from means.
+    "SELECT var(f64), var_pop(f32), stddev(f64), stddev_pop(f64), covar_samp(f64, f32), covar_pop(f64, v), regr_slope(f64, i16), count(*), sum(v) FROM t",
+    "SELECT k, var(f64), stddev(i32), regr_slope(f64, f32), regr_intercept(v, f64), regr_r2(f64, f32), regr_count(f64, f32), avg(f64) FROM t GROUP BY k",
+    "SELECT low, regr_avgx(f64, f32), regr_avgy(f64, f32), regr_sxx(f64, v), regr_syy(f64, f32), regr_sxy(f32, f64), min(high) FROM t GROUP BY low",
+    "SELECT k, low, var(f64) FILTER (WHERE flag), stddev(f32 * 2), var(f64) FROM t GROUP BY ROLLUP (k, low)",
+    "SELECT s, count(*) FROM (SELECT i8, stddev(f64) > 100 AS s FROM t WHERE v > 3 GROUP BY i8 HAVING count(*) > 1) GROUP BY s",
     // Grouping sets, with NULL among the keys and in place of them.
     "SELECT k, low, count(*), sum(v), avg(d18), min(high) FROM t GROUP BY ROLLUP (k, low)",
     "SELECT k, low, flag, count(*), sum(i32), grouping(k), grouping(low, flag) FROM t GROUP BY CUBE (k, low, flag)",
@@ -113,6 +122,44 @@ async fn more_queries_stay_on_the_device_at_every_size() {
             let context = format!("{rows} rows, {shape:?}, seed {seed}");
             pair.check(sql, false, &context).await;
         }
+    }
+}
+
+/// Groups 0 to 5: equal values whose mean is none of them, values far from zero and close together, one
+/// value, no value, NaN, an infinity.
+#[tokio::test]
+async fn deviations_of_floats_lose_no_digits() {
+    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "64")]);
+    let value = |group: i64, row: i64| match group {
+        0 => Some(0.1),
+        1 => Some(1e3 + (row * 7919 % 1013) as f64 * 1e-3),
+        2 if row == 2 => Some(-7.25),
+        4 => Some(if row == 34 { f64::NAN } else { row as f64 }),
+        5 => Some(if row == 35 { f64::INFINITY } else { row as f64 }),
+        _ => None,
+    };
+    let rows = || (0..3000).map(|row| (row % 6, row));
+    let groups: ArrayRef = Arc::new(Int64Array::from_iter_values(rows().map(|(group, _)| group)));
+    let values: ArrayRef = Arc::new(
+        rows()
+            .map(|(group, row)| value(group, row))
+            .collect::<Float64Array>(),
+    );
+    let others: ArrayRef = Arc::new(
+        rows()
+            .map(|(_, row)| (row % 11 > 0).then_some(row as f64 * 0.37))
+            .collect::<Float64Array>(),
+    );
+    let batch = RecordBatch::try_from_iter([("g", groups), ("x", values), ("y", others)]);
+    pair.table("t", &[batch.expect("columns of one length")]);
+    for sql in [
+        "SELECT g, var(x), var_pop(x), stddev(x), stddev_pop(x), covar_pop(x, y), regr_sxx(y, x) FROM t GROUP BY g",
+        "SELECT g, regr_slope(y, x), regr_intercept(x, y), regr_r2(x, y), regr_count(y, x) FROM t WHERE g < 4 GROUP BY g",
+        "SELECT var(x), stddev(y), covar_samp(y, x) FROM t WHERE g < 4",
+        "SELECT var(x) FROM t WHERE g = 0",
+        "SELECT stddev(x), regr_r2(x, y), regr_slope(x, y) FROM t WHERE g = 3",
+    ] {
+        pair.check(sql, true, "floats").await;
     }
 }
 

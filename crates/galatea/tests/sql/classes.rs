@@ -23,6 +23,9 @@ const QUERIES: &[&str] = &[
     "SELECT k, first_value(i64 ORDER BY v) FILTER (WHERE flag), last_value(i64 ORDER BY v) FILTER (WHERE i8 > 0) FROM t GROUP BY k",
     "SELECT k, first_value(low IGNORE NULLS ORDER BY v), max(i32) FROM t GROUP BY k",
     "SELECT k, last_value(i16 ORDER BY f64 NULLS FIRST, v), avg(d9) FROM t GROUP BY k",
+    // Any value that is not NULL, where there is one.
+    "SELECT k, any_value(k % 3), any_value(CASE WHEN v % 2 = 0 THEN k END), count(*) FROM t GROUP BY k",
+    "SELECT low, any_value(low), any_value(upper(low)) FILTER (WHERE i8 > 0) FROM t GROUP BY low",
     // Different values.
     "SELECT k, approx_distinct(i16), count(*) FROM t GROUP BY k",
     "SELECT approx_distinct(i64), approx_distinct(low), approx_distinct(high) FROM t",

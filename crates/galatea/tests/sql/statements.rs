@@ -262,3 +262,45 @@ async fn dictionaries_with_narrow_keys_hold_more_values_than_one_batch_can() {
     )
     .await;
 }
+
+/// Queries whose columns get other types, or may hold NULL, only while they are planned.
+const CREATED: &[&str] = &[
+    "SELECT x, CASE WHEN x > 50 THEN '' ELSE 'p' || CAST(x AS VARCHAR) END AS s FROM t WHERE x > 3",
+    "SELECT CASE WHEN x > 50 THEN '' ELSE 'p' || CAST(x AS VARCHAR) END AS s, count(*) AS n FROM t GROUP BY s",
+    "SELECT CASE WHEN x > 50 THEN 1 ELSE 0.5 END AS s FROM t",
+    "SELECT x, (SELECT count(*) FROM t AS u WHERE u.x = t.x + 50) AS n FROM t",
+    "SELECT x, (SELECT max(u.x) FROM t AS u WHERE u.x = t.x + 50) AS n FROM t",
+    "SELECT DISTINCT ON (y) y, x FROM t ORDER BY y, x DESC",
+    "SELECT x FROM t WHERE x < 5 UNION ALL SELECT 0.5 UNION ALL SELECT NULL",
+    "SELECT y, sum(x) AS n, grouping(y) AS g FROM t GROUP BY ROLLUP (y)",
+    "SELECT t.x, u.y FROM t LEFT JOIN t AS u ON t.x = u.x + 90",
+];
+
+#[tokio::test]
+async fn created_tables_have_the_types_and_rows_of_their_queries() {
+    let ctx = with_table(&[]).await;
+    for device in ["cpu", "emulated"] {
+        for (number, query) in CREATED.iter().enumerate() {
+            ran(&ctx, &format!("SET galatea.device = '{device}'")).await;
+            let (deferred, whole) = (format!("{device}_{number}"), format!("{device}_{number}_whole"));
+            ran(&ctx, &format!("CREATE TABLE {deferred} AS {query}")).await;
+            ran(&ctx, "SET galatea.plan_cache = 0").await;
+            ran(&ctx, &format!("CREATE TABLE {whole} AS {query}")).await;
+            ran(&ctx, "SET galatea.plan_cache = 'default'").await;
+            ran(&ctx, "SET galatea.device = 'cpu'").await;
+            let types = async |table: &str| {
+                let frame = ctx.table(table).await.expect("a table");
+                let fields = frame.schema().fields().iter();
+                let types = fields.map(|field| field.data_type().clone());
+                types.collect::<Vec<_>>()
+            };
+            assert_eq!(types(&deferred).await, types(&whole).await, "{query}");
+            agree(
+                &ctx,
+                &format!("SELECT * FROM {deferred} ORDER BY 1"),
+                &format!("SELECT * FROM {whole} ORDER BY 1"),
+            )
+            .await;
+        }
+    }
+}

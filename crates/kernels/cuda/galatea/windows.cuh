@@ -142,6 +142,18 @@ GALATEA_INLINE u32 window_search(u32 low, u32 high, Bound bound, bool descending
     return low;
 }
 
+// The place of the value that so many before it are not NULL, by the counts of those before each place:
+// between `low` and `high`, where there is one.
+GALATEA_INLINE u32 window_value(const u8* table, u32 word, u32 low, u32 high, u32 before) {
+    const u32* const counts = window_part<u32>(table, word);
+    while (low < high) {
+        const u32 middle = low + (high - low) / 2;
+        if (counts[middle + 1] <= before) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 // The fold of the values at places from `begin` to before `end`, by a tree over `rows` values: whole nodes
 // where there are some.
 template <typename T, typename Op> GALATEA_NOINLINE T window_fold(const u8* table, u32 word, WindowFrame frame, Op op) {

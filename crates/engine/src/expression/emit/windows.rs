@@ -38,6 +38,12 @@ impl Rows<'_> {
     }
 }
 
+/// Another place of the order: C++ of whether there is none, and of its number where there is.
+struct OtherPlace {
+    absent: String,
+    at: String,
+}
+
 impl Emitter<'_> {
     /// The place in the order whose number is that of the row; of rows that are not there the first one.
     pub(super) fn window_place(&mut self, dimension: usize) -> Place {
@@ -147,30 +153,20 @@ impl Emitter<'_> {
             }
             WindowFunction::Shift { offset, default } => {
                 let payload = rows.column(self.argument_of(bound)?)?;
-                self.shifted(rows, payload, *offset, default, data_type)?
+                let other = self.row_nearby(rows, *offset, bound.counts);
+                self.or_default(rows, payload, other, default, data_type)?
             }
             WindowFunction::First | WindowFunction::Last | WindowFunction::Nth(_) => {
                 let frame = self.frame(rows, &call.frame)?;
                 let payload = rows.column(self.argument_of(bound)?)?;
-                let (at, absent) = match &call.function {
-                    WindowFunction::Nth(n) if *n > 0 => {
-                        let n = self.parameter(*n as u64);
-                        (
-                            format!("{frame}.begin + u32(args.literals[{n}]) - 1u"),
-                            format!("u64({frame}.rows()) < args.literals[{n}]"),
-                        )
-                    }
-                    WindowFunction::Nth(n) => {
-                        let n = self.parameter(n.unsigned_abs());
-                        (
-                            format!("{frame}.end - u32(args.literals[{n}])"),
-                            format!("u64({frame}.rows()) < args.literals[{n}]"),
-                        )
-                    }
-                    WindowFunction::Last => (format!("{frame}.end - 1u"), format!("{frame}.rows() == 0")),
-                    _ => (format!("{frame}.begin"), format!("{frame}.rows() == 0")),
+                let number = match &call.function {
+                    WindowFunction::First => 1,
+                    WindowFunction::Last => -1,
+                    WindowFunction::Nth(n) => *n,
+                    _ => 0,
                 };
-                self.at_place(rows, payload, (&at, &absent), data_type)?
+                let other = self.row_of_frame(rows, &frame, number, bound.counts);
+                self.at_place(rows, payload, &other, data_type)?
             }
             WindowFunction::Count
             | WindowFunction::Sum
@@ -190,48 +186,103 @@ impl Emitter<'_> {
         })
     }
 
-    /// The value of a column in the row at a place, unless that is absent.
+    /// The row of a frame with that number, from 1 on, or from the end where negative; among those whose
+    /// value is not NULL, where there are counts of them.
+    fn row_of_frame(
+        &mut self,
+        rows: Rows<'_>,
+        frame: &str,
+        number: i64,
+        counts: Option<usize>,
+    ) -> OtherPlace {
+        let count = |at: &str| counts.map(|word| rows.entry("u32", word, at));
+        let (begin, end) = (format!("{frame}.begin"), format!("{frame}.end"));
+        let n = match (number, counts) {
+            (-1..=1, None) => "1u".to_owned(),
+            _ => format!("args.literals[{}]", self.parameter(number.unsigned_abs())),
+        };
+        let (Some(word), Some(before), Some(all)) = (counts, count(&begin), count(&end)) else {
+            let (absent, at) = match number {
+                1 => (format!("{frame}.rows() == 0"), begin),
+                -1 => (format!("{frame}.rows() == 0"), format!("{end} - 1u")),
+                0.. => (
+                    format!("u64({frame}.rows()) < {n}"),
+                    format!("{begin} + u32({n}) - 1u"),
+                ),
+                _ => (format!("u64({frame}.rows()) < {n}"), format!("{end} - u32({n})")),
+            };
+            return OtherPlace { absent, at };
+        };
+        let wanted = match number {
+            0.. => format!("{before} + u32({n}) - 1u"),
+            _ => format!("{all} - u32({n})"),
+        };
+        OtherPlace {
+            absent: format!("u64({all} - {before}) < {n}"),
+            at: format!("window_value({}, {word}u, {begin}, {end}, {wanted})", rows.table),
+        }
+    }
+
+    /// The row so many before, or behind where negative; of those before among the ones whose value is not
+    /// NULL, where there are counts of them.
+    fn row_nearby(&mut self, rows: Rows<'_>, offset: i64, counts: Option<usize>) -> OtherPlace {
+        let (place, table) = (rows.place, rows.table);
+        let distance = self.parameter(offset.unsigned_abs());
+        let distance = format!("args.literals[{distance}]");
+        let count = |word: usize, at: &str| rows.entry("u32", word, &format!("{place}.{at}"));
+        match (offset, counts) {
+            (0.., Some(word)) => {
+                let (own, first) = (count(word, "place"), count(word, "begin"));
+                let wanted = format!("{own} - u32({distance})");
+                OtherPlace {
+                    absent: format!("u64({own} - {first}) < {distance}"),
+                    at: format!("window_value({table}, {word}u, {place}.begin, {place}.place, {wanted})"),
+                }
+            }
+            (0.., None) => OtherPlace {
+                absent: format!("u64({place}.place - {place}.begin) < {distance}"),
+                at: format!("{place}.place - u32({distance})"),
+            },
+            _ => OtherPlace {
+                absent: format!("u64({place}.end - {place}.place) <= {distance}"),
+                at: format!("{place}.place + u32({distance})"),
+            },
+        }
+    }
+
+    /// The value of a column in another row, NULL where there is none.
     fn at_place(
         &mut self,
         rows: Rows<'_>,
         payload: &Payload,
-        (at, absent): (&str, &str),
+        other: &OtherPlace,
         data_type: &DataType,
     ) -> Result<Value, Reason> {
-        let absent = self.define(&Kind::Bool, absent);
-        let row = format!("{absent} ? {}.row : window_row({}, {at})", rows.place, rows.table);
-        let row = self.define_as("u32", &row);
+        let (absent, row) = self.other_row(rows, other);
         self.stored(rows, payload, &row, Some(&absent), data_type)
     }
 
-    fn shifted(
+    /// Whether there is no such row, and the stored row; of none the row's own.
+    fn other_row(&mut self, rows: Rows<'_>, OtherPlace { absent, at }: &OtherPlace) -> (String, String) {
+        let absent = self.define(&Kind::Bool, absent);
+        let row = format!("{absent} ? {}.row : window_row({}, {at})", rows.place, rows.table);
+        (absent, self.define_as("u32", &row))
+    }
+
+    /// The value of a column in another row, and a constant where there is none.
+    fn or_default(
         &mut self,
         rows: Rows<'_>,
         payload: &Payload,
-        offset: i64,
+        place: OtherPlace,
         default: &ScalarValue,
         data_type: &DataType,
     ) -> Result<Value, Reason> {
-        let place = rows.place;
-        let distance = self.parameter(offset.unsigned_abs());
-        let (absent, sign) = match offset {
-            0.. => (
-                format!("u64({place}.place - {place}.begin) < args.literals[{distance}]"),
-                '-',
-            ),
-            _ => (
-                format!("u64({place}.end - {place}.place) <= args.literals[{distance}]"),
-                '+',
-            ),
-        };
-        let at = format!("{place}.place {sign} u32(args.literals[{distance}])");
         if default.is_null() {
-            return self.at_place(rows, payload, (&at, &absent), data_type);
+            return self.at_place(rows, payload, &place, data_type);
         }
+        let (absent, row) = self.other_row(rows, &place);
         // Where there is no such row, its value is not NULL, but the other one.
-        let absent = self.define(&Kind::Bool, &absent);
-        let row = format!("{absent} ? {place}.row : window_row({}, {at})", rows.table);
-        let row = self.define_as("u32", &row);
         let value = self.stored(rows, payload, &row, None, data_type)?;
         let other = self.literal(default, data_type)?;
         let interval = value
