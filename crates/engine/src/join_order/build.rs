@@ -4,12 +4,10 @@ use super::region::{Key, Region, RelationColumn, Set, Tree, with_columns};
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExecBuilder;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The region joined as the tree says, with the columns of the plan that it was.
@@ -102,7 +100,7 @@ impl Builder<'_> {
         });
         let keys: Vec<_> = keys.collect();
         let filter = self.filter(sets, &left, &right);
-        let needed = self.needed(sets[0] | sets[1]);
+        let needed = self.region.needed(sets[0] | sets[1]);
         let mut columns = left.columns;
         if kind == JoinType::Inner {
             columns.extend(right.columns);
@@ -155,29 +153,6 @@ impl Builder<'_> {
                 )
             })
             .reduce(both_filters)
-    }
-
-    /// The columns that are needed above the join of a set.
-    fn needed(&self, set: Set) -> BTreeSet<RelationColumn> {
-        let mut needed: BTreeSet<RelationColumn> = self.region.output.iter().copied().collect();
-        let split = self.region.classes.iter().filter(|class| {
-            let inside = class.iter().filter(|key| set >> key.relation & 1 != 0).count();
-            inside < class.len()
-        });
-        for key in split.flatten() {
-            let columns = collect_columns(&key.expression);
-            needed.extend(columns.iter().map(|column| RelationColumn {
-                relation: key.relation,
-                column: column.index(),
-            }));
-        }
-        let later = self
-            .region
-            .conditions
-            .iter()
-            .filter(|condition| condition.set() & !set != 0);
-        needed.extend(later.flat_map(|condition| &condition.columns));
-        needed
     }
 }
 

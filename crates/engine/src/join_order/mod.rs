@@ -86,7 +86,7 @@ fn ordered(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
             .collect::<Result<Vec<_>>>()?;
         return with_children(plan, &children, changed);
     };
-    let tree = Estimates::of(&region).and_then(|estimates| search::better_tree(&estimates, &region.written));
+    let tree = Estimates::of(&region).and_then(|estimates| search::better_tree(&region, &estimates));
     let mut same = true;
     for relation in &mut region.relations {
         let within = ordered(Arc::clone(&relation.plan))?;

@@ -10,6 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Relations that a [`Set`] can hold.
@@ -217,6 +218,34 @@ impl Region {
             self.project(projection);
         }
         Some(self)
+    }
+
+    /// The columns that are needed above the join of a set.
+    pub(super) fn needed(&self, set: Set) -> BTreeSet<RelationColumn> {
+        let mut needed: BTreeSet<RelationColumn> = self.output.iter().copied().collect();
+        let split = self.classes.iter().filter(|class| {
+            let inside = class.iter().filter(|key| set >> key.relation & 1 != 0).count();
+            inside < class.len()
+        });
+        for key in split.flatten() {
+            let columns = collect_columns(&key.expression);
+            needed.extend(columns.iter().map(|column| RelationColumn {
+                relation: key.relation,
+                column: column.index(),
+            }));
+        }
+        let later = self
+            .conditions
+            .iter()
+            .filter(|condition| condition.set() & !set != 0);
+        needed.extend(later.flat_map(|condition| &condition.columns));
+        needed
+    }
+
+    /// Columns of a set's rows that are needed above its join.
+    pub(super) fn width(&self, set: Set) -> usize {
+        let own = |column: &&RelationColumn| set >> column.relation & 1 != 0;
+        self.needed(set).iter().filter(own).count()
     }
 
     /// Numbers its relations from `by` on.

@@ -1,23 +1,25 @@
 //! The tree of joins with the fewest rows between them.
 //!
 //! The cost of a tree is the rows of all joins below the last, and of the smaller side of each, which is the
-//! one that is built. Up to a dozen relations all trees without cross products are compared, by dynamic
-//! programming over sets of relations (Moerkotte and Neumann, VLDB 2006); for more, the two sets whose join
-//! has the fewest rows are joined, until one is left.
+//! one that is built. What is built from a join has no more columns than a build side on the device. Up to a
+//! dozen relations all trees without cross products are compared, by dynamic programming over sets of
+//! relations (Moerkotte and Neumann, VLDB 2006); for more, the two sets whose join has the fewest rows are
+//! joined, until one is left.
 
 use super::JoinOrderPolicy;
 use super::estimate::Estimates;
-use super::region::{Set, Tree};
+use super::region::{Region, Set, Tree};
+use crate::expression::MAX_PAYLOAD;
 use std::collections::HashMap;
 
 /// A tree that is expected to be a good deal cheaper than the written one.
-pub(super) fn better_tree(estimates: &Estimates, written: &Tree) -> Option<Tree> {
+pub(super) fn better_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     let best = if estimates.relations() <= JoinOrderPolicy::DEFAULT.all_trees {
-        best_tree(estimates)?
+        best_tree(region, estimates)?
     } else {
-        greedy_tree(estimates)?
+        greedy_tree(region, estimates)?
     };
-    let pays = cost(estimates, &best) <= JoinOrderPolicy::DEFAULT.gain * cost(estimates, written);
+    let pays = cost(estimates, &best) <= JoinOrderPolicy::DEFAULT.gain * cost(estimates, &region.written);
     pays.then_some(best)
 }
 
@@ -47,10 +49,12 @@ struct Best {
     /// One of the two sets that are joined last; empty: a single relation.
     left: Set,
     neighbours: Set,
+    /// Whether a build side can have its columns.
+    narrow: bool,
 }
 
 /// The cheapest of all trees without cross products; `None` where there is none.
-fn best_tree(estimates: &Estimates) -> Option<Tree> {
+fn best_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     let sets = 1 << estimates.relations();
     // By set; what cannot be joined without a cross product has none.
     let mut best: Vec<Option<Best>> = Vec::with_capacity(sets);
@@ -65,9 +69,16 @@ fn best_tree(estimates: &Estimates) -> Option<Tree> {
             cost,
             left,
             neighbours: estimates.neighbours(set),
+            narrow: is_narrow(region, set),
         }));
     }
     tree_of(&best, sets as Set - 1)
+}
+
+/// Whether a set can be a build side: a relation can be as well as in any other order, a join if it has few
+/// columns.
+fn is_narrow(region: &Region, set: Set) -> bool {
+    set.is_power_of_two() || region.width(set) <= MAX_PAYLOAD
 }
 
 /// The cheapest join of two parts of a set: its cost, and one of the parts.
@@ -81,6 +92,11 @@ fn best_join(best: &[Option<Best>], set: Set) -> Option<(f64, Set)> {
         let right = set & !left;
         if let (Some(one), Some(other)) = (&best[left as usize], &best[right as usize])
             && one.neighbours & right != 0
+            && if one.rows < other.rows {
+                one.narrow
+            } else {
+                other.narrow
+            }
         {
             let cost = below(one) + below(other) + one.rows.min(other.rows);
             if found.is_none_or(|(least, _)| cost < least) {
@@ -100,7 +116,7 @@ fn tree_of(best: &[Option<Best>], set: Set) -> Option<Tree> {
 }
 
 /// The two sets with the fewest joined rows first; `None` where only a cross product is left.
-fn greedy_tree(estimates: &Estimates) -> Option<Tree> {
+fn greedy_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     let mut trees: Vec<Tree> = (0..estimates.relations()).map(Tree::Relation).collect();
     let mut rows: HashMap<Set, f64> = HashMap::new();
     while trees.len() > 1 {
@@ -109,6 +125,12 @@ fn greedy_tree(estimates: &Estimates) -> Option<Tree> {
             for left in 0..right {
                 let sets = [left, right].map(|tree| trees[tree].set());
                 if estimates.neighbours(sets[0]) & sets[1] == 0 {
+                    continue;
+                }
+                let built = sets
+                    .into_iter()
+                    .min_by(|a, b| estimates.rows(*a).total_cmp(&estimates.rows(*b)));
+                if !built.is_some_and(|set| is_narrow(region, set)) {
                     continue;
                 }
                 let set = sets[0] | sets[1];

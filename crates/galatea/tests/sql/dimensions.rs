@@ -197,7 +197,7 @@ async fn dimensions_of_any_size_agree() {
 /// A block of the emulated device has 99 KiB, of which 2 are for other things.
 #[tokio::test]
 async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
-    let pair = Pair::new(&[STRICT, SHARED]);
+    let pair = Pair::new(&[STRICT, SHARED, ("galatea.join_order", "written")]);
     let rows = 30_000;
     let row = |row: i64| row * 7919 % 24_900 - 10;
     table(

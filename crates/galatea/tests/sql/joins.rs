@@ -365,7 +365,7 @@ async fn changed_dimensions_are_seen() {
 
 #[tokio::test]
 async fn explain_shows_dimensions() {
-    let pair = Pair::new(&[]);
+    let pair = Pair::new(&[("galatea.join_order", "written")]);
     star(&pair, 1000, 3);
     let sql = "SELECT n.name, sum(f.v) FROM f, n, y WHERE f.number = n.k AND f.day = y.k AND y.open GROUP BY n.name";
     let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
