@@ -86,11 +86,6 @@ extern "C" {
 // thread's control block.
 __attribute__((visibility("default"), externally_visible)) long __galatea_self_offset;
 __attribute__((visibility("default"), externally_visible)) const __galatea_runtime *__galatea_rt;
-// Lets the host find this module's thread-local (static shared) memory.
-static thread_local unsigned long long __galatea_anchor_variable;
-__attribute__((visibility("default"), externally_visible)) void *__galatea_anchor() {
-    return &__galatea_anchor_variable;
-}
 }
 
 // A given call of a device function runs in one fiber, so the pointer may be kept across calls: the asm is

@@ -35,12 +35,7 @@ pub(crate) struct Module {
 /// The shared object behind a module and its kernels; closed with the last of them.
 #[derive(Debug)]
 struct Object {
-    anchor: unsafe extern "C" fn() -> *mut c_void,
-    /// Distance of the anchor from the start of the thread-local block, and the block's size.
-    anchor_offset: usize,
-    thread_local_bytes: usize,
-    /// Addresses of the executable part.
-    code: Range<usize>,
+    segments: Segments,
     _library: Library,
     _file: Option<TempPath>,
 }
@@ -90,19 +85,8 @@ impl Module {
             *offset = fiber::current_offset();
             let functions: *mut *const Runtime = *library.get(b"__galatea_rt\0")?;
             *functions = runtime;
-            let anchor: unsafe extern "C" fn() -> *mut c_void = *library.get(b"__galatea_anchor\0")?;
-            // The call allocates this thread's block, so that its address is known afterwards.
-            let anchored = anchor() as usize;
-            let Segments {
-                thread_local: (block, thread_local_bytes),
-                code,
-            } = segments(table as usize);
-            let anchor_offset = anchored.wrapping_sub(block);
             let object = Arc::new(Object {
-                anchor,
-                anchor_offset,
-                thread_local_bytes,
-                code,
+                segments: segments(table as usize),
                 _library: library,
                 _file: file,
             });
@@ -137,27 +121,24 @@ impl Module {
 impl Function {
     /// This OS thread's copy of the module's static shared memory.
     pub(crate) fn static_memory(&self) -> (*mut u8, usize) {
-        if self.object.thread_local_bytes == 0 {
+        let ThreadLocal { module, bytes } = self.object.segments.thread_local;
+        if module == 0 {
             return (std::ptr::null_mut(), 0);
         }
-        // SAFETY: returns the address of a thread-local variable.
-        let anchor = unsafe { (self.object.anchor)() }.cast::<u8>();
-        (
-            anchor.wrapping_sub(self.object.anchor_offset),
-            self.object.thread_local_bytes,
-        )
+        // SAFETY: the index of an object that stays loaded as long as `self.object`.
+        let start = unsafe { __tls_get_addr(&TlsIndex { module, offset: 0 }) };
+        (start.cast(), bytes)
     }
 
     /// Addresses of the module's code.
     pub(crate) fn code(&self) -> Range<usize> {
-        self.object.code.clone()
+        self.object.segments.code.clone()
     }
 
     /// Static shared memory in bytes; 0 if the module has several kernels and their shares are unknown.
     pub(crate) fn static_shared(&self) -> u32 {
-        // The anchor itself takes 8 bytes.
         if self.only {
-            self.object.thread_local_bytes.saturating_sub(8) as u32
+            self.object.segments.thread_local.bytes as u32
         } else {
             0
         }
@@ -176,9 +157,31 @@ impl Function {
 /// Parts of a loaded shared object.
 #[derive(Debug, Default)]
 struct Segments {
-    /// Start on this OS thread (0 if not allocated yet) and size.
-    thread_local: (usize, usize),
+    thread_local: ThreadLocal,
+    /// Addresses of the executable part.
     code: Range<usize>,
+}
+
+/// The thread-local memory of a loaded shared object.
+#[derive(Clone, Copy, Debug, Default)]
+struct ThreadLocal {
+    /// The dynamic linker's index of the object among those that have such memory; 0 if it has none.
+    module: usize,
+    bytes: usize,
+}
+
+/// What [`__tls_get_addr`] finds: `tls_index` of the ABI of x86-64.
+#[repr(C)]
+struct TlsIndex {
+    module: usize,
+    offset: usize,
+}
+
+unsafe extern "C" {
+    /// The dynamic linker's address of a thread-local variable on this OS thread, whose copy is allocated when it is
+    /// first asked for. `dlpi_tls_data` of `dl_iterate_phdr` is not used instead: it can be null for memory that is
+    /// allocated, when another thread loads or closes an object meanwhile.
+    fn __tls_get_addr(index: *const TlsIndex) -> *mut c_void;
 }
 
 /// The parts of the shared object that contains `address`.
@@ -201,7 +204,10 @@ fn segments(address: usize) -> Segments {
             return 0;
         }
         if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_TLS) {
-            search.found.thread_local = (info.dlpi_tls_data as usize, header.p_memsz as usize);
+            search.found.thread_local = ThreadLocal {
+                module: info.dlpi_tls_modid,
+                bytes: header.p_memsz as usize,
+            };
         }
         if let Some(header) = loads().find(|header| header.p_flags & libc::PF_X != 0) {
             search.found.code = range(header);

@@ -124,6 +124,40 @@ fn modules_have_their_own_variables() {
     assert_eq!(status, CUresult::CUDA_ERROR_INVALID_IMAGE);
 }
 
+/// What glibc tells of a thread's memory is wrong for the index that its table of them just holds, and only while
+/// another thread loads or closes an object: hence new threads, with more modules than a table has room left.
+#[test]
+fn static_shared_memory_is_found_while_other_threads_load() {
+    const SOURCE: &str = r#"
+    extern "C" __global__ void reverses(unsigned *output) {
+        __shared__ unsigned words[64];
+        words[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+        output[threadIdx.x] = words[63 - threadIdx.x];
+    }
+    "#;
+    let gpu = Gpu::seeded(1);
+    let image = gpu.try_compile(SOURCE, &[], &[]).expect("compiles");
+    let mut context = 0_usize;
+    ok(call!(cuCtxGetCurrent: (*mut usize) -> CUresult; &mut context));
+    let load_and_launch = || {
+        ok(call!(cuCtxSetCurrent: (usize) -> CUresult; context));
+        let programs: Vec<_> = (0..25).map(|_| gpu.load(&image)).collect();
+        for program in &programs {
+            let output = gpu.zeroed::<u32>(64);
+            gpu.go(program, "reverses", 1, 64, 0, output.address);
+            assert_eq!(gpu.read(&output), (0..64).rev().collect::<Vec<_>>());
+        }
+    };
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(load_and_launch);
+            }
+        });
+    }
+}
+
 #[test]
 fn streams_run_apart_and_in_order() {
     let gpu = Gpu::seeded(1);
