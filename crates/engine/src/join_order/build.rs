@@ -1,9 +1,11 @@
 //! A tree of joins as a plan.
 
 use super::region::{Key, Region, RelationColumn, Set, Tree, with_columns};
+use arrow::datatypes::Schema;
 use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExecBuilder;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -158,9 +160,6 @@ impl Builder<'_> {
 
 /// One filter for two.
 fn both_filters(first: JoinFilter, second: JoinFilter) -> JoinFilter {
-    use arrow::datatypes::Schema;
-    use datafusion::logical_expr::Operator;
-    use datafusion::physical_expr::expressions::BinaryExpr;
     let shift = first.schema().fields().len();
     let moved = with_columns(second.expression(), &|index| {
         Column::new(second.schema().field(index).name(), index + shift)

@@ -23,16 +23,16 @@ mod selectivity;
 use crate::config::{GalateaConfig, JoinOrder};
 use crate::policy::{Policy, policy};
 use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 use estimate::Estimates;
 use region::Region;
 use std::sync::Arc;
 
 policy! {
-    /// When inner joins are put into another order.
+    /// When joins are put into another order.
     struct JoinOrderPolicy {
         /// Share of the written order's cost that another one may have at most.
         gain: f64 = 0.7,
@@ -51,7 +51,7 @@ pub(crate) fn policies() -> Vec<Policy> {
     vec![JoinOrderPolicy::listed()]
 }
 
-/// The rule that orders inner joins (`galatea.join_order`).
+/// The rule that orders inner and semi joins (`galatea.join_order`).
 #[derive(Debug)]
 pub struct OrderJoins;
 
@@ -79,12 +79,12 @@ impl PhysicalOptimizerRule for OrderJoins {
 /// The plan with the joins in each of its regions in a better order, where there is one.
 fn ordered(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(mut region) = Region::of(&plan) else {
-        let children: Vec<_> = plan.children().into_iter().cloned().collect();
-        let changed = children
-            .iter()
-            .map(|child| ordered(Arc::clone(child)))
-            .collect::<Result<Vec<_>>>()?;
-        return with_children(plan, &children, changed);
+        let changed = plan.map_children(|child| {
+            let within = ordered(Arc::clone(&child))?;
+            let same = Arc::ptr_eq(&within, &child);
+            Ok(Transformed::new_transformed(within, !same))
+        })?;
+        return Ok(changed.data);
     };
     let tree = Estimates::of(&region).and_then(|estimates| search::better_tree(&region, &estimates));
     let mut same = true;
@@ -98,19 +98,4 @@ fn ordered(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         None => build::plan(&region, &region.written, &plan),
         Some(tree) => build::plan(&region, &tree, &plan),
     }
-}
-
-/// The plan with these children in place of its own, if any is another one.
-fn with_children(
-    plan: Arc<dyn ExecutionPlan>,
-    before: &[Arc<dyn ExecutionPlan>],
-    after: Vec<Arc<dyn ExecutionPlan>>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if before.iter().zip(&after).all(|(a, b)| Arc::ptr_eq(a, b)) {
-        return Ok(plan);
-    }
-    plan.replace_children(
-        after,
-        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-    )
 }

@@ -1,4 +1,4 @@
-//! A tree of inner joins, taken apart.
+//! A tree of inner and semi joins, taken apart.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};

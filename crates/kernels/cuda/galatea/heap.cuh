@@ -94,8 +94,14 @@ GALATEA_INLINE HeapTaken heap_take_lanes(const HeapView& heap, Lanes lanes, u64 
 GALATEA_NOINLINE HeapTaken heap_take_some(const HeapView heap, u32 mask, u64 units, HeapWalk walk) {
     return heap_take_lanes(heap, SomeLanes{mask}, units, walk);
 }
+
+// `lanes` give back pages; NO_PAGE: nothing.
+template <typename Lanes> GALATEA_INLINE void heap_give_lanes(const HeapView& heap, Lanes lanes, u64 page) {
+    HeapSearch::give(heap, lanes, page);
+    if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
+}
 GALATEA_NOINLINE void heap_give_some(const HeapView heap, u32 mask, u64 page) {
-    HeapSearch::give(heap, SomeLanes{mask}, page);
+    heap_give_lanes(heap, SomeLanes{mask}, page);
 }
 
 // Warp scope: the lanes of `mask` call. `units` pages in a row for each lane, 0: none; the first, or NO_PAGE.
@@ -114,9 +120,8 @@ GALATEA_INLINE u64 heap_take(const HeapView& heap, u32 mask, bool want, HeapWalk
 
 // Warp scope: the lanes of `mask` call. Gives back each lane's page; NO_PAGE: nothing.
 GALATEA_INLINE void heap_give(const HeapView& heap, u32 mask, u64 page) {
-    if (mask == 0xffffffffu) HeapSearch::give(heap, WholeWarp{}, page);
+    if (mask == 0xffffffffu) heap_give_lanes(heap, WholeWarp{}, page);
     else heap_give_some(heap, mask, page);
-    if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
 }
 
 // Warp scope: the lanes of `mask` call. At least `bytes` bytes at a multiple of the page size; nullptr for 0

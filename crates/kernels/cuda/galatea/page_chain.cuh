@@ -231,21 +231,13 @@ private:
             if (lane() == leader) atomicAdd(&state.missed, n);
             return place;
         }
-        const Taken taken = take_page(chains.heap, mask, lane() == leader, walk);
+        // A call, once in many rows: `append` stays small. One lane wants a page, so the search for whole warps would
+        // be compiled for nothing, and it takes longer to compile than all the rest.
+        const HeapTaken taken = heap_take_some(chains.heap, mask, lane() == leader ? 1 : 0, walk);
         walk = taken.walk;
         beyond = __shfl_sync(mask, taken.page, leader);
         if (lane() == leader) link(page, beyond, end - page_rows);
         return place;
-    }
-
-    struct Taken {
-        u64 page;
-        HeapWalk walk;
-    };
-    // A call of its own, once in many rows: `append` stays small.
-    static GALATEA_NOINLINE Taken take_page(const HeapView heap, u32 mask, bool want, HeapWalk walk) {
-        const u64 page = heap_take(heap, mask, want, walk);
-        return Taken{page, walk};
     }
 
     // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in
@@ -279,7 +271,7 @@ private:
         }
         while (page != NO_PAGE) {
             const u64 next = page_header(chains.heap, page)->next;
-            heap_give(chains.heap, 1u << lane(), page);
+            heap_give_some(chains.heap, 1u << lane(), page);
             page = next;
         }
         state.end = state.marked_end;

@@ -80,9 +80,9 @@ private:
     }
 
     // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail,
-    // only be late.
+    // only be late. A call of its own: it is compiled once for its two callers.
     template <typename Lanes>
-    static GALATEA_INLINE u64 claim(const HeapView& heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
+    static GALATEA_NOINLINE u64 claim(const HeapView heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
         const u32 place = lanes.place();
         u64 page = NO_PAGE;
         while (takers != 0) {
