@@ -19,7 +19,7 @@ use galatea_layout::model::{Machine, overlapped};
 
 /// Cycles of a scheduler for 16 x 8 sums of 16 products of halves.
 const UNIT_CYCLES: f64 = 6.3;
-/// Clusters up to which passes of one step were fitted to `kmeans-goals/k16.csv` in
+/// Clusters up to which passes of one step were fitted to `kmeans-fit/k16.csv` in
 /// `bench/results/2026-11-22-nvidia-h200`: the first of two constants is theirs.
 const FEW_CLUSTERS: u32 = 32;
 /// Factor of instructions, with few clusters, with one step and with more, where matrix units wait for each
@@ -190,7 +190,7 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let multiprocessors = f64::from(machine.multiprocessors);
     let clock = machine.rounds_per_second / multiprocessors;
     let memory = 128.0 * d * multiprocessors * clock / machine.memory_bytes_per_second;
-    // Of 32 points, fitted to `kmeans-goals/wide.csv` in `bench/results/2026-11-22-nvidia-h200`: halves of
+    // Of 32 points, fitted to `kmeans-fit/tiles.csv` in `bench/results/2026-11-22-nvidia-h200`: halves of
     // them in each warp that has them, products, keys; centroids' values as halves where they are streamed.
     let groups = (tiles / 8.0).ceil();
     let streamed = match shape.streams_centroids() {

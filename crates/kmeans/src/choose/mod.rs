@@ -229,7 +229,7 @@ fn wide(
 
 /// Of a wide pass. Points come again for every 8 centroids, and the tiles of all blocks together are more
 /// than the cache of the device holds: what counts is how long loads take, and so much more than instructions
-/// that these are left out. Fitted to `kmeans-launches/wide.txt` and `kmeans-rivals/wide.csv` in
+/// that these are left out. Fitted to `kmeans-fit/many-features.txt` and `kmeans-fit/forms.csv` in
 /// `bench/results/2026-11-22-nvidia-h200`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let d = f64::from(shape.features);

@@ -62,8 +62,8 @@ fn matrix_units_are_taken_where_they_were_faster() {
 /// (d, k), threads, copies, ms.
 type Measured = ((u32, u32), u32, u32, f64);
 
-/// 2 GiB of points of more than 32 features on an H200, as `kmeans-launches/wide.txt` and
-/// `kmeans-rivals/wide.csv` in `bench/results/2026-11-22-nvidia-h200` have them.
+/// 2 GiB of points of more than 32 features on an H200, as `kmeans-fit/many-features.txt` and
+/// `kmeans-fit/forms.csv` in `bench/results/2026-11-22-nvidia-h200` have them.
 const WIDE: [(Scores, Sums, &[Measured]); 2] = [
     (
         Scores::Lanes,
@@ -98,7 +98,7 @@ const WIDE: [(Scores, Sums, &[Measured]); 2] = [
 /// (d, k), sums, points a thread, threads, copies, whether ahead, ms.
 type MeasuredTile = ((u32, u32), Sums, u32, u32, u32, bool, f64);
 
-/// The same by matrix units, over tiles in shared memory, as `kmeans-goals/wide.csv` has them.
+/// The same by matrix units, over tiles in shared memory, as `kmeans-fit/tiles.csv` has them.
 const TILES: [MeasuredTile; 15] = [
     ((64, 4), Sums::Features, 4, 128, 2, false, 0.80),
     ((64, 16), Sums::Features, 4, 128, 2, false, 0.94),
@@ -152,7 +152,7 @@ fn sixteen_clusters_of_four_features_take_a_form_that_holds_their_goal() {
         shape.copies,
         shape.ahead,
     );
-    // 0.792 ms, `kmeans-goals/k16.csv`; the goal is 0.8.
+    // 0.792 ms, `kmeans-fit/k16.csv`; the goal is 0.8.
     assert_eq!(form, (Scores::Matrix, 16, 896, 16, false));
 }
 
