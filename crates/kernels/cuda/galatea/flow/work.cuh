@@ -17,9 +17,10 @@ struct Work {
     u64 own_parameters;
     u32 bytes_in;
     u32 capacity;        // bytes of the output frame
-    u32 bytes_out;       // what the body wrote: `bytes_in` unless it says otherwise
     u32 first_warp;
     u32 warps;
+    // Written by bodies, and so apart from what they read: loads of neighbouring words become one.
+    u32 bytes_out;       // what the body wrote: `bytes_in` unless it says otherwise
     u32 failure;
 
     // The input's items, aligned to a page; of an inline frame, to 16 bytes.
