@@ -14,10 +14,12 @@ use datafusion::datasource::physical_plan::{
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::scalar_subquery::{ScalarSubqueryExec, ScalarSubqueryLink};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
@@ -36,6 +38,8 @@ pub(super) struct Renewal<'a> {
     own: &'a CopyOwn<'a>,
     /// Where subqueries of the plan leave their values, and where those of the copy do.
     results: Vec<(ScalarSubqueryResults, ScalarSubqueryResults)>,
+    /// Filters that joins of the plan tighten for scans below them, by number, and those of the copy's joins.
+    filters: Vec<(u64, Arc<dyn PhysicalExpr>)>,
 }
 
 /// A copy of a plan of DataFusion's nodes alone, as it was before its first execution.
@@ -49,6 +53,7 @@ impl<'a> Renewal<'a> {
         Self {
             own,
             results: Vec::new(),
+            filters: Vec::new(),
         }
     }
 
@@ -57,16 +62,18 @@ impl<'a> Renewal<'a> {
         if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
             return self.copy_subqueries(subqueries);
         }
-        let children = plan.children().into_iter();
-        let children = children
-            .map(|child| self.copy(child))
-            .collect::<Result<Vec<_>>>()?;
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+            && let Some(filter) = tightened_filter(join)
+        {
+            return self.copy_join(join, filter);
+        }
+        let children = self.copy_children(plan.as_ref())?;
         let own = self.own;
         if let Some(copy) = own(plan, &children, self)? {
             return Ok(copy);
         }
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
-            && let Some(copy) = parquet_scan(scan)
+            && let Some(copy) = parquet_scan(scan, &|predicate| self.with_own_filters(predicate))
         {
             return Ok(copy);
         }
@@ -85,6 +92,41 @@ impl<'a> Renewal<'a> {
             return Ok(rebuilt);
         }
         copy.reset_state()
+    }
+
+    fn copy_children(&mut self, plan: &dyn ExecutionPlan) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        let children = plan.children().into_iter();
+        children.map(|child| self.copy(child)).collect()
+    }
+
+    /// A join that tightens a filter while it runs, and scans below it that apply that filter.
+    fn copy_join(&mut self, plan: &HashJoinExec, filter: u64) -> Result<Arc<dyn ExecutionPlan>> {
+        let keys = plan.on().iter().map(|(_, key)| Arc::clone(key)).collect();
+        let own = Arc::new(DynamicFilterPhysicalExpr::new(keys, lit(true)));
+        self.filters.push((filter, Arc::clone(&own) as _));
+        let children = self.copy_children(plan)?;
+        let copy = plan
+            .builder()
+            .with_new_children(children)?
+            .reset_state()
+            .build()?;
+        Ok(Arc::new(copy.with_dynamic_filter_expr(own)?))
+    }
+
+    /// The expression with filters of the copy's joins in place of those of the plan's.
+    fn with_own_filters(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let changed = Arc::clone(expression).transform(|part| {
+            let filter = part
+                .expression_id()
+                .and_then(|id| self.filters.iter().find(|(old, _)| *old == id));
+            let Some((_, own)) = filter else {
+                return Ok(Transformed::no(part));
+            };
+            let columns = part.children().into_iter().cloned().collect();
+            let own = Arc::clone(own).with_new_children(columns)?;
+            Ok(Transformed::yes(own))
+        });
+        Ok(changed?.data)
     }
 
     /// A node that runs subqueries, and leaves their values where the copy's expressions look for them.
@@ -167,9 +209,17 @@ pub(super) fn is_in_memory(scan: &DataSourceExec) -> bool {
     scan.data_source().downcast_ref::<MemorySourceConfig>().is_some()
 }
 
-/// A scan of the same Parquet files with counters of its own; none where what the scan does cannot all be
-/// read off it.
-pub(super) fn parquet_scan(scan: &DataSourceExec) -> Option<Arc<dyn ExecutionPlan>> {
+/// The number of the filter that a join tightens while it runs, if there is one.
+pub(super) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
+    join.dynamic_expressions_produced().first()?.expression_id()
+}
+
+/// A scan of the same Parquet files with counters of its own, and with what `predicate` makes of its predicate;
+/// none where what the scan does cannot all be read off it.
+pub(super) fn parquet_scan(
+    scan: &DataSourceExec,
+    predicate: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
+) -> Option<Arc<dyn ExecutionPlan>> {
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
     let options = source.table_parquet_options();
@@ -185,8 +235,8 @@ pub(super) fn parquet_scan(scan: &DataSourceExec) -> Option<Arc<dyn ExecutionPla
     if let Some(factory) = source.parquet_file_reader_factory() {
         copy = copy.with_parquet_file_reader_factory(Arc::clone(factory));
     }
-    if let Some(predicate) = source.filter() {
-        copy = copy.with_predicate(predicate);
+    if let Some(filter) = source.filter() {
+        copy = copy.with_predicate(predicate(&filter).ok()?);
     }
     let projection = source.projection()?;
     let copy = copy.try_pushdown_projection(projection).ok()??;

@@ -1,14 +1,14 @@
 //! Copies of finished plans, GPU subtrees among them, for executions of their own (`copy.rs`).
 
-use super::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery};
+use super::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
 use crate::report::PlanReport;
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -109,9 +109,14 @@ fn any_reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Whether copies of a plan share nothing that changes while they run.
 ///
-/// Filters that one operator tightens and another applies are part of both, so plans with such a pair are
-/// not; nor are operators that are not known here.
+/// Filters that one operator tightens and another applies are part of both: copies of hash joins and of scans of
+/// Parquet have their own, plans with other such pairs share them, and so do operators that are not known here.
 pub(super) fn is_renewable(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    is_renewable_below(plan, &mut Vec::new())
+}
+
+/// The same of a part of a plan, below hash joins that tighten the filters of these numbers.
+fn is_renewable_below(plan: &Arc<dyn ExecutionPlan>, tightened: &mut Vec<u64>) -> bool {
     let known = plan.is::<GpuExec>()
         || plan.is::<PlacementExec>()
         || plan.is::<StoreScanExec>()
@@ -140,14 +145,22 @@ pub(super) fn is_renewable(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<PlaceholderRowExec>()
         || plan
             .downcast_ref::<DataSourceExec>()
-            .is_some_and(|scan| is_in_memory(scan) || parquet_scan(scan).is_some());
-    known
-        && !applies_others_filter(plan)
+            .is_some_and(|scan| is_in_memory(scan) || is_copied_scan(scan));
+    let above = tightened.len();
+    tightened.extend(plan.downcast_ref::<HashJoinExec>().and_then(tightened_filter));
+    let renewable = known
+        && !applies_others_filter(plan, tightened)
         && has_own_results(plan)
         && plan
             .downcast_ref::<GpuExec>()
             .is_none_or(|gpu| all_have_own_results(gpu.cpu()))
-        && plan.children().into_iter().all(is_renewable)
+        && (plan.children().into_iter()).all(|child| is_renewable_below(child, tightened));
+    tightened.truncate(above);
+    renewable
+}
+
+fn is_copied_scan(scan: &DataSourceExec) -> bool {
+    parquet_scan(scan, &|predicate| Ok(Arc::clone(predicate))).is_some()
 }
 
 /// Whether a copy of a node reads values of the copy's subqueries, if any.
@@ -159,14 +172,21 @@ fn all_have_own_results(plan: &Arc<dyn ExecutionPlan>) -> bool {
     has_own_results(plan) && plan.children().into_iter().all(all_have_own_results)
 }
 
-/// Whether a node has a filter that changes while it runs and is not its own.
-fn applies_others_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether a node has a filter that changes while it runs and is neither its own nor, in a scan of files, that of a
+/// join above it.
+fn applies_others_filter(plan: &Arc<dyn ExecutionPlan>, tightened: &[u64]) -> bool {
     let own = plan.dynamic_expressions_produced();
-    let is_own = |expression: &Arc<dyn PhysicalExpr>| own.iter().any(|own| Arc::ptr_eq(own, expression));
+    let own = own.iter().filter_map(|own| own.expression_id());
+    let mut copied: Vec<u64> = own.collect();
+    if plan.is::<DataSourceExec>() {
+        copied.extend(tightened);
+    }
     let mut applies = false;
     let visited = plan.apply_expressions(&mut |expression| {
-        applies |=
-            !is_own(expression) && DynamicFilterTracking::classify(expression).contains_dynamic_filter();
+        applies |= expression.exists(|part| {
+            let dynamic = part.downcast_ref::<DynamicFilterPhysicalExpr>().is_some();
+            Ok(dynamic && part.expression_id().is_none_or(|id| !copied.contains(&id)))
+        })?;
         Ok(TreeNodeRecursion::Continue)
     });
     visited.is_err() || applies
