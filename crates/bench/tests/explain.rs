@@ -175,6 +175,28 @@ async fn a_plan_that_ran_says_where_time_and_bytes_went() {
     assert!(fact("over the link").ends_with("KiB"), "{outline}");
 }
 
+/// A share of a range of numbers, and a join by a key: what statistics tell exactly.
+#[tokio::test]
+async fn rows_that_were_expected_stand_beside_those_that_passed() {
+    let root = tempfile::tempdir().expect("a folder");
+    let ctx = session(Workload::Tpch, root.path()).await;
+    for (sql, expected) in [
+        (
+            "SELECT count(*), sum(p_size) FROM part WHERE p_partkey <= 250",
+            "250 passed the filters (250 expected)",
+        ),
+        (
+            "SELECT sum(o_totalprice) FROM customer JOIN orders ON c_custkey = o_custkey",
+            "7.50 K passed the filters (7.50 K expected)",
+        ),
+    ] {
+        let plan = planned(&ctx, sql).await;
+        collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
+        let outline = galatea::outline(&plan, true);
+        assert!(outline.contains(expected), "{outline}");
+    }
+}
+
 /// The GPU subtree of a plan.
 fn gpu(plan: &Arc<dyn ExecutionPlan>) -> Option<&GpuExec> {
     plan.downcast_ref::<GpuExec>()

@@ -5,6 +5,7 @@
 //! few, `GALATEA_TEST_DEVICE=gpu` takes a GPU.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use galatea_bench::random::{Family, Outcome, Plan};
 use galatea_device::environment;
@@ -17,6 +18,7 @@ fn plan(usual: u64, families: Vec<Family>) -> Plan {
     Plan {
         seed: environment::seed(),
         queries: usual + environment::campaign(),
+        time: None,
         sessions: 1,
         families,
         files: None,
@@ -90,4 +92,13 @@ async fn sessions_share_files() {
         ..plan(32, Family::all())
     })
     .await;
+}
+
+#[tokio::test]
+async fn no_round_begins_after_the_time() {
+    let plan = Plan {
+        time: Some(Duration::ZERO),
+        ..plan(100, Family::all())
+    };
+    assert_eq!(plan.run(|_, _| {}).await.expect("a device").queries, 0);
 }

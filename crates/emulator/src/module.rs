@@ -178,9 +178,9 @@ struct TlsIndex {
 }
 
 unsafe extern "C" {
-    /// The dynamic linker's address of a thread-local variable on this OS thread, whose copy is allocated when it is
-    /// first asked for. `dlpi_tls_data` of `dl_iterate_phdr` is not used instead: it can be null for memory that is
-    /// allocated, when another thread loads or closes an object meanwhile.
+    /// The dynamic linker's address of a thread-local variable on this OS thread, whose copy is allocated
+    /// when it is first asked for. `dlpi_tls_data` of `dl_iterate_phdr` is not used instead: it can be null
+    /// for memory that is allocated, when another thread loads or closes an object meanwhile.
     fn __tls_get_addr(index: *const TlsIndex) -> *mut c_void;
 }
 

@@ -124,8 +124,9 @@ fn modules_have_their_own_variables() {
     assert_eq!(status, CUresult::CUDA_ERROR_INVALID_IMAGE);
 }
 
-/// What glibc tells of a thread's memory is wrong for the index that its table of them just holds, and only while
-/// another thread loads or closes an object: hence new threads, with more modules than a table has room left.
+/// What glibc tells of a thread's memory is wrong for the index that its table of them just holds, and only
+/// while another thread loads or closes an object: hence new threads, with more modules than a table has room
+/// left.
 #[test]
 fn static_shared_memory_is_found_while_other_threads_load() {
     const SOURCE: &str = r#"

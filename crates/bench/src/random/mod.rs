@@ -20,6 +20,7 @@ mod shapes;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use datafusion::dataframe::DataFrameWriteOptions;
@@ -173,6 +174,8 @@ pub struct Plan {
     pub seed: u64,
     /// Queries.
     pub queries: u64,
+    /// No round begins after this time; none: all queries are run.
+    pub time: Option<Duration>,
     /// Sessions that share the queries of a round.
     pub sessions: usize,
     /// What they are made of, in turn.
@@ -242,7 +245,8 @@ impl Plan {
         let end = self.seed.saturating_add(self.queries);
         let mut outcome = Outcome::default();
         let mut first = self.seed;
-        while first < end {
+        let begun = Instant::now();
+        while first < end && self.time.is_none_or(|time| begun.elapsed() < time) {
             let round = Arc::new(Round::draw(first / ROUND));
             let last = end.min((first / ROUND + 1) * ROUND);
             let ended = self.round(&round, &session, &cpu, first..last).await?;

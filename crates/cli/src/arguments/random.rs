@@ -10,6 +10,9 @@ pub(crate) struct RandomArguments {
     /// Queries.
     #[arg(long, default_value_t = 1000)]
     pub(crate) queries: u64,
+    /// Begin no further queries after so many seconds.
+    #[arg(long)]
+    pub(crate) seconds: Option<u64>,
     /// Number of the first query. A number repeats what it drew.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -1,6 +1,7 @@
 //! `galatea bench random`: random queries on the device, compared with DataFusion's CPU operators.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use galatea_bench::random::{Failure, Family, Plan};
 
@@ -21,6 +22,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &RandomArguments)
     let plan = Plan {
         seed: arguments.seed,
         queries: arguments.queries,
+        time: arguments.seconds.map(Duration::from_secs),
         sessions: arguments.sessions.into(),
         families,
         files: arguments.files.clone(),

@@ -7,6 +7,7 @@ use task::Task;
 use super::run_report::RunReport;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::explain::Facts;
+use crate::join_order::expected_rows;
 use crate::pipeline::PipelinePlan;
 use crate::placement::Subtree;
 use crate::reason::Reason;
@@ -134,7 +135,8 @@ impl GpuExec {
         }
     }
 
-    /// What EXPLAIN says of it; `spent`: also where the time and the bytes of the last execution went.
+    /// What EXPLAIN says of it; `spent`: also where the time and the bytes of the last execution went, and
+    /// the rows that were expected beside those that passed.
     pub(crate) fn facts(&self, spent: bool) -> Facts {
         let last = self.last.lock();
         let subtree = match &*last {
@@ -148,7 +150,10 @@ impl GpuExec {
         match &*last {
             None => {}
             Some(Outcome::FellBack(reason)) => facts.push("fell back to the CPU", reason),
-            Some(Outcome::Ran(report, _)) => facts.add_run(report, &report.builds, spent),
+            Some(Outcome::Ran(report, _)) => {
+                let expected = spent.then(|| expected_rows(&self.cpu)).flatten();
+                facts.add_run(report, &report.builds, spent, expected);
+            }
         }
         facts
     }

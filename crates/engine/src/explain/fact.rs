@@ -157,20 +157,26 @@ impl Facts {
     }
 
     /// Adds what a run of the pipeline did, and those of its `builds` to the facts of their pipelines;
-    /// `spent`: also where time and bytes went.
-    pub(crate) fn add_run(&mut self, report: &RunReport, builds: &[RunReport], spent: bool) {
+    /// `spent`: also where time and bytes went, and how many rows were `expected` to pass.
+    pub(crate) fn add_run(
+        &mut self,
+        report: &RunReport,
+        builds: &[RunReport],
+        spent: bool,
+        expected: Option<u64>,
+    ) {
         for below in self.0.iter_mut().map(|fact| &mut fact.below) {
             for (number, facts) in below.iter_mut().enumerate() {
                 let side = [report.side.as_slice(), &[number]].concat();
                 let build = builds.iter().find(|build| build.side == side);
                 if let (Some(facts), Some(build)) = (facts, build) {
-                    facts.add_run(build, builds, spent);
+                    facts.add_run(build, builds, spent, None);
                 }
             }
         }
         self.extend(Self::ran(report));
         if spent {
-            self.extend(Self::spent(report));
+            self.extend(Self::spent(report, expected));
         }
     }
 
@@ -210,16 +216,18 @@ impl Facts {
     }
 
     /// Where a run's time and bytes went; its metrics say the same, number by number.
-    fn spent(report: &RunReport) -> Self {
+    fn spent(report: &RunReport, expected: Option<u64>) -> Self {
         let skipped = match report.chunks_skipped {
             0 => String::new(),
             skipped => format!(", {skipped} of {} chunks skipped", report.chunks + skipped),
         };
         let count = |rows: u64| human_readable_count(usize::try_from(rows).unwrap_or(usize::MAX));
+        let expected = expected.map(|rows| format!(" ({} expected)", count(rows)));
         let rows = format!(
-            "{} scanned, {} passed the filters{skipped}",
+            "{} scanned, {} passed the filters{}{skipped}",
             count(report.rows),
-            count(report.rows_passed)
+            count(report.rows_passed),
+            expected.unwrap_or_default()
         );
         let phases = [
             ("generate", report.generate),

@@ -9,7 +9,7 @@
 //! the set keeps all.
 
 use super::JoinOrderPolicy;
-use super::region::{Condition, Key, Region, Set};
+use super::region::{Condition, Key, MAX_RELATIONS, Region, Set};
 use super::selectivity::{distinct_values, share};
 use datafusion::common::Statistics;
 use datafusion::physical_expr::expressions::Column;
@@ -208,6 +208,18 @@ fn filtered_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> 
         let aggregate = plan.downcast_ref::<AggregateExec>()?;
         filtered_rows(aggregate.input(), context)
     })
+}
+
+/// Rows that pass the filters and joins of a plan, whatever is done with them then.
+pub(super) fn passed_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
+    if let Some(region) = Region::of(plan) {
+        let estimates = Estimates::of(&region)?;
+        return Some(estimates.rows(Set::MAX >> (MAX_RELATIONS - estimates.relations())));
+    }
+    match plan.children()[..] {
+        [input] if !plan.is::<FilterExec>() => passed_rows(input, context),
+        _ => filtered_rows(plan, context),
+    }
 }
 
 fn known_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {

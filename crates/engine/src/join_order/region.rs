@@ -100,10 +100,10 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// The region a plan is the top of, if it joins more than two relations.
+    /// The region a plan is the top of, if it joins relations.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let mut region = Self::below(plan)?;
-        if !(3..=MAX_RELATIONS).contains(&region.relations.len()) {
+        if region.relations.len() > MAX_RELATIONS {
             return None;
         }
         region.classes = equal_keys(&region);

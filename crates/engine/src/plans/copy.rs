@@ -214,8 +214,8 @@ pub(super) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
     join.dynamic_expressions_produced().first()?.expression_id()
 }
 
-/// A scan of the same Parquet files with counters of its own, and with what `predicate` makes of its predicate;
-/// none where what the scan does cannot all be read off it.
+/// A scan of the same Parquet files with counters of its own, and with what `predicate` makes of its
+/// predicate; none where what the scan does cannot all be read off it.
 pub(super) fn parquet_scan(
     scan: &DataSourceExec,
     predicate: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,

@@ -109,8 +109,9 @@ fn any_reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Whether copies of a plan share nothing that changes while they run.
 ///
-/// Filters that one operator tightens and another applies are part of both: copies of hash joins and of scans of
-/// Parquet have their own, plans with other such pairs share them, and so do operators that are not known here.
+/// Filters that one operator tightens and another applies are part of both: copies of hash joins and of scans
+/// of Parquet have their own, plans with other such pairs share them, and so do operators that are not known
+/// here.
 pub(super) fn is_renewable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     is_renewable_below(plan, &mut Vec::new())
 }
@@ -172,8 +173,8 @@ fn all_have_own_results(plan: &Arc<dyn ExecutionPlan>) -> bool {
     has_own_results(plan) && plan.children().into_iter().all(all_have_own_results)
 }
 
-/// Whether a node has a filter that changes while it runs and is neither its own nor, in a scan of files, that of a
-/// join above it.
+/// Whether a node has a filter that changes while it runs and is neither its own nor, in a scan of files,
+/// that of a join above it.
 fn applies_others_filter(plan: &Arc<dyn ExecutionPlan>, tightened: &[u64]) -> bool {
     let own = plan.dynamic_expressions_produced();
     let own = own.iter().filter_map(|own| own.expression_id());

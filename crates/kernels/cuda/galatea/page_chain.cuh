@@ -231,8 +231,8 @@ private:
             if (lane() == leader) atomicAdd(&state.missed, n);
             return place;
         }
-        // A call, once in many rows: `append` stays small. One lane wants a page, so the search for whole warps would
-        // be compiled for nothing, and it takes longer to compile than all the rest.
+        // A call, once in many rows: `append` stays small. One lane wants a page, so the search for whole
+        // warps would be compiled for nothing, and it takes longer to compile than all the rest.
         const HeapTaken taken = heap_take_some(chains.heap, mask, lane() == leader ? 1 : 0, walk);
         walk = taken.walk;
         beyond = __shfl_sync(mask, taken.page, leader);
