@@ -28,6 +28,7 @@ mod group_table;
 pub(crate) mod launches;
 mod pairs;
 mod part_plan;
+mod part_run;
 mod partition_choice;
 mod partition_rows;
 mod partition_run;

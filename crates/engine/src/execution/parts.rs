@@ -21,18 +21,14 @@ use super::built::SideRows;
 use super::error::{Failure, RunError};
 use super::graph::{Graph, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_plan::{PartedJoin, counting, row_bytes, spreads};
-use super::prepared::Prepared;
+use super::part_run::{Carried, PartRun};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
-use super::sinks::SinkState;
 use crate::expression::{BUCKETS, Expr};
-use crate::pipeline::bound::BoundPipeline;
-use crate::pipeline::strategy::Strategy;
 use crate::placement::{PipelineSource, Subtree};
 use crate::policy::policy;
-use crate::reason::{Reason, size};
-use crate::runtime::QueryStreams;
+use crate::reason::size;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int32Type, Int64Type};
 use galatea_store::TableView;
@@ -56,77 +52,6 @@ policy! {
 }
 
 const POLICY: PartPolicy = PartPolicy::DEFAULT;
-
-/// A run over a part of a join.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PartRun<'a> {
-    /// The sink between two parts.
-    carried: &'a Mutex<Option<Carried>>,
-    /// Whether it is the last part.
-    last: bool,
-}
-
-/// What stays from part to part.
-#[derive(Debug)]
-pub(super) struct Carried {
-    /// The kernel that fills the sink: that of every part.
-    source: Arc<str>,
-    sink: SinkState,
-    /// The sink's memory belongs to their order.
-    streams: Option<QueryStreams>,
-}
-
-impl PartRun<'_> {
-    /// Whether the sink stays for the next part.
-    pub(super) fn goes_on(self, bound: &BoundPipeline) -> bool {
-        let returns = matches!(
-            bound.strategy,
-            Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. }
-        );
-        !self.last && !returns
-    }
-
-    /// Leaves the sink for the next part, parked.
-    pub(super) fn leave(self, pipeline: &Prepared, sink: SinkState) {
-        let source = Arc::clone(&pipeline.bound.source);
-        *self.carried.lock() = Some(Carried {
-            source,
-            sink,
-            streams: None,
-        });
-    }
-
-    /// Leaves the streams with the sink; gives them back if there is none.
-    pub(super) fn leave_streams(self, streams: QueryStreams) -> Option<QueryStreams> {
-        match &mut *self.carried.lock() {
-            Some(carried) => {
-                carried.streams = Some(streams);
-                None
-            }
-            None => Some(streams),
-        }
-    }
-
-    /// The sink that the part before has left, and its streams.
-    ///
-    /// # Errors
-    /// Where it was filled by another kernel.
-    pub(super) fn take(
-        self,
-        pipeline: &Prepared,
-    ) -> Result<Option<(SinkState, Option<QueryStreams>)>, RunError> {
-        match self.carried.lock().take() {
-            Some(carried) if carried.source != pipeline.bound.source => {
-                Err(RunError::Unsupported(Reason::Expression {
-                    expression: "a join in parts".into(),
-                    detail: "its parts have kernels that differ".into(),
-                }))
-            }
-            Some(carried) => Ok(Some((carried.sink, carried.streams))),
-            None => Ok(None),
-        }
-    }
-}
 
 /// The parts of a join.
 struct Parts {
@@ -211,7 +136,7 @@ impl Graph<'_> {
                 sides.push(self.side(source, plan.lookups_of(number), at).await?);
             }
         }
-        let mut view = match subtree.source {
+        let view = match subtree.source {
             PipelineSource::Pairs(_) => None,
             _ => Some(self.view(subtree, &plan, at, &sides).await?),
         };
@@ -256,7 +181,6 @@ impl Graph<'_> {
         let Some((output, mut report)) = all else {
             unreachable!("there is a part at least");
         };
-        view.take();
         self.merge_builds();
         report.total = started.elapsed();
         let moved = spilled().saturating_sub(before);
@@ -286,10 +210,7 @@ impl Graph<'_> {
             keep,
         };
         self.launch(work, move |run| {
-            let part = PartRun {
-                carried: &carried,
-                last,
-            };
+            let part = PartRun::new(&carried, last);
             let (output, report) = Run {
                 sides: &sides,
                 part: Some(part),

@@ -4,7 +4,7 @@ use super::built::{BuiltTable, SideRows};
 use super::columns::ColumnPages;
 use super::demand::{self, Estimate, Inputs};
 use super::error::{RunError, check};
-use super::parts::PartRun;
+use super::part_run::PartRun;
 use super::prepared::Preparation;
 use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, RowOutput};
