@@ -92,6 +92,7 @@ impl Graph<'_> {
                 cancelled: &AtomicBool::new(false),
                 result: &ResultQueue::whole(),
                 progress: self.report,
+                part: None,
             }
             .kernel_options();
             let (result, _) = device.prepared().result_of(&plan, &view, &shapes, options).ok()?;
@@ -129,9 +130,9 @@ impl Graph<'_> {
         match &side.build {
             Some(build) => self.bind_ahead(device, &build.subtree, at, compilers).await,
             None => {
-                let rows = self.collected(side, columns).await;
+                let rows = self.collected(side, columns.clone(), &at).await;
                 let shape = rows.as_ref().ok().map(Arc::clone);
-                self.ready.lock().rows.insert(at, rows);
+                self.ready.lock().keep_rows(at, columns, rows);
                 shape
             }
         }

@@ -11,6 +11,7 @@ use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
 use super::working::SinkNeeds;
+use crate::config::RowOutput;
 use crate::metrics;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
@@ -53,7 +54,10 @@ impl Run<'_> {
             match self.attempts(turn) {
                 // The failed attempt has freed all of its device memory.
                 Err(RunError::Memory { .. })
-                    if !naive && self.result.restart() && lease.wait_for_room(self.cancelled) => {}
+                    if !naive
+                        && self.part.is_none()
+                        && self.result.restart()
+                        && lease.wait_for_room(self.cancelled) => {}
                 Err(RunError::Memory {
                     what,
                     needed,
@@ -82,7 +86,7 @@ impl Run<'_> {
             copies_bytes: 0,
             ..options
         };
-        let keep = self.config.cache_device.0;
+        let keep = self.config.cache_device.0 && self.part.is_none();
         let mut optional = false;
         let full = |error| match error {
             RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
@@ -90,6 +94,15 @@ impl Run<'_> {
             }
             error => error,
         };
+        // Parts share a sink, and memory is short.
+        if self.part.is_some() {
+            let row_output = match (options.row_output, self.fetch) {
+                (RowOutput::Auto, None) => RowOutput::Heap,
+                (asked, _) => asked,
+            };
+            let tight = KernelOptions { row_output, ..tight };
+            return self.run_with(turn, tight, keep, &mut optional).map_err(full);
+        }
         match self.run_with(turn, options, keep, &mut optional).map_err(full) {
             // No room for a fully sized hash table or replicated accumulators, or this run's cached pages
             // took it: retry without either.
@@ -139,14 +152,29 @@ impl Run<'_> {
         };
 
         let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;
-        let streams = self.runtime.take_streams(self.config.priority.of_stream(short))?;
-        let outcome = self.on_streams(pipeline, &streams, turn, keep, &mut report);
+        let carried = self.part.map(|part| part.take(pipeline)).transpose()?.flatten();
+        let (sink, streams) = match carried {
+            Some((sink, Some(streams))) => (Some(sink), streams),
+            _ => (
+                None,
+                self.runtime.take_streams(self.config.priority.of_stream(short))?,
+            ),
+        };
+        let outcome = self.on_streams(pipeline, &streams, turn, (keep, sink), &mut report);
         if outcome.is_ok() {
-            self.runtime.give_streams(streams);
+            let streams = match self.part {
+                Some(part) => part.leave_streams(streams),
+                None => Some(streams),
+            };
+            streams
+                .into_iter()
+                .for_each(|streams| self.runtime.give_streams(streams));
         }
         let output = outcome?;
         report.total = start.elapsed();
-        self.observe(turn, &pipeline.bound, &output, &report);
+        if self.part.is_none() {
+            self.observe(turn, &pipeline.bound, &output, &report);
+        }
         let calibration = self.runtime.calibration();
         report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
             let rate = if report.resident { c.hbm_read } else { c.h2d };
@@ -160,7 +188,7 @@ impl Run<'_> {
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
         turn: Turn<'_>,
-        keep: bool,
+        (keep, mut sink): (bool, Option<SinkState>),
         report: &mut RunReport,
     ) -> Result<Output, RunError> {
         let bound = &pipeline.bound;
@@ -172,7 +200,10 @@ impl Run<'_> {
         turn.update(estimate.clone());
         let counted = match bound.strategy {
             Strategy::Append { counted: true } => Some(self.count(turn, report)?),
-            _ if self.counts_first(bound, report.rows) => Some(self.count(turn, report)?),
+            // The sink of a part is that of all parts.
+            _ if self.part.is_none() && self.counts_first(bound, report.rows) => {
+                Some(self.count(turn, report)?)
+            }
             _ => None,
         };
         let partitions = match &bound.result {
@@ -194,17 +225,23 @@ impl Run<'_> {
         };
         let memory = self.runtime.memory();
         let mut sides = BuiltSides::of(self.sides);
-        if !memory.grant(&mut sides.uses())? {
-            let needed = sides.uses().iter().map(Use::bytes).sum();
+        let mut uses = sides.uses();
+        uses.extend(sink.iter_mut().flat_map(SinkState::uses));
+        if !memory.grant(&mut uses)? {
+            let needed = uses.iter().map(Use::bytes).sum();
             return Err(RunError::full(
                 self.runtime.device().budget(),
                 "build sides",
                 needed,
             ));
         }
+        drop(uses);
         sides.used_by(self.runtime, &streams.compute)?;
         // Allocated before the columns' pages, which take only what is left.
-        let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
+        let sink = match sink {
+            Some(sink) => sink,
+            None => SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?,
+        };
         report.grid = sink.grid();
         let progress = Progress::of(sink, estimate);
         let mut pass = self.pass(pipeline, streams, turn, keep, &sides, progress, report)?;

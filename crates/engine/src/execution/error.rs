@@ -159,6 +159,13 @@ pub(super) enum Failure {
     Input(DataFusionError),
 }
 
+impl Failure {
+    /// Whether something did not fit in device memory.
+    pub(super) fn wants_memory(&self) -> bool {
+        matches!(self, Self::Run(error) if error.wants_memory())
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {

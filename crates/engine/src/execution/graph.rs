@@ -20,6 +20,7 @@ use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
 use crate::expression::{Dimension, PAIR_CHUNK_BITS};
 use crate::metrics::{self, PipelineOutcome};
+use crate::pipeline::PipelinePlan;
 use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
 use crate::report::{PlanReport, QueryStep};
@@ -35,10 +36,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Pairs of a join at most: their morsels have numbers of 32 bits.
-const MAX_PAIRS: u64 = 1 << 38;
+pub(super) const MAX_PAIRS: u64 = 1 << 38;
 
 /// The rows that are the pairs of a join, in chunks whose pairs a kernel can number.
-fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
+pub(super) fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
     let chunk = 1u64 << PAIR_CHUNK_BITS;
     if pairs > MAX_PAIRS {
         return Err(RunError::Unsupported(Reason::Limit {
@@ -72,13 +73,36 @@ pub(super) struct Graph<'a> {
     pub result: &'a Arc<ResultQueue>,
     /// Of the pipelines that made build sides, in the order of their ends.
     pub builds: Mutex<Vec<RunReport>>,
-    /// What is there before the pipelines run.
-    pub ready: Mutex<Ready>,
+    /// What is there before the pipelines run, and is kept for those that run in parts.
+    pub ready: Arc<Mutex<Ready>>,
+}
+
+/// A pipeline that is to run.
+pub(super) struct Work {
+    pub plan: PipelinePlan,
+    pub view: TableView,
+    pub chunks: Vec<usize>,
+    pub keep: bool,
+    pub fetch: Option<u64>,
+}
+
+/// What came of it, with build sides that are needed again.
+type Ran = (Output, RunReport, Vec<SideRows>);
+
+/// The chunks of a view that may hold rows of the pipeline.
+pub(super) fn chunks(subtree: &Subtree, plan: &PipelinePlan, view: &TableView) -> Vec<usize> {
+    let columns: Vec<usize> = plan.columns().into_iter().collect();
+    match subtree.source {
+        // Parts are known by the numbers of their chunks, empty ones too.
+        PipelineSource::Union { parts, .. } => (0..parts).collect(),
+        _ => surviving(view, &subtree.pruning, &columns),
+    }
 }
 
 impl Graph<'_> {
     /// Runs the pipeline of a subtree after those of its build sides; `keep`: its groups stay on the device.
-    /// `at` says which build side it is, see [`RunReport::side`].
+    /// Where memory is too small for that, a join of it runs part after part. `at` says which build side it
+    /// is, see [`RunReport::side`].
     pub(super) fn run<'s>(
         &'s self,
         subtree: &'s Subtree,
@@ -86,77 +110,123 @@ impl Graph<'_> {
         at: Vec<usize>,
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         Box::pin(async move {
-            let started = Instant::now();
-            let plan = subtree.plan.resolved().map_err(Failure::Input)?;
-            let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
-                let at = [at.as_slice(), &[number]].concat();
-                self.side(source, plan.lookups_of(number), at)
-            });
-            let sides = try_join_all(sides).await?;
-            let source = &subtree.source;
-            let view = match (source, sides.last()) {
-                (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
-                (PipelineSource::Union { parts: number, .. }, Some(_)) => {
-                    let rows = sides[sides.len() - number..].iter().map(SideRows::rows);
-                    parts(&rows.collect::<Vec<_>>()).map_err(Failure::Run)?
-                }
-                (PipelineSource::Windows(_), Some(rows)) => entries(rows.rows()).map_err(Failure::Run)?,
-                (PipelineSource::Pairs(_), Some(pairs)) => pairs_view(pairs.rows()).map_err(Failure::Run)?,
-                _ => match self.take_view(&at) {
-                    Some(view) => view,
-                    None => {
-                        let progress = self.loading();
-                        load(self.runtime, source, &plan, self.config, self.context, progress)
-                            .await
-                            .map_err(Failure::Store)?
-                    }
-                },
-            };
-            self.report.comes_to(QueryStep::Compiling, 0, None);
-            let load_time = started.elapsed();
-            self.report.update(|report| report.phases.load += load_time);
-            let columns: Vec<usize> = plan.columns().into_iter().collect();
-            let chunks = match source {
-                // Parts are known by the numbers of their chunks, empty ones too.
-                PipelineSource::Union { parts, .. } => (0..*parts).collect(),
-                _ => surviving(&view, &subtree.pruning, &columns),
-            };
-            let fetch = subtree.fetch.map(|fetch| fetch as u64);
-            let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
-            let (cancelled, result) = (Arc::clone(&self.cancelled), Arc::clone(self.result));
-            let progress = self.report.clone();
-            let run = tokio::task::spawn_blocking(move || {
-                let device = runtime.device(&config).map_err(RunError::Unsupported)?;
-                let run = Run {
-                    runtime: &device,
-                    config: &config,
-                    plan: &plan,
-                    view: &view,
-                    sides: &[],
-                    chunks: &chunks,
-                    keep,
-                    fetch,
-                    cancelled: &cancelled,
-                    result: &result,
-                    progress: &progress,
-                };
-                let outcome = run.execute_over(sides);
-                match &outcome {
-                    Ok((_, report)) => metrics::ran(&device.device_use(), report),
-                    // The task that would count it is gone.
-                    Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
-                    Err(_) => {}
-                }
-                if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
-                    runtime.forget(&device);
-                }
-                outcome
-            });
-            let outcome = run
-                .await
-                .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
-            outcome.map_err(Failure::from)
+            match self.run_whole(subtree, keep, &at).await {
+                Err(failure) if failure.wants_memory() => self.in_parts(subtree, keep, at, failure).await,
+                outcome => outcome,
+            }
         })
+    }
+
+    async fn run_whole(
+        &self,
+        subtree: &Subtree,
+        keep: bool,
+        at: &[usize],
+    ) -> Result<(Output, RunReport), Failure> {
+        let started = Instant::now();
+        let plan = subtree.plan.resolved().map_err(Failure::Input)?;
+        let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
+            let at = [at, &[number]].concat();
+            self.side(source, plan.lookups_of(number), at)
+        });
+        let sides = try_join_all(sides).await?;
+        let view = self.view(subtree, &plan, at, &sides).await?;
+        self.report.comes_to(QueryStep::Compiling, 0, None);
+        let load_time = started.elapsed();
+        self.report.update(|report| report.phases.load += load_time);
+        let work = Work {
+            chunks: chunks(subtree, &plan, &view),
+            fetch: subtree.fetch.map(|fetch| fetch as u64),
+            plan,
+            view,
+            keep,
+        };
+        let (output, report, _) = self
+            .launch(work, |run| {
+                let (output, report) = run.execute_over(sides)?;
+                Ok((output, report, Vec::new()))
+            })
+            .await?;
+        Ok((output, report))
+    }
+
+    /// The rows of a pipeline over these build sides.
+    pub(super) async fn view(
+        &self,
+        subtree: &Subtree,
+        plan: &PipelinePlan,
+        at: &[usize],
+        sides: &[SideRows],
+    ) -> Result<TableView, Failure> {
+        let source = match (&subtree.source, sides.last()) {
+            (PipelineSource::Groups(_) | PipelineSource::Windows(_), Some(rows)) => {
+                return entries(rows.rows()).map_err(Failure::Run);
+            }
+            (PipelineSource::Union { parts: number, .. }, Some(_)) => {
+                let rows = sides[sides.len() - number..].iter().map(SideRows::rows);
+                return parts(&rows.collect::<Vec<_>>()).map_err(Failure::Run);
+            }
+            (PipelineSource::Pairs(_), Some(pairs)) => {
+                return pairs_view(pairs.rows()).map_err(Failure::Run);
+            }
+            (PipelineSource::Plan(rows), _) => PipelineSource::Plan(self.ready.lock().to_run(at, rows)?),
+            (source, _) => source.clone(),
+        };
+        if let Some(view) = self.take_view(at) {
+            return Ok(view);
+        }
+        load(
+            self.runtime,
+            &source,
+            plan,
+            self.config,
+            self.context,
+            self.loading(),
+        )
+        .await
+        .map_err(Failure::Store)
+    }
+
+    /// Runs a pipeline on a thread of its own; `run` returns the build sides that are needed again.
+    pub(super) async fn launch(
+        &self,
+        work: Work,
+        run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError> + Send + 'static,
+    ) -> Result<Ran, Failure> {
+        let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
+        let (cancelled, result) = (Arc::clone(&self.cancelled), Arc::clone(self.result));
+        let progress = self.report.clone();
+        let run = tokio::task::spawn_blocking(move || {
+            let device = runtime.device(&config).map_err(RunError::Unsupported)?;
+            let outcome = run(&Run {
+                runtime: &device,
+                config: &config,
+                plan: &work.plan,
+                view: &work.view,
+                sides: &[],
+                chunks: &work.chunks,
+                keep: work.keep,
+                fetch: work.fetch,
+                cancelled: &cancelled,
+                result: &result,
+                progress: &progress,
+                part: None,
+            });
+            match &outcome {
+                Ok((_, report, _)) => metrics::ran(&device.device_use(), report),
+                // The task that would count it is gone.
+                Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
+                Err(_) => {}
+            }
+            if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
+                runtime.forget(&device);
+            }
+            outcome
+        });
+        let outcome = run
+            .await
+            .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
+        outcome.map_err(Failure::from)
     }
 
     /// The table of the pipeline there, if it is loaded.
@@ -177,13 +247,18 @@ impl Graph<'_> {
         &self,
         source: &BuildSide,
         columns: Vec<usize>,
+        at: &[usize],
     ) -> Result<Arc<Dimension>, Failure> {
         let stamps = source.shared.stamps();
         if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
             self.report.update(|report| report.build_sides_reused += 1);
             return Ok(rows);
         }
-        let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
+        let to_run = BuildSide {
+            plan: self.ready.lock().to_run(at, &source.plan)?,
+            ..source.clone()
+        };
+        let collected = dimensions::collect(&to_run, columns, self.context, self.memory).await?;
         if let Some(stamps) = stamps {
             source.shared.leave(stamps, &collected);
         }
@@ -191,19 +266,21 @@ impl Graph<'_> {
     }
 
     /// Makes a build side, of which `columns` are looked up.
-    async fn side(
+    pub(super) async fn side(
         &self,
         source: &BuildSide,
         columns: Vec<usize>,
         at: Vec<usize>,
     ) -> Result<SideRows, Failure> {
         let Some(build) = &source.build else {
-            let ready = self.ready.lock().rows(&at);
-            return match ready {
-                Some(rows) => rows,
-                None => self.collected(source, columns).await,
-            }
-            .map(SideRows::Collected);
+            let ready = self.ready.lock().rows(&at, &columns);
+            let rows = match ready {
+                Some(rows) => rows?,
+                None => self.collected(source, columns.clone(), &at).await?,
+            };
+            let kept = Ok(Arc::clone(&rows));
+            self.ready.lock().keep_rows(at, columns, kept);
+            return Ok(SideRows::Collected(rows));
         };
         match self.run(&build.subtree, true, at.clone()).await {
             Ok((Output::Built(table), report)) => {

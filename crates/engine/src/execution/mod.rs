@@ -27,9 +27,12 @@ mod graph;
 mod group_table;
 pub(crate) mod launches;
 mod pairs;
+mod part_plan;
+mod part_run;
 mod partition_choice;
 mod partition_rows;
 mod partition_run;
+mod parts;
 mod pass;
 pub(crate) mod prepared;
 mod ready;
@@ -58,5 +61,6 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         row_heap::RowHeapPolicy::listed(),
         results::ResultPolicy::listed(),
         partition_choice::PartitionPolicy::listed(),
+        parts::PartPolicy::listed(),
     ]
 }

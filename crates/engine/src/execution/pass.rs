@@ -254,6 +254,14 @@ impl<'a> Run<'a> {
                 estimate,
             })));
         }
+        if let Some(part) = self.part.filter(|part| part.goes_on(bound)) {
+            let ended = compute.record()?;
+            compute.synchronize()?;
+            report.kernel += ended.elapsed_since(&started)?;
+            sink.park();
+            part.leave(pipeline, sink);
+            return Ok(Pass::Done(Output::Returned(0)));
+        }
         turn.update(estimate.as_ref().map(Estimate::collecting));
         sink.fold(self.runtime, compute, bound)?;
         sink.complete(self.runtime, compute, turn.lease.number())?;

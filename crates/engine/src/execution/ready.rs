@@ -1,17 +1,23 @@
-//! What a graph has before its pipelines run: tables and rows that were needed to compile its kernels.
+//! What a graph keeps of its tables and collected rows: those that were needed to compile its kernels, before
+//! its pipelines run, and those that may be needed again when a pipeline runs in parts.
 
 use super::error::Failure;
 use crate::expression::Dimension;
+use crate::plans::renewed_host;
+use datafusion::common::Result as DataFusionResult;
+use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::TableView;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What was made ready for the pipelines of a graph, by their place in it, see
+/// What is kept for the pipelines of a graph, by their place in it, see
 /// [`RunReport::side`](super::RunReport::side).
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub views: HashMap<Vec<usize>, TableView>,
-    pub rows: HashMap<Vec<usize>, Result<Arc<Dimension>, Failure>>,
+    rows: HashMap<Vec<usize>, (Vec<usize>, Result<Arc<Dimension>, Failure>)>,
+    /// Where plans of CPU operators have run.
+    ran: HashSet<Vec<usize>>,
 }
 
 impl Ready {
@@ -20,8 +26,39 @@ impl Ready {
         self.views.remove(at)
     }
 
-    /// The rows of the build side there, once, or why it has none: its plan may run once alone.
-    pub(super) fn rows(&mut self, at: &[usize]) -> Option<Result<Arc<Dimension>, Failure>> {
-        self.rows.remove(at)
+    /// Keeps the rows of the build side there, with these columns, or why it has none.
+    pub(super) fn keep_rows(
+        &mut self,
+        at: Vec<usize>,
+        columns: Vec<usize>,
+        rows: Result<Arc<Dimension>, Failure>,
+    ) {
+        self.rows.insert(at, (columns, rows));
+    }
+
+    /// The rows of the build side there with these columns, or why it has none, which is said once.
+    pub(super) fn rows(&mut self, at: &[usize], wanted: &[usize]) -> Option<Result<Arc<Dimension>, Failure>> {
+        match self.rows.get(at)? {
+            (columns, Ok(rows)) => {
+                let whole = wanted.iter().all(|column| columns.contains(column));
+                whole.then(|| Ok(Arc::clone(rows)))
+            }
+            (_, Err(_)) => self.rows.remove(at).map(|(_, rows)| rows),
+        }
+    }
+
+    /// The plan of CPU operators there, to be run: some nodes run once alone, so it is another one each time.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub(super) fn to_run(
+        &mut self,
+        at: &[usize],
+        plan: &Arc<dyn ExecutionPlan>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        match self.ran.insert(at.to_vec()) {
+            true => Ok(Arc::clone(plan)),
+            false => renewed_host(plan),
+        }
     }
 }

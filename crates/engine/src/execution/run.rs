@@ -4,6 +4,7 @@ use super::built::{BuiltTable, SideRows};
 use super::columns::ColumnPages;
 use super::demand::{self, Estimate, Inputs};
 use super::error::{RunError, check};
+use super::part_run::PartRun;
 use super::prepared::Preparation;
 use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, RowOutput};
@@ -49,6 +50,8 @@ pub(super) struct Run<'a> {
     pub result: &'a ResultQueue,
     /// Where it notes how far it is.
     pub progress: &'a PlanReport,
+    /// The part of a join that it is the run of, if the join runs part after part.
+    pub part: Option<PartRun<'a>>,
 }
 
 /// A query's turn.
@@ -84,6 +87,14 @@ impl Output {
         match self {
             Self::Returned(rows) => Self::Returned(rows),
             Self::Built(table) => Self::Built(Box::new(table.joined(sides))),
+        }
+    }
+
+    /// With what the run over another part of the same rows made, which has the sink of this one.
+    pub(super) fn and(self, next: Self) -> Self {
+        match (self, next) {
+            (Self::Returned(before), Self::Returned(rows)) => Self::Returned(before + rows),
+            (_, next) => next,
         }
     }
 
@@ -238,6 +249,7 @@ impl<'a> Run<'a> {
             plan,
             view,
             keep: false,
+            part: None,
             ..*self
         }
     }

@@ -109,6 +109,21 @@ impl RunReport {
         self
     }
 
+    /// Adds the same pipeline's run over another part of a join; tables were scanned once for each.
+    pub(super) fn add_part(&mut self, other: &Self) {
+        self.rows_passed += other.rows_passed;
+        self.rows = self.rows.max(other.rows);
+        self.rows_returned += other.rows_returned;
+        self.groups = other.groups.or(self.groups);
+        self.grown += other.grown;
+        self.gave_way += other.gave_way;
+        self.pages += other.pages;
+        self.total += other.total;
+        let sides = self.dimension_rows.iter_mut().zip(&other.dimension_rows);
+        sides.for_each(|(rows, others)| *rows = (*rows).max(*others));
+        self.add_work(other);
+    }
+
     /// Adds what another pipeline of the same query did.
     pub(super) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;

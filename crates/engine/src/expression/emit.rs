@@ -17,6 +17,7 @@ mod frames;
 mod groups;
 mod guards;
 mod inlist;
+mod key_hash;
 mod literal;
 mod lookup;
 mod pairs;
@@ -339,6 +340,7 @@ impl<'a> Emitter<'a> {
             }
             (Function::Within, [key, least, greatest]) => self.within(key, [least, greatest]),
             (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),
+            (Function::KeyHash { spreads }, parts) => self.key_hash(parts, *spreads),
             (_, arguments) => self.text_function(expression, function, arguments),
         }
     }

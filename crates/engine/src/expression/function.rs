@@ -115,6 +115,13 @@ pub enum Function {
     /// Of a sort key and constants (least, shift): which of 4096 equal parts it is in, counted from
     /// the least.
     Bucket,
+    /// A hash of the values of a key, an integer of 32 bits without a sign: values that are equal have equal
+    /// ones whatever their encodings.
+    KeyHash {
+        /// Whether a key with NULL is equal to none, and has the hash of its row's number; else all NULLs
+        /// have one hash.
+        spreads: bool,
+    },
 }
 
 /// Parts that [`Function::Bucket`] tells apart; keys beyond the last are in the last.
@@ -227,6 +234,7 @@ impl Function {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
             Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
+            Self::KeyHash { .. } => 8,
             Self::SquareRoot | Self::Truncate | Self::FirstCharacter | Self::Trim { .. } => 10,
             Self::Elementary(_) => 40,
             Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,

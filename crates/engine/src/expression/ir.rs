@@ -332,6 +332,16 @@ impl Expr {
                 key.collect_text_columns(columns);
                 key.collect_dictionary_columns(columns);
             }
+            ExprKind::Call {
+                function: Function::KeyHash { .. },
+                arguments,
+            } => {
+                let texts = arguments.iter().filter(|part| is_text(part.data_type()));
+                texts.for_each(|part| part.collect_text_columns(columns));
+                for part in arguments {
+                    part.collect_dictionary_columns(columns);
+                }
+            }
             // Branches of different dictionaries are brought to one; bytes in memory cannot be.
             ExprKind::Case { branches, otherwise } if is_text(self.data_type()) => {
                 for result in branches.iter().map(|(_, then)| then).chain(otherwise) {

@@ -104,6 +104,15 @@ impl KeySpace {
         )
     }
 
+    /// The space of the keys of one part of a build side, of at most `rows` rows: indices only where these
+    /// take no more memory than a table of keys.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn of_part(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
+        Self::within(parts, rows, 2 * rows)
+    }
+
     /// The space of integers that are indices.
     pub(crate) fn of_integers(interval: Interval) -> Self {
         let part = JoinKeyPart {

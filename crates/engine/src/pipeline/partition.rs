@@ -61,6 +61,12 @@ impl PipelinePlan {
         }
     }
 
+    /// How many of its filters come before the first that looks up the build side of that number.
+    pub(crate) fn filters_before(&self, dimension: usize) -> usize {
+        let first = self.filters.iter().position(|filter| looks_up(filter, dimension));
+        first.unwrap_or(self.filters.len())
+    }
+
     /// Of a pipeline that brings rows into partitions: the one that only counts them.
     pub(crate) fn counting_partitions(&self) -> Option<Self> {
         let SinkPlan::Partition { key, by, .. } = &self.sink else {
@@ -92,12 +98,11 @@ impl PipelinePlan {
             return None;
         }
         let key = self.key_of(meeting)?.clone();
-        let meets = |expression: &Expr| match meeting {
-            Meeting::Own => false,
-            Meeting::Other(dimension) => looks_up(expression, dimension),
-        };
         // Filters keep their order: one may rely on those before it.
-        let split = self.filters.iter().position(meets).unwrap_or(self.filters.len());
+        let split = match meeting {
+            Meeting::Own => self.filters.len(),
+            Meeting::Other(dimension) => self.filters_before(dimension),
+        };
         let (before, behind) = self.filters.split_at(split);
         let kept = Kept {
             meeting,

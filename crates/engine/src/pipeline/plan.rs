@@ -50,6 +50,8 @@ pub enum SinkPlan {
         columns: Vec<(usize, Expr)>,
         /// Whether no two rows may have the same key.
         unique: bool,
+        /// Rows at most, of a part of a build side.
+        most: Option<u64>,
     },
     /// The build side of a join whose keys repeat: the rows as arrays by position, and a list of the rows of
     /// each key, which stay on the device.
@@ -63,6 +65,8 @@ pub enum SinkPlan {
         /// Whether rows whose key is NULL, and none, are kept, in no list; otherwise they are filtered out
         /// before.
         keeps_all: bool,
+        /// Rows at most, of a part of a build side.
+        most: Option<u64>,
     },
     /// The probe side of such a join: the rows as arrays by position, each with the list of its partners,
     /// which stay on the device.
@@ -243,21 +247,29 @@ impl SinkPlan {
                     None => None,
                 },
             },
-            Self::Build { key, columns, unique } => Self::Build {
+            Self::Build {
+                key,
+                columns,
+                unique,
+                most,
+            } => Self::Build {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 unique,
+                most,
             },
             Self::Lists {
                 key,
                 columns,
                 null_keys,
                 keeps_all,
+                most,
             } => Self::Lists {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 null_keys,
                 keeps_all,
+                most,
             },
             Self::Probe {
                 dimension,

@@ -96,7 +96,12 @@ impl SinkInput<'_> {
         match &self.plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
             SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
-            SinkPlan::Build { key, columns, unique } => self.build(key, columns, *unique, emitter, code),
+            SinkPlan::Build {
+                key,
+                columns,
+                unique,
+                most,
+            } => self.build((key, *most), columns, *unique, emitter, code),
             SinkPlan::Materialise { outputs, order } => {
                 let words = match order {
                     Some(RowOrder::All(words)) => words.as_slice(),
@@ -109,7 +114,8 @@ impl SinkInput<'_> {
                 columns,
                 null_keys,
                 keeps_all,
-            } => self.lists(key, columns, (*null_keys, *keeps_all), emitter, code),
+                most,
+            } => self.lists((key, *most), columns, (*null_keys, *keeps_all), emitter, code),
             SinkPlan::Probe {
                 dimension,
                 key,
@@ -164,7 +170,7 @@ impl SinkInput<'_> {
     /// Rows in arrays by key.
     fn build(
         &self,
-        key: &Expr,
+        (key, most): (&Expr, Option<u64>),
         columns: &[(usize, Expr)],
         unique: bool,
         mut emitter: Emitter<'_>,
@@ -175,10 +181,11 @@ impl SinkInput<'_> {
         for part in key.parts() {
             parts.push(emitter.emit(part, code)?);
         }
-        let keys = KeySpace::new(
-            parts.iter().map(|part| JoinKeyPart::new(part, false)).collect(),
-            self.cardinality.rows,
-        )?;
+        let parts_of_key = parts.iter().map(|part| JoinKeyPart::new(part, false)).collect();
+        let keys = match most {
+            Some(most) => KeySpace::of_part(parts_of_key, most)?,
+            None => KeySpace::new(parts_of_key, self.cardinality.rows)?,
+        };
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = BuildPlan {
@@ -213,7 +220,7 @@ impl SinkInput<'_> {
     /// Rows by position, listed by key.
     fn lists(
         &self,
-        key: &Expr,
+        (key, most): (&Expr, Option<u64>),
         columns: &[(usize, Expr)],
         (null_keys, keeps_all): (bool, bool),
         mut emitter: Emitter<'_>,
@@ -228,13 +235,14 @@ impl SinkInput<'_> {
         let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
         let null =
             (keeps_all && !null_keys && !nulls.is_empty()).then(|| format!("({})", nulls.join(" || ")));
-        let keys = KeySpace::of_lists(
-            parts
-                .iter()
-                .map(|part| JoinKeyPart::new(part, null_keys))
-                .collect(),
-            self.cardinality.rows,
-        )?;
+        let parts_of_key = parts
+            .iter()
+            .map(|part| JoinKeyPart::new(part, null_keys))
+            .collect();
+        let keys = match most {
+            Some(most) => KeySpace::of_part(parts_of_key, most)?,
+            None => KeySpace::of_lists(parts_of_key, self.cardinality.rows)?,
+        };
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = ListsPlan { keys, columns: built };

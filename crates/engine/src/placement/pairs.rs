@@ -111,7 +111,7 @@ impl<'p> Join<'p> {
         }
     }
 
-    /// The keys that have numbers, and the others.
+    /// The keys that have numbers, and the others; floats have one where no other key has.
     fn keys(&self) -> Result<Keys, Reason> {
         let (left, right) = (self.left.schema(), self.right.schema());
         let mut keys = Keys::default();
@@ -134,7 +134,23 @@ impl<'p> Join<'p> {
                 return Err(refuse("keys of different types"));
             }
         }
-        match keys.own.is_empty() && !keys.compared.is_empty() {
+        if !keys.own.is_empty() || keys.compared.is_empty() {
+            return Ok(keys);
+        }
+        // Floats are found by a hash of them all, and compared as others beside a key are: by their bits,
+        // with zeros of both signs alike.
+        let (mut owns, mut all_others) = (Vec::new(), Vec::new());
+        for (own, others) in self.keys {
+            let (own, others) = (lower(own, &left)?, lower(others, &right)?);
+            if is_float(own.data_type()) {
+                owns.push(own);
+                all_others.push(others);
+            }
+        }
+        let own = Expr::tuple(owns).zip(Expr::tuple(all_others));
+        keys.own
+            .extend(own.map(|(own, others)| (hashed(&own), hashed(&others))));
+        match keys.own.is_empty() {
             true => Err(refuse("no key that is a number or a text")),
             false => Ok(keys),
         }
@@ -205,6 +221,20 @@ impl<'p> Join<'p> {
 /// Whether rows can be looked up by values of the type.
 fn has_number(data_type: &DataType) -> bool {
     is_key(data_type) || *data_type == DataType::Boolean
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Float32 | DataType::Float64)
+}
+
+/// The hash of a key; NULL where a part of it is.
+fn hashed(key: &Expr) -> Expr {
+    let hash = Expr::key_hash(key, false);
+    let nullable = key.parts().iter().filter(|part| part.nullable());
+    match Expr::all(nullable.map(|part| part.is_null().negated())) {
+        Some(present) => Expr::only_where(present, hash),
+        None => hash,
+    }
 }
 
 /// The keys of a join.

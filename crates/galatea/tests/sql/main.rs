@@ -29,6 +29,7 @@ mod memory;
 mod nested;
 mod pairs;
 mod partitions;
+mod parts;
 mod plans;
 mod results;
 mod rows;

@@ -2,7 +2,7 @@
 
 use crate::compare::Pair;
 use crate::joins::{STRICT, dimension, text};
-use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, Float32Array, Float64Array, Int32Array, RecordBatch, StringArray};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -253,4 +253,81 @@ async fn a_run_that_finds_repeated_keys_goes_on_with_pairs() {
     let after = text(&pair, &format!("EXPLAIN {sql}")).await;
     assert!(after.contains("source=pairs of d0"), "{after}");
     pair.check(sql, true, "after it").await;
+}
+
+/// Floats of every kind by number: zeros of both signs, NaNs of several bits, infinities, numbers next to
+/// each other.
+fn float(number: usize) -> f64 {
+    let next_to_one = f64::from_bits(1.0f64.to_bits() + 1);
+    [
+        0.0,
+        -0.0,
+        1.0,
+        next_to_one,
+        -1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        f64::from_bits(0xfff8_0000_0000_0000),
+        f64::from_bits(0x7ff8_0000_0000_0001),
+        f64::MIN_POSITIVE / 4.0,
+        f64::MAX,
+    ][number % 12]
+}
+
+/// A number for each row, floats of 64 and of 32 bits, a ninth NULL, and others that hardly repeat.
+fn floats(rows: usize, step: usize) -> RecordBatch {
+    let present = |row: usize| row % 9 != 4;
+    let doubles = (0..rows).map(|row| present(row).then(|| float(row * step)));
+    let singles = (0..rows).map(|row| present(row).then(|| float(row * step / 2) as f32));
+    let spread = (0..rows).map(|row| Some((row * step) as f64 / 7.0 - 20.0));
+    let columns: [(&str, ArrayRef); 4] = [
+        ("id", Arc::new((0..rows as i32).collect::<Int32Array>())),
+        ("d", Arc::new(doubles.collect::<Float64Array>())),
+        ("s", Arc::new(singles.collect::<Float32Array>())),
+        ("w", Arc::new(spread.collect::<Float64Array>())),
+    ];
+    let columns = columns.map(|(name, array)| (name, array, true));
+    RecordBatch::try_from_iter_with_nullable(columns).expect("one length")
+}
+
+#[tokio::test]
+async fn keys_that_are_floats_alone() {
+    let pair = Pair::new(&[STRICT]);
+    for (number, (left, right)) in [(0, 5), (1, 1), (31, 33), (32, 0), (200, 130)]
+        .into_iter()
+        .enumerate()
+    {
+        let (l, r) = (format!("l{number}"), format!("r{number}"));
+        pair.table(&l, &[floats(left, 1)]);
+        pair.table(&r, &[floats(right, 5)]);
+        let ons = [
+            "l.d = r.d",
+            "l.s = r.s",
+            "l.w = r.w",
+            "l.d = r.d AND l.s = r.s",
+            "l.d = r.s",
+            "l.d IS NOT DISTINCT FROM r.d",
+        ];
+        for (at, on) in ons.into_iter().enumerate() {
+            for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+                .into_iter()
+                .skip(at % 2)
+            {
+                let sql = format!("SELECT l.id, r.id FROM {l} l {kind} {r} r ON {on}");
+                pair.check(&sql, true, "floats").await;
+            }
+        }
+        for sql in [
+            "SELECT l.id FROM L l WHERE EXISTS (SELECT 1 FROM R r WHERE r.d = l.d)",
+            "SELECT l.id FROM L l WHERE NOT EXISTS (SELECT 1 FROM R r WHERE r.d = l.d)",
+            "SELECT l.id FROM L l WHERE EXISTS (SELECT 1 FROM R r WHERE r.s = l.s AND r.id > l.id)",
+            "SELECT count(*), sum(l.id + r.id) FROM L l JOIN R r ON l.w = r.w",
+        ] {
+            let sql = sql
+                .replace("L l", &format!("{l} l"))
+                .replace("R r", &format!("{r} r"));
+            pair.check(&sql, true, "floats").await;
+        }
+    }
 }

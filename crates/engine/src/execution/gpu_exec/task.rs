@@ -222,7 +222,7 @@ impl Task {
             cancelled,
             result: queue,
             builds: Mutex::default(),
-            ready: Mutex::default(),
+            ready: Arc::default(),
         };
         graph.compile_ahead(&self.subtree).await;
         let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;

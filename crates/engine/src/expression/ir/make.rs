@@ -109,6 +109,15 @@ impl Expr {
         (0..words).rev().map(word).collect()
     }
 
+    /// A hash of the values of a key, see [`Function::KeyHash`].
+    pub(crate) fn key_hash(key: &Self, spreads: bool) -> Self {
+        let kind = ExprKind::Call {
+            function: Function::KeyHash { spreads },
+            arguments: key.parts().to_vec(),
+        };
+        Self::new(kind, DataType::Int64, false)
+    }
+
     /// The part of a sort key's range that it is in, see [`Function::Bucket`].
     pub(crate) fn bucket(&self, least: i64, shift: u32) -> Self {
         self.with_constants(Function::Bucket, [least, shift.into()], DataType::Int32)

@@ -49,7 +49,12 @@ impl Buildable {
             .map(|column| (*column, chain.columns[*column].clone()))
             .collect();
         chain.finish(
-            SinkPlan::Build { key, columns, unique },
+            SinkPlan::Build {
+                key,
+                columns,
+                unique,
+                most: None,
+            },
             Arc::new(Schema::empty()),
         )
     }
@@ -108,6 +113,7 @@ impl PairInput {
             key: self.key,
             null_keys,
             keeps_all,
+            most: None,
         };
         Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
     }

@@ -1,0 +1,260 @@
+//! Joins whose build side is larger than device memory: whatever their kind, their keys and what is made of
+//! their rows, they run on the device part after part and answer as the CPU does.
+
+use crate::compare::Pair;
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
+};
+use datafusion::arrow::array::{RecordBatch, StringArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use std::sync::Arc;
+
+/// Every part of the query has to run on the device.
+const STRICT: (&str, &str) = ("galatea.fallback", "error");
+/// All build sides are made there, however small.
+const BUILT: (&str, &str) = ("galatea.build_rows", "0");
+
+fn limit(size: &'static str) -> (&'static str, &'static str) {
+    ("galatea.gpu_memory_limit", size)
+}
+
+/// A table of `rows` rows with the keys that `key` says, a tenth of them NULL if `nulls`.
+fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
+    let key = |row: i64| (!nulls || row % 10 != 3).then(|| key(row));
+    let column = |array: ArrayRef| array;
+    let texts = |of: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
+        let texts = (0..rows).map(|row| of(row).map(|key| format!("key number {key}")));
+        Arc::new(texts.collect::<StringArray>())
+    };
+    let decimals = (0..rows).map(|row| (row % 11 > 0).then_some(i128::from(row) * 1001));
+    let decimals = decimals.collect::<Decimal128Array>();
+    let columns = [
+        ("k", column(Arc::new((0..rows).map(key).collect::<Int64Array>()))),
+        (
+            "v",
+            column(Arc::new(
+                (0..rows)
+                    .map(|row| (row % 7 > 0).then_some(row * 3))
+                    .collect::<Int64Array>(),
+            )),
+        ),
+        ("name", texts(&key)),
+        (
+            "small",
+            column(Arc::new(
+                (0..rows).map(|row| Some(row as i32 % 5)).collect::<Int32Array>(),
+            )),
+        ),
+        (
+            "open",
+            column(Arc::new(
+                (0..rows)
+                    .map(|row| (row % 13 > 0).then_some(row % 3 == 0))
+                    .collect::<BooleanArray>(),
+            )),
+        ),
+        (
+            "paid",
+            column(Arc::new(
+                decimals.with_precision_and_scale(20, 2).expect("a decimal"),
+            )),
+        ),
+        (
+            "weight",
+            column(Arc::new(
+                (0..rows)
+                    .map(|row| Some(row as f64 / 8.0))
+                    .collect::<Float64Array>(),
+            )),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
+        .expect("one length")
+}
+
+/// The partitions that EXPLAIN ANALYZE tells of.
+async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
+    let frame = pair
+        .gpu
+        .sql(&format!("EXPLAIN ANALYZE {sql}"))
+        .await
+        .expect("a plan");
+    let batches = frame.collect().await.expect("runs");
+    let text = pretty_format_batches(&batches).expect("text").to_string();
+    let facts = text.split("partitions=").skip(1);
+    facts.map(|rest| rest.chars().take(90).collect()).collect()
+}
+
+/// Checks that the query runs on the device alone, in at least so many parts.
+async fn in_parts(pair: &Pair, sql: &str, least: usize, context: &str) {
+    pair.check(sql, true, context).await;
+    let told = partitions(pair, sql).await;
+    let parts = told
+        .iter()
+        .filter_map(|told| told.split_once(" of d")?.0.parse::<usize>().ok());
+    assert!(
+        parts.clone().any(|parts| parts >= least),
+        "{context}\n{sql}\n{told:?}"
+    );
+}
+
+const UNIQUE: &[&str] = &[
+    "SELECT count(*), sum(r.v), sum(s.v), min(r.paid) FROM s JOIN r ON s.k = r.k",
+    "SELECT s.small, r.open, count(*), sum(r.v), max(r.paid) FROM s JOIN r ON s.k = r.k WHERE s.v % 2 = 0 AND r.small > 1 GROUP BY s.small, r.open",
+    "SELECT s.k % 100 AS g, count(*), sum(r.v) FROM s JOIN r ON s.k = r.k GROUP BY g",
+    "SELECT s.k, s.v, r.v, r.small FROM s LEFT JOIN r ON s.k = r.k WHERE s.small <> 2",
+    "SELECT r.k, r.v, s.v FROM r RIGHT JOIN s ON s.k = r.k WHERE s.small = 2",
+    "SELECT count(*), sum(s.v) FROM s WHERE EXISTS (SELECT 1 FROM r WHERE r.k = s.k AND r.small <> 2)",
+    "SELECT count(*), sum(s.v) FROM s WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
+    "SELECT s.k, s.v FROM s WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = s.k AND r.v > 10)",
+    "SELECT count(*), sum(s.v) FROM s WHERE s.small = 1 OR EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
+];
+
+/// Numbers so far apart that arrays by key would not do.
+fn far(row: i64) -> i64 {
+    row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 2
+}
+
+#[tokio::test]
+async fn a_build_side_of_unique_keys_is_met_part_after_part() {
+    let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+    // 7919 divides neither number of rows.
+    pair.table("r", &[table(60_000, false, |row| row * 7919 % 60_000)]);
+    pair.table("s", &[table(70_000, true, |row| row * 31 % 65_000)]);
+    // Whether there is a row takes a bit of memory a key, which fits.
+    let (values, bits) = UNIQUE.split_at(5);
+    for sql in values {
+        in_parts(&pair, sql, 2, "keys next to each other").await;
+    }
+    for sql in bits {
+        pair.check(sql, true, "bits").await;
+    }
+}
+
+#[tokio::test]
+async fn keys_far_apart_are_met_part_after_part() {
+    let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+    pair.table("r", &[table(20_000, false, |row| far(row * 7919 % 20_000))]);
+    pair.table("s", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
+    for sql in UNIQUE {
+        in_parts(&pair, sql, 2, "keys far apart").await;
+    }
+}
+
+/// Several pairs for each row, and rows without any, of both sides.
+#[tokio::test]
+async fn pairs_are_made_part_after_part() {
+    let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+    pair.table("l", &[table(14_000, true, |row| row * 31 % 9_000)]);
+    pair.table("r", &[table(16_000, true, |row| row * 7 % 11_000)]);
+    for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+        for condition in [
+            "l.k = r.k",
+            "l.k = r.k AND l.v < r.v",
+            "l.k = r.k AND l.weight = r.weight",
+        ] {
+            let from = format!("FROM l {kind} r ON {condition}");
+            let rows = format!("SELECT l.k, l.v, r.k, r.v, r.open {from}");
+            in_parts(&pair, &rows, 2, &from).await;
+            if condition != "l.k = r.k" {
+                continue;
+            }
+            let groups = format!(
+                "SELECT l.small, count(*), count(l.k), count(r.k), sum(r.v), max(l.paid), min(r.open) {from} GROUP BY l.small"
+            );
+            in_parts(&pair, &groups, 2, &from).await;
+            let one = format!("SELECT count(*), sum(l.v), sum(r.paid), avg(l.weight) {from}");
+            in_parts(&pair, &one, 2, &from).await;
+        }
+    }
+    for sql in [
+        "SELECT l.k, l.v FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.v > l.v)",
+        "SELECT count(*), sum(l.v) FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.v > l.v)",
+        "SELECT count(*), sum(l.v) FROM l WHERE l.open OR EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND r.v > l.v)",
+    ] {
+        in_parts(&pair, sql, 2, "conditions").await;
+    }
+}
+
+/// Text, decimals, several parts.
+#[tokio::test]
+async fn keys_of_every_kind_have_the_same_part_on_both_sides() {
+    let pair = Pair::new(&[STRICT, BUILT, limit("320 KiB"), ("galatea.chunk_rows", "4096")]);
+    pair.table("l", &[table(20_000, true, |row| row * 31 % 17_000 - 3_000)]);
+    pair.table("r", &[table(20_000, true, |row| row * 7 % 18_000 - 3_500)]);
+    for (condition, least) in [
+        ("l.name = r.name", 2),
+        ("l.k = r.k AND l.small = r.small", 2),
+        ("l.paid = r.paid", 2),
+        ("l.name = r.name AND l.open = r.open", 2),
+    ] {
+        let sql = format!("SELECT count(*), sum(l.v), sum(r.v), max(r.paid) FROM l JOIN r ON {condition}");
+        in_parts(&pair, &sql, least, condition).await;
+    }
+}
+
+/// What is above a join: other joins, groups of groups, orders, limits, windows.
+#[tokio::test]
+async fn what_is_made_of_the_rows_of_a_join_in_parts() {
+    let pair = Pair::new(&[BUILT, limit("384 KiB"), ("galatea.chunk_rows", "4096")]);
+    pair.table("r", &[table(20_000, false, |row| far(row * 7919 % 20_000))]);
+    pair.table("s", &[table(24_000, true, |row| far(row * 31 % 25_000))]);
+    pair.table("t", &[table(300, false, |row| row)]);
+    for (number, sql) in [
+        "SELECT t.small, count(*), sum(r.v), sum(t.v) FROM s JOIN r ON s.k = r.k JOIN t ON s.small = t.k GROUP BY t.small",
+        "SELECT count(*), max(n) FROM (SELECT s.small, r.open, count(*) AS n FROM s JOIN r ON s.k = r.k GROUP BY s.small, r.open)",
+        "SELECT count(DISTINCT r.small), count(*) FROM s JOIN r ON s.k = r.k",
+        "SELECT s.k, s.v, r.v FROM s JOIN r ON s.k = r.k ORDER BY s.v, s.k LIMIT 20",
+        "SELECT s.k, s.v, r.v FROM s JOIN r ON s.k = r.k WHERE s.small = 1 ORDER BY s.v, s.k",
+        "SELECT s.k, s.v FROM s JOIN r ON s.k = r.k UNION ALL SELECT k, v FROM t WHERE k < 9",
+        "SELECT k, n FROM (SELECT s.k, row_number() OVER (PARTITION BY s.small ORDER BY s.v, s.k) AS n FROM s JOIN r ON s.k = r.k) WHERE n < 4",
+        "SELECT count(*) FROM (SELECT s.k FROM s JOIN r ON s.k = r.k LIMIT 100)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        pair.check(sql, false, "above").await;
+        // Windows and rows of a limit need a place for each row, for which there is no room here.
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        assert!(number > 5 || report.fell_back == 0, "{sql}\n{:?}", report.reasons);
+    }
+}
+
+/// A key that alone is too much is left to the CPU, and the report says so with numbers.
+#[tokio::test]
+async fn one_key_that_does_not_fit_is_left_to_the_cpu() {
+    let pair = Pair::new(&[BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+    pair.table("l", &[table(300, false, |row| row)]);
+    pair.table(
+        "r",
+        &[table(40_000, false, |row| if row < 1_000 { row } else { 7 })],
+    );
+    let sql = "SELECT count(*), sum(l.v), sum(r.v) FROM l LEFT JOIN r ON l.k = r.k AND r.v > l.v";
+    pair.check(sql, false, "skew").await;
+    let report = galatea::last_query_report(&pair.gpu).expect("a report");
+    let told = report.reasons.iter().any(|reason| {
+        reason.contains("rows of one part of a join")
+            && reason.contains("262144")
+            && reason.contains("galatea.gpu_memory_limit")
+    });
+    assert!(told, "{report:?}");
+    pair.gpu
+        .sql("SET galatea.fallback = 'error'")
+        .await
+        .expect("a setting")
+        .collect()
+        .await
+        .expect("set");
+    let error = pair
+        .gpu
+        .sql(sql)
+        .await
+        .expect("a plan")
+        .collect()
+        .await
+        .expect_err("too much");
+    assert!(
+        error.to_string().contains("rows of one part of a join"),
+        "{error}"
+    );
+}
