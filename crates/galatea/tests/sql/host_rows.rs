@@ -16,8 +16,8 @@ const QUERIES: &[&str] = &[
     "SELECT id % 5, max(id) FROM n WHERE id % 3 = 0 AND array_length(l) > 1 GROUP BY id % 5",
     "SELECT id, sum(id) OVER (ORDER BY id) FROM n WHERE array_length(l) > 1",
     // Texts that the device does not make.
-    "SELECT md5(CAST(id AS VARCHAR)) AS h, id FROM n ORDER BY h",
-    "SELECT concat(s['t'], CAST(id AS VARCHAR)) AS c FROM n ORDER BY c DESC",
+    "SELECT md5(CAST(id % 50 AS VARCHAR)) AS h, id FROM n ORDER BY h, id",
+    "SELECT concat(s['t'], CAST(id % 20 AS VARCHAR)) AS c FROM n ORDER BY c DESC",
     // Below classes of calls.
     "SELECT median(s['a']), array_agg(s['a'] ORDER BY id) FROM n",
 ];
