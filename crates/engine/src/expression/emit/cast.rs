@@ -39,8 +39,8 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
             number(from) && fits && scale_factor(&Int64, to).is_some()
         }
         (from, to) if number(from) && number(to) => true,
-        (Int32 | Int64 | Timestamp(_, None), Date32) | (Date32, Int32 | Int64 | Timestamp(_, None)) => true,
-        (Date32, Date64) | (Date64, Date32) => true,
+        (Int32 | Int64 | Date64 | Timestamp(_, None), Date32)
+        | (Date32, Int32 | Int64 | Date64 | Timestamp(_, None)) => true,
         (Timestamp(_, from), Timestamp(_, to)) => from.is_some() || to.is_none(),
         (Timestamp(_, _), to) => number(to),
         (from, Timestamp(_, _)) => number(from),
