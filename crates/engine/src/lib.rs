@@ -15,6 +15,7 @@
 //! plans       finished plans, kept for queries that come again
 //! scan_progress how far the scans of a plan are
 //! stream      rows without an end, by persistent operators of the device
+//! window_filters FILTER of window functions, as their arguments
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
 #![forbid(unsafe_code)]
@@ -39,3 +40,4 @@ pub mod runtime;
 pub mod scan_progress;
 mod spill;
 pub mod stream;
+pub mod window_filters;

@@ -12,9 +12,11 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::registry::FunctionRegistry;
+use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionConfig;
 use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
+use galatea_engine::window_filters::FiltersAsArguments;
 
 /// The state with that configuration and those physical optimizer rules, and everything else as it was.
 pub(crate) fn with_rules(
@@ -27,7 +29,8 @@ pub(crate) fn with_rules(
     })
 }
 
-/// As [`with_rules`], with a planner that uses plans again, and the analyzer rule that leaves queries to it.
+/// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, and
+/// an optimizer rule that tells placement the filters of window functions.
 pub(crate) fn with_rules_and_planner(
     state: &SessionState,
     config: SessionConfig,
@@ -37,10 +40,13 @@ pub(crate) fn with_rules_and_planner(
     let mut analyzer = state.analyzer().clone();
     let defer = DeferPlanning::before(analyzer.rules.clone());
     analyzer.rules.insert(0, Arc::new(defer));
+    let mut optimizer = Optimizer::with_rules(state.optimizers().to_vec());
+    optimizer.rules.push(Arc::new(FiltersAsArguments));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);
         let mut builder = builder.with_query_planner(Arc::new(planner));
         *builder.analyzer() = Some(analyzer);
+        *builder.optimizer() = Some(optimizer);
         builder
     })
 }

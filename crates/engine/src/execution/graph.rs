@@ -169,7 +169,7 @@ impl Graph<'_> {
             (PipelineSource::Pairs(_), Some(pairs)) => {
                 return pairs_view(pairs.rows()).map_err(Failure::Run);
             }
-            (PipelineSource::Plan(rows), _) => PipelineSource::Plan(self.ready.lock().to_run(at, rows)?),
+            (PipelineSource::Plan(rows), _) => PipelineSource::Plan(self.ready.lock().runnable(at, rows)?),
             (source, _) => source.clone(),
         };
         if let Some(view) = self.take_view(at) {
@@ -255,7 +255,7 @@ impl Graph<'_> {
             return Ok(rows);
         }
         let to_run = BuildSide {
-            plan: self.ready.lock().to_run(at, &source.plan)?,
+            plan: self.ready.lock().runnable(at, &source.plan)?,
             ..source.clone()
         };
         let collected = dimensions::collect(&to_run, columns, self.context, self.memory).await?;

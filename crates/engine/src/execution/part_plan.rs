@@ -29,10 +29,12 @@ impl PartedJoin {
     pub(super) fn of(subtree: &Subtree) -> Vec<Self> {
         let returns = match &subtree.plan.sink {
             // A part has an order of its own, and marks of its own pairs.
-            SinkPlan::Materialise { order, .. } if matches!(order, Some(RowOrder::All(_))) => {
-                return Vec::new();
+            SinkPlan::Materialise {
+                order: Some(RowOrder::All(_)),
+                ..
             }
-            SinkPlan::Mark { .. } | SinkPlan::Partition { .. } => return Vec::new(),
+            | SinkPlan::Mark { .. }
+            | SinkPlan::Partition { .. } => return Vec::new(),
             SinkPlan::Materialise { .. } | SinkPlan::Aggregate { .. } => true,
             // What has a place for each row that is scanned has none for pairs that are not known yet.
             _ => false,
@@ -52,7 +54,7 @@ impl PartedJoin {
     }
 
     /// The key of its build side, and that of the rows that look it up; `None` if it cannot run in parts.
-    pub(super) fn keys<'s>(self, subtree: &'s Subtree) -> Option<[&'s Expr; 2]> {
+    pub(super) fn keys(self, subtree: &Subtree) -> Option<[&Expr; 2]> {
         let build = self.build(subtree)?;
         if !matches!(build.plan.sink, SinkPlan::Build { .. } | SinkPlan::Lists { .. }) {
             return None;

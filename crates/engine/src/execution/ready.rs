@@ -15,10 +15,13 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub views: HashMap<Vec<usize>, TableView>,
-    rows: HashMap<Vec<usize>, (Vec<usize>, Result<Arc<Dimension>, Failure>)>,
+    rows: HashMap<Vec<usize>, KeptRows>,
     /// Where plans of CPU operators have run.
     ran: HashSet<Vec<usize>>,
 }
+
+/// Rows with these columns, or why there are none.
+type KeptRows = (Vec<usize>, Result<Arc<Dimension>, Failure>);
 
 impl Ready {
     /// The table of the pipeline there, once.
@@ -51,7 +54,7 @@ impl Ready {
     ///
     /// # Errors
     /// DataFusion's.
-    pub(super) fn to_run(
+    pub(super) fn runnable(
         &mut self,
         at: &[usize],
         plan: &Arc<dyn ExecutionPlan>,

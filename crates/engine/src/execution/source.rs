@@ -14,7 +14,11 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use galatea_store::{ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableId, TableView};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use galatea_store::{
+    ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableId, TableView, supports_type,
+};
 use std::sync::Arc;
 
 /// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
@@ -27,6 +31,8 @@ pub(super) async fn load(
     progress: ProgressCallback,
 ) -> Result<TableView, StoreError> {
     let store = runtime.store(config);
+    let mut columns: Vec<usize> = plan.columns().into_iter().collect();
+    let mut dictionary: Vec<usize> = plan.dictionary_columns().into_iter().collect();
     let table: Arc<dyn ColumnSource> = match source {
         PipelineSource::Stored(table) => Arc::clone(table),
         PipelineSource::Files { scan } => {
@@ -47,20 +53,41 @@ pub(super) async fn load(
             });
         }
         PipelineSource::Plan(child) => {
-            let stored = StoredTable::from_plan(store, "batches", child, context, None).await?;
+            let wanted = only(child, &columns)?;
+            let stored = StoredTable::from_plan(store, "batches", &wanted, context, None).await?;
+            let place = |column: &usize| columns.binary_search(column).ok();
+            dictionary = dictionary.iter().filter_map(place).collect();
+            columns = (0..columns.len()).collect();
             stored.snapshot() as Arc<dyn ColumnSource>
         }
     };
-    let columns: Vec<usize> = plan.columns().into_iter().collect();
-    let hints = LoadHints {
-        dictionary: plan.dictionary_columns().into_iter().collect(),
-    };
+    let hints = LoadHints { dictionary };
     let view = table.load(&columns, &hints, Some(progress)).await?;
     if !config.cache_files.0 && matches!(source, PipelineSource::Files { .. }) {
         // The view keeps what this query needs.
         store.clear_cache();
     }
     Ok(view)
+}
+
+/// The rows of a plan with those columns, which are what is encoded; with any column where rows are counted
+/// alone.
+fn only(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
+    let schema = plan.schema();
+    let fields = schema.fields();
+    let any = fields
+        .iter()
+        .position(|field| supports_type(field.data_type()).is_ok());
+    let kept = match columns {
+        [] => any.as_slice(),
+        columns => columns,
+    };
+    let column = |index: &usize| {
+        let name = fields[*index].name();
+        ProjectionExpr::new(Arc::new(Column::new(name, *index)), name.clone())
+    };
+    let kept: Vec<ProjectionExpr> = kept.iter().map(column).collect();
+    Ok(Arc::new(ProjectionExec::try_new(kept, Arc::clone(plan))?))
 }
 
 /// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view

@@ -1,12 +1,15 @@
 //! Aggregates of a plan as those of a pipeline.
 
+use super::classes::{Value, case_when};
 use crate::expression::{Expr, ExprKind};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction, is_exact};
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::expressions::{BinaryExpr, IsNotNullExpr, Literal};
 use std::sync::Arc;
 
 /// Lowers an expression over an aggregate's input to the source's columns.
@@ -28,9 +31,6 @@ pub(super) fn aggregate_call(
     if call.is_distinct() && !function.ignores_repeats() {
         return Err(refuse("DISTINCT"));
     }
-    if !call.order_bys().is_empty() {
-        return Err(refuse("ORDER BY inside the aggregate"));
-    }
     let arguments = call.expressions();
     let argument = match (function, arguments.as_slice()) {
         (AggregateFunction::Moment(moment), arguments) if arguments.len() == moment.arguments() => {
@@ -47,6 +47,16 @@ pub(super) fn aggregate_call(
             None
         }
         (AggregateFunction::Count, []) => None,
+        // Of several values, rows in which none is NULL.
+        (AggregateFunction::Count, several @ [_, _, ..]) => {
+            let values = several
+                .iter()
+                .map(|value| -> Value { Arc::new(IsNotNullExpr::new(Arc::clone(value))) });
+            let counts = values
+                .reduce(|before, value| Arc::new(BinaryExpr::new(before, Operator::And, value)))
+                .and_then(|counts| case_when(counts, one(), None));
+            Some(lower_here(&counts.ok_or_else(|| refuse("no argument"))?)?)
+        }
         (_, [one]) => Some(lower_here(one)?),
         _ => return Err(refuse("more than one argument")),
     };
@@ -58,6 +68,10 @@ pub(super) fn aggregate_call(
     };
     call.supports()?;
     Ok(call)
+}
+
+fn one() -> Value {
+    Arc::new(Literal::new(ScalarValue::Int64(Some(1))))
 }
 
 /// The integer or decimal that DataFusion makes a double for the sake of a function's signature, or the

@@ -34,6 +34,14 @@ impl Finder<'_> {
         (self.find)(plan, self)
     }
 
+    /// The same, for which nothing but tables is brought to the device.
+    pub(super) fn over_tables(&self) -> Self {
+        Self {
+            encodes: false,
+            ..*self
+        }
+    }
+
     /// Whether the rows of the chain are on the device, or may be brought there.
     pub(super) fn takes(&self, chain: &Chain) -> bool {
         self.encodes || chain.is_on_device()

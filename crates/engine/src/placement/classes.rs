@@ -14,6 +14,7 @@
 //! the result, bit by bit. The same holds for different values, whose repetitions say nothing. Each class
 //! reads the input, so it must give the same rows every time.
 
+mod in_order;
 mod percentile;
 
 use std::sync::Arc;
@@ -24,8 +25,7 @@ use datafusion::common::{NullEquality, ScalarValue};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::{
-    AggregateUDF, JoinType, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
-    WindowFunctionDefinition,
+    JoinType, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{
@@ -63,6 +63,12 @@ enum Rows {
     First,
     /// The last of an order.
     Last,
+    /// So many from the first one of an order on.
+    Head(u32),
+    /// So many up to the last one of an order.
+    Tail(u32),
+    /// All, in an order.
+    InOrder,
 }
 
 /// Which rows a call needs, and by which values or order.
@@ -169,6 +175,8 @@ fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Val
         Some(Need { rows, by })
     };
     match (name, call.is_distinct()) {
+        ("array_agg" | "string_agg", is_distinct) => in_order::need(first, call, filter, is_distinct),
+        ("nth_value", false) => in_order::nth(call, filter),
         ("median", false) => by_value(Rows::Middle),
         ("percentile_cont", false) => by_value(Rows::Share(percentile::share(call)?.to_bits())),
         ("approx_distinct", _) if arguments.len() == 1 => by_value(Rows::Different),
@@ -229,10 +237,7 @@ fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class>
             groups.push((Arc::clone(&need.by.first()?.expr), "value".to_owned()));
             let rows = grouped(groups, Vec::new(), Vec::new(), input)?;
             let schema = rows.schema();
-            let call = |call: &Arc<AggregateFunctionExpr>| {
-                let function: Arc<AggregateUDF> = Arc::new(call.fun().clone());
-                call_of(function, column(number, &schema), &schema, call.name().to_owned())
-            };
+            let call = |call: &Arc<AggregateFunctionExpr>| in_order::over_column(call, number, &schema);
             let own = own.iter().map(call).collect::<Option<Vec<_>>>()?;
             let keys = (0..number).map(|key| (column(key, &schema), schema.field(key).name().clone()));
             let filters = vec![None; own.len()];
@@ -247,7 +252,8 @@ fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class>
             let filters = vec![None; calls.len()];
             (rows, finish(keys.collect(), calls, filters))
         }
-        Rows::Middle | Rows::First | Rows::Last => (numbered_rows(first, need)?, finish(keys, own, filters)),
+        Rows::InOrder => (in_order::rows(first, &need.by)?, finish(keys, own, filters)),
+        _ => (numbered_rows(first, need)?, finish(keys, own, filters)),
     };
     let share = match need.rows {
         Rows::Share(bits) => Some(f64::from_bits(bits)),
@@ -306,6 +312,11 @@ fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn Execution
     let count = column(width + 1, &columns);
     let wanted = match need.rows {
         Rows::Last => binary(number, Operator::Eq, Arc::clone(&count)),
+        Rows::Head(rows) => binary(number, Operator::LtEq, integer(rows.into())),
+        Rows::Tail(rows) => {
+            let behind = binary(number, Operator::Plus, integer(rows.into()));
+            binary(behind, Operator::Gt, Arc::clone(&count))
+        }
         // Of an odd number of values the middle one, of an even number both, and of none the first row.
         Rows::Middle => {
             let twice = binary(number, Operator::Multiply, integer(2));

@@ -99,6 +99,10 @@ fn rows_subtree(
     finder: &Finder<'_>,
 ) -> Result<Subtree, Reason> {
     let chain = finder.below(plan)?;
+    if matches!(&chain.source, PipelineSource::Plan(made) if Arc::ptr_eq(made, plan)) {
+        // Nothing is left for the device: why is what is asked for.
+        finder.over_tables().below(plan)?;
+    }
     let outputs = chain.columns.clone();
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
@@ -111,43 +115,11 @@ fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Re
     if let Some(input) = arrangement(plan) {
         return finder.below(input);
     }
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        if filter.fetch().is_some() {
-            return Err(node("FilterExec", "a limit inside the filter"));
-        }
-        let mut chain = finder.below(filter.input())?;
-        let predicate = lower(filter.predicate(), &filter.input().schema())?.substitute(&chain.columns);
-        chain.filters.extend(predicate.conjuncts());
-        chain
-            .pruning
-            .extend(chain.rewrite_for_pruning(filter.predicate()));
-        if let Some(projection) = filter.projection().as_ref() {
-            chain.project(
-                projection
-                    .iter()
-                    .map(|i| (chain.columns[*i].clone(), chain.plain[*i]))
-                    .collect(),
-            );
-        }
-        return Ok(chain);
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let mut chain = finder.below(projection.input())?;
-        let schema = projection.input().schema();
-        let columns = projection
-            .expr()
-            .iter()
-            .map(|e| {
-                let lowered = lower(&e.expr, &schema)?.substitute(&chain.columns);
-                let plain = e
-                    .expr
-                    .downcast_ref::<Column>()
-                    .and_then(|c| chain.plain[c.index()]);
-                Ok((lowered, plain))
-            })
-            .collect::<Result<Vec<_>, Reason>>()?;
-        chain.project(columns);
-        return Ok(chain);
+    match narrowed(plan, finder) {
+        // What has no device version is made by the CPU, where the device is forced to take its rows.
+        Some(Err(_)) if finder.encodes => return Ok(made_by_host(plan)),
+        Some(found) => return found,
+        None => {}
     }
     let found = windows::chain(plan, finder)
         .or_else(|| join::chain(plan, finder))
@@ -156,6 +128,63 @@ fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Re
         Some(Ok(chain)) => Ok(chain),
         _ => source(plan, finder),
     }
+}
+
+/// The chain of a filter or a projection; `None` of other nodes.
+fn narrowed(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return Some(filtered(filter, finder));
+    }
+    let projection = plan.downcast_ref::<ProjectionExec>()?;
+    Some(projected(projection, finder))
+}
+
+fn filtered(filter: &FilterExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
+    if filter.fetch().is_some() {
+        return Err(node("FilterExec", "a limit inside the filter"));
+    }
+    let mut chain = finder.below(filter.input())?;
+    let predicate = lower(filter.predicate(), &filter.input().schema())?.substitute(&chain.columns);
+    chain.filters.extend(predicate.conjuncts());
+    chain
+        .pruning
+        .extend(chain.rewrite_for_pruning(filter.predicate()));
+    if let Some(projection) = filter.projection().as_ref() {
+        chain.project(
+            projection
+                .iter()
+                .map(|i| (chain.columns[*i].clone(), chain.plain[*i]))
+                .collect(),
+        );
+    }
+    Ok(chain)
+}
+
+fn projected(projection: &ProjectionExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
+    let mut chain = finder.below(projection.input())?;
+    let schema = projection.input().schema();
+    let columns = projection
+        .expr()
+        .iter()
+        .map(|e| {
+            let lowered = lower(&e.expr, &schema)?.substitute(&chain.columns);
+            let plain = e
+                .expr
+                .downcast_ref::<Column>()
+                .and_then(|c| chain.plain[c.index()]);
+            Ok((lowered, plain))
+        })
+        .collect::<Result<Vec<_>, Reason>>()?;
+    chain.project(columns);
+    Ok(chain)
+}
+
+/// The chain of rows that CPU operators make.
+fn made_by_host(plan: &Arc<dyn ExecutionPlan>) -> Chain {
+    let schema = plan.schema();
+    let indices: Vec<usize> = (0..schema.fields().len()).collect();
+    let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
+    Chain::over_table(PipelineSource::Plan(Arc::clone(plan)), schema, rows, &indices)
 }
 
 /// The chain that is a source alone.
@@ -231,12 +260,7 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
         chain.groups = Some(groups);
         return Ok(chain);
     }
-    Ok(Chain::over_table(
-        PipelineSource::Plan(Arc::clone(plan)),
-        schema,
-        rows,
-        &indices,
-    ))
+    Ok(made_by_host(plan))
 }
 
 /// Why a join, or window functions, cannot be part of a pipeline; `None` for other nodes, and for those that

@@ -280,6 +280,13 @@ impl<'a> Placer<'a> {
         cpu: Arc<dyn ExecutionPlan>,
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Filters say it themselves.
+        if let PipelineSource::Plan(made) = &found.source
+            && made.is::<ProjectionExec>()
+            && let Err(reason) = finder(&|side| repeats(self.runtime, side), false).below(made)
+        {
+            note(reasons, made, &reason);
+        }
         // What feeds the pipeline may hold further subtrees, and reasons of its own.
         for child in found.children_mut() {
             *child = self.place(Arc::clone(child), None, reasons)?;

@@ -33,6 +33,9 @@ pub(super) type CopyOwn<'a> = dyn Fn(
     ) -> Result<Option<Arc<dyn ExecutionPlan>>>
     + 'a;
 
+/// Another expression in the place of one.
+pub(super) type Rewrite<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
+
 /// One copying of a plan.
 pub(super) struct Renewal<'a> {
     own: &'a CopyOwn<'a>,
@@ -216,10 +219,7 @@ pub(super) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
 
 /// A scan of the same Parquet files with counters of its own, and with what `predicate` makes of its
 /// predicate; none where what the scan does cannot all be read off it.
-pub(super) fn parquet_scan(
-    scan: &DataSourceExec,
-    predicate: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>>,
-) -> Option<Arc<dyn ExecutionPlan>> {
+pub(super) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Option<Arc<dyn ExecutionPlan>> {
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
     let options = source.table_parquet_options();

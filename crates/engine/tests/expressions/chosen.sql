@@ -126,6 +126,9 @@ CASE real WHEN 0 THEN 1 WHEN 1 THEN 2 ELSE 3 END
 signum(real)
 isnan(real)
 -- dates
+arrow_cast(day, 'Date64')
+CAST(arrow_cast(day, 'Date64') AS DATE)
+arrow_typeof(day)
 day + INTERVAL '1 month'
 day - INTERVAL '13 months'
 day - DATE '1995-06-17'
@@ -250,6 +253,9 @@ rtrim(memo)
 note LIKE word
 memo NOT LIKE city
 greatest(word, city)
+greatest(real, single)
+least(real, real * -1, 0.0)
+greatest(single, CAST(-0.0 AS REAL))
 least(note, memo, 'm')
 greatest(word, 'banana')
 left(note, small)

@@ -3,6 +3,7 @@
 nullif(i, 0)
 nullif(s, '')
 arrow_cast(i, 'Int32')
+arrow_cast(day, 'Date64')
 arrow_field(i)
 arrow_try_cast(i, 'Int32')
 cast_to_type(i, f)

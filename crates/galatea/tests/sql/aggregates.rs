@@ -18,6 +18,9 @@ const QUERIES: &[&str] = &[
     "SELECT min(u64), max(u64), min(i64), max(i64) FROM t",
     "SELECT sum(d9 * (1 - d9)), sum(d9 * d18) FROM t WHERE d9 BETWEEN -5000.00 AND 5000.00",
     "SELECT count(*) FILTER (WHERE flag), sum(i32) FILTER (WHERE i32 > 0 AND flag) FROM t",
+    // Rows in which no value is NULL.
+    "SELECT count(i8, low), count(v, i16, flag) FILTER (WHERE i8 > 0), count(*) FROM t",
+    "SELECT k, count(f64, d9), arrow_typeof(k), max(greatest(f32, 0)), min(least(f64, f64 * -1, 1.5)) FROM t GROUP BY k",
     // Sums that differ in a constant share accumulators.
     "SELECT sum(i16), sum(i16 + 1), sum(2 + i16), sum(i16 - 3), sum(10 - i16), sum(v + 5), sum(v + 6) FILTER (WHERE flag) FROM t",
     "SELECT k, sum(i64 + 9223372036854775807), sum(i64 - 5), count(i64), sum(v + 1), sum(v + 2) FROM t GROUP BY k",

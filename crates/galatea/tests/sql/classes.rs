@@ -23,6 +23,23 @@ const QUERIES: &[&str] = &[
     "SELECT k, first_value(i64 ORDER BY v) FILTER (WHERE flag), last_value(i64 ORDER BY v) FILTER (WHERE i8 > 0) FROM t GROUP BY k",
     "SELECT k, first_value(low IGNORE NULLS ORDER BY v), max(i32) FROM t GROUP BY k",
     "SELECT k, last_value(i16 ORDER BY f64 NULLS FIRST, v), avg(d9) FROM t GROUP BY k",
+    // Rows next to either end of an order.
+    "SELECT k, nth_value(i32, 2 ORDER BY v), nth_value(low, -3 ORDER BY v DESC), count(*) FROM t GROUP BY k",
+    "SELECT nth_value(i64, 33 ORDER BY i16, v), nth_value(i64, -1 ORDER BY v), nth_value(i64, 100000 ORDER BY v) FROM t",
+    // All rows, in order.
+    "SELECT k, array_agg(i32 ORDER BY v), sum(i8) FROM t GROUP BY k",
+    "SELECT array_agg(low ORDER BY i16 DESC, v), array_agg(v ORDER BY v) FROM t",
+    "SELECT low, array_agg(v ORDER BY v DESC), array_agg(i8 ORDER BY f64 NULLS FIRST, v), count(DISTINCT i8) FROM t GROUP BY low",
+    "SELECT k, flag, string_agg(high, ', ' ORDER BY v), count(*) FROM t GROUP BY k, flag",
+    "SELECT k, array_agg(i32 ORDER BY v) FILTER (WHERE flag), array_agg(d9 IGNORE NULLS ORDER BY v) FROM t GROUP BY k",
+    "SELECT k, array_agg(v ORDER BY k DESC, v DESC), median(i8) FROM t GROUP BY k",
+    "SELECT array_agg(i8 ORDER BY v) FROM t WHERE v < -10",
+    // Different values, in their own order.
+    "SELECT array_agg(DISTINCT i8 ORDER BY i8 DESC NULLS LAST), count(*) FROM t",
+    "SELECT k, string_agg(DISTINCT low, '|' ORDER BY low), array_agg(DISTINCT day ORDER BY day), sum(i16) FROM t GROUP BY k",
+    "SELECT flag, array_agg(DISTINCT low IGNORE NULLS ORDER BY low NULLS FIRST) FROM t GROUP BY flag",
+    // Orders that mean nothing to a function.
+    "SELECT sum(i16 ORDER BY v), count(*) FROM t",
     // Any value that is not NULL, where there is one.
     "SELECT k, any_value(k % 3), any_value(CASE WHEN v % 2 = 0 THEN k END), count(*) FROM t GROUP BY k",
     "SELECT low, any_value(low), any_value(upper(low)) FILTER (WHERE i8 > 0) FROM t GROUP BY low",
@@ -76,6 +93,26 @@ async fn the_cpu_gets_few_rows() {
     let plan = text(
         &pair,
         "EXPLAIN SELECT f32, median(i16), sum(i32) FROM t GROUP BY f32",
+    )
+    .await;
+    assert!(!plan.contains("GpuExec"), "{plan}");
+}
+
+/// The device sorts, not the CPU: rows come in the order that the call asks for.
+#[tokio::test]
+async fn rows_of_a_call_with_an_order_are_sorted_on_the_device() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(2000, 1, Shape::Ordinary)]);
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT k, array_agg(i16 ORDER BY v) FROM t GROUP BY k",
+    )
+    .await;
+    assert!(plan.contains("GpuExec") && !plan.contains("SortExec"), "{plan}");
+    // Ties would be in whatever order: an order of computed values keeps none.
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT k, array_agg(i16 ORDER BY v % 7) FROM t GROUP BY k",
     )
     .await;
     assert!(!plan.contains("GpuExec"), "{plan}");

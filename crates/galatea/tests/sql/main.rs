@@ -18,6 +18,7 @@ mod file_types;
 mod files;
 mod groups;
 mod guards;
+mod host_rows;
 mod hostile;
 mod install;
 mod join_order;

@@ -61,6 +61,9 @@ const VALUES: &[&str] = &[
 
 /// Aggregates of whole partitions, and of those so far.
 const AGGREGATES: &[&str] = &[
+    "SELECT v, sum(i8) FILTER (WHERE k > 3) OVER (PARTITION BY low ORDER BY v) AS s, count(*) FILTER (WHERE flag) OVER (PARTITION BY k) AS c,
+            avg(f64) FILTER (WHERE i16 > 0) OVER (ORDER BY v ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) AS a,
+            min(low) FILTER (WHERE i8 < 5) OVER (PARTITION BY k) AS m FROM t",
     "SELECT v, sum(i64) OVER (PARTITION BY k) AS s, count(i64) OVER (PARTITION BY k) AS c, count(*) OVER (PARTITION BY k) AS n FROM t",
     "SELECT v, sum(i8) OVER (PARTITION BY low ORDER BY i16) AS s, min(i32) OVER (PARTITION BY low ORDER BY i16) AS a,
             max(i32) OVER (PARTITION BY low ORDER BY i16) AS b FROM t",
@@ -325,7 +328,7 @@ async fn other_windows_stay_on_the_cpu() {
             "IGNORE NULLS",
         ),
         (
-            "SELECT v, sum(i8) FILTER (WHERE k > 3) OVER (ORDER BY v) AS s FROM t",
+            "SELECT v, count(*) FILTER (WHERE NULL) OVER (ORDER BY v) AS s FROM t",
             "FILTER",
         ),
         (

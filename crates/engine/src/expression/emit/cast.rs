@@ -14,9 +14,12 @@ use crate::expression::text::{is_text, is_utf8};
 use crate::expression::value::Value;
 use crate::reason::Reason;
 
+/// What a Date64 counts, of which a Date32 counts days.
+const MILLISECONDS_OF_DAY: i128 = 86_400_000;
+
 /// Whether a cast has device code.
 pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Float32, Float64, Int32, Int64, Timestamp};
+    use DataType::{Boolean, Date32, Date64, Float32, Float64, Int32, Int64, Timestamp};
     let number = |data_type: &DataType| data_type.is_integer() || matches!(data_type, Float32 | Float64);
     let decimal = |data_type: &DataType| decimal_scale(data_type).is_some();
     match (from, to) {
@@ -36,7 +39,8 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
             number(from) && fits && scale_factor(&Int64, to).is_some()
         }
         (from, to) if number(from) && number(to) => true,
-        (Int32 | Int64 | Timestamp(_, None), Date32) | (Date32, Int32 | Int64 | Timestamp(_, None)) => true,
+        (Int32 | Int64 | Date64 | Timestamp(_, None), Date32)
+        | (Date32, Int32 | Int64 | Date64 | Timestamp(_, None)) => true,
         (Timestamp(_, from), Timestamp(_, to)) => from.is_some() || to.is_none(),
         (Timestamp(_, _), to) => number(to),
         (from, Timestamp(_, _)) => number(from),
@@ -173,7 +177,7 @@ impl Emitter<'_> {
         to: &DataType,
         safe: bool,
     ) -> Option<Value> {
-        use DataType::{Date32, Timestamp};
+        use DataType::{Date32, Date64, Timestamp};
         let target = domain(to)?;
         match (from, to) {
             (Timestamp(from, _), Timestamp(to_unit, _)) => {
@@ -184,6 +188,21 @@ impl Emitter<'_> {
                 return Some(self.scaled_up(
                     value,
                     i128::from(into / from),
+                    to,
+                    target,
+                    ErrorCode::Overflow,
+                    safe,
+                ));
+            }
+            (Date64, Date32) => {
+                let days = self.quotient(value, MILLISECONDS_OF_DAY, to);
+                // Arrow takes the low 32 bits of what does not fit.
+                return days.interval().within(target).then_some(days);
+            }
+            (Date32, Date64) => {
+                return Some(self.scaled_up(
+                    value,
+                    MILLISECONDS_OF_DAY,
                     to,
                     target,
                     ErrorCode::Overflow,

@@ -31,6 +31,10 @@ impl Lowering<'_> {
         }
         let arguments = call.args();
         match (call.fun().name(), arguments) {
+            ("arrow_typeof", [value]) => {
+                let name = self.data_type(value)?.to_string();
+                Ok(Expr::literal(ScalarValue::Utf8(Some(name))))
+            }
             ("coalesce" | "nvl", arguments) => self.coalesce(arguments, data_type),
             ("nullif", [left, right]) => self.null_if(left, right, data_type),
             ("greatest", arguments) => self.extreme(arguments, Comparison::GreaterOrEqual, call, data_type),
@@ -271,9 +275,8 @@ impl Lowering<'_> {
         Ok(Expr::new(kind, data_type.clone(), nullable))
     }
 
-    /// GREATEST and LEAST: NULLs are passed over. DataFusion takes the constants first and lets a later
-    /// argument win ties, which only floats can tell (it has one zero less than another); those stay on the
-    /// CPU.
+    /// GREATEST and LEAST: NULLs are passed over. Floats are compared by IEEE 754's total order, in which
+    /// values that tie are the same.
     fn extreme(
         &self,
         arguments: &[Arc<dyn PhysicalExpr>],
@@ -291,7 +294,7 @@ impl Lowering<'_> {
             detail: "no device version for these types".to_owned(),
         };
         let mut best = values.next().ok_or_else(refuse)?;
-        if best.data_type() != data_type || data_type.is_floating() {
+        if best.data_type() != data_type {
             return Err(refuse());
         }
         for value in values {

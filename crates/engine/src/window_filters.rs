@@ -1,0 +1,83 @@
+//! FILTER of window functions, as their arguments: `sum(x) FILTER (WHERE c) OVER w` is `sum(CASE WHEN c THEN
+//! x END) OVER w`, for functions that pass over NULL.
+//!
+//! DataFusion's physical window functions keep their filters to themselves, so placement could not take them
+//! to the device. The rule goes over logical plans, after DataFusion's own rules, and keeps the names of
+//! columns. It leaves plans alone where settings rule the device out.
+
+use crate::config::{DeviceChoice, GalateaConfig};
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::expr::{Alias, WindowFunction};
+use datafusion::logical_expr::{Expr, LogicalPlan, Window, WindowFunctionDefinition, when};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// Functions that pass over NULL, and that a window on the device computes.
+const FUNCTIONS: [&str; 5] = ["count", "sum", "avg", "min", "max"];
+
+/// The rule.
+#[derive(Debug, Default)]
+pub struct FiltersAsArguments;
+
+impl OptimizerRule for FiltersAsArguments {
+    fn name(&self) -> &'static str {
+        "galatea_filters_as_arguments"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Window(window) = &plan else {
+            return Ok(Transformed::no(plan));
+        };
+        let uses_device = GalateaConfig::of(&config.options()).device != DeviceChoice::Cpu;
+        if !uses_device || !window.window_expr.iter().any(|call| filtered(call).is_some()) {
+            return Ok(Transformed::no(plan));
+        }
+        let calls = window.window_expr.iter().map(without_filter);
+        let calls = calls.collect::<Result<Vec<_>>>()?;
+        let rewritten = Window::try_new(calls, window.input.clone())?;
+        Ok(Transformed::yes(LogicalPlan::Window(rewritten)))
+    }
+}
+
+/// The call of a window function whose filter can be in its argument, the argument and the filter.
+fn filtered(call: &Expr) -> Option<(&WindowFunction, &Expr, &Expr)> {
+    let call = match call {
+        Expr::Alias(Alias { expr, .. }) => expr,
+        call => call,
+    };
+    let Expr::WindowFunction(call) = call else {
+        return None;
+    };
+    let WindowFunctionDefinition::AggregateUDF(function) = &call.fun else {
+        return None;
+    };
+    let (filter, [argument]) = (call.params.filter.as_deref()?, call.params.args.as_slice()) else {
+        return None;
+    };
+    let is_plain = !call.params.distinct && call.params.null_treatment.is_none();
+    // A constant filter may leave nothing but a NULL without a type.
+    let takes = FUNCTIONS.contains(&function.name()) && is_plain && !matches!(filter, Expr::Literal(..));
+    takes.then_some((call, argument, filter))
+}
+
+/// The call with its filter in its argument, under the name it had; others as they are.
+fn without_filter(call: &Expr) -> Result<Expr> {
+    let Some((function, argument, filter)) = filtered(call) else {
+        return Ok(call.clone());
+    };
+    let mut function = function.clone();
+    function.params.args = vec![when(filter.clone(), argument.clone()).end()?];
+    function.params.filter = None;
+    let rewritten = Expr::from(function);
+    Ok(match call {
+        Expr::Alias(alias) => Expr::Alias(Alias {
+            expr: Box::new(rewritten),
+            ..alias.clone()
+        }),
+        call => rewritten.alias(call.schema_name().to_string()),
+    })
+}
