@@ -11,7 +11,7 @@
 //! build.rs        that tree as a plan
 //! ```
 //!
-//! The same estimates stand beside the rows that a run counted in EXPLAIN ANALYZE ([`expected_rows`]).
+//! The same estimates stand beside the rows that a run counted in EXPLAIN ANALYZE.
 //!
 //! The written order is kept unless another is expected to be a good deal cheaper, and wherever the rows of a
 //! relation are not known.
