@@ -252,6 +252,7 @@ impl fmt::Display for Function {
         match self {
             Self::DatePart(part) => write!(f, "date_part {part:?}"),
             Self::DateTrunc(unit) => write!(f, "date_trunc {unit:?}"),
+            Self::KeyHash { .. } => f.write_str("hash"),
             other => write!(f, "{other:?}"),
         }
     }
