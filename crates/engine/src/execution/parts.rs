@@ -44,7 +44,7 @@ policy! {
         memory: u64 = 4,
         /// How much less is tried where that is too much.
         less: u64 = 4,
-        /// How often.
+        /// How often less is tried.
         tries: u32 = 3,
         /// How many joins of a pipeline are tried, those with the largest build sides.
         joins: usize = 2,
