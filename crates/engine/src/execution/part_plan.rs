@@ -2,12 +2,9 @@
 //! and those that meet it keep the rows whose key has a hash within a range.
 
 use crate::expression::{BUCKETS, Expr};
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{Meeting, PipelinePlan, RowOrder, SinkPlan};
 use crate::placement::{PipelineSource, Subtree};
-use arrow::datatypes::{DataType, Field, Schema};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Bits of a key's hash below the number of its part.
 const SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
@@ -191,25 +188,8 @@ pub(super) fn spreads(build: &SinkPlan) -> bool {
 /// The subtree that counts the rows in each part of the hashes of a key, of those that pass these filters.
 pub(super) fn counting(subtree: &Subtree, filters: &[Expr], key: &Expr, spreads: bool) -> Subtree {
     let number = Expr::key_hash(key, spreads).bucket(0, SHIFT);
-    let rows = Arc::new(Field::new("rows", DataType::Int64, false));
-    let part = Field::new("part", number.data_type().clone(), false);
-    let output = Arc::new(Schema::new(vec![Arc::new(part), Arc::clone(&rows)]));
-    let count = AggregateCall {
-        function: AggregateFunction::Count,
-        argument: None,
-        filter: None,
-        field: rows,
-    };
-    let sink = SinkPlan::Aggregate {
-        keys: vec![number],
-        aggregates: vec![count],
-    };
     Subtree {
-        plan: PipelinePlan {
-            filters: filters.to_vec(),
-            sink,
-            output,
-        },
+        plan: PipelinePlan::counts(filters.to_vec(), Some(number)),
         fetch: None,
         ..subtree.clone()
     }

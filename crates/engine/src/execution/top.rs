@@ -220,30 +220,20 @@ impl Run<'_> {
 
     /// The pipeline that counts the rows in the equal parts of one.
     fn counting_plan(&self, key: &Expr, part: Part) -> PipelinePlan {
-        let rows = Arc::new(Field::new("rows", DataType::Int64, false));
-        let number = key.bucket(part.least, part.shift());
-        let fields = vec![
-            Arc::new(Field::new("part", number.data_type().clone(), false)),
-            Arc::clone(&rows),
-        ];
-        let rows = AggregateCall {
-            function: AggregateFunction::Count,
-            argument: None,
-            filter: None,
-            field: rows,
-        };
-        let sink = SinkPlan::Aggregate {
-            keys: vec![number],
-            aggregates: vec![rows],
-        };
         let within = key.within(part.least, part.greatest);
-        self.plan_of(sink, Arc::new(Schema::new(fields)), [within])
+        let number = key.bucket(part.least, part.shift());
+        PipelinePlan::counts(self.filters_and([within]), Some(number))
+    }
+
+    /// The filters of the pipeline, and these.
+    fn filters_and<const N: usize>(&self, more: [Expr; N]) -> Vec<Expr> {
+        self.plan.filters.iter().cloned().chain(more).collect()
     }
 
     /// The pipeline of the rows that pass these filters, too.
     fn plan_of<const N: usize>(&self, sink: SinkPlan, output: SchemaRef, filters: [Expr; N]) -> PipelinePlan {
         PipelinePlan {
-            filters: self.plan.filters.iter().cloned().chain(filters).collect(),
+            filters: self.filters_and(filters),
             sink,
             output,
         }

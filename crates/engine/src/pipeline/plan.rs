@@ -310,20 +310,30 @@ impl SinkPlan {
 impl PipelinePlan {
     /// The pipeline that only counts the rows which pass the filters.
     pub fn counting(&self) -> Self {
-        let field = Arc::new(Field::new("rows", DataType::Int64, false));
+        Self::counts(self.filters.clone(), None)
+    }
+
+    /// The pipeline that counts the rows which pass these filters: `rows`, of each `part` if there are parts,
+    /// then the second column.
+    pub(crate) fn counts(filters: Vec<Expr>, part: Option<Expr>) -> Self {
+        let rows = Arc::new(Field::new("rows", DataType::Int64, false));
+        let number = part
+            .as_ref()
+            .map(|part| Arc::new(Field::new("part", part.data_type().clone(), false)));
+        let fields: Vec<_> = number.into_iter().chain([Arc::clone(&rows)]).collect();
         let count = AggregateCall {
             function: AggregateFunction::Count,
             argument: None,
             filter: None,
-            field: Arc::clone(&field),
+            field: rows,
         };
         Self {
-            filters: self.filters.clone(),
+            filters,
             sink: SinkPlan::Aggregate {
-                keys: Vec::new(),
+                keys: part.into_iter().collect(),
                 aggregates: vec![count],
             },
-            output: Arc::new(Schema::new(vec![field])),
+            output: Arc::new(Schema::new(fields)),
         }
     }
 

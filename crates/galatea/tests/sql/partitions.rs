@@ -13,7 +13,7 @@ const FEW: (&str, &str) = ("galatea.join_partitions", "2");
 const MANY: (&str, &str) = ("galatea.join_partitions", "256");
 
 /// What EXPLAIN ANALYZE says of partitions.
-async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
+pub(crate) async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
     let frame = pair
         .gpu
         .sql(&format!("EXPLAIN ANALYZE {sql}"))

@@ -1,18 +1,15 @@
 //! Joins whose build side is larger than device memory: whatever their kind, their keys and what is made of
 //! their rows, they run on the device part after part and answer as the CPU does.
 
+use crate::builds::BUILT;
 use crate::compare::Pair;
+use crate::joins::STRICT;
+use crate::partitions::partitions;
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
 };
 use datafusion::arrow::array::{RecordBatch, StringArray};
-use datafusion::arrow::util::pretty::pretty_format_batches;
 use std::sync::Arc;
-
-/// Every part of the query has to run on the device.
-const STRICT: (&str, &str) = ("galatea.fallback", "error");
-/// All build sides are made there, however small.
-const BUILT: (&str, &str) = ("galatea.build_rows", "0");
 
 fn limit(size: &'static str) -> (&'static str, &'static str) {
     ("galatea.gpu_memory_limit", size)
@@ -70,19 +67,6 @@ fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
     ];
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))
         .expect("one length")
-}
-
-/// The partitions that EXPLAIN ANALYZE tells of.
-async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
-    let frame = pair
-        .gpu
-        .sql(&format!("EXPLAIN ANALYZE {sql}"))
-        .await
-        .expect("a plan");
-    let batches = frame.collect().await.expect("runs");
-    let text = pretty_format_batches(&batches).expect("text").to_string();
-    let facts = text.split("partitions=").skip(1);
-    facts.map(|rest| rest.chars().take(90).collect()).collect()
 }
 
 /// Checks that the query runs on the device alone, in at least so many parts.
