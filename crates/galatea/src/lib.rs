@@ -37,6 +37,7 @@ mod install;
 mod kmeans;
 mod layout;
 mod session;
+mod sql;
 mod system_tables;
 
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
@@ -49,9 +50,10 @@ pub use galatea_engine::report::{
     QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep,
 };
 pub use layout::{
-    ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts, sql,
+    ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
 pub use session::{SessionBuilder, session};
+pub use sql::sql;
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;

@@ -10,6 +10,8 @@
 //! placement         device, refusals, measured times, what is in device memory                                        placement::Grounds
 //! ```
 //!
+//! A text that was asked before ([`PlanCache::statement`]) is not even parsed again (`statements`).
+//!
 //! Each is looked at for every query, and a plan for which one of them differs is made anew. Queries are left
 //! alone that call a function which is not immutable, read tables of other kinds, or are recursive, and plans
 //! whose operators cannot be copied (`renew`).
@@ -22,10 +24,12 @@ mod copy;
 mod planner;
 mod query;
 mod renew;
+mod statements;
 mod surroundings;
 mod tables;
 
 pub(crate) use copy::renewed_host;
+use planner::{Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;
 
@@ -37,16 +41,20 @@ use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::TableSource;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{Holder, Identity};
 use lru::LruCache;
 use parking_lot::Mutex;
 use query::Query;
+use statements::{Statement, TextKey};
 use std::collections::VecDeque;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use surroundings::Surroundings;
+use tables::TableVersion;
 
 /// Surroundings remembered at most: a session that changes a setting back finds its plans again.
 const SURROUNDINGS: usize = 8;
@@ -57,7 +65,8 @@ type Key = (u64, u64);
 /// A plan that was made, and never run.
 #[derive(Debug)]
 struct Kept {
-    query: Query,
+    query: Arc<Query>,
+    tables: Vec<TableVersion>,
     grounds: Grounds,
     plan: Arc<dyn ExecutionPlan>,
     /// Versions of stored tables that it reads; they go when those do.
@@ -67,7 +76,8 @@ struct Kept {
 /// A query that was not found, by what its plan will be kept.
 struct Pending {
     key: Key,
-    query: Query,
+    query: Arc<Query>,
+    tables: Vec<TableVersion>,
     /// Held until the plan is kept, so that a table which changes meanwhile tells.
     identities: Vec<Arc<Identity>>,
 }
@@ -91,17 +101,21 @@ pub struct PlanStatistics {
     pub not_kept: u64,
     /// Plans that are kept now.
     pub kept: usize,
+    /// Statements whose text was known ([`PlanCache::statement`]).
+    pub known: u64,
 }
 
 /// The kept plans of one session.
 pub struct PlanCache {
     plans: Mutex<LruCache<Key, Arc<Kept>>>,
+    statements: Mutex<LruCache<TextKey, Arc<Statement>>>,
     /// The last one used last.
     surroundings: Mutex<VecDeque<Arc<Surroundings>>>,
     numbers: AtomicU64,
     reused: AtomicU64,
     made: AtomicU64,
     not_kept: AtomicU64,
+    known: AtomicU64,
     this: Weak<Self>,
 }
 
@@ -119,11 +133,13 @@ impl PlanCache {
     pub fn new() -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             plans: Mutex::new(LruCache::unbounded()),
+            statements: Mutex::new(LruCache::unbounded()),
             surroundings: Mutex::default(),
             numbers: AtomicU64::new(0),
             reused: AtomicU64::new(0),
             made: AtomicU64::new(0),
             not_kept: AtomicU64::new(0),
+            known: AtomicU64::new(0),
             this: Weak::clone(this),
         })
     }
@@ -135,16 +151,75 @@ impl PlanCache {
             made: self.made.load(Ordering::Relaxed),
             not_kept: self.not_kept.load(Ordering::Relaxed),
             kept: self.plans.lock().len(),
+            known: self.known.load(Ordering::Relaxed),
         }
     }
 
+    /// The logical plan of one SQL statement, as [`SessionState::create_logical_plan`] makes it. A query that
+    /// may have a kept plan is one node, which stands for it; if its text was asked before, and still means
+    /// the same, it is not parsed.
+    ///
+    /// What a session was built with and does not show is taken to stay for as long as its name does: its
+    /// planner of types.
+    ///
+    /// # Errors
+    /// DataFusion's.
+    pub async fn statement(&self, text: &str, state: &SessionState) -> Result<LogicalPlan> {
+        let config = GalateaConfig::of(state.config_options());
+        let surroundings = self.surroundings(state).id;
+        let key = (state.session_id().to_string(), surroundings, text.to_string());
+        let statement = self.statements.lock().get(&key).cloned();
+        if let Some(statement) = statement
+            && let Some(tables) = statement.tables(state).await?
+        {
+            self.known.fetch_add(1, Ordering::Relaxed);
+            return Ok(known(&statement, tables));
+        }
+        let dialect = state.config_options().sql_parser.dialect;
+        let parsed = state.sql_to_statement(text, &dialect)?;
+        let names = state.resolve_table_references(&parsed)?;
+        let plan = state.statement_to_plan(parsed).await?;
+        let Some((query, tables)) = Query::of(&plan) else {
+            return Ok(plan);
+        };
+        // The columns' final types are known to the rules, and so is whether plans are kept. What is wrong
+        // with a query, planning says.
+        let analyzer = state.analyzer();
+        let analysed = analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {});
+        let Some(schema) = analysed
+            .ok()
+            .and_then(|plan| Some(Arc::clone(&DeferredQuery::of(&plan)?.schema)))
+        else {
+            return Ok(plan);
+        };
+        let Some(statement) = Statement::new(Arc::new(query), &tables, schema, names, state).await? else {
+            return Ok(plan);
+        };
+        let plan = known(&statement, tables);
+        let gone = push(
+            &mut self.statements.lock(),
+            key,
+            Arc::new(statement),
+            config.plan_cache.0,
+        );
+        drop(gone);
+        Ok(plan)
+    }
+
     /// The kept plan of a query, if it is still what planning would make.
-    fn find(&self, plan: &LogicalPlan, state: &SessionState, runtime: &Runtime) -> Result<Found> {
+    fn find(&self, asked: &Asked, state: &SessionState, runtime: &Runtime) -> Result<Found> {
         // What a registry of statistics says of tables may change at any time.
         if state.statistics_registry().is_some() {
             return Ok(Found::Nothing(None));
         }
-        let Some((query, identities)) = Query::of(plan) else {
+        let (query, sources) = match asked {
+            Asked::Known { query, tables } => (Arc::clone(query), tables.clone()),
+            Asked::Plan(plan) => match Query::of(plan) {
+                Some((query, tables)) => (Arc::new(query), tables),
+                None => return Ok(Found::Nothing(None)),
+            },
+        };
+        let Some((tables, identities)) = tables::versions(&sources) else {
             return Ok(Found::Nothing(None));
         };
         let key = (self.surroundings(state).id, query.hash());
@@ -152,6 +227,7 @@ impl PlanCache {
         let config = GalateaConfig::of(state.config_options());
         if let Some(kept) = kept
             && kept.query.same(&query)
+            && tables::same(&kept.tables, &tables)
             && kept.grounds.hold(&kept.plan, runtime, &config)
         {
             let plan = for_execution(&kept, runtime, &config)?;
@@ -162,6 +238,7 @@ impl PlanCache {
         Ok(Found::Nothing(Some(Box::new(Pending {
             key,
             query,
+            tables,
             identities,
         }))))
     }
@@ -181,10 +258,12 @@ impl PlanCache {
             let Pending {
                 key,
                 query,
+                tables,
                 identities,
             } = *pending;
             let kept = Kept {
                 query,
+                tables,
                 grounds,
                 plan: copy,
                 identities: identities.iter().map(Arc::downgrade).collect(),
@@ -198,23 +277,13 @@ impl PlanCache {
         };
         self.made.fetch_add(1, Ordering::Relaxed);
         metrics::planned(PlanOutcome::Made);
-        self.insert(key, kept, config.plan_cache.0);
+        // What is let go of may tell this cache that a table is gone: the lock is free by then.
+        let gone = push(&mut self.plans.lock(), key, Arc::new(kept), config.plan_cache.0);
+        drop(gone);
         let this: Weak<dyn Holder> = Weak::<Self>::clone(&self.this);
         identities.iter().for_each(|identity| identity.tell(&this));
         // A version that went meanwhile tells now.
         drop(identities);
-    }
-
-    /// What is let go of is dropped when the lock is free: it may tell this cache that a table is gone.
-    fn insert(&self, key: Key, kept: Kept, most: u64) {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let mut gone = Vec::new();
-        let mut plans = self.plans.lock();
-        gone.extend(plans.push(key, Arc::new(kept)));
-        while plans.len() > most {
-            gone.extend(plans.pop_lru());
-        }
-        drop(plans);
     }
 
     /// The surroundings of a session as it is now.
@@ -247,6 +316,24 @@ impl Holder for PlanCache {
         drop(plans);
         drop(gone);
     }
+}
+
+/// The node of a query that a text asks over tables.
+fn known(statement: &Statement, tables: Vec<Arc<dyn TableSource>>) -> LogicalPlan {
+    let query = Arc::clone(&statement.query);
+    let schema = Arc::clone(&statement.schema);
+    let asked = Asked::Known { query, tables };
+    DeferredQuery { asked, schema }.into_plan()
+}
+
+/// Adds an entry to a cache of so many; those that are let go of.
+fn push<K: Hash + Eq, V>(cache: &mut LruCache<K, V>, key: K, value: V, most: u64) -> Vec<(K, V)> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut gone: Vec<(K, V)> = cache.push(key, value).into_iter().collect();
+    while cache.len() > most {
+        gone.extend(cache.pop_lru());
+    }
+    gone
 }
 
 /// What a plan was decided by; none where a later one may be decided otherwise.

@@ -6,6 +6,7 @@
 //! passes the other rules at once, with the columns that they would give the query; [`ReusingPlanner`] finds
 //! a kept plan for the query, or plans it with reuse turned off, as it would have been.
 
+use super::query::Query;
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
 use crate::runtime::Runtime;
@@ -18,30 +19,105 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{
-    Distinct, Explain, Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+    Distinct, Explain, Expr, Extension, LogicalPlan, TableSource, UserDefinedLogicalNode,
+    UserDefinedLogicalNodeCore,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// What a query asks, before any rule.
+#[derive(Clone)]
+pub(super) enum Asked {
+    /// By its logical plan.
+    Plan(Arc<LogicalPlan>),
+    /// By a text that was asked before, over the tables of its scans.
+    Known {
+        query: Arc<Query>,
+        tables: Vec<Arc<dyn TableSource>>,
+    },
+}
+
+impl Asked {
+    /// The logical plan.
+    fn plan(&self) -> Result<Cow<'_, LogicalPlan>> {
+        Ok(match self {
+            Self::Plan(plan) => Cow::Borrowed(plan),
+            Self::Known { query, tables } => Cow::Owned(query.over(tables)?),
+        })
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(plan) => f.debug_tuple("Plan").field(plan).finish(),
+            Self::Known { query, .. } => f.debug_tuple("Known").field(query).finish(),
+        }
+    }
+}
+
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Plan(one), Self::Plan(other)) => one == other,
+            (
+                Self::Known { query, tables },
+                Self::Known {
+                    query: other,
+                    tables: others,
+                },
+            ) => {
+                query.same(other)
+                    && tables.len() == others.len()
+                    && tables
+                        .iter()
+                        .zip(others)
+                        .all(|(one, other)| Arc::ptr_eq(one, other))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Asked {}
+
 /// A query that is planned by [`ReusingPlanner`], whole.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct DeferredQuery {
-    plan: Arc<LogicalPlan>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DeferredQuery {
+    pub(super) asked: Asked,
     /// What the rules will make of its columns: who creates a table of the rows goes by it.
-    schema: DFSchemaRef,
+    pub(super) schema: DFSchemaRef,
+}
+
+/// The optimizer hashes a plan for each of its passes: this one says little, and is quick.
+impl Hash for DeferredQuery {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.schema.fields().len().hash(state);
+    }
 }
 
 impl PartialOrd for DeferredQuery {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        self.plan.partial_cmp(&other.plan)
+        match (&self.asked, &other.asked) {
+            (Asked::Plan(one), Asked::Plan(other)) => one.partial_cmp(other),
+            _ => (self == other).then_some(Ordering::Equal),
+        }
     }
 }
 
 impl DeferredQuery {
-    fn of(plan: &LogicalPlan) -> Option<&Self> {
+    /// The plan that is this node.
+    pub(super) fn into_plan(self) -> LogicalPlan {
+        let node = Arc::new(self);
+        LogicalPlan::Extension(Extension { node })
+    }
+
+    pub(super) fn of(plan: &LogicalPlan) -> Option<&Self> {
         let LogicalPlan::Extension(extension) = plan else {
             return None;
         };
@@ -68,7 +144,10 @@ impl UserDefinedLogicalNodeCore for DeferredQuery {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "DeferredQuery: {}", self.plan.display())
+        match self.asked.plan() {
+            Ok(plan) => write!(f, "DeferredQuery: {}", plan.display()),
+            Err(_) => f.write_str("DeferredQuery"),
+        }
     }
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, _inputs: Vec<LogicalPlan>) -> Result<Self> {
@@ -132,7 +211,7 @@ impl AnalyzerRule for DeferPlanning {
         // A query that was deferred before, and has become a part of another one since, is planned with that.
         let plan = plan.transform_down_with_subqueries(|node| {
             Ok(match DeferredQuery::of(&node) {
-                Some(query) => Transformed::yes(query.plan.as_ref().clone()),
+                Some(query) => Transformed::yes(query.asked.plan()?.into_owned()),
                 None => Transformed::no(node),
             })
         })?;
@@ -145,9 +224,8 @@ impl AnalyzerRule for DeferPlanning {
         let Ok(schema) = self.schema(&plan, options) else {
             return Ok(plan);
         };
-        let plan = Arc::new(plan);
-        let node = Arc::new(DeferredQuery { plan, schema });
-        Ok(LogicalPlan::Extension(Extension { node }))
+        let asked = Asked::Plan(Arc::new(plan));
+        Ok(DeferredQuery { asked, schema }.into_plan())
     }
 }
 
@@ -189,12 +267,13 @@ impl ReusingPlanner {
         }
     }
 
-    async fn plan(&self, query: &LogicalPlan, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
-        let pending = match self.plans.find(query, state, &self.runtime)? {
+    async fn plan(&self, asked: &Asked, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
+        let pending = match self.plans.find(asked, state, &self.runtime)? {
             Found::Plan(plan) => return Ok(plan),
             Found::Nothing(pending) => pending,
         };
-        let plan = without_reuse(state).create_physical_plan(query).await?;
+        let plan = asked.plan()?;
+        let plan = without_reuse(state).create_physical_plan(&plan).await?;
         self.plans.keep(pending, &plan, state, &self.runtime);
         Ok(plan)
     }
@@ -212,12 +291,13 @@ impl QueryPlanner for ReusingPlanner {
             None => internal_err!("a deferred query came with a session that is not DataFusion's"),
         };
         if let Some(query) = DeferredQuery::of(plan) {
-            return self.plan(&query.plan, state()?).await;
+            return self.plan(&query.asked, state()?).await;
         }
         if let LogicalPlan::Explain(explain) = plan
             && let Some(query) = DeferredQuery::of(&explain.plan)
         {
-            let explain = LogicalPlan::Explain(as_asked(explain, &query.plan));
+            let plan = Arc::new(query.asked.plan()?.into_owned());
+            let explain = LogicalPlan::Explain(as_asked(explain, &plan));
             return without_reuse(state()?).create_physical_plan(&explain).await;
         }
         self.inner.create_physical_plan(plan, session).await

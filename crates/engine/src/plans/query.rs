@@ -1,14 +1,12 @@
-//! What a query is known again by: its logical plan before any rule, the functions that it calls, its tables.
+//! What a query is known again by: its logical plan before any rule and the functions that it calls.
 
-use super::tables::{self, TableVersion};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::logical_expr::expr::WindowFunctionDefinition;
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableScan, TableSource, Volatility, WindowUDF,
 };
-use galatea_store::Identity;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -49,55 +47,59 @@ impl Function {
     }
 }
 
-/// A query whose plan can be used again. Holds no table.
+/// A query whose plan can be used again, over whatever versions of its tables. Holds no table.
 #[derive(Debug)]
 pub(super) struct Query {
     /// The logical plan, whose tables have schemas and no rows.
     plan: LogicalPlan,
     hash: u64,
     functions: Vec<Function>,
-    tables: Vec<TableVersion>,
 }
 
 /// What is read off a logical plan.
 #[derive(Default)]
 struct Parts {
     functions: Vec<Function>,
-    sources: Vec<Arc<dyn TableSource>>,
     expressions: usize,
     /// Whether some part may mean something else the next time.
     unknown: bool,
 }
 
 impl Query {
-    /// The query of a plan, with the tables as they are now and what tells when those of the store have other
-    /// versions; none if its plan may not be used again.
-    pub(super) fn of(plan: &LogicalPlan) -> Option<(Self, Vec<Arc<Identity>>)> {
+    /// The query of a plan, and the tables that it scans, in the order of its nodes; none if its plan may not
+    /// be used again.
+    pub(super) fn of(plan: &LogicalPlan) -> Option<(Self, Vec<Arc<dyn TableSource>>)> {
         let mut parts = Parts::default();
         plan.apply_with_subqueries(|node| parts.read(node)).ok()?;
         if parts.unknown {
             return None;
         }
-        let (mut versions, mut identities) = (Vec::new(), Vec::new());
-        for source in &parts.sources {
-            let (version, identity) = tables::version(source)?;
-            versions.push(version);
-            identities.extend(identity);
-        }
-        let plan = plan
-            .clone()
-            .transform_down_with_subqueries(without_table)
-            .ok()?
-            .data;
+        let mut tables = Vec::new();
+        let plan = with_tables(plan, |scan| {
+            tables.push(Arc::clone(&scan.source));
+            Ok(Arc::new(SchemaOnly(scan.source.schema())))
+        });
+        let plan = plan.ok()?;
         let mut state = DefaultHasher::new();
         plan.hash(&mut state);
         let query = Self {
             plan,
             hash: state.finish(),
             functions: parts.functions,
-            tables: versions,
         };
-        Some((query, identities))
+        Some((query, tables))
+    }
+
+    /// The logical plan over tables: those that [`Self::of`] gave, or others with the same columns.
+    ///
+    /// # Errors
+    /// An internal one if there are fewer tables than scans.
+    pub(super) fn over(&self, tables: &[Arc<dyn TableSource>]) -> Result<LogicalPlan> {
+        let mut tables = tables.iter();
+        with_tables(&self.plan, |_| {
+            let table = tables.next().cloned();
+            table.ok_or_else(|| internal_datafusion_err!("a known query has more scans than tables"))
+        })
     }
 
     /// A hash of the logical plan.
@@ -105,23 +107,17 @@ impl Query {
         self.hash
     }
 
-    /// Whether this is the same query over the same versions of the same tables.
+    /// Whether this is the same query, over whatever tables.
     pub(super) fn same(&self, other: &Self) -> bool {
-        let mut tables = self.tables.iter().zip(&other.tables);
-        self.tables.len() == other.tables.len()
-            && tables.all(|(one, other)| one.same(other))
-            && self.functions == other.functions
-            && self.plan == other.plan
+        std::ptr::eq(self, other)
+            || (self.hash == other.hash && self.functions == other.functions && self.plan == other.plan)
     }
 }
 
 impl Parts {
     fn read(&mut self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
         match node {
-            LogicalPlan::TableScan(scan) => {
-                self.unknown |= !scan.statistics_requests.is_empty();
-                self.sources.push(Arc::clone(&scan.source));
-            }
+            LogicalPlan::TableScan(scan) => self.unknown |= !scan.statistics_requests.is_empty(),
             LogicalPlan::Projection(_)
             | LogicalPlan::Filter(_)
             | LogicalPlan::Window(_)
@@ -170,13 +166,20 @@ impl TableSource for SchemaOnly {
     }
 }
 
-/// A scan as it is compared: without its table, which would live as long as the plan is kept.
-fn without_table(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    Ok(match node {
-        LogicalPlan::TableScan(scan) => Transformed::yes(LogicalPlan::TableScan(TableScan {
-            source: Arc::new(SchemaOnly(scan.source.schema())),
-            ..scan
-        })),
-        node => Transformed::no(node),
-    })
+/// A plan with other tables in its scans, which are asked for in the order of the plan's nodes: those of a
+/// kept query would live as long as it is kept.
+fn with_tables(
+    plan: &LogicalPlan,
+    mut table: impl FnMut(&TableScan) -> Result<Arc<dyn TableSource>>,
+) -> Result<LogicalPlan> {
+    let plan = plan.clone().transform_down_with_subqueries(|node| {
+        Ok(match node {
+            LogicalPlan::TableScan(scan) => Transformed::yes(LogicalPlan::TableScan(TableScan {
+                source: table(&scan)?,
+                ..scan
+            })),
+            node => Transformed::no(node),
+        })
+    })?;
+    Ok(plan.data)
 }

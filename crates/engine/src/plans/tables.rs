@@ -20,9 +20,26 @@ pub(super) enum TableVersion {
     },
 }
 
+/// The versions of tables now, in their order, and what tells that those of the store are not current any
+/// more. None where the versions of one of them cannot be told apart.
+pub(super) fn versions(sources: &[Arc<dyn TableSource>]) -> Option<(Vec<TableVersion>, Vec<Arc<Identity>>)> {
+    let (mut versions, mut identities) = (Vec::new(), Vec::new());
+    for source in sources {
+        let (version, identity) = version(source)?;
+        versions.push(version);
+        identities.extend(identity);
+    }
+    Some((versions, identities))
+}
+
+/// Whether these are the same versions of the same tables.
+pub(super) fn same(one: &[TableVersion], other: &[TableVersion]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.same(other))
+}
+
 /// The version of a table now, and for a table of the store what tells that it is not current any more. None
 /// where the versions of a table cannot be told apart.
-pub(super) fn version(source: &Arc<dyn TableSource>) -> Option<(TableVersion, Option<Arc<Identity>>)> {
+fn version(source: &Arc<dyn TableSource>) -> Option<(TableVersion, Option<Arc<Identity>>)> {
     let provider = &source.downcast_ref::<DefaultTableSource>()?.table_provider;
     if let Some(table) = provider.downcast_ref::<StoredTable>() {
         let (id, identity) = table.version();
@@ -75,7 +92,7 @@ fn list(folder: &Path, extension: &str, files: &mut Vec<(PathBuf, FileStamp)>) -
 
 impl TableVersion {
     /// Whether this is the same version of the same table.
-    pub(super) fn same(&self, other: &Self) -> bool {
+    fn same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stored(one), Self::Stored(other)) => one == other,
             (

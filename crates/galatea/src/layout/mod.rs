@@ -1,7 +1,8 @@
 //! Conflict layouts in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and the analysis of bank
 //! conflicts of a column.
 //!
-//! DataFusion plans no such statement, so [`sql`] looks at every text first and hands on all others.
+//! DataFusion plans no such statement, so [`sql`](crate::sql()) looks at every text first and hands on all
+//! others.
 
 mod analyse;
 mod error;
@@ -24,48 +25,11 @@ pub use self::error::ConflictLayoutError;
 pub use self::statement::ConflictLayoutStatement;
 use self::table::LaidOutTable;
 
-/// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`,
-/// which is carried out at once.
-///
-/// | option | values | meaning |
-/// | --- | --- | --- |
-/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can have a layout: for atomics, for reads, against value conflicts only, or none; auto is writes, but columns of at most 256 values stay one byte a row unless more copies save more than a second byte costs |
-/// | `conflict_layout.<column>` | the same | one column; an error if it cannot have the layout |
-/// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
-/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots, for auto as said there |
-///
-/// The result has a row per column: its layout, the size of the table with copies, and mean rounds of an
-/// access to shared memory before and after. Tables of the store and files can be altered; the layout of
-/// files is this session's, they are not rewritten.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> datafusion::error::Result<()> {
-/// let session = galatea::session().with_emulated_device(galatea::EmulatorOptions::default());
-/// let ctx = session.with_setting("galatea.device", "emulated").build()?;
-/// galatea::sql(&ctx, "CREATE TABLE t AS SELECT value % 7 AS k FROM generate_series(1, 10000)").await?.collect().await?;
-/// let changed = galatea::sql(&ctx, "ALTER TABLE t SET (conflict_layout.k = 'writes')").await?.collect().await?;
-/// assert_eq!(changed[0].num_rows(), 1);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// DataFusion's; [`ConflictLayoutError`] for unknown tables, columns and values, and
-/// [`galatea_store::StoreError::NoLayout`] for a named column that cannot have the layout.
-pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
-    let config = ctx.copied_config();
-    match ConflictLayoutStatement::parse(&config.options().sql_parser, text)? {
-        Some(statement) => statement.execute(ctx).await,
-        None => ctx.sql(text).await,
-    }
-}
-
 impl ConflictLayoutStatement {
-    /// Lays the columns out; a row per column, as [`sql`] says.
+    /// Lays the columns out; a row per column, as [`sql`](crate::sql()) says.
     ///
     /// # Errors
-    /// Those of [`sql`].
+    /// Those of [`sql`](crate::sql()).
     pub async fn execute(&self, ctx: &SessionContext) -> Result<DataFrame> {
         let table = LaidOutTable::find(ctx, self.table()).await?;
         self.check_columns(&table.schema())?;

@@ -22,7 +22,7 @@ use super::error::ConflictLayoutError;
 const PREFIX: &str = "conflict_";
 const LAYOUTS: &str = "auto, writes, reads, values or none";
 
-/// A statement that lays out columns of a table; see [`super::sql`].
+/// A statement that lays out columns of a table; see [`sql`](crate::sql()).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConflictLayoutStatement {
     table: TableReference,

@@ -72,7 +72,7 @@ async fn a_table_of_the_same_name_is_another_table() {
     assert_eq!(value(&ctx, COUNT).await, "3000|4501500|1");
     assert!(ask(&ctx, COUNT).await.1);
     run(&ctx, "DROP TABLE t").await;
-    assert!(ctx.sql(COUNT).await.is_err(), "there is no such table");
+    assert!(galatea::sql(&ctx, COUNT).await.is_err(), "there is no such table");
     // The same columns and the same number of rows.
     run(
         &ctx,
@@ -129,6 +129,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "gpu_memory_limit" | "store_memory_limit" | "result_buffer" => "1 GiB",
         "cache_files" | "cache_device" | "streams" => "false",
         "replacement" => "lru",
+        "persistent_scan" => "on",
         "admission" => "peak",
         "priority" => "low",
         "memory_ablations" => "copied",
@@ -230,7 +231,10 @@ async fn a_function_in_the_place_of_another_is_called() {
         }
     }
     ctx.deregister_udf("shifted");
-    assert!(ctx.sql(sql).await.is_err(), "there is no such function");
+    assert!(
+        galatea::sql(&ctx, sql).await.is_err(),
+        "there is no such function"
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod changes;
 mod executions;
 mod files;
+mod texts;
 
 use crate::compare::same;
 use datafusion::arrow::array::RecordBatch;
@@ -31,8 +32,7 @@ const T: &str =
 const D: &str = "CREATE TABLE d AS SELECT value AS k, 'name ' || value AS name FROM generate_series(0, 6)";
 
 async fn run(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
-    let frame = ctx
-        .sql(sql)
+    let frame = galatea::sql(ctx, sql)
         .await
         .unwrap_or_else(|error| panic!("{sql}\n{error}"));
     let rows = frame.collect().await;
@@ -58,13 +58,19 @@ async fn afresh(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
     rows
 }
 
-/// Asks, and compares with the answer of a plan that is made anew; whether the plan was reused.
+/// Asks, by text and by a plan that DataFusion made of it, and compares with the answer of a plan that is
+/// made anew; whether the plan was reused at first.
 async fn checked(ctx: &SessionContext, sql: &str, context: &str) -> bool {
     let (rows, reused) = ask(ctx, sql).await;
     let expected = afresh(ctx, sql).await;
-    if let Err(difference) = same(&expected, &rows) {
-        panic!("{context}, reused: {reused}\n{sql}\n{difference}");
-    }
+    let check = |rows: &[RecordBatch], reused: bool| {
+        if let Err(difference) = same(&expected, rows) {
+            panic!("{context}, reused: {reused}\n{sql}\n{difference}");
+        }
+    };
+    check(&rows, reused);
+    let planned = ctx.sql(sql).await.expect("it was planned before");
+    check(&planned.collect().await.expect("it ran before"), true);
     reused
 }
 
@@ -264,13 +270,12 @@ async fn explain_shows_what_it_shows_without_reuse() {
 #[tokio::test]
 async fn frames_over_optimised_plans_give_their_rows() {
     let ctx = session(&[]).await;
-    let frame = ctx.sql("SELECT v, k FROM t WHERE v < 30").await.expect("a plan");
-    let optimised = frame.clone().into_optimized_plan().expect("a plan");
-    for _ in 0..2 {
-        let again = ctx
-            .execute_logical_plan(optimised.clone())
-            .await
-            .expect("a frame");
+    let text = "SELECT v, k FROM t WHERE v < 30";
+    let planned = ctx.sql(text).await.expect("a plan");
+    let optimised = planned.into_optimized_plan().expect("a plan");
+    let known = galatea::sql(&ctx, text).await.expect("a plan");
+    for plan in [&optimised, known.logical_plan(), &optimised, known.logical_plan()] {
+        let again = ctx.execute_logical_plan(plan.clone()).await.expect("a frame");
         let filtered = again
             .filter(datafusion::prelude::col("k").eq(datafusion::prelude::lit(3)))
             .expect("a filter");

@@ -1,0 +1,96 @@
+//! Statements whose text comes again, and need not be parsed and looked up again.
+//!
+//! From its text to the logical plan is half of what a query with a kept plan takes. A text asks the same as
+//! before where parsing and looking up would go the same way: the session is the same, with the same
+//! [`Surroundings`](super::surroundings::Surroundings), and under each name in the text is the table that was
+//! there, or still none. What the table holds by now is not a matter of the text: plans are compared by the
+//! versions of their tables.
+
+use super::query::Query;
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DFSchemaRef, ResolvedTableReference, Result, TableReference};
+use datafusion::datasource::{DefaultTableSource, provider_as_source};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::TableSource;
+use std::sync::{Arc, Weak};
+
+/// A statement's text and who asks it: the session's name, the number of its surroundings.
+pub(super) type TextKey = (String, u64, String);
+
+/// What a text asks. Holds no table.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) query: Arc<Query>,
+    /// The columns of the query, with their final types.
+    pub(super) schema: DFSchemaRef,
+    /// The names in the text, and what was found under them. A table that is gone leaves its address taken.
+    names: Vec<(ResolvedTableReference, Option<Weak<dyn TableProvider>>)>,
+    /// Which of the names each scan of the query reads.
+    scans: Vec<usize>,
+}
+
+impl Statement {
+    /// The statement of a text with those names, planned as a query over those tables; none where a table of
+    /// the query is not the one under a name (one below a view, or of a function).
+    pub(super) async fn new(
+        query: Arc<Query>,
+        tables: &[Arc<dyn TableSource>],
+        schema: DFSchemaRef,
+        names: Vec<TableReference>,
+        state: &SessionState,
+    ) -> Result<Option<Self>> {
+        let catalog = &state.config_options().catalog;
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            let name = name.resolve(&catalog.default_catalog, &catalog.default_schema);
+            let table = table(&name, state).await?;
+            found.push((name, table));
+        }
+        let scan = |source: &Arc<dyn TableSource>| {
+            let table = &source.downcast_ref::<DefaultTableSource>()?.table_provider;
+            let same = |found: &Option<Arc<_>>| found.as_ref().is_some_and(|found| Arc::ptr_eq(found, table));
+            found.iter().position(|(_, found)| same(found))
+        };
+        let Some(scans) = tables.iter().map(scan).collect::<Option<Vec<usize>>>() else {
+            return Ok(None);
+        };
+        let names = found.into_iter();
+        let names = names.map(|(name, table)| (name, table.as_ref().map(Arc::downgrade)));
+        Ok(Some(Self {
+            query,
+            schema,
+            names: names.collect(),
+            scans,
+        }))
+    }
+
+    /// The tables of the query's scans, if under every name is what was there before.
+    pub(super) async fn tables(&self, state: &SessionState) -> Result<Option<Vec<Arc<dyn TableSource>>>> {
+        let mut sources = Vec::with_capacity(self.names.len());
+        for (name, before) in &self.names {
+            let now = table(name, state).await?;
+            let same = match (before, &now) {
+                (None, None) => true,
+                (Some(before), Some(now)) => Weak::ptr_eq(before, &Arc::downgrade(now)),
+                _ => false,
+            };
+            if !same {
+                return Ok(None);
+            }
+            sources.push(now.map(provider_as_source));
+        }
+        let scans = self.scans.iter();
+        Ok(scans.map(|&name| sources[name].clone()).collect())
+    }
+}
+
+/// The table under a name, as planning looks it up.
+async fn table(
+    name: &ResolvedTableReference,
+    state: &SessionState,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    match state.schema_for_ref(name.clone()) {
+        Ok(schema) => schema.table(&name.table).await,
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,275 @@
+//! A text that was asked before is not parsed again, unless it may mean something else by now.
+
+use super::{QUERIES, ask, checked, run, session, statistics, value};
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableFunctionImpl, TableProvider};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, Operator, cast};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The value of a query, and whether its text was known.
+async fn told(ctx: &SessionContext, sql: &str) -> (String, bool) {
+    let before = statistics(ctx).known;
+    let value = value(ctx, sql).await;
+    (value, statistics(ctx).known > before)
+}
+
+#[tokio::test]
+async fn texts_that_come_again_are_known() {
+    let ctx = session(&[]).await;
+    for round in 0..3 {
+        for sql in QUERIES {
+            let before = statistics(&ctx).known;
+            ask(&ctx, sql).await;
+            assert_eq!(statistics(&ctx).known - before, u64::from(round > 0), "{sql}");
+        }
+    }
+    // The columns are those of DataFusion's frame, whether there are NULLs among them apart.
+    for sql in QUERIES {
+        let frame = ctx
+            .sql(sql)
+            .await
+            .expect("a plan")
+            .into_optimized_plan()
+            .expect("a plan");
+        let known = galatea::sql(&ctx, sql).await.expect("a plan");
+        let names = |schema: &DFSchema| -> Vec<(String, DataType)> {
+            let fields = schema.iter();
+            fields
+                .map(|(_, field)| (field.name().clone(), field.data_type().clone()))
+                .collect()
+        };
+        assert_eq!(names(known.schema()), names(frame.schema()), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_text_may_mean_anew_is_not_known() {
+    let ctx = session(&[]).await;
+    run(&ctx, "CREATE VIEW few AS SELECT v FROM t WHERE v < 3").await;
+    for sql in [
+        "SELECT random() < 2 FROM d",
+        "SELECT count(*) FROM information_schema.tables",
+        "SELECT count(*) FROM generate_series(1, 3)",
+        "SELECT count(*) FROM few",
+        "EXPLAIN SELECT count(*) FROM t",
+        "INSERT INTO d VALUES (1, 'one')",
+    ] {
+        for _ in 0..2 {
+            let before = statistics(&ctx).known;
+            run(&ctx, sql).await;
+            assert_eq!(statistics(&ctx).known, before, "{sql}");
+        }
+    }
+    run(&ctx, "CREATE OR REPLACE VIEW few AS SELECT v FROM t WHERE v < 9").await;
+    assert_eq!(value(&ctx, "SELECT count(*) FROM few").await, "8");
+}
+
+#[tokio::test]
+async fn a_table_under_the_name_of_another_is_seen() {
+    let ctx = session(&[]).await;
+    let sql = "SELECT count(*) FROM d";
+    for rows in [7, 12, 3] {
+        let values = format!("SELECT value AS k, 'x' AS name FROM generate_series(1, {rows})");
+        run(&ctx, &format!("CREATE OR REPLACE TABLE d AS {values}")).await;
+        for _ in 0..2 {
+            assert_eq!(told(&ctx, sql).await.0, rows.to_string());
+        }
+        assert!(told(&ctx, sql).await.1, "{rows}");
+    }
+    // Tables that change places.
+    run(&ctx, "CREATE TABLE e AS SELECT 1 AS k, 'one' AS name").await;
+    ask(&ctx, "SELECT count(*) FROM e").await;
+    for round in 0..3 {
+        let (d, e) = (
+            ctx.deregister_table("d").expect("a table"),
+            ctx.deregister_table("e").expect("a table"),
+        );
+        ctx.register_table("d", e.expect("e")).expect("registers");
+        ctx.register_table("e", d.expect("d")).expect("registers");
+        let (d, e) = if round % 2 == 0 { ("1", "3") } else { ("3", "1") };
+        for _ in 0..2 {
+            assert_eq!(value(&ctx, sql).await, d, "{round}");
+            assert_eq!(value(&ctx, "SELECT count(*) FROM e").await, e, "{round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_relation_of_the_query_goes_before_a_table() {
+    let ctx = session(&[]).await;
+    let sql = "WITH later AS (SELECT v FROM t WHERE v < 5) SELECT count(*) FROM later";
+    for _ in 0..2 {
+        assert_eq!(value(&ctx, sql).await, "4");
+    }
+    run(&ctx, "CREATE TABLE later AS SELECT 1 AS v").await;
+    for _ in 0..2 {
+        assert_eq!(value(&ctx, sql).await, "4");
+        assert_eq!(value(&ctx, "SELECT count(*) FROM later").await, "1");
+    }
+}
+
+/// A schema whose tables are those of another one, until that is hidden.
+#[derive(Debug)]
+struct Hiding {
+    tables: MemorySchemaProvider,
+    hides: AtomicBool,
+}
+
+#[async_trait]
+impl SchemaProvider for Hiding {
+    fn table_names(&self) -> Vec<String> {
+        self.tables.table_names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match self.hides.load(Ordering::Relaxed) {
+            true => Ok(None),
+            false => self.tables.table(name).await,
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables.table_exist(name)
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_not_found_any_more_is_an_error() {
+    let ctx = session(&[]).await;
+    let schema = Arc::new(Hiding {
+        tables: MemorySchemaProvider::new(),
+        hides: AtomicBool::new(false),
+    });
+    let table = ctx.table_provider("d").await.expect("a table");
+    schema
+        .tables
+        .register_table("d".into(), table)
+        .expect("registers");
+    let catalog = ctx.catalog("datafusion").expect("a catalog");
+    catalog
+        .register_schema("hiding", Arc::clone(&schema) as _)
+        .expect("registers");
+    let sql = "SELECT count(*) FROM hiding.d";
+    assert_eq!(told(&ctx, sql).await, ("7".into(), false));
+    assert_eq!(told(&ctx, sql).await, ("7".into(), true));
+    schema.hides.store(true, Ordering::Relaxed);
+    let error = galatea::sql(&ctx, sql).await.expect_err("hidden");
+    assert!(error.to_string().contains("hiding.d"), "{error}");
+    schema.hides.store(false, Ordering::Relaxed);
+    assert_eq!(told(&ctx, sql).await, ("7".into(), true));
+}
+
+/// A table function that gives a table of the session, another one each time it is told to.
+#[derive(Debug)]
+struct Chosen(Arc<dyn TableProvider>);
+
+impl TableFunctionImpl for Chosen {
+    fn call(&self, _arguments: &[Expr]) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+#[tokio::test]
+async fn a_table_function_is_asked_each_time() {
+    let ctx = session(&[]).await;
+    let sql = "SELECT count(*) FROM chosen()";
+    for (table, rows) in [("t", "3000"), ("d", "7"), ("t", "3000")] {
+        let table = ctx.table_provider(table).await.expect("a table");
+        ctx.register_udtf("chosen", Arc::new(Chosen(table)));
+        for _ in 0..2 {
+            assert_eq!(told(&ctx, sql).await, (rows.into(), false));
+        }
+    }
+}
+
+/// A planner for which `a + b` is `a - b`.
+#[derive(Debug)]
+struct MinusForPlus;
+
+impl ExprPlanner for MinusForPlus {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        Ok(match expr.op {
+            BinaryOperator::Plus => PlannerResult::Planned(datafusion::logical_expr::binary_expr(
+                cast(expr.left, DataType::Int64),
+                Operator::Minus,
+                expr.right,
+            )),
+            _ => PlannerResult::Original(expr),
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_planner_of_expressions_that_is_new_is_asked() {
+    let ctx = session(&[]).await;
+    let sql = "SELECT max(v + 1) FROM t";
+    for _ in 0..2 {
+        assert_eq!(value(&ctx, sql).await, "3001");
+    }
+    let mut registry = ctx.state();
+    datafusion::logical_expr::registry::FunctionRegistry::register_expr_planner(
+        &mut registry,
+        Arc::new(MinusForPlus),
+    )
+    .expect("registers");
+    let changed = SessionContext::new_with_state(registry);
+    for _ in 0..2 {
+        assert_eq!(value(&changed, sql).await, "2999");
+        assert_eq!(value(&ctx, sql).await, "3001");
+    }
+}
+
+#[tokio::test]
+async fn how_a_text_is_read_is_a_setting() {
+    let ctx = session(&[]).await;
+    run(&ctx, "CREATE TABLE \"T\" AS SELECT 1 AS v").await;
+    let sql = "SELECT count(*) FROM T";
+    for _ in 0..2 {
+        for (normalise, rows) in [("true", "3000"), ("false", "1")] {
+            run(
+                &ctx,
+                &format!("SET datafusion.sql_parser.enable_ident_normalization = {normalise}"),
+            )
+            .await;
+            assert_eq!(value(&ctx, sql).await, rows);
+            assert_eq!(value(&ctx, sql).await, rows);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_least_recently_asked_texts_go() {
+    let ctx = session(&[("galatea.plan_cache", "2")]).await;
+    let queries = [0, 1, 2].map(|least| format!("SELECT count(*) FROM t WHERE v > {least}"));
+    for sql in &queries {
+        assert!(!told(&ctx, sql).await.1);
+    }
+    assert!(told(&ctx, &queries[1]).await.1);
+    assert!(told(&ctx, &queries[2]).await.1);
+    assert!(!told(&ctx, &queries[0]).await.1, "it had gone");
+    run(&ctx, "SET galatea.plan_cache = 0").await;
+    for _ in 0..2 {
+        assert!(!told(&ctx, &queries[2]).await.1);
+    }
+}
+
+#[tokio::test]
+async fn texts_hold_no_table() {
+    let ctx = session(&[]).await;
+    let (_, reused) = ask(&ctx, "SELECT sum(v) FROM t").await;
+    assert!(!reused);
+    assert!(checked(&ctx, "SELECT sum(v) FROM t", "known").await);
+    let table = Arc::downgrade(&ctx.table_provider("t").await.expect("a table"));
+    run(&ctx, "DROP TABLE t").await;
+    assert!(table.upgrade().is_none(), "somebody holds the table");
+}
