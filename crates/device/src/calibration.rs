@@ -41,6 +41,19 @@ pub struct Calibration {
     /// The ways across the link.
     #[serde(default)]
     pub link: LinkRates,
+    /// Reading small chunks that come over it; none where it was not measured.
+    #[serde(default)]
+    pub chunks: Option<ChunkTimes>,
+}
+
+/// What a chunk of host memory takes at least, from the call that copies it to the end of the kernel that
+/// reads it, where many follow each other: nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ChunkTimes {
+    /// With a launch for each chunk, behind its copy.
+    pub launched: f64,
+    /// With one launch for many, which waits for them.
+    pub awaited: f64,
 }
 
 /// Bytes a second that a kernel reads of host memory, chunk by chunk, by each way across the link
@@ -287,10 +300,17 @@ impl Calibration {
             ("launch_nanoseconds", self.launch_nanoseconds),
             ("round_trip_nanoseconds", self.round_trip_nanoseconds),
         ];
+        let chunks = (self.chunks).map(|times| {
+            [
+                ("chunk_launched", times.launched),
+                ("chunk_awaited", times.awaited),
+            ]
+        });
         rates
             .into_iter()
             .chain(self.grouping.figures())
             .chain(self.link.figures())
+            .chain(chunks.into_iter().flatten())
     }
 
     /// Stores it, in place of the one before.

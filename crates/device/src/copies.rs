@@ -124,6 +124,25 @@ impl Stream {
         })
     }
 
+    /// Queues the store of a word, after all that was queued before is visible to the whole device: a kernel
+    /// that already runs may wait for it, with an acquire of system scope.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] when the target is not one word; the device's.
+    pub fn write_word<'a>(&self, target: impl Into<DeviceSliceMut<'a, u32>>, value: u32) -> Result<()> {
+        /// `CU_STREAM_WRITE_VALUE_DEFAULT`: what came before is visible first.
+        const AFTER_ALL: u32 = 0;
+        let target = target.into();
+        same_size("store of a word", 1, target.len() as u64)?;
+        let context = self.context();
+        target.allocation().used_by(self)?;
+        context.bind()?;
+        // SAFETY: the target is one word, and alive until after this store in stream order.
+        self.check("cuStreamWriteValue32", unsafe {
+            (context.driver.cuStreamWriteValue32_v2)(self.handle(), target.address(), value, AFTER_ALL)
+        })
+    }
+
     /// Reads a range of a buffer; waits for everything queued so far.
     ///
     /// # Errors

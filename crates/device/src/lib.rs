@@ -75,7 +75,7 @@ pub use buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Unwritten};
 pub use cache::{DISK_LIMIT, KEY_VERSION};
 pub use cache_folder::{CacheFolder, CacheRefusal};
 pub use calibration::{
-    CalibratedDevice, Calibration, CalibrationRefusal, GroupingRates, LinkRates, StaleCalibration,
+    CalibratedDevice, Calibration, CalibrationRefusal, ChunkTimes, GroupingRates, LinkRates, StaleCalibration,
 };
 pub use compiler::{Nvrtc, compile_for};
 pub use copies::Download;

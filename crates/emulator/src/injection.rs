@@ -33,6 +33,8 @@ pub enum DriverCall {
     RecordEvent,
     /// `cuStreamWaitEvent`.
     WaitEvent,
+    /// `cuStreamWriteValue32`.
+    WriteValue,
     /// `cuStreamCreateWithPriority`.
     CreateStream,
     /// `cuMemHostRegister`.
@@ -43,7 +45,7 @@ pub enum DriverCall {
 
 impl DriverCall {
     /// All of them.
-    pub const ALL: [DriverCall; 12] = [
+    pub const ALL: [DriverCall; 13] = [
         DriverCall::Allocate,
         DriverCall::CopyToDevice,
         DriverCall::CopyToHost,
@@ -53,6 +55,7 @@ impl DriverCall {
         DriverCall::CreateEvent,
         DriverCall::RecordEvent,
         DriverCall::WaitEvent,
+        DriverCall::WriteValue,
         DriverCall::CreateStream,
         DriverCall::RegisterHost,
         DriverCall::LoadModule,

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
@@ -34,6 +35,11 @@ pub(crate) enum Operation {
         value: u32,
         width: usize,
         count: usize,
+    },
+    /// Stores a word that a running kernel may wait for.
+    Write {
+        to: u64,
+        value: u32,
     },
     Record(Arc<Completion>),
     Wait(Arc<Completion>),
@@ -169,6 +175,15 @@ impl Queue {
             }
             Operation::Record(_) => {}
             Operation::Wait(completion) => completion.wait(),
+            // Stored in a lost context, too: there a GPU ends the kernels that run, and these wait for it.
+            Operation::Write { to, value } => {
+                if !device.memory.holds(to, 4) {
+                    return self.fail(format!("store of a word at {to:#x}: memory was freed"));
+                }
+                // SAFETY: the range was just checked, and its alignment when the store was enqueued; kernels
+                // that wait for the word load it atomically.
+                unsafe { AtomicU32::from_ptr(to as *mut u32) }.store(value, Ordering::Release);
+            }
             _ if lost => {}
             Operation::Launch(launch) => {
                 if let Err(failure) = self.pool.execute(&launch) {

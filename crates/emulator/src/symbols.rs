@@ -64,6 +64,7 @@ table! {
     "cuStreamSynchronize" => stream::synchronize,
     "cuStreamQuery" => stream::query,
     "cuStreamWaitEvent" => stream::wait_event,
+    "cuStreamWriteValue32_v2" => stream::write_value,
     "cuLaunchHostFunc" => stream::host_function,
     "cuEventCreate" => stream::event_create,
     "cuEventDestroy_v2" => stream::event_destroy,

@@ -118,6 +118,11 @@ impl fmt::Display for Calibrated {
         for (name, rate) in ways {
             writeln!(f, "  {name:<31} {rate:>11.4e}")?;
         }
+        if let Some(times) = self.measured.chunks {
+            writeln!(f, "  nanoseconds of a small chunk that comes over the link")?;
+            writeln!(f, "  {:<31} {:>11.4e}", "by a launch each", times.launched)?;
+            writeln!(f, "  {:<31} {:>11.4e}", "by one that waits", times.awaited)?;
+        }
         write!(f, "Kept in {}", self.path.display())
     }
 }
@@ -157,6 +162,7 @@ mod tests {
                 ..rates(&Machine::H200)
             },
             link: LinkRates::default(),
+            chunks: None,
         }
     }
 

@@ -28,7 +28,8 @@ use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, RowOutput,
+    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, PersistentScan,
+    RowOutput,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, SettingValue, Switch};
@@ -155,6 +156,10 @@ settings! {
         /// Whether encoded columns stay in device memory after the query that brought them there, as far as
         /// there is room. Off, every query brings what it reads over the link.
         pub cache_device: Switch = Switch(true),
+        /// Whether one kernel reads several chunks while they come over the link, and waits for each, instead
+        /// of a launch for each behind its copy: on, off, or auto, where `galatea calibrate` has measured
+        /// that chunks of the size are faster so, which small ones may be.
+        pub persistent_scan: PersistentScan = PersistentScan::Auto,
         /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of
         /// late; a scan does not take from columns that are used more), lru, mru, lfu, random, or cost
         /// (MultiQx's cost-driven replacement).
@@ -207,9 +212,9 @@ settings! {
         /// of a laid-out key column; auto takes shared memory for the dimensions that fit, where rows are
         /// many. A dimension that cannot be where it was forced to be is in the cache.
         pub dimensions: DimensionMemory = DimensionMemory::Auto,
-        /// Finished plans that are kept for queries that come again, 0 for none. A plan is used again for the
-        /// same query with the same settings over tables and files that have not changed, if nothing that was
-        /// measured since speaks for another one.
+        /// Finished plans, and texts of queries, that are kept for queries that come again, 0 for none. A
+        /// plan is used again for the same query with the same settings over tables and files that have not
+        /// changed, if nothing that was measured since speaks for another one.
         pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),

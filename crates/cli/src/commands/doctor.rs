@@ -237,6 +237,10 @@ fn rates(report: &mut Report, measured: &Calibration) {
         "launch and wait",
         format!("{:.1} us", measured.round_trip_nanoseconds / 1e3),
     );
+    if let Some(times) = measured.chunks {
+        report.row("small chunk, launched", format!("{:.1} us", times.launched / 1e3));
+        report.row("small chunk, awaited", format!("{:.1} us", times.awaited / 1e3));
+    }
 }
 
 /// The constants of the cost model of grouped aggregation.

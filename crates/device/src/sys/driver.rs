@@ -46,6 +46,7 @@ super::function_table! {
         cuStreamSynchronize: fn(CUstream);
         cuStreamQuery: fn(CUstream);
         cuStreamWaitEvent: fn(CUstream, CUevent, c_uint);
+        cuStreamWriteValue32_v2: fn(CUstream, CUdeviceptr, u32, c_uint);
         cuEventCreate: fn(*mut CUevent, c_uint);
         cuEventDestroy_v2: fn(CUevent);
         cuEventRecord: fn(CUevent, CUstream);

@@ -39,6 +39,7 @@ fn calibration() -> Calibration {
             global_atomics_on_one_address: 1.365e9,
         },
         link: LinkRates::default(),
+        chunks: None,
     }
 }
 

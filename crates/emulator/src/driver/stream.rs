@@ -85,6 +85,17 @@ pub(crate) unsafe extern "C" fn wait_event(stream: Handle, event: Handle, _flags
     })
 }
 
+pub(crate) unsafe extern "C" fn write_value(stream: Handle, to: u64, value: u32, _flags: c_uint) -> CUresult {
+    answer(|| {
+        let stream = find(stream)?;
+        stream.device().admit(DriverCall::WriteValue)?;
+        if !to.is_multiple_of(4) || !stream.device().memory.usable(to, 4) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        push(&stream, Operation::Write { to, value })
+    })
+}
+
 pub(crate) unsafe extern "C" fn host_function(
     stream: Handle,
     function: Option<unsafe extern "C" fn(*mut c_void)>,

@@ -37,6 +37,18 @@ words! {
 }
 
 words! {
+    /// Whether one kernel reads chunks while they come (`galatea.persistent_scan`).
+    PersistentScan {
+        /// Where that was measured to be faster.
+        Auto = "auto",
+        /// A launch for each chunk, behind its copy.
+        Off = "off",
+        /// Always.
+        On = "on",
+    }
+}
+
+words! {
     /// How much effort the compiler makes before a kernel runs (`galatea.compile`).
     CompileEffort {
         /// Little on a GPU, all of it on the emulated device, whose compiler knows no other.

@@ -1,8 +1,10 @@
 //! How chunks reach the device.
 
+use super::arrivals::{Arrivals, chunks_of_launch};
 use super::chunk_table::{ChunkTable, LaunchInputs};
 use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk, staging};
 use super::error::RunError;
+use super::slot_ring::SlotRing;
 use super::working::memory;
 use crate::expression::LookupTable;
 use crate::pipeline::bound::BoundPipeline;
@@ -12,8 +14,9 @@ use crate::stream::running;
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;
-use galatea_store::{Column, TableView};
+use galatea_store::TableView;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 policy! {
@@ -44,7 +47,7 @@ impl LaunchInputs {
                 let bytes = match table {
                     LookupTable::Host(bytes) if bytes.is_empty() => &[0],
                     LookupTable::Host(bytes) => &bytes[..],
-                    LookupTable::Built { .. } => return Ok(None),
+                    LookupTable::Interned | LookupTable::Built { .. } => return Ok(None),
                 };
                 runtime.upload(stream, bytes, "a lookup table").map(Some)
             })
@@ -97,22 +100,42 @@ pub(super) struct ChunkResidency<'r> {
     ahead: usize,
     /// Launches that are queued and were not known to be done.
     in_flight: VecDeque<Arc<Event>>,
+    /// Chunks that one launch reads, of those that come.
+    together: usize,
+    /// What their launches wait for, if there are several.
+    arrivals: Option<Arrivals>,
+}
+
+/// What a run wants of its chunks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'c> {
+    /// The chunks.
+    pub chunks: &'c [usize],
+    /// Whether to make pages that are not there.
+    pub keep: bool,
+    /// The chunks have begun in this order, and so many of them are done; otherwise those that are there come
+    /// first.
+    pub done: Option<usize>,
+    /// Whether a launch may wait for several.
+    pub awaits: bool,
 }
 
 impl<'r> ChunkResidency<'r> {
     /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do
-    /// not use more, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`:
-    /// whether to make pages that are not there. `done`: the chunks have begun in this order, and so many of
-    /// them are done; otherwise those that are there come first.
+    /// not use more, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest.
     pub(super) fn choose(
         runtime: &'r DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
-        chunks: &[usize],
+        wanted: Wanted<'_>,
         scan: Scan<'r>,
-        keep: bool,
-        done: Option<usize>,
     ) -> Result<Self, RunError> {
+        let Wanted {
+            chunks,
+            keep,
+            done,
+            awaits,
+        } = wanted;
         let manager = runtime.memory();
         let columns = 0..view.columns.len();
         let missing = |chunk: usize| -> u64 {
@@ -124,10 +147,16 @@ impl<'r> ChunkResidency<'r> {
         if manager.ablations().has(Ablation::Naive) && needed > scan.room() {
             return Err(memory(runtime, "the scanned columns", needed));
         }
+        let coming = chunks[over..].iter().filter(|chunk| missing(**chunk) > 0).count() as u64;
+        let together = match awaits {
+            true => chunks_of_launch(needed.checked_div(coming).unwrap_or(0), coming),
+            false => 1,
+        };
+        let slots = POLICY.slots.max(2 * together);
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
-            ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
+            ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
             scan.make_reserve()?;
         }
         // Columns that come page by page, as far as there is room; others come as a whole or not at all.
@@ -195,7 +224,7 @@ impl<'r> ChunkResidency<'r> {
                 if manager.ablations().has(Ablation::Naive) {
                     return Err(memory(runtime, "the scanned columns", needed));
                 }
-                ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
+                ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
             }
             here.push((chunk, pages));
         }
@@ -208,6 +237,13 @@ impl<'r> ChunkResidency<'r> {
             bytes.sum::<u64>()
         });
         let ahead = (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize;
+        // The chunks of the next launch are copied into other slots than those of this one.
+        let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
+        let together = together.min(halves).max(1);
+        let arrivals = match together {
+            1 => None,
+            _ => Some(Arrivals::new(runtime, streams, here.len())?),
+        };
         let (order, pages) = here.into_iter().unzip();
         Ok(Self {
             manager,
@@ -220,6 +256,8 @@ impl<'r> ChunkResidency<'r> {
             queued: VecDeque::new(),
             ahead,
             in_flight: VecDeque::new(),
+            together,
+            arrivals,
         })
     }
 
@@ -237,6 +275,8 @@ impl<'r> ChunkResidency<'r> {
             queued: VecDeque::new(),
             ahead: 0,
             in_flight: VecDeque::new(),
+            together: 1,
+            arrivals: None,
         }
     }
 
@@ -248,6 +288,16 @@ impl<'r> ChunkResidency<'r> {
     /// Chunks at the beginning of the table that need no copy.
     pub(super) fn ready(&self) -> usize {
         self.ready
+    }
+
+    /// The chunks of the launch that begins with the one at `position`, which may still be on its way.
+    pub(super) fn launch_from(&self, position: usize) -> Range<usize> {
+        position..(position + self.together).min(self.order.len())
+    }
+
+    /// Where the launches over chunks that come find whether they are there; 0 where they are by then.
+    pub(super) fn arrivals(&self) -> u64 {
+        self.arrivals.as_ref().map_or(0, Arrivals::address)
     }
 
     /// Whether every chunk has its pages, so that the table stays valid after the run.
@@ -306,9 +356,36 @@ impl<'r> ChunkResidency<'r> {
         Ok(())
     }
 
-    /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way; returns
-    /// the bytes queued. Waits itself where more launches are queued than copies may be ahead of them.
+    /// Queues what a launch over those chunks waits for, and returns the bytes queued. Waits itself where
+    /// more launches are queued than copies may be ahead of them.
     pub(super) fn fetch(
+        &mut self,
+        streams: &QueryStreams,
+        view: &TableView,
+        chunks: Range<usize>,
+    ) -> Result<u64, RunError> {
+        if self.arrivals.is_none() {
+            return self.fetch_one(streams, view, chunks.start);
+        }
+        self.settle_all_but(POLICY.launches_ahead)?;
+        let mut copied = 0;
+        for position in chunks {
+            let (waits, bytes) = self.queue(streams, view, position)?;
+            let stream = &streams.transfer[position % streams.transfer.len()];
+            // Pages may be on their way for another query.
+            for copy in waits {
+                stream.wait(&copy)?;
+            }
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.announce(stream, position)?;
+            }
+            copied += bytes;
+        }
+        Ok(copied)
+    }
+
+    /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way.
+    fn fetch_one(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
@@ -320,7 +397,7 @@ impl<'r> ChunkResidency<'r> {
             let next = (position + self.queued.len()).max(self.ready);
             let in_slot = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
             let reach = match (&self.ring, self.pages.get(next)) {
-                (Some(ring), Some(pages)) if in_slot(pages) => ring.slots.len(),
+                (Some(ring), Some(pages)) if in_slot(pages) => ring.len(),
                 _ => self.ahead.max(1),
             };
             if next >= self.order.len() || next >= position + reach {
@@ -375,19 +452,18 @@ impl<'r> ChunkResidency<'r> {
         Ok((waits, copied))
     }
 
-    /// After the launch over the chunks up to `end` was queued on `compute`: their pages may go, and slots be
-    /// used again, once it is done.
-    pub(super) fn launched(&mut self, streams: &QueryStreams, end: usize) -> Result<(), RunError> {
+    /// After the launch over those chunks was queued on `compute`: their pages may go, and slots be used
+    /// again, once it is done.
+    pub(super) fn launched(&mut self, streams: &QueryStreams, chunks: Range<usize>) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
         self.in_flight.push_back(Arc::clone(&launch));
-        if let (Some(ring), Some(last)) = (&mut self.ring, end.checked_sub(1)) {
-            let index = last % ring.slots.len();
-            ring.slots[index].free = Some(launch);
+        if let Some(ring) = &mut self.ring {
+            ring.launched(chunks.clone(), &launch);
         }
-        let pages = self.pages.iter_mut().take(end);
+        let pages = self.pages.iter_mut().take(chunks.end);
         pages.for_each(|pages| *pages = Vec::new());
-        if end >= self.order.len() {
+        if chunks.end >= self.order.len() {
             self.scan.release();
         }
         Ok(())
@@ -410,82 +486,4 @@ fn pin_host_memory(
         }
     }
     Ok(())
-}
-
-/// Device buffers that chunks without pages pass through, in turn.
-#[derive(Debug)]
-struct SlotRing {
-    slots: Vec<Slot>,
-}
-
-#[derive(Debug)]
-struct Slot {
-    buffer: DeviceBuffer<u8>,
-    /// Recorded in the compute stream after the last launch that read the slot.
-    free: Option<Arc<Event>>,
-}
-
-/// Where column `k` of a chunk begins in a slot.
-fn slot_layout(view: &TableView, chunk: usize, k: usize) -> ([Option<u64>; 3], u64) {
-    let before = |start, column: &Arc<Column>| chunk_layout(column, chunk, start).1;
-    let start = view.columns[..k].iter().fold(0, before);
-    chunk_layout(&view.columns[k], chunk, start)
-}
-
-impl SlotRing {
-    /// Slots for any of `chunks`.
-    fn new(
-        runtime: &DeviceRuntime,
-        streams: &QueryStreams,
-        view: &TableView,
-        chunks: &[usize],
-    ) -> Result<Self, RunError> {
-        let last = view.columns.len().saturating_sub(1);
-        let bytes = chunks.iter().map(|chunk| slot_layout(view, *chunk, last).1);
-        let largest = bytes.max().unwrap_or(0);
-        // Half of what can be allocated is left to the sink.
-        let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
-        let most = affordable.clamp(1, POLICY.slots as u64) as usize;
-        let mut slots = Vec::new();
-        while slots.len() < most.min(chunks.len().max(1)) {
-            match runtime.allocate(&streams.transfer[0], largest)? {
-                Some(buffer) => slots.push(Slot { buffer, free: None }),
-                // One slot still works, without overlap.
-                None if !slots.is_empty() => break,
-                None => return Err(memory(runtime, "one chunk of the scanned columns", largest)),
-            }
-        }
-        // The slots were allocated in the order of one stream; the other copies into them too.
-        streams.transfer[1].wait(&streams.transfer[0].record()?)?;
-        Ok(Self { slots })
-    }
-
-    fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
-        let slot = &self.slots[position % self.slots.len()];
-        addresses(slot.buffer.address(), slot_layout(view, chunk, k).0)
-    }
-
-    /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says
-    /// when they are there.
-    fn fetch(
-        &mut self,
-        staging: Option<&MemoryManager>,
-        stream: &Stream,
-        view: &TableView,
-        chunk: usize,
-        position: usize,
-        missing: impl Iterator<Item = bool>,
-    ) -> Result<(Event, u64), RunError> {
-        let index = position % self.slots.len();
-        let slot = &mut self.slots[index];
-        if let Some(free) = slot.free.take() {
-            stream.wait(&free)?;
-        }
-        let mut copied = 0;
-        for (k, _) in missing.enumerate().filter(|(_, missing)| *missing) {
-            let layout = slot_layout(view, chunk, k).0;
-            copied += copy_chunk(staging, stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
-        }
-        Ok((stream.record()?, copied))
-    }
 }

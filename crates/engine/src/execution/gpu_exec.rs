@@ -5,6 +5,7 @@ mod task;
 use task::Task;
 
 use super::run_report::RunReport;
+use super::work_rows::WorkRowsExec;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::explain::Facts;
 use crate::join_order::expected_rows;
@@ -229,11 +230,13 @@ impl ExecutionPlan for GpuExec {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let subtree = self.subtree_over(children);
-        Ok(Arc::new(self.with(
-            subtree,
-            Arc::clone(&self.cpu),
-            self.report.clone(),
-        )))
+        let cpu = WorkRowsExec::shared(&self.cpu, &subtree.children())?;
+        // A step of a recursive query is an execution of the same node.
+        Ok(Arc::new(Self {
+            metrics: self.metrics.clone(),
+            last: Arc::clone(&self.last),
+            ..self.with(subtree, cpu, self.report.clone())
+        }))
     }
 
     fn with_new_children(

@@ -13,6 +13,7 @@
 //! flows to its reader while the run goes on, and a failure after its first rows fails the query.
 
 mod ahead;
+mod arrivals;
 mod built;
 mod chunk_table;
 mod chunks;
@@ -25,6 +26,7 @@ mod error;
 mod gpu_exec;
 mod graph;
 mod group_table;
+mod interned;
 pub(crate) mod launches;
 mod pairs;
 mod part_plan;
@@ -42,22 +44,27 @@ mod row_heap;
 mod run;
 mod run_report;
 mod sinks;
+mod slot_ring;
 mod sort;
 mod source;
 mod stored_rows;
 mod top;
 mod windows;
+mod work_rows;
 mod working;
 
 pub use error::RunError;
 pub use gpu_exec::{GpuExec, PlaceAgain};
 pub use run_report::RunReport;
+pub(crate) use work_rows::WorkRowsExec;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {
     vec![
+        arrivals::ArrivalPolicy::listed(),
         chunks::LaunchPolicy::listed(),
         demand::DemandPolicy::listed(),
+        interned::InternedPolicy::listed(),
         row_heap::RowHeapPolicy::listed(),
         results::ResultPolicy::listed(),
         partition_choice::PartitionPolicy::listed(),

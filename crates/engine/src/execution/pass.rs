@@ -3,7 +3,7 @@
 
 use super::built::BuiltSides;
 use super::chunk_table::LaunchInputs;
-use super::chunks::ChunkResidency;
+use super::chunks::{ChunkResidency, Wanted};
 use super::columns::ColumnPages;
 use super::demand::Estimate;
 use super::error::{RunError, raise};
@@ -139,8 +139,13 @@ impl<'a> Run<'a> {
                 scan.make_reserve()?;
                 let chunks = order.as_deref().unwrap_or(self.chunks);
                 let done = order.is_some().then(|| self.chunks_of(bound, chunks, morsels));
-                let residency =
-                    ChunkResidency::choose(self.runtime, streams, view, chunks, scan, keep, done)?;
+                let wanted = Wanted {
+                    chunks,
+                    keep,
+                    done,
+                    awaits: bound.awaits,
+                };
+                let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
                 let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &residency, lookups)?;
                 (residency, Arc::new(inputs))
             }
@@ -164,6 +169,8 @@ impl<'a> Run<'a> {
         for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
             *slot = match (table, uploaded) {
                 (LookupTable::Built { dimension, part }, _) => sides.address(*dimension, *part),
+                // The sink's, which says where it is before each launch.
+                (LookupTable::Interned, _) => 0,
                 (LookupTable::Host(_), uploaded) => uploaded.as_ref().map_or(0, DeviceBuffer::address),
             };
         }
@@ -172,13 +179,16 @@ impl<'a> Run<'a> {
         let rows =
             rows.unwrap_or_else(|| results::Rows::new(self.plan, self.view, inputs.order.clone(), outlet()));
         let started = compute.record()?;
-        let mut launch = |sink: &mut SinkState, morsels: Range<u32>, report: &mut RunReport| {
-            let blocks = (morsels.end - morsels.start).clamp(1, grid);
-            let geometry = Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
-            self.launch(
-                kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
-            )
-        };
+        let mut launch =
+            |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, report: &mut RunReport| {
+                args.arrivals = arrivals;
+                let blocks = (morsels.end - morsels.start).clamp(1, grid);
+                let geometry =
+                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
+                self.launch(
+                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
+                )
+            };
         let mut gives_way = false;
         let all_morsels = self.morsels(bound);
         // A launch is short enough for what a block collects to fit its partial sums, and for others to have
@@ -203,7 +213,7 @@ impl<'a> Run<'a> {
                 break;
             }
             let end = morsels.saturating_add(step).min(ready_morsels);
-            launch(&mut sink, morsels as u32..end as u32, report)?;
+            launch(&mut sink, morsels as u32..end as u32, 0, report)?;
             morsels = end;
             self.progress
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
@@ -213,33 +223,36 @@ impl<'a> Run<'a> {
                 self.check()?;
             }
         }
-        residency.launched(streams, ready)?;
+        residency.launched(streams, 0..ready)?;
+        let arrivals = residency.arrivals();
         // Each update wakes those that wait: some a run are enough.
         let often = (self.chunks.len() / UPDATES).max(1);
-        let rest = if gives_way { 0..0 } else { ready..self.chunks.len() };
-        for position in rest {
+        let mut position = ready;
+        while position < self.chunks.len() && !gives_way && !self.has_enough(&rows) {
             self.check()?;
-            if self.has_enough(&rows) {
-                break;
-            }
             if morsels > begun && turn.lease.is_asked() {
                 gives_way = true;
                 break;
             }
-            if (position + 1).is_multiple_of(often) {
+            let chunks = residency.launch_from(position);
+            if chunks.end / often > position / often {
                 let done = position as f64 / self.chunks.len() as f64;
                 turn.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
-            report.link_bytes += residency.fetch(streams, self.view, position)?;
-            let end = table.first_morsels[position + 1];
+            report.link_bytes += residency.fetch(streams, self.view, chunks.clone())?;
+            let end = table.first_morsels[chunks.end];
             let todo = table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
-                launch(&mut sink, todo, report)?;
+                launch(&mut sink, todo, arrivals, report)?;
+            }
+            if arrivals != 0 {
+                report.awaited += chunks.len();
             }
             morsels = u64::from(end);
             self.progress
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
-            residency.launched(streams, position + 1)?;
+            position = chunks.end;
+            residency.launched(streams, chunks)?;
         }
         if gives_way {
             let ended = compute.record()?;
@@ -328,7 +341,7 @@ impl<'a> Run<'a> {
         args.resume = 0;
         loop {
             self.check()?;
-            sink.bind(args);
+            sink.bind(bound, args);
             kernel.launch(&streams.compute, geometry, args)?;
             report.launches += 1;
             if !sink.stops() {

@@ -1,5 +1,6 @@
 //! One pipeline over encoded columns on one device, start to end.
 
+use super::arrivals;
 use super::built::{BuiltTable, SideRows};
 use super::columns::ColumnPages;
 use super::demand::{self, Estimate, Inputs};
@@ -7,7 +8,7 @@ use super::error::{RunError, check};
 use super::part_run::PartRun;
 use super::prepared::Preparation;
 use super::result_queue::ResultQueue;
-use crate::config::{CompileEffort, GalateaConfig, RowOutput};
+use crate::config::{CompileEffort, GalateaConfig, PersistentScan, RowOutput};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;
@@ -187,6 +188,7 @@ impl<'a> Run<'a> {
             items: 1 << self.config.rows_per_thread.0.ilog2(),
             shared_bytes: u64::from(info.shared_memory_per_block),
             machine: self.runtime.machine(),
+            awaits: self.awaits(),
             collide: self.config.collide_hashes.0,
             quick: match self.config.compile {
                 CompileEffort::Auto => !info.emulated,
@@ -203,6 +205,20 @@ impl<'a> Run<'a> {
                 None => self.config.row_output,
             },
             dimensions: self.config.dimensions,
+        }
+    }
+
+    /// Whether its launches may wait for chunks: where they come for each query, and are small.
+    fn awaits(&self) -> bool {
+        let (bytes, chunks) = (scan_bytes(self.view, self.chunks), self.chunks.len() as u64);
+        // A run that may stop early brings no more than it reads.
+        if self.fetch.is_some() || chunks == 0 {
+            return false;
+        }
+        let stays = self.config.cache_device.0 && bytes <= self.runtime.device().budget().limit() / 2;
+        match self.config.persistent_scan {
+            PersistentScan::Auto if stays => false,
+            scan => chunks > 1 && arrivals::waits(self.runtime, scan, bytes / chunks),
         }
     }
 

@@ -19,6 +19,8 @@ pub struct RunReport {
     pub resident: bool,
     /// How columns that were not on the device came there.
     pub way: Option<Method>,
+    /// Chunks that a kernel waited for while it ran.
+    pub awaited: usize,
     /// Rows of each dimension.
     pub dimension_rows: Vec<u64>,
     /// Where each dimension was looked up, and why.
@@ -136,6 +138,7 @@ impl RunReport {
         self.device_bytes += other.device_bytes;
         self.link_bytes += other.link_bytes;
         self.launches += other.launches;
+        self.awaited += other.awaited;
         self.generate += other.generate;
         self.compile += other.compile;
         self.ahead += other.ahead;

@@ -208,6 +208,19 @@ async fn queries_survive_failing_calls_in_little_memory() {
     assert!(injected > 20, "{injected} calls failed");
 }
 
+/// Kernels that wait for chunks, whose copies fail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_survive_failing_calls_while_chunks_are_awaited() {
+    let bed = Bed::new(&[
+        ("galatea.persistent_scan", "on"),
+        ("galatea.cache_device", "false"),
+        ("galatea.chunk_rows", "500"),
+    ])
+    .await;
+    let (injected, _) = bed.campaign(&[0, 3], &CODES, 1, false).await;
+    assert!(injected > 30, "{injected} calls failed");
+}
+
 /// Without the CPU to fall back to, what failed is said.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn failures_are_typed_errors_where_queries_may_not_fall_back() {

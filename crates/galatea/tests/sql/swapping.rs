@@ -131,6 +131,7 @@ async fn a_query_goes_on_after_giving_way() {
     check(&[], &queries).await;
     check(&[("galatea.row_output", "heap")], &queries[3..]).await;
     check(&[("galatea.row_output", "direct")], &queries[3..]).await;
+    check(&[("galatea.persistent_scan", "on")], &queries).await;
     let small = [("galatea.group_by", "hash"), ("galatea.hash_slots", "64")];
     check(&small, &queries[1..3]).await;
 }

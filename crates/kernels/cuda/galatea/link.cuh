@@ -20,6 +20,16 @@ GALATEA_INLINE u64 load_acquire_system(const u64* word) {
 #endif
 }
 
+GALATEA_INLINE u32 load_acquire_system(const u32* word) {
+#ifdef GALATEA_EMULATED
+    return __nv_atomic_load_n(word, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
+#else
+    u32 value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+#endif
+}
+
 // Loads such a word without any order: several of them are under way at once.
 GALATEA_INLINE u64 load_relaxed_system(const u64* word) {
 #ifdef GALATEA_EMULATED
@@ -95,6 +105,16 @@ GALATEA_INLINE u64 nanoseconds() {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     return now;
 #endif
+}
+
+// Block scope: every thread calls. Waits until a word says that a chunk is there: what stores it was queued
+// before the launch, behind the copies of the chunk, so it comes. The chunk may then be read by any load,
+// also one that takes memory for constant (`__ldg`): no line of it was in a cache of this launch before.
+// Barriers: 1.
+GALATEA_INLINE void await_arrival(const u32* arrived) {
+    if (threadIdx.x == 0)
+        while (load_acquire_system(arrived) == 0) __nanosleep(200);
+    __syncthreads();
 }
 
 }  // namespace galatea

@@ -7,6 +7,9 @@
 #pragma once
 #include "galatea/prelude.cuh"
 #include "galatea/args/pipeline.h"
+#ifdef GALATEA_AWAITS_CHUNKS
+#include "galatea/link.cuh"
+#endif
 
 namespace galatea {
 
@@ -71,6 +74,13 @@ struct ChunkCursor {
         chunk = table + u64(morsel / morsels_per_chunk) * words;
         while (u32(__ldg(chunk + words + 1)) <= morsel) chunk += words;
     }
+#ifdef GALATEA_AWAITS_CHUNKS
+    // Block scope. Waits for the chunk where it may still be on its way (PipelineArguments::arrivals).
+    // Barriers: 1 then, else none.
+    GALATEA_INLINE void wait_for_arrival(const u32* arrivals) const {
+        if (arrivals != nullptr) await_arrival(arrivals + index());
+    }
+#endif
     // Number of the chunk in the table.
     GALATEA_INLINE u32 index() const { return u32((chunk - table) / words); }
     GALATEA_INLINE u32 rows() const { return u32(__ldg(chunk)); }

@@ -7,6 +7,7 @@
 //! a quarter of the free memory at most, and 1 GiB on a large card. On an emulated device everything is small
 //! and the figures mean nothing, so that none are kept.
 
+mod chunks;
 mod grouping;
 
 use std::sync::Arc;
@@ -64,7 +65,8 @@ pub fn measure(device: &Device) -> Result<Calibration> {
     let (launch_nanoseconds, round_trip_nanoseconds) = launches(device, &stream)?;
     // Other data each time.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let probes = GroupingProbes::new(device, RUNS, u64::from(now.subsec_nanos()))?;
+    let seed = u64::from(now.subsec_nanos());
+    let probes = GroupingProbes::new(device, RUNS, seed)?;
     Ok(Calibration {
         measured_at: now.as_secs(),
         hbm_read,
@@ -79,6 +81,7 @@ pub fn measure(device: &Device) -> Result<Calibration> {
         grouping: probes.rates()?,
         // Measured above this crate, where the ways are.
         link: LinkRates::default(),
+        chunks: Some(chunks::times(device, seed)?),
     })
 }
 

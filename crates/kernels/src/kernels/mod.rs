@@ -30,6 +30,7 @@ mod pipeline;
 mod prefix_sum;
 mod random_access;
 mod read_bandwidth;
+mod read_chunks;
 mod repetition;
 mod shared_updates;
 mod sort_gather;
@@ -73,6 +74,7 @@ pub use pipeline::{
 pub use prefix_sum::{PrefixSum, PrefixSumArguments};
 pub use random_access::{Accesses, RandomAccess, RandomAccessArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
+pub use read_chunks::{ReadChunks, ReadChunksArguments};
 pub use repetition::Repetition;
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
 pub use sort_gather::{SortGather, SortGatherArguments};
@@ -119,6 +121,7 @@ pub const KERNELS: &[KernelEntry] = &[
     PrefixSum::ENTRY,
     RandomAccess::ENTRY,
     ReadBandwidth::ENTRY,
+    ReadChunks::ENTRY,
     SharedUpdates::ENTRY,
     SortGather::ENTRY,
     SortHistogram::ENTRY,

@@ -30,6 +30,8 @@ kernel_arguments! {
         pub chunks: u64,
         /// Per block: the morsel that it takes next.
         pub progress: u64,
+        /// Per chunk: whether it has arrived; 0 where all have.
+        pub arrivals: u64,
         /// Group words, or hash slots.
         pub groups: u64,
         /// Error word.

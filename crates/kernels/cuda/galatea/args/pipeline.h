@@ -24,6 +24,9 @@ struct PipelineArguments {
     // Of sinks that stop, so that a launch can be resumed: per block the next morsel it would take, or of the
     // hash table per thread the rows of the block's morsel that are still to come.
     u32* progress;
+    // A word for each chunk of the table, not 0 once the chunk is there; nullptr: all chunks of the launch
+    // are.
+    const u32* arrivals;
     // What the sink accumulates into: group slots; each sink says how they are laid out.
     u64* groups;
     // First word: 0, or the code of the first run-time error raised by an expression.

@@ -1,0 +1,134 @@
+//! Chunks that come over the link while the kernel that reads them runs (`galatea.persistent_scan`).
+
+use crate::compare::{Pair, same};
+use crate::data::{Shape, batch};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+
+/// One for each way of collecting rows.
+const QUERIES: &[&str] = &[
+    "SELECT count(*), sum(i32), min(i64), max(d18), avg(f64) FROM t WHERE v >= 0",
+    "SELECT low, flag, count(*), sum(d9) FROM t GROUP BY low, flag",
+    "SELECT i64, u64, count(*), sum(d9) FROM t GROUP BY i64, u64",
+    "SELECT i32, i64, v, low FROM t WHERE v % 3 = 1",
+    "SELECT i32, v FROM t WHERE v % 3 = 1 ORDER BY i32, v",
+    "SELECT i32, v FROM t ORDER BY v DESC, i32 LIMIT 7",
+    "SELECT a.k, count(*), sum(b.v) FROM t a JOIN t b ON a.v = b.v AND a.v < 500 GROUP BY a.k",
+    "SELECT v, row_number() OVER (PARTITION BY k ORDER BY v) FROM t WHERE v < 900",
+    "SELECT count(DISTINCT i64) FROM t",
+];
+
+/// What EXPLAIN ANALYZE counts under a name, all pipelines together.
+async fn counted(pair: &Pair, sql: &str, name: &str) -> usize {
+    let frame = pair
+        .gpu
+        .sql(&format!("EXPLAIN ANALYZE {sql}"))
+        .await
+        .expect("a plan");
+    let rows = frame.collect().await.expect("runs");
+    let text = pretty_format_batches(&rows).expect("printable").to_string();
+    let name = format!("{name}=");
+    let counts = text.split(&name).skip(1).map(|rest| {
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<usize>().expect("a count")
+    });
+    counts.sum()
+}
+
+const AWAITED: &str = "chunks awaited by a running kernel";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_kernel_that_waits_answers_as_launches_do() {
+    for settings in [
+        &[][..],
+        &[("galatea.cache_device", "true")],
+        &[("galatea.gpu_memory_limit", "10 MiB")],
+        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
+        &[("galatea.group_by", "hash"), ("galatea.hash_slots", "64")],
+        &[("galatea.row_output", "heap"), ("galatea.build_rows", "0")],
+        &[("galatea.row_output", "direct"), ("galatea.join_partitions", "4")],
+    ] {
+        let mut all = vec![
+            ("galatea.chunk_rows", "700"),
+            ("galatea.min_rows", "0"),
+            ("galatea.cache_device", "false"),
+            ("galatea.persistent_scan", "on"),
+        ];
+        all.extend(settings);
+        let pair = Pair::new(&all);
+        for (seed, rows) in [(1, 700), (2, 1401), (3, 30_033)] {
+            pair.gpu.deregister_table("t").expect("deregisters");
+            pair.cpu.deregister_table("t").expect("deregisters");
+            pair.table("t", &[batch(rows, seed, Shape::Ordinary)]);
+            for sql in QUERIES {
+                pair.check(sql, true, &format!("{settings:?}, {rows} rows, seed {seed}"))
+                    .await;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn explain_analyze_counts_the_chunks_that_were_awaited() {
+    let pair = Pair::new(&[
+        ("galatea.chunk_rows", "700"),
+        ("galatea.min_rows", "0"),
+        ("galatea.cache_device", "false"),
+    ]);
+    pair.table("t", &[batch(30_033, 5, Shape::Ordinary)]);
+    let sql = QUERIES[0];
+    for (scan, awaited) in [("on", 43), ("off", 0), ("auto", 0), ("on", 43)] {
+        pair.gpu
+            .sql(&format!("SET galatea.persistent_scan = '{scan}'"))
+            .await
+            .expect("a setting");
+        assert_eq!(counted(&pair, sql, AWAITED).await, awaited, "{scan}");
+    }
+    // What is there is not waited for, and what may stop early brings no more than it reads.
+    pair.gpu
+        .sql("SET galatea.cache_device = true")
+        .await
+        .expect("a setting");
+    for awaited in [43, 0] {
+        assert_eq!(counted(&pair, sql, AWAITED).await, awaited);
+    }
+    pair.gpu
+        .sql("SET galatea.cache_device = false")
+        .await
+        .expect("a setting");
+    assert_eq!(
+        counted(&pair, "SELECT v FROM t WHERE v > 0 LIMIT 5", AWAITED).await,
+        0
+    );
+}
+
+/// Several at once over one table, each of which may find that another one is bringing its chunks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_share_the_chunks_that_come() {
+    let pair = Pair::new(&[
+        ("galatea.chunk_rows", "700"),
+        ("galatea.min_rows", "0"),
+        ("galatea.persistent_scan", "on"),
+    ]);
+    for round in 0..3 {
+        pair.gpu.deregister_table("t").expect("deregisters");
+        pair.cpu.deregister_table("t").expect("deregisters");
+        pair.table("t", &[batch(30_033, round, Shape::Ordinary)]);
+        let runs = QUERIES.iter().chain(QUERIES).map(|sql| {
+            let ctx = pair.gpu.clone();
+            tokio::spawn(async move { (*sql, ctx.sql(sql).await.expect("a plan").collect().await) })
+        });
+        for run in futures::future::join_all(runs).await {
+            let (sql, rows) = run.expect("no panic");
+            let rows = rows.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+            let expected = pair
+                .cpu
+                .sql(sql)
+                .await
+                .expect("a plan")
+                .collect()
+                .await
+                .expect("runs");
+            same(&expected, &rows).unwrap_or_else(|difference| panic!("round {round}\n{sql}\n{difference}"));
+        }
+    }
+}
