@@ -241,12 +241,12 @@ async fn windows_compile_for_a_gpu() {
     let ctx = emulated();
     let table = "CREATE TABLE t AS SELECT value AS k, arrow_cast(value % 7, 'Int32') AS g, value % 1000 AS v, \
          CASE WHEN value % 5 > 0 THEN CAST(value AS DECIMAL(30, 2)) END AS d, \
-         CASE WHEN value % 3 > 0 THEN CAST(value AS DOUBLE) END AS f, CAST(value % 9 AS VARCHAR) AS s \
-         FROM generate_series(1, 500)";
+         CASE WHEN value % 3 > 0 THEN CAST(value AS DOUBLE) END AS f, CAST(value % 9 AS VARCHAR) AS s, \
+         CAST(arrow_cast(value % 400, 'Int32') AS DATE) AS a FROM generate_series(1, 500)";
     run(&ctx, table).await;
     for calls in [
         "row_number() OVER w, rank() OVER w, dense_rank() OVER w, percent_rank() OVER w, cume_dist() OVER w, ntile(4) OVER w",
-        "lag(s) OVER w, lead(d, 2, 1.5) OVER w, first_value(f) OVER w, last_value(s) OVER w, nth_value(d, 2) OVER w",
+        "lag(s) OVER w, lead(d, 2, 1.5) OVER w, lead(f) IGNORE NULLS OVER w, first_value(f) OVER w, last_value(s) OVER w, nth_value(d, 2) OVER w",
         "sum(v) OVER w, sum(d) OVER w, sum(f) OVER w, avg(d) OVER w, avg(f) OVER w, count(d) OVER w, count(*) OVER w",
         "min(v) OVER w, max(d) OVER w, min(f) OVER w, max(s) OVER w",
     ] {
@@ -256,6 +256,8 @@ async fn windows_compile_for_a_gpu() {
             "PARTITION BY s ORDER BY g DESC GROUPS BETWEEN 1 PRECEDING AND 2 FOLLOWING",
             "ORDER BY g RANGE BETWEEN 3 PRECEDING AND 1 FOLLOWING",
             "PARTITION BY g ORDER BY d DESC NULLS LAST RANGE BETWEEN 3.00 PRECEDING AND UNBOUNDED FOLLOWING",
+            "PARTITION BY g ORDER BY f RANGE BETWEEN 0.5 PRECEDING AND 2.5 FOLLOWING",
+            "ORDER BY a DESC RANGE BETWEEN INTERVAL '1 month' PRECEDING AND INTERVAL '3 months 2 days' FOLLOWING",
         ] {
             let columns: Vec<String> = (calls.split("w, ").enumerate())
                 .map(|(number, call)| format!("{}w AS c{number}", call.trim_end_matches('w')))
@@ -268,6 +270,31 @@ async fn windows_compile_for_a_gpu() {
             for source in sources.chain([&report.source]) {
                 compiles(source, &nvrtc);
             }
+        }
+    }
+}
+
+/// Texts that kernels compute, as conditions and as keys of groups and joins, compile for a GPU, where its
+/// compiler is found.
+#[tokio::test]
+async fn computed_texts_compile_for_a_gpu() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    let ctx = emulated();
+    let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, CAST(value AS VARCHAR) AS s, \
+         CAST(value % 9 AS VARCHAR) AS w FROM generate_series(1, 500)";
+    run(&ctx, table).await;
+    run(&ctx, "SET galatea.build_rows = '1'").await;
+    for sql in [
+        "SELECT concat(s, '-', w, g), count(*) FROM t WHERE upper(s || w) LIKE '%1%' GROUP BY 1",
+        "SELECT length(u), count(*) FROM (SELECT DISTINCT lower(concat_ws('/', s, k, w)) AS u FROM t) GROUP BY 1",
+        "SELECT count(*) FROM t JOIN t AS u ON t.s || t.w = u.w || u.s AND to_hex(t.k) = u.s WHERE left(t.s || t.w, 2) ~ '1'",
+    ] {
+        let plan = planned(&ctx, sql).await;
+        collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
+        let report = gpu(&plan).and_then(GpuExec::last_report).expect("on the device");
+        let sources = report.builds.iter().map(|build| &build.source);
+        for source in sources.chain([&report.source]) {
+            compiles(source, &nvrtc);
         }
     }
 }

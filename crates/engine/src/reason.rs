@@ -194,6 +194,14 @@ impl Reason {
         }
     }
 
+    /// A text that kernels compute is needed by its codes.
+    pub(crate) fn without_dictionary(text: impl fmt::Display) -> Self {
+        Self::Expression {
+            expression: text.to_string(),
+            detail: "a computed text without a dictionary".to_owned(),
+        }
+    }
+
     /// Whether it is that keys of a build side repeat.
     pub(crate) fn is_repeated_key(&self) -> bool {
         matches!(self, Self::Limit { unit, .. } if *unit == ROWS_OF_ONE_KEY)

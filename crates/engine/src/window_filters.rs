@@ -58,7 +58,7 @@ fn filtered(call: &Expr) -> Option<(&WindowFunction, &Expr, &Expr)> {
     let (filter, [argument]) = (call.params.filter.as_deref()?, call.params.args.as_slice()) else {
         return None;
     };
-    let is_plain = !call.params.distinct && call.params.null_treatment.is_none();
+    let is_plain = call.params.null_treatment.is_none();
     // A constant filter may leave nothing but a NULL without a type.
     let takes = FUNCTIONS.contains(&function.name()) && is_plain && !matches!(filter, Expr::Literal(..));
     takes.then_some((call, argument, filter))

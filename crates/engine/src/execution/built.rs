@@ -3,6 +3,7 @@
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
+use super::interned::InternedTexts;
 use super::pairs::{JoinPart, Pairs};
 use super::partition_rows::PartitionedRows;
 use super::stored_rows::StoredRows;
@@ -117,6 +118,8 @@ pub(super) struct BuiltTable {
     slots: Option<u64>,
     /// Bytes of what is touched by key.
     pub lookup_bytes: u64,
+    /// Texts of its keys that have no dictionary.
+    texts: Option<InternedTexts>,
     content: Content,
 }
 
@@ -176,9 +179,11 @@ impl BuiltTable {
         words: WorkingRegion<u64>,
         first: usize,
         entries: u64,
+        texts: Option<InternedTexts>,
     ) -> Self {
         Self {
             rows: entries,
+            texts,
             ..Self::of(dimension, Content::Groups(words, first))
         }
     }
@@ -206,6 +211,11 @@ impl BuiltTable {
         Self::of(dimension, Content::Partitions(Box::new(rows)))
     }
 
+    /// With the texts of its keys that have no dictionary.
+    pub(super) fn add_texts(&mut self, texts: Option<InternedTexts>) {
+        self.texts = texts;
+    }
+
     /// Rows of each partition.
     pub(super) fn counted(&self) -> &[u64] {
         match &self.content {
@@ -229,6 +239,7 @@ impl BuiltTable {
             unique: false,
             slots: None,
             lookup_bytes: 0,
+            texts: None,
             content,
         }
     }
@@ -289,6 +300,7 @@ impl BuiltTable {
     /// Address of a part; groups have one.
     pub(super) fn address(&self, part: Part) -> u64 {
         match (&self.content, part) {
+            (_, Part::Texts) => self.texts.as_ref().map_or(0, |texts| texts.region().address()),
             (Content::Groups(words, first), _) => words.address() + 8 * *first as u64,
             (Content::Rows { presence, .. }, Part::Presence) => presence.address(),
             (Content::Rows { columns, .. }, Part::Values(position)) => columns[position].values(),
@@ -360,7 +372,7 @@ impl BuiltTable {
     }
 
     fn regions(&self) -> Vec<&dyn Region> {
-        match &self.content {
+        let mut regions: Vec<&dyn Region> = match &self.content {
             Content::Groups(words, _) => vec![words],
             Content::Rows { presence, columns } => {
                 let presence: &dyn Region = presence;
@@ -371,11 +383,13 @@ impl BuiltTable {
             Content::Windows(rows) => rows.regions(),
             Content::Stored(rows) => rows.regions(),
             Content::Partitions(rows) => rows.regions(),
-        }
+        };
+        regions.extend(self.texts.iter().map(|texts| -> &dyn Region { texts.region() }));
+        regions
     }
 
     fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
-        match &mut self.content {
+        let mut regions: Vec<&mut dyn Region> = match &mut self.content {
             Content::Groups(words, _) => vec![words],
             Content::Rows { presence, columns } => {
                 let presence: &mut dyn Region = presence;
@@ -386,7 +400,10 @@ impl BuiltTable {
             Content::Windows(rows) => rows.regions_mut(),
             Content::Stored(rows) => rows.regions_mut(),
             Content::Partitions(rows) => rows.regions_mut(),
-        }
+        };
+        let texts = self.texts.iter_mut();
+        regions.extend(texts.map(|texts| -> &mut dyn Region { texts.region_mut() }));
+        regions
     }
 
     /// Lets others move it.

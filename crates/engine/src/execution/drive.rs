@@ -4,6 +4,7 @@
 use super::built::{BuiltSides, SideRows};
 use super::demand::{Observed, Quantities, SinkMemory};
 use super::error::RunError;
+use super::interned::InternedWords;
 use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
 use super::result_queue::ResultQueue;
@@ -23,6 +24,15 @@ use galatea_device::{DeviceError, Origin, Tier};
 use galatea_memory::regions::{Ablation, Demand, Use};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// The memory of an attempt to run a pipeline.
+#[derive(Debug)]
+struct Attempt {
+    /// Whether it takes memory that it could do without.
+    optional: bool,
+    /// What there is for texts of group keys that have no dictionary.
+    texts: InternedWords,
+}
 
 impl Run<'_> {
     /// Runs the pipeline when its turn comes.
@@ -87,7 +97,11 @@ impl Run<'_> {
             ..options
         };
         let keep = self.config.cache_device.0 && self.part.is_none();
-        let mut optional = false;
+        let small = !self.sizes_tables();
+        let mut attempt = Attempt {
+            optional: false,
+            texts: InternedWords::of_rows(self.rows(), small),
+        };
         let full = |error| match error {
             RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
                 RunError::full(self.runtime.device().budget(), "working memory", requested)
@@ -101,26 +115,31 @@ impl Run<'_> {
                 (asked, _) => asked,
             };
             let tight = KernelOptions { row_output, ..tight };
-            return self.run_with(turn, tight, keep, &mut optional).map_err(full);
+            return self.run_with(turn, tight, keep, &mut attempt).map_err(full);
         }
-        match self.run_with(turn, options, keep, &mut optional).map_err(full) {
+        let with_texts = |options, keep, attempt: &mut Attempt| loop {
+            match self.run_with(turn, options, keep, attempt) {
+                Err(RunError::TextsFull) if self.result.restart() => attempt.texts = attempt.texts.grown(),
+                outcome => return outcome.map_err(full),
+            }
+        };
+        match with_texts(options, keep, &mut attempt) {
             // No room for a fully sized hash table or replicated accumulators, or this run's cached pages
             // took it: retry without either.
-            Err(RunError::Memory { .. }) if (optional || keep) && self.result.restart() => {
-                self.run_with(turn, tight, false, &mut optional).map_err(full)
+            Err(RunError::Memory { .. }) if (attempt.optional || keep) && self.result.restart() => {
+                with_texts(tight, false, &mut attempt)
             }
             outcome => outcome,
         }
     }
 
-    /// Runs the pipeline with those options; `keep`: whether its columns stay in device memory; `optional`:
-    /// whether it takes memory that it could do without.
+    /// Runs the pipeline with those options; `keep`: whether its columns stay in device memory.
     fn run_with(
         &self,
         turn: Turn<'_>,
         options: KernelOptions,
         keep: bool,
-        optional: &mut bool,
+        attempt: &mut Attempt,
     ) -> Result<(Output, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
@@ -133,7 +152,7 @@ impl Run<'_> {
         let preparation = self.prepare_as(options)?;
         self.check()?;
         let pipeline = &preparation.pipeline;
-        *optional = pipeline.bound.strategy.uses_optional_memory();
+        attempt.optional = pipeline.bound.strategy.uses_optional_memory();
         report.strategy = pipeline.bound.strategy.to_string();
         report.source = Arc::clone(&pipeline.bound.source);
         report.why = pipeline.bound.why.clone();
@@ -160,7 +179,7 @@ impl Run<'_> {
                 self.runtime.take_streams(self.config.priority.of_stream(short))?,
             ),
         };
-        let outcome = self.on_streams(pipeline, &streams, turn, (keep, sink), &mut report);
+        let outcome = self.on_streams(pipeline, &streams, turn, (keep, sink, attempt.texts), &mut report);
         if outcome.is_ok() {
             let streams = match self.part {
                 Some(part) => part.leave_streams(streams),
@@ -188,7 +207,7 @@ impl Run<'_> {
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
         turn: Turn<'_>,
-        (keep, mut sink): (bool, Option<SinkState>),
+        (keep, mut sink, texts): (bool, Option<SinkState>, InternedWords),
         report: &mut RunReport,
     ) -> Result<Output, RunError> {
         let bound = &pipeline.bound;
@@ -221,6 +240,7 @@ impl Run<'_> {
             partitions,
             pairs: self.sides.iter().rev().find_map(SideRows::pair_sizes),
             fetch: self.fetch,
+            texts,
             keep: self.keep,
         };
         let memory = self.runtime.memory();

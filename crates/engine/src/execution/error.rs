@@ -34,6 +34,9 @@ pub enum RunError {
         /// The pipeline, with the columns it reads and their bytes; empty as long as it is not known.
         query: Box<str>,
     },
+    /// No room for the texts of group keys: with more of it the run may end.
+    #[error("the memory for the texts of group keys is full")]
+    TextsFull,
     /// The device or its driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -198,6 +201,7 @@ pub(super) fn raise(code: u32, bound: &BoundPipeline) -> Result<(), RunError> {
         return Ok(());
     }
     let text = match ErrorCode::from_code(code) {
+        Some(ErrorCode::TextsFull) => return Err(RunError::TextsFull),
         Some(error) => error.to_error(&bound.parameters).to_string(),
         None => format!("a row raised the unknown error {code}"),
     };

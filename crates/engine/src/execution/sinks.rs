@@ -9,6 +9,7 @@ use super::demand::DemandPolicy;
 use super::device_columns::Allocator;
 use super::error::{RunError, raise};
 use super::group_table::TableState;
+use super::interned::{InternedTexts, TextsAtPlaces};
 use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
 use super::partition_rows::PartitionedRows;
 use super::results::Rows;
@@ -51,6 +52,8 @@ pub(super) struct SinkState {
     fetch: Option<u64>,
     /// What other pipelines look up of groups that stay on the device.
     kept: Option<Dimension>,
+    /// Texts of keys that have no dictionary.
+    texts: Option<InternedTexts>,
 }
 
 #[derive(Debug)]
@@ -100,6 +103,8 @@ pub(super) struct Contents {
     pub error: u32,
     /// Bytes read back.
     pub bytes: u64,
+    /// Texts of group keys that have no dictionary.
+    pub texts: TextsAtPlaces,
     /// The build side, if it is one.
     pub built: Option<BuiltTable>,
 }
@@ -256,6 +261,13 @@ impl SinkState {
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
+        let texts = (bound.parameters.interned())
+            .map(|_| {
+                let threads = u64::from(blocks) * u64::from(bound.block);
+                let (owner, words) = (needs.owner, needs.texts);
+                InternedTexts::new(runtime, stream, owner, words, threads, bound.collide)
+            })
+            .transpose()?;
         let words = (CONTROL_WORDS + fixed_words) as u64;
         let control = zeroed(runtime, stream, words, "group accumulators")?;
         Ok(Self {
@@ -267,6 +279,7 @@ impl SinkState {
             form,
             fetch: needs.fetch,
             kept,
+            texts,
         })
     }
 
@@ -296,6 +309,7 @@ impl SinkState {
     /// Lets others move what it holds until [`Self::uses`] are granted. Between launches only.
     pub(super) fn park(&mut self) {
         self.control.park();
+        self.texts.iter_mut().for_each(InternedTexts::park);
         match &mut self.form {
             Form::Fixed(_) => {}
             Form::Table(table) => table.park(),
@@ -318,6 +332,7 @@ impl SinkState {
     /// What a launch does to its regions.
     pub(super) fn uses(&mut self) -> Vec<Use<'_>> {
         let mut uses = vec![self.control.used(Access::ReadWrite)];
+        uses.extend(self.texts.iter_mut().map(InternedTexts::used));
         match &mut self.form {
             Form::Fixed(_) => {}
             Form::Table(table) => uses.extend(table.uses()),
@@ -334,9 +349,12 @@ impl SinkState {
         uses
     }
 
-    /// Points the kernel's arguments at the sink.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    /// Points the arguments of the kernel of `bound` at the sink.
+    pub(super) fn bind(&self, bound: &BoundPipeline, args: &mut PipelineArguments) {
         let control = self.control.address();
+        if let (Some(table), Some(texts)) = (bound.parameters.interned(), &self.texts) {
+            texts.bind(table, args);
+        }
         args.error = control;
         args.counters = control + 8;
         args.progress = self.progress.as_ref().map_or(0, DeviceBuffer::address);

@@ -1,6 +1,7 @@
 //! The device memory that a run works in.
 
 use super::error::RunError;
+use super::interned::InternedWords;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, Stream};
 
@@ -31,6 +32,8 @@ pub(super) struct SinkNeeds {
     pub pairs: Option<PairSizes>,
     /// Rows after which the run stops.
     pub fetch: Option<u64>,
+    /// Memory for texts of group keys that have no dictionary.
+    pub texts: InternedWords,
     /// Whether groups stay on the device, for another pipeline.
     pub keep: bool,
 }

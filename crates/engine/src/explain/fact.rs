@@ -201,6 +201,7 @@ impl Facts {
         facts.extend(partitions.map(|why| Fact::one("partitions", why.clone())));
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
+            ("chunks awaited by a running kernel", report.awaited as u64),
             ("passes before", report.passes as u64),
             ("sort passes", u64::from(report.sort_passes)),
             ("hash table grown", report.grown as u64),

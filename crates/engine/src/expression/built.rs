@@ -21,6 +21,8 @@ pub enum Part {
     Starts,
     /// The words of a join's directory, see `PairWord`.
     Directory,
+    /// The texts of keys that have no dictionary.
+    Texts,
 }
 
 /// What entries mean.
@@ -71,7 +73,7 @@ impl BuiltColumn {
                     codes.table_type(),
                 )
             }
-            Kind::Text => {
+            Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Encoding {
                     column,
                     needed: "dictionary encoded",

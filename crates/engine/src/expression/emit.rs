@@ -12,14 +12,18 @@ mod cast;
 mod compare;
 mod datetime;
 mod dictionary;
+mod division;
 mod float;
 mod frames;
 mod groups;
 mod guards;
 mod inlist;
 mod key_hash;
+mod key_number;
 mod literal;
 mod lookup;
+mod made_text;
+mod number;
 mod pairs;
 mod parts;
 mod sort_key;
@@ -314,15 +318,36 @@ impl<'a> Emitter<'a> {
                 Function::Ceiling
                 | Function::Floor
                 | Function::Round { .. }
+                | Function::TruncateTo { .. }
                 | Function::SquareRoot
                 | Function::Sign
                 | Function::Truncate
                 | Function::IsNan,
                 [input],
             ) => self.float_function(expression, function, input),
+            (
+                Function::Multiple {
+                    rounding,
+                    divisor,
+                    factor,
+                    digits,
+                },
+                [input],
+            ) => self.multiple(expression, (*rounding, *divisor, *factor), *digits, input),
+            (
+                Function::GreatestCommonDivisor
+                | Function::LeastCommonMultiple
+                | Function::Factorial
+                | Function::MakeDate
+                | Function::MakeTime,
+                arguments,
+            ) => self.of_integers(expression, function, arguments),
             (Function::Elementary(function), arguments) => self.elementary(expression, *function, arguments),
             (Function::DateBin { stride, origin }, [input]) => {
                 self.date_bin(expression, (*stride, *origin), input)
+            }
+            (Function::DateBinMonths { months, origin }, [input]) => {
+                self.date_bin_months(expression, (*months, *origin), input)
             }
             (Function::DatePart(part), [input]) => self.date_part(expression, *part, input),
             (Function::DateTrunc(unit), [input]) => self.date_trunc(expression, *unit, input),
@@ -341,6 +366,16 @@ impl<'a> Emitter<'a> {
             (Function::Within, [key, least, greatest]) => self.within(key, [least, greatest]),
             (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),
             (Function::KeyHash { spreads }, parts) => self.key_hash(parts, *spreads),
+            (Function::Join { skips_nulls }, parts) => self.joined(expression, parts, *skips_nulls),
+            (Function::JoinBy, [separator, parts @ ..]) => self.joined_by(expression, separator, parts),
+            (Function::Upper | Function::Lower, [input]) => self.mapped(expression, function, input),
+            (Function::Repeat, [input, times]) => self.repeated(expression, input, times),
+            (Function::Pad { left }, [input, count, fill]) => {
+                self.padded(expression, *left, input, [count, fill])
+            }
+            (Function::Replace, [input, from, to]) => self.replaced(expression, input, [from, to]),
+            (Function::Reverse, [input]) => self.turned(expression, input),
+            (Function::Hex, [input]) => self.hex(expression, input),
             (_, arguments) => self.text_function(expression, function, arguments),
         }
     }

@@ -26,6 +26,10 @@ pub enum ErrorCode {
     SquareRoot,
     /// Zero to a negative power.
     Power,
+    /// A character whose lower case depends on the characters around it, which the CPU looks at.
+    Letter,
+    /// No room for a text that is a group key.
+    TextsFull,
     /// An error of DataFusion's own evaluation over a dictionary; index into [`Parameters::errors`].
     Host(u32),
 }
@@ -45,6 +49,8 @@ impl ErrorCode {
             Self::DateRange => 5,
             Self::SquareRoot => 6,
             Self::Power => 7,
+            Self::Letter => 8,
+            Self::TextsFull => 9,
             Self::Host(index) => HOST + index,
         }
     }
@@ -60,6 +66,8 @@ impl ErrorCode {
             5 => Some(Self::DateRange),
             6 => Some(Self::SquareRoot),
             7 => Some(Self::Power),
+            8 => Some(Self::Letter),
+            9 => Some(Self::TextsFull),
             host if host >= HOST => Some(Self::Host(host - HOST)),
             _ => None,
         }
@@ -84,6 +92,13 @@ impl ErrorCode {
             Self::Power => {
                 ArrowError::ComputeError("zero raised to a negative power is undefined".to_owned())
             }
+            Self::Letter => {
+                let text = "the lower case of a letter depends on those around it".to_owned();
+                return DataFusionError::Execution(text);
+            }
+            Self::TextsFull => {
+                return DataFusionError::Execution("no room for the texts of group keys".to_owned());
+            }
             Self::Host(index) => {
                 let text = parameters.errors.get(index as usize).cloned().unwrap_or_default();
                 return DataFusionError::Execution(text);
@@ -99,7 +114,9 @@ mod tests {
 
     #[test]
     fn codes_come_back() {
-        use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Power, Precision, SquareRoot};
+        use ErrorCode::{
+            Cast, DateRange, DivideByZero, Host, Letter, Overflow, Power, Precision, SquareRoot, TextsFull,
+        };
         for code in [
             DivideByZero,
             Overflow,
@@ -108,6 +125,8 @@ mod tests {
             DateRange,
             SquareRoot,
             Power,
+            Letter,
+            TextsFull,
             Host(0),
             Host(7),
         ] {

@@ -20,6 +20,34 @@ pub enum Function {
         /// Digits after the point; negative: zeros before it.
         places: i32,
     },
+    /// A float without the digits behind those decimal places: `trunc(x * 10^places) / 10^places` in its own
+    /// type.
+    TruncateTo {
+        /// Digits after the point; negative: zeros before it.
+        places: i32,
+    },
+    /// An integer or decimal by `divisor`, a power of ten, rounded, and times `factor`; an error where the
+    /// type, or so many digits, cannot hold it.
+    Multiple {
+        /// Which integer a quotient becomes.
+        rounding: Rounding,
+        /// What one digit of the result is.
+        divisor: i128,
+        /// What it is in the unit of the result.
+        factor: i128,
+        /// Digits that are counted.
+        digits: Option<u8>,
+    },
+    /// Of two integers of 64 bits; an error where 64 bits cannot hold it.
+    GreatestCommonDivisor,
+    /// Of two integers of 64 bits; an error where 64 bits cannot hold it.
+    LeastCommonMultiple,
+    /// Of an integer; an error where it is negative, or 64 bits cannot hold the result.
+    Factorial,
+    /// The date of year, month and day; an error where there is none.
+    MakeDate,
+    /// The time of hour, minute and second; an error where there is none.
+    MakeTime,
     /// Square root of a float (correctly rounded); of a negative number, an error.
     SquareRoot,
     /// -1, 0 or 1 as a float, or a positive NaN.
@@ -41,6 +69,13 @@ pub enum Function {
         /// Positive.
         stride: i64,
         /// Any of the cuts.
+        origin: i64,
+    },
+    /// The same with a stride of months: the day of a cut is the origin's, cut to the length of the month.
+    DateBinMonths {
+        /// Positive.
+        months: i32,
+        /// Any of the cuts, in the timestamp's unit.
         origin: i64,
     },
     /// A date or timestamp plus months, then days, then nanoseconds.
@@ -91,6 +126,31 @@ pub enum Function {
     From,
     /// The piece of a text between two delimiters, counted from 1, or from the last one where negative.
     Piece(i64),
+    /// Texts one behind the other.
+    Join {
+        /// Whether those that are NULL are left out; else the whole is NULL.
+        skips_nulls: bool,
+    },
+    /// Texts that are not NULL one behind the other, the first argument between them.
+    JoinBy,
+    /// A text with its letters in upper case.
+    Upper,
+    /// A text with its letters in lower case.
+    Lower,
+    /// (text, number): the text so many times.
+    Repeat,
+    /// (text, number, filling): the text with as many characters as the number says, filled up where it has
+    /// fewer.
+    Pad {
+        /// In front; else behind.
+        left: bool,
+    },
+    /// (text, part, other): the text with another one for each part.
+    Replace,
+    /// A text with its characters from the last to the first.
+    Reverse,
+    /// The digits of an integer by base 16; of a negative one those of its two's complement.
+    Hex,
     /// Whether a regular expression matches a part of a text.
     Matches(Automaton),
     /// How often it does, without overlaps; no match is empty.
@@ -122,6 +182,19 @@ pub enum Function {
         /// have one hash.
         spreads: bool,
     },
+}
+
+/// Which integer a quotient becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// The greatest that is not greater.
+    Down,
+    /// The least that is not less.
+    Up,
+    /// The next one towards zero.
+    ToZero,
+    /// The nearest; halves away from zero.
+    HalfAway,
 }
 
 /// Parts that [`Function::Bucket`] tells apart; keys beyond the last are in the last.
@@ -162,9 +235,14 @@ impl fmt::Display for SortOrder {
 #[expect(missing_docs, reason = "the names are those of the C library")]
 pub enum Elementary {
     Acos,
+    Acosh,
     Asin,
+    Asinh,
     Atan,
     Atan2,
+    Atanh,
+    /// The nearest double.
+    Cbrt,
     Cos,
     Cosh,
     /// One by the tangent.
@@ -235,14 +313,27 @@ impl Function {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
             Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
             Self::KeyHash { .. } => 8,
+            Self::MakeTime => 6,
             Self::SquareRoot | Self::Truncate | Self::FirstCharacter | Self::Trim { .. } => 10,
-            Self::Elementary(_) => 40,
-            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
+            Self::Elementary(_) | Self::DateBinMonths { .. } => 40,
+            Self::DatePart(_)
+            | Self::DateTrunc(_)
+            | Self::AddInterval { .. }
+            | Self::Round { .. }
+            | Self::TruncateTo { .. }
+            | Self::Multiple { .. }
+            | Self::MakeDate
+            | Self::Factorial => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith | Self::DateBin { .. } => 30,
             Self::SortKey(orders) | Self::SortWord { orders, .. } => 4 * orders.len() as u32,
             Self::Left | Self::Right | Self::From => 60,
             Self::CharacterLength | Self::Like | Self::Contains | Self::Position | Self::Piece(_) => 200,
-            Self::Matches(_) | Self::CountMatches(_) => 400,
+            Self::Join { .. } | Self::JoinBy | Self::Repeat | Self::Reverse | Self::Hex => 100,
+            Self::Upper | Self::Lower | Self::Pad { .. } | Self::Replace => 300,
+            Self::Matches(_)
+            | Self::CountMatches(_)
+            | Self::GreatestCommonDivisor
+            | Self::LeastCommonMultiple => 400,
         }
     }
 }
@@ -253,6 +344,15 @@ impl fmt::Display for Function {
             Self::DatePart(part) => write!(f, "date_part {part:?}"),
             Self::DateTrunc(unit) => write!(f, "date_trunc {unit:?}"),
             Self::KeyHash { .. } => f.write_str("hash"),
+            Self::Join { .. } => f.write_str("concat"),
+            Self::JoinBy => f.write_str("concat_ws"),
+            Self::Upper => f.write_str("upper"),
+            Self::Lower => f.write_str("lower"),
+            Self::Repeat => f.write_str("repeat"),
+            Self::Pad { left } => f.write_str(if *left { "lpad" } else { "rpad" }),
+            Self::Replace => f.write_str("replace"),
+            Self::Reverse => f.write_str("reverse"),
+            Self::Hex => f.write_str("to_hex"),
             other => write!(f, "{other:?}"),
         }
     }

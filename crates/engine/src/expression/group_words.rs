@@ -83,6 +83,8 @@ pub(crate) enum GroupForm {
         complement: bool,
         values: CodedStrings,
     },
+    /// The place of a text that is a group key.
+    Text { word: usize },
     /// A decimal average: the sum times the factor, divided by the count towards zero.
     Average {
         sum: usize,

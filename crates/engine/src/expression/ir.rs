@@ -151,6 +151,8 @@ pub enum ExprKind {
         column: usize,
         /// Name of the column.
         name: String,
+        /// Whether it is a text that has no dictionary.
+        made: bool,
         /// The key looked for.
         key: Expr,
     },
@@ -176,6 +178,19 @@ impl Expr {
     pub fn literal(value: ScalarValue) -> Self {
         let (data_type, nullable) = (value.data_type(), value.is_null());
         Self::new(ExprKind::Literal(value), data_type, nullable)
+    }
+
+    /// A function of a text column that the host computes of the rows that are returned, where the column has
+    /// no dictionary: the column, and the function. Numbers that the device computes are none.
+    pub(crate) fn hosted(&self) -> Option<(usize, &Arc<HostFunction>)> {
+        match self.kind() {
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native,
+            } if native.is_none() || is_text(self.data_type()) => Some((argument.as_column()?, function)),
+            _ => None,
+        }
     }
 
     /// The parts of a key.
@@ -327,7 +342,7 @@ impl Expr {
             } => native.collect_dictionary_columns(columns),
             // Keys are translated by dictionary; payload has one of its own.
             ExprKind::Member { key, .. } | ExprKind::Absent { key, .. } | ExprKind::Lookup { key, .. }
-                if is_text(key.data_type()) =>
+                if is_text(key.data_type()) && !key.parts().iter().any(Self::is_made) =>
             {
                 key.collect_text_columns(columns);
                 key.collect_dictionary_columns(columns);

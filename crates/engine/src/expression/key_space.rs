@@ -31,6 +31,12 @@ pub(super) fn indices_for(rows: u64) -> u64 {
     rows.saturating_mul(INDICES_PER_ROW).saturating_add(FREE_INDICES)
 }
 
+/// Places of texts that are keys.
+pub(crate) const PLACES: Interval = Interval {
+    low: 0,
+    high: (1 << 31) - 1,
+};
+
 /// Most indices: they are numbers of 32 bits.
 const MAX_INDICES: u64 = 1 << 31;
 
@@ -41,6 +47,8 @@ pub(crate) struct JoinKeyPart {
     pub(crate) interval: Interval,
     /// The dictionary of text.
     pub(crate) values: Option<CodedStrings>,
+    /// Whether it is a text without one, by its place among those of the build side.
+    pub(crate) by_place: bool,
     /// Whether NULL is a value like others: the last number of the part.
     pub(crate) nulls: bool,
 }
@@ -56,11 +64,19 @@ impl JoinKeyPart {
                     high: values.len().saturating_sub(1) as i128,
                 },
                 values: Some(CodedStrings(Arc::clone(values))),
+                by_place: false,
+                nulls,
+            },
+            Kind::Place => Self {
+                interval: PLACES,
+                values: None,
+                by_place: true,
                 nulls,
             },
             _ => Self {
                 interval: value.interval(),
                 values: None,
+                by_place: false,
                 nulls,
             },
         }
@@ -118,6 +134,7 @@ impl KeySpace {
         let part = JoinKeyPart {
             interval,
             values: None,
+            by_place: false,
             nulls: false,
         };
         Self {

@@ -24,6 +24,10 @@ pub enum Kind {
     },
     /// `galatea::Text`.
     Text,
+    /// `u64`, the place of a text among those that are group keys (`interned.cuh`).
+    Place,
+    /// A text that no memory holds, of a type of its own (`made_text.cuh`).
+    MadeText,
 }
 
 impl Kind {
@@ -39,7 +43,15 @@ impl Kind {
             Self::F64 => "double",
             Self::Code { .. } => "u32",
             Self::Text => "Text",
+            Self::Place => "u64",
+            Self::MadeText => "auto",
         }
+    }
+
+    /// Whether the value is a text by its bytes.
+    #[must_use]
+    pub fn is_bytes(&self) -> bool {
+        matches!(self, Self::Text | Self::MadeText)
     }
 
     /// Whether the value is a mathematical integer.

@@ -6,6 +6,7 @@
 
 mod choices;
 mod functions;
+mod numbers;
 mod operators;
 mod temporal;
 mod text;
@@ -28,11 +29,12 @@ use operators::{bitwise, comparison};
 use temporal::is_interval;
 
 use super::dictionary::{HostFunction, renumbered};
+use super::function::Function;
 use super::interval::domain;
 use super::ir::{Expr, ExprKind};
 use super::operator::Arithmetic;
 use super::pending::PendingScalar;
-use super::text::is_text;
+use super::text::{is_text, is_utf8};
 use crate::reason::Reason;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
@@ -123,7 +125,8 @@ impl Lowering<'_> {
             return None;
         };
         let operand_type = self.data_type(operand).ok().filter(is_text)?;
-        let argument = self.lower(operand).ok()?;
+        // A text that kernels make has no values to evaluate the function for.
+        let argument = self.lower(operand).ok().filter(|operand| !operand.is_made())?;
         let field = Field::new("value", operand_type, true);
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), 0));
         let children = expression
@@ -272,6 +275,16 @@ impl Lowering<'_> {
         }
         if let Some(matched) = self.regex_match(binary, nullable) {
             return matched;
+        }
+        if *binary.op() == Operator::StringConcat {
+            if !is_utf8(&left_type) || !is_utf8(&right_type) {
+                return Err(refuse());
+            }
+            let (left, right) = operands()?;
+            return Ok(node(ExprKind::Call {
+                function: Function::Join { skips_nulls: false },
+                arguments: vec![left, right],
+            }));
         }
         let arithmetic = match binary.op() {
             Operator::And => {

@@ -36,9 +36,9 @@
 //! set, and so has ours); functions whose device version is only nearly right are not lowered.
 //!
 //! Generated code belongs in a scope with `using namespace galatea;` after including
-//! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh`, `galatea/strings.cuh` and
-//! `galatea/automaton.cuh`. It reads `args.literals[i]` (u64), `args.tables[i]` (`const u8*`), `args.error`
-//! (`u32*`) and, of packed dimension `d`, planes `dim{d}_{plane}`.
+//! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh`, `galatea/strings.cuh`,
+//! `galatea/automaton.cuh` and `galatea/made_text.cuh`. It reads `args.literals[i]` (u64), `args.tables[i]`
+//! (`const u8*`), `args.error` (`u32*`) and, of packed dimension `d`, planes `dim{d}_{plane}`.
 
 mod automaton;
 mod binding;
@@ -54,7 +54,9 @@ mod interval;
 mod ir;
 mod key_space;
 mod kind;
+mod letters;
 mod lower;
+mod made;
 mod operator;
 mod packed;
 mod parameters;
@@ -83,7 +85,7 @@ pub use function::{DatePart, Elementary, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
 pub use ir::{Expr, ExprKind};
-pub(crate) use key_space::{JoinKeyPart, KeySpace};
+pub(crate) use key_space::{JoinKeyPart, KeySpace, PLACES};
 pub use kind::Kind;
 pub use lower::lower;
 pub(crate) use lower::representable;
@@ -95,15 +97,16 @@ pub(crate) use pending::Rebind;
 pub(crate) use text::is_text;
 pub use value::Value;
 pub(crate) use windows::{Derived, DerivedForm, WindowShape, WindowWord};
-pub use windows::{Frame, FrameBound, RangeKey, Units, WindowCall, WindowFunction};
+pub use windows::{Distance, Frame, FrameBound, RangeKey, Units, WindowCall, WindowFunction};
 
 /// The device headers that generated code includes, in order.
-pub const HEADERS: [&str; 5] = [
+pub const HEADERS: [&str; 6] = [
     "galatea/arithmetic.cuh",
     "galatea/decimal.cuh",
     "galatea/datetime.cuh",
     "galatea/strings.cuh",
     "galatea/automaton.cuh",
+    "galatea/made_text.cuh",
 ];
 
 /// The policies of expressions.

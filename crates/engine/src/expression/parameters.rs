@@ -14,6 +14,8 @@ pub enum LookupTable {
     /// Contents, little endian; elements are aligned to their size relative to the start, which must be
     /// aligned to 16 bytes.
     Host(Arc<[u8]>),
+    /// The texts that are group keys of this run.
+    Interned,
     /// A part of a dimension that was built on the device, of whatever content.
     Built {
         /// Number of the dimension.
@@ -38,6 +40,10 @@ pub struct Parameters {
     pub cuts_order: bool,
     /// Whether some tables are those of regular expressions.
     pub has_automata: bool,
+    /// Whether some texts are made of others, or of numbers.
+    pub makes_texts: bool,
+    /// Whether some texts are found by their places.
+    pub finds_texts: bool,
 }
 
 impl Parameters {
@@ -68,6 +74,14 @@ impl Parameters {
         self.tables.len() - 1
     }
 
+    /// The index of the table of texts that are group keys, if it is there.
+    #[must_use]
+    pub fn interned(&self) -> Option<usize> {
+        self.tables
+            .iter()
+            .position(|table| *table == LookupTable::Interned)
+    }
+
     /// Adds the table of a regular expression; returns its index.
     pub(crate) fn automaton(&mut self, automaton: &Automaton) -> usize {
         self.has_automata = true;
@@ -88,7 +102,7 @@ impl Parameters {
     pub fn table_bytes(&self) -> usize {
         let bytes = |table: &LookupTable| match table {
             LookupTable::Host(bytes) => bytes.len(),
-            LookupTable::Built { .. } => 0,
+            LookupTable::Interned | LookupTable::Built { .. } => 0,
         };
         self.tables.iter().map(bytes).sum()
     }

@@ -96,12 +96,13 @@ impl WindowFunction {
         }
     }
 
-    /// Whether it can pass over rows in which its argument is NULL. `lead` cannot: DataFusion passes over
-    /// others, too, depending on the batches that rows come in.
-    pub(crate) fn may_ignore_nulls(&self) -> bool {
+    /// Whether it can pass over rows in which its argument is NULL. Of `lead`s that look further than the
+    /// next row those `in_runs` cannot: DataFusion passes over other rows, too, where it computes them while
+    /// rows come.
+    pub(crate) fn may_ignore_nulls(&self, in_runs: bool) -> bool {
         match self {
             Self::First | Self::Last | Self::Nth(_) => true,
-            Self::Shift { offset, .. } => *offset > 0,
+            Self::Shift { offset, .. } => *offset != 0 && (*offset >= -1 || !in_runs),
             _ => false,
         }
     }
@@ -185,8 +186,8 @@ impl fmt::Display for Frame {
         let bound = |bound: FrameBound, unbounded: &str| match bound {
             FrameBound::Unbounded => format!("unbounded {unbounded}"),
             FrameBound::CurrentRow => "current row".to_owned(),
-            FrameBound::Preceding(n) => format!("{n} preceding"),
-            FrameBound::Following(n) => format!("{n} following"),
+            FrameBound::Preceding(distance) => format!("{distance} preceding"),
+            FrameBound::Following(distance) => format!("{distance} following"),
         };
         let (start, end) = (bound(self.start, "preceding"), bound(self.end, "following"));
         write!(f, "{units} {start} to {end}")
@@ -212,21 +213,58 @@ pub struct RangeKey {
     /// How it is ordered.
     pub order: SortOrder,
     /// The least and the greatest value of its type: a bound beyond is that of the partition, but 0 of what
-    /// has no sign.
+    /// has no sign. Of no meaning for floats.
     pub domain: (i128, i128),
 }
 
 /// One bound of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FrameBound {
     /// The first row of the partition, or the last one.
     Unbounded,
     /// The row, or its peers.
     CurrentRow,
-    /// So many before.
-    Preceding(i128),
-    /// So many behind.
-    Following(i128),
+    /// So far before.
+    Preceding(Distance),
+    /// So far behind.
+    Following(Distance),
+}
+
+/// How far a bound is from the row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Distance {
+    /// So many rows, peers, or units of a key that is an integer.
+    Number(i128),
+    /// Of a key that is a float.
+    Float(f64),
+    /// Of a key that is a date.
+    Interval {
+        /// Months, counted first; the day is cut to the length of the month.
+        months: i32,
+        /// Days.
+        days: i32,
+        /// Nanoseconds.
+        nanoseconds: i64,
+    },
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (months, days, nanoseconds) = match self {
+            Self::Number(number) => return number.fmt(f),
+            Self::Float(float) => return float.fmt(f),
+            Self::Interval {
+                months,
+                days,
+                nanoseconds,
+            } => (months, days, nanoseconds),
+        };
+        write!(f, "{months} months")?;
+        if (*days, *nanoseconds) != (0, 0) {
+            write!(f, " {days} days {nanoseconds} ns")?;
+        }
+        Ok(())
+    }
 }
 
 /// The words of the directory of windows. Device twins: `WINDOW_ROWS` and so on in `galatea/windows.cuh`.

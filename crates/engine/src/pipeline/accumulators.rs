@@ -432,7 +432,7 @@ impl AccumulatorPlan {
                 complement,
                 values: values.clone(),
             },
-            Kind::Text => {
+            Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Type {
                     data_type: argument.data_type.clone(),
                     place: "min or max".into(),

@@ -163,6 +163,7 @@ pub fn bind(
         items,
         morsel_rows: block * items * steps,
         in_partitions,
+        awaits: options.awaits,
         collide: options.collide,
         rows: view.rows,
         selectivity,

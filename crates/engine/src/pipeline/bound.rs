@@ -34,6 +34,8 @@ pub struct BoundPipeline {
     pub morsel_rows: u32,
     /// Whether its rows are in partitions.
     pub in_partitions: bool,
+    /// Whether its kernel can wait for chunks that come while it runs.
+    pub awaits: bool,
     /// Whether hashes are forced to collide.
     pub collide: bool,
     /// Rows of the table it was bound to: sums were proven to fit for that many.

@@ -43,6 +43,12 @@ const WINDOWS: &str = "windows";
 /// Header of regular expressions.
 const AUTOMATON: &str = "automaton";
 
+/// Header of texts that are made of others.
+const MADE_TEXT: &str = "made_text";
+
+/// Header of texts that are found by their places.
+const INTERNED: &str = "interned";
+
 /// What a pipeline looks up, as far as the text of the kernel depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
@@ -63,12 +69,17 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
     let (block, items) = (bound.block, bound.items);
     let geometry = Geometry { block, items };
     let mut code = Code::default();
+    if bound.awaits {
+        code.lines("#define GALATEA_AWAITS_CHUNKS");
+    }
     let headers = HEADERS.iter().chain(sink.headers());
     let also = [
         (lookups.finds_keys, &KEY_TABLE),
         (lookups.pairs, &PAIRS),
         (lookups.windows, &WINDOWS),
         (bound.parameters.has_automata, &AUTOMATON),
+        (bound.parameters.makes_texts, &MADE_TEXT),
+        (bound.parameters.finds_texts, &INTERNED),
     ];
     let also = also
         .into_iter()
@@ -109,6 +120,9 @@ fn morsel(bound: &BoundPipeline, sink: &dyn Sink, entries: bool, stages: &Code) 
     let mut code = Code::default();
     sink.begin_morsel(&mut code);
     code.lines("cursor.seek(morsel);");
+    if bound.awaits {
+        code.lines("cursor.wait_for_arrival(args.arrivals);");
+    }
     line!(
         code,
         "const u32 begin = (morsel - cursor.first_morsel()) * {rows}u;"

@@ -41,6 +41,8 @@ pub enum KeyForm {
     },
     /// The bits of a double (floats are widened), with -0 folded into 0.
     Float64,
+    /// The place of a text that has no dictionary.
+    Text,
 }
 
 impl KeyPart {
@@ -69,7 +71,8 @@ impl KeyPart {
                 values: values.clone(),
             },
             Kind::F32 | Kind::F64 => KeyForm::Float64,
-            Kind::Text => {
+            Kind::Place => KeyForm::Text,
+            Kind::Text | Kind::MadeText => {
                 return Err(Reason::Expression {
                     expression: "group key".into(),
                     detail: "text without a dictionary".into(),
@@ -88,7 +91,7 @@ impl KeyPart {
         let size = match &self.form {
             KeyForm::Integer { size, .. } => (*size)?,
             KeyForm::Code { values } => values.len().max(1) as u64,
-            KeyForm::Float64 => return None,
+            KeyForm::Float64 | KeyForm::Text => return None,
         };
         size.checked_add(u64::from(self.nullable))
     }
@@ -292,6 +295,7 @@ impl GroupKey {
                 }
                 KeyForm::Code { .. } => KeyValues::Codes(low.into_iter().map(|word| word as u32).collect()),
                 KeyForm::Float64 => KeyValues::Floats(low.into_iter().map(f64::from_bits).collect()),
+                KeyForm::Text => KeyValues::Places(low),
             };
             let valid = |i: usize| null_bits[i] >> bit & 1 == 0;
             let nulls =
@@ -359,6 +363,8 @@ pub enum KeyValues {
     Codes(Vec<u32>),
     /// Floats.
     Floats(Vec<f64>),
+    /// Places of texts.
+    Places(Vec<u64>),
 }
 
 /// The number of combinations of values.

@@ -80,7 +80,7 @@ fn key_columns(key: &GroupKey, hashed: bool) -> Result<BTreeMap<usize, GroupColu
                 DigitValue::Integer(Interval { low: *low, high })
             }
             KeyForm::Code { values } => DigitValue::Code(CodedStrings(values.clone())),
-            KeyForm::Float64 => return Err(unsupported(&part.data_type)),
+            KeyForm::Float64 | KeyForm::Text => return Err(unsupported(&part.data_type)),
         };
         let form = GroupForm::Digit {
             number: hashed.then_some(0),
@@ -136,6 +136,7 @@ fn word_form(part: &KeyPart, word: usize) -> (GroupForm, usize) {
             )
         }
         KeyForm::Float64 => (GroupForm::Float { word }, 1),
+        KeyForm::Text => (GroupForm::Text { word }, 1),
     }
 }
 

@@ -14,6 +14,9 @@ pub struct KernelOptions {
     pub shared_bytes: u64,
     /// What the model of grouped aggregation knows of the device.
     pub machine: Machine,
+    /// Whether it may wait for chunks that come while it runs. Most need not: that takes registers, and time
+    /// to compile.
+    pub awaits: bool,
     /// Makes every hash zero, for tests of long probe sequences.
     pub collide: bool,
     /// Whether its first runs take a kernel for which the compiler makes little effort.

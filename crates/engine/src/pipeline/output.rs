@@ -1,11 +1,12 @@
 //! Columns of rows that a pipeline returns.
 
 use super::column_access::{AccessForm, ColumnAccess};
-use crate::expression::{Expr, Kind, Value};
+use crate::expression::{Expr, HostFunction, Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use galatea_kernels::MAX_OUTPUTS;
+use std::sync::Arc;
 
 /// One output column.
 #[derive(Debug, Clone)]
@@ -41,6 +42,8 @@ pub enum OutputForm {
     Row {
         /// Kernel column.
         column: usize,
+        /// What the host computes of the text, if it is not returned as it is.
+        function: Option<Arc<HostFunction>>,
     },
 }
 
@@ -67,12 +70,15 @@ impl OutputColumn {
     }
 }
 
-/// A text column that is output as it is; the host gathers its bytes by row.
+/// A text column without a dictionary, or what the host computes of one; it gathers the bytes by row.
 pub fn text_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn> {
-    let column = expr.as_column()?;
+    let (column, function) = match expr.hosted() {
+        Some((column, function)) => (column, Some(Arc::clone(function))),
+        None => (expr.as_column()?, None),
+    };
     matches!(columns[column].form, AccessForm::Text { .. }).then(|| OutputColumn {
         data_type: expr.data_type().clone(),
-        form: OutputForm::Row { column },
+        form: OutputForm::Row { column, function },
         code: ("(u64(cursor.index()) << 32 | (row + i))".into(), None),
     })
 }
@@ -89,11 +95,8 @@ pub fn column(index: usize, value: &Value) -> Result<OutputColumn, Reason> {
         Kind::Code { values } => OutputForm::Code {
             values: values.clone(),
         },
-        Kind::Text => {
-            return Err(Reason::Expression {
-                expression: format!("output {index}"),
-                detail: "a computed text without a dictionary".into(),
-            });
+        Kind::Text | Kind::MadeText | Kind::Place => {
+            return Err(Reason::without_dictionary(format_args!("output {index}")));
         }
     };
     Ok(OutputColumn {

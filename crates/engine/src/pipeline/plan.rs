@@ -441,6 +441,10 @@ impl PipelinePlan {
         if let SinkPlan::Store { columns, .. } = &self.sink {
             limit(columns.len(), MAX_OUTPUTS / 2, "columns of a union")?;
         }
+        if let Some(made) = self.coded_texts().into_iter().find(|text| text.is_made()) {
+            return Err(Reason::without_dictionary(made));
+        }
+        self.expressions().into_iter().try_for_each(Expr::check_made)?;
         // Each takes a word at least.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
         limit(constants.len(), MAX_LITERALS, "literals")
@@ -451,47 +455,57 @@ impl PipelinePlan {
         self.expressions().iter().flat_map(|e| e.columns()).collect()
     }
 
-    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of group keys
-    /// and of MIN and MAX that are text, those that computed text is made from, and arguments of string
-    /// functions that have no device form.
+    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of texts that go
+    /// by their codes, and arguments of string functions that have no device form.
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
-        let mut all: BTreeSet<usize> = self
-            .expressions()
-            .iter()
-            .flat_map(|e| e.dictionary_columns())
-            .collect();
-        let mut whole = |e: &Expr| {
-            if is_text(e.data_type()) {
-                all.extend(e.columns());
-            }
+        let outputs = match &self.sink {
+            SinkPlan::Materialise { outputs, .. } => outputs.as_slice(),
+            _ => &[],
         };
+        let is_hosted = |e: &&Expr| outputs.contains(e) && e.hosted().is_some();
+        let expressions = self.expressions().into_iter().filter(|e| !is_hosted(e));
+        let functions = expressions.map(Expr::dictionary_columns);
+        let coded = self.coded_texts().into_iter().map(Expr::columns);
+        functions.chain(coded).flatten().collect()
+    }
+
+    /// Texts that go by their codes: those of group keys, of MIN and MAX, of keys and columns of build sides
+    /// and windows, and those among output columns and keys of an order that are computed.
+    fn coded_texts(&self) -> Vec<&Expr> {
+        let mut all: Vec<&Expr> = Vec::new();
         if let Some((_, aggregates)) = self.sink.grouped() {
             let ordered = aggregates.iter().filter(|call| call.function.orders_values());
-            ordered
-                .filter_map(|call| call.argument.as_ref())
-                .for_each(&mut whole);
+            all.extend(ordered.filter_map(|call| call.argument.as_ref()));
         }
-        // Text goes by its codes.
         if let Some((key, columns)) = self.sink.keyed() {
-            key.parts().iter().for_each(&mut whole);
-            columns.iter().map(|(_, column)| column).for_each(&mut whole);
+            let by_place = matches!(
+                self.sink,
+                SinkPlan::Build { .. } | SinkPlan::Lists { .. } | SinkPlan::Probe { .. }
+            );
+            all.extend(key.parts().iter().filter(|part| !by_place || !part.is_made()));
+            all.extend(columns.iter().map(|(_, column)| column));
         }
         match &self.sink {
-            SinkPlan::Aggregate { keys, .. } => keys.iter().for_each(&mut whole),
-            SinkPlan::Materialise { outputs, .. } => {
-                (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
+            // Those that have no dictionary go by their places among them.
+            SinkPlan::Aggregate { keys, .. } => all.extend(keys.iter().filter(|key| !key.is_made())),
+            SinkPlan::Materialise { outputs, order } => {
+                let computed = |e: &&Expr| e.as_column().is_none() && e.hosted().is_none();
+                all.extend(outputs.iter().filter(computed));
+                let keys = order
+                    .iter()
+                    .flat_map(RowOrder::expressions)
+                    .flat_map(Expr::children);
+                all.extend(keys.filter(|key| key.as_column().is_none()));
             }
             SinkPlan::Windows(input) => {
-                let columns = input.columns.iter().map(|(_, column)| column);
-                columns
-                    .chain(input.words().flat_map(Expr::children))
-                    .for_each(&mut whole);
+                all.extend(input.columns.iter().map(|(_, column)| column));
+                all.extend(input.words().flat_map(Expr::children));
             }
-            SinkPlan::Store { columns, .. } => {
-                columns.iter().map(|(_, column)| column).for_each(&mut whole);
-            }
+            SinkPlan::Store { columns, .. } => all.extend(columns.iter().map(|(_, column)| column)),
+            SinkPlan::BuildGroups { key, .. } => all.extend(key.parts()),
             _ => {}
         }
+        all.retain(|expression| is_text(expression.data_type()));
         all
     }
 }

@@ -143,6 +143,10 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
         (AccessForm::Float32, _) => format!("const float c{k} = q{k}[i];"),
         (AccessForm::Float64, _) => format!("const double c{k} = q{k}[i];"),
         (AccessForm::Code { width: 0 }, _) => format!("const u32 c{k} = 0;"),
+        // What was loaded for a row that is not there may be anything: tables by code have no entry for it.
+        (AccessForm::Code { .. }, _) if column.slots.is_none() => {
+            format!("const u32 c{k} = {LIVE} ? u32({code}) : 0u;")
+        }
         (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32({code});"),
         (AccessForm::Text { offset_width }, _) => format!(
             "const Text c{k} = text_at<{}>(o{k}, d{k}, row + i, end);",

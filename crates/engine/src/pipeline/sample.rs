@@ -215,6 +215,6 @@ fn digit(part: &KeyPart, column: &Column, chunk: &Chunk, row: usize) -> Option<u
             u64::try_from(value - low).ok()
         }
         KeyForm::Code { .. } => Some(code),
-        KeyForm::Float64 => None,
+        KeyForm::Float64 | KeyForm::Text => None,
     }
 }

@@ -179,7 +179,8 @@ impl SinkInput<'_> {
         let key = (self.rewrite)(key);
         let mut parts = Vec::new();
         for part in key.parts() {
-            parts.push(emitter.emit(part, code)?);
+            let value = emitter.emit(part, code)?;
+            parts.push(emitter.interned(value, code));
         }
         let parts_of_key = parts.iter().map(|part| JoinKeyPart::new(part, false)).collect();
         let keys = match most {
@@ -230,7 +231,8 @@ impl SinkInput<'_> {
         let key = (self.rewrite)(key);
         let mut parts = Vec::new();
         for part in key.parts() {
-            parts.push(emitter.emit(part, code)?);
+            let value = emitter.emit(part, code)?;
+            parts.push(emitter.interned(value, code));
         }
         let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
         let null =

@@ -22,15 +22,30 @@ pub(super) fn aggregate_call(
     field: arrow::datatypes::FieldRef,
     lower_here: &LowerHere<'_>,
 ) -> Result<AggregateCall, Reason> {
-    let name = call.fun().name();
-    let refuse = |detail: &str| Reason::Function {
-        name: name.to_string(),
-        detail: detail.to_string(),
-    };
-    let function = AggregateFunction::from_name(name).ok_or_else(|| refuse("no aggregate of a pipeline"))?;
-    if call.is_distinct() && !function.ignores_repeats() {
-        return Err(refuse("DISTINCT"));
+    let aggregate = repeated_call(call, filter, field, lower_here)?;
+    match call.is_distinct() && !aggregate.function.ignores_repeats() {
+        true => Err(refuse(call, "DISTINCT")),
+        false => Ok(aggregate),
     }
+}
+
+fn refuse(call: &AggregateFunctionExpr, detail: &str) -> Reason {
+    Reason::Function {
+        name: call.fun().name().to_owned(),
+        detail: detail.to_owned(),
+    }
+}
+
+/// The same, whether it has DISTINCT or not.
+pub(super) fn repeated_call(
+    call: &AggregateFunctionExpr,
+    filter: Option<Expr>,
+    field: arrow::datatypes::FieldRef,
+    lower_here: &LowerHere<'_>,
+) -> Result<AggregateCall, Reason> {
+    let refuse = |detail: &str| refuse(call, detail);
+    let function = AggregateFunction::from_name(call.fun().name());
+    let function = function.ok_or_else(|| refuse("no aggregate of a pipeline"))?;
     let arguments = call.expressions();
     let argument = match (function, arguments.as_slice()) {
         (AggregateFunction::Moment(moment), arguments) if arguments.len() == moment.arguments() => {

@@ -235,7 +235,10 @@ impl Chain {
         let row = Expr::row_number();
         let fields = self.source_schema.fields().iter().enumerate();
         let columns: Vec<Expr> = fields
-            .map(|(index, field)| Expr::lookup(number, index, field, row.clone()))
+            .map(|(index, field)| match buildable.is_made(index) {
+                true => Expr::lookup_made(number, index, field, row.clone()),
+                false => Expr::lookup(number, index, field, row.clone()),
+            })
             .collect();
         for side in &mut self.dimensions {
             side.wanted = side.wanted.substitute(&columns);

@@ -35,6 +35,7 @@ mod timing;
 mod top;
 mod union;
 mod window_input;
+mod window_rows;
 mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};

@@ -10,6 +10,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
@@ -159,6 +160,7 @@ pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
         "StoreScanExec",
         "StreamingTableExec",
         "WorkTableExec",
+        "WorkRowsExec",
         "ExplainExec",
         "AnalyzeExec",
         "SortPreservingMergeExec",
@@ -169,7 +171,9 @@ pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
     ];
     let name = plan.name();
     let chooses = PlanReport::READERS.contains(&name);
-    (!arranges.contains(&name) && !chooses && has_rows(plan)).then(|| Reason::Node {
+    // Goes through its steps, and with UNION drops rows that came before.
+    let steps = (plan.downcast_ref::<RecursiveQueryExec>()).is_some_and(|query| !query.is_distinct());
+    (!arranges.contains(&name) && !chooses && !steps && has_rows(plan)).then(|| Reason::Node {
         node: name.to_string(),
         detail: "this operator has no device version".into(),
     })

@@ -24,28 +24,30 @@ struct Join<'p> {
     keys: JoinOnRef<'p>,
     /// Whether NULL is a key like others.
     null_keys: bool,
+    /// NOT IN: whether NULL among the keys leaves it open which rows have no partner.
+    null_aware: bool,
     filter: Option<&'p JoinFilter>,
     kind: JoinType,
     projection: Option<&'p [usize]>,
 }
 
 impl<'p> Join<'p> {
-    /// `None` of nodes that are no join; refuses joins with a limit, and NOT IN.
+    /// `None` of nodes that are no join; refuses joins with a limit, and NOT IN with a condition.
     fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Result<Self, Reason>> {
         let null_keys = |equality| equality == NullEquality::NullEqualsNull;
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             if join.fetch().is_some() {
                 return Some(Err(refuse("a limit inside the join")));
             }
-            // NOT IN: one NULL among the keys leaves no row.
-            if join.null_aware {
-                return Some(Err(refuse("NULL among the keys of NOT IN")));
+            if join.null_aware && join.filter().is_some() {
+                return Some(Err(refuse("NOT IN with a condition beside the keys")));
             }
             return Some(Ok(Self {
                 left: join.left(),
                 right: join.right(),
                 keys: join.on(),
                 null_keys: null_keys(join.null_equality()),
+                null_aware: join.null_aware,
                 filter: join.filter(),
                 kind: *join.join_type(),
                 projection: join.projection.as_deref(),
@@ -57,6 +59,7 @@ impl<'p> Join<'p> {
                 right: join.right(),
                 keys: join.on(),
                 null_keys: null_keys(join.null_equality()),
+                null_aware: false,
                 filter: join.filter().as_ref(),
                 kind: join.join_type(),
                 projection: None,
@@ -68,6 +71,7 @@ impl<'p> Join<'p> {
                 right: join.right(),
                 keys: &[],
                 null_keys: false,
+                null_aware: false,
                 filter: join.filter(),
                 kind: *join.join_type(),
                 projection: join.projection().as_deref(),
@@ -79,6 +83,7 @@ impl<'p> Join<'p> {
             right: join.right(),
             keys: &[],
             null_keys: false,
+            null_aware: false,
             filter: None,
             kind: JoinType::Inner,
             projection: None,
@@ -150,10 +155,7 @@ impl<'p> Join<'p> {
         let own = Expr::tuple(owns).zip(Expr::tuple(all_others));
         keys.own
             .extend(own.map(|(own, others)| (hashed(&own), hashed(&others))));
-        match keys.own.is_empty() {
-            true => Err(refuse("no key that is a number or a text")),
-            false => Ok(keys),
-        }
+        Ok(keys)
     }
 
     /// One side, by its keys.
@@ -261,8 +263,11 @@ pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Optio
 fn over_pairs(join: &Join<'_>, plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
     let side = join.probe();
     let Keys { own, compared } = join.keys()?;
-    let probe = join.pair_input(side, &own, finder)?;
+    let mut probe = join.pair_input(side, &own, finder)?;
     let build = join.pair_input(other(side), &own, finder)?;
+    if join.null_aware {
+        probe.only_certain(join.pair_input(other(side), &own, finder)?);
+    }
     let schema = join.schema();
     let mut conditions = compared;
     conditions.extend(join.condition(&schema)?);

@@ -7,7 +7,7 @@ use super::nodes::{ends, is_partial, orders_result, unsupported};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
 use super::{classes, grouping_sets, key, sort, stream, top};
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::execution::GpuExec;
+use crate::execution::{GpuExec, WorkRowsExec};
 use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
@@ -189,15 +189,11 @@ impl<'a> Placer<'a> {
         let waiting_as_one = self.waiting.borrow_mut().split_off(waiting);
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
         let fetch = fetch_below(&plan, fetch);
-        // The rows of a recursive term's work table can be read once, so nothing there may fall back.
-        let here = match plan.is::<RecursiveQueryExec>() {
-            true => 1,
-            false => children.len(),
-        };
+        let recursive = plan.downcast_ref::<RecursiveQueryExec>();
         let placed = (children.iter().enumerate())
-            .map(|(at, child)| match at < here {
-                true => self.place(Arc::clone(child), fetch, reasons),
-                false => Ok(Arc::clone(child)),
+            .map(|(at, child)| match (recursive, at) {
+                (Some(query), 1..) => self.place_recursive_term(child, query.name(), reasons),
+                _ => self.place(Arc::clone(child), fetch, reasons),
             })
             .collect::<Result<Vec<_>>>()?;
         if as_one >= PARTS_GAIN * self.hot_gain.get() {
@@ -214,6 +210,40 @@ impl<'a> Placer<'a> {
             placed,
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
         )
+    }
+
+    /// Places what is worth it in the recursive term of a query, where the device is forced: how many rows a
+    /// step has, and how many steps there are, nothing tells.
+    fn place_recursive_term(
+        &self,
+        term: &Arc<dyn ExecutionPlan>,
+        name: &str,
+        reasons: &mut Reasons,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let refuse = |detail: &str| Reason::Node {
+            node: "RecursiveQueryExec".into(),
+            detail: detail.into(),
+        };
+        if self.config.device == DeviceChoice::Auto {
+            let reason = refuse("its recursive term is on the device where that is forced alone");
+            note(reasons, term, &reason);
+            return Ok(Arc::clone(term));
+        }
+        let rereads = WorkRowsExec::in_place_of_tables(Arc::clone(term))?;
+        let placed = self.place(Arc::clone(&rereads), None, reasons)?;
+        if Arc::ptr_eq(&placed, &rereads) {
+            return Ok(Arc::clone(term));
+        }
+        // DataFusion gives the work table to one node.
+        if WorkRowsExec::readers(&placed, name) > 1 {
+            note(
+                reasons,
+                term,
+                &refuse("its recursive term would read a step's rows twice"),
+            );
+            return Ok(Arc::clone(term));
+        }
+        Ok(placed)
     }
 
     /// The union of the grouping sets of an aggregate, if every one of them is worth a place.

@@ -1,8 +1,10 @@
 //! What a window needs of the rows below it: columns, words of its order, functions over them.
 
-use crate::expression::{Expr, Frame, SortOrder, WindowCall, WindowFunction};
+use crate::expression::{Expr, Frame, FrameBound, SortOrder, Units, WindowCall, WindowFunction};
 use crate::pipeline::WindowInput;
+use crate::reason::Reason;
 use arrow::datatypes::FieldRef;
+use galatea_kernels::WINDOW_KEYS;
 use std::collections::BTreeSet;
 
 /// One order of rows, and functions over it, all over the columns of the source of the rows.
@@ -11,9 +13,18 @@ pub(super) struct Window {
     pub(super) partition: Vec<(Expr, SortOrder)>,
     /// The keys of the order in it.
     pub(super) order: Vec<(Expr, SortOrder)>,
+    /// What orders rows that are equal in it.
+    pub(super) row: Expr,
     /// The functions.
     pub(super) functions: Vec<WindowFunctionCall>,
 }
+
+/// All rows of the partition.
+pub(super) const WHOLE: Frame = Frame {
+    units: Units::Rows,
+    start: FrameBound::Unbounded,
+    end: FrameBound::Unbounded,
+};
 
 /// A function of a [`Window`].
 pub(super) struct WindowFunctionCall {
@@ -28,6 +39,22 @@ pub(super) struct WindowFunctionCall {
 }
 
 impl Window {
+    /// Refuses orders with too many words.
+    pub(super) fn checked(self) -> Result<Self, Reason> {
+        // One more orders rows that are equal.
+        let words = [&self.partition, &self.order].map(|keys| Expr::sort_words(keys.iter().cloned()).len());
+        let words = words[0] + words[1] + 1;
+        match words > WINDOW_KEYS {
+            true => Err(Reason::Limit {
+                expression: "the order of a window".into(),
+                asked: words as u64,
+                limit: WINDOW_KEYS as u64,
+                unit: "words of 64 bits",
+            }),
+            false => Ok(self),
+        }
+    }
+
     /// Whether rows in its order are in the order of these keys, over the columns of the window, of which the
     /// first are those `below`.
     pub(super) fn is_order_of(&self, below: &[Expr], keys: &[(Expr, SortOrder)]) -> bool {
@@ -85,7 +112,7 @@ impl Window {
             Some(column) => column.clone(),
             None => computed[number - behind].clone(),
         };
-        let place = ties.then(|| Expr::sort_words([(Expr::row_number(), SortOrder::ASCENDING)]));
+        let place = ties.then(|| Expr::sort_words([(self.row, SortOrder::ASCENDING)]));
         WindowInput {
             columns: wanted.iter().map(|number| (*number, column(*number))).collect(),
             partition: Expr::sort_words(self.partition),

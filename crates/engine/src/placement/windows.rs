@@ -4,14 +4,15 @@
 //! Nodes above each other whose windows are the same share one order. Of different windows each is a level of
 //! its own: the rows of the lower one are put in the order of the upper one.
 
-use super::aggregate_call::aggregate_call;
-use super::chain::{Chain, Finder, WindowLevel};
+use super::aggregate_call::repeated_call;
+use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, node, statistics};
 use super::subtree::PipelineSource;
-use super::window_input::{Window, WindowFunctionCall};
+use super::window_input::{WHOLE, WindowFunctionCall};
+use super::window_rows::WindowRows;
 use crate::expression::{
-    Expr, Frame, FrameBound, RangeKey, SortOrder, Units, WindowFunction, domain, integer_literal, is_text,
-    lower,
+    Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
+    integer_literal, is_text,
 };
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
@@ -27,11 +28,10 @@ use datafusion::physical_expr::window::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
-use galatea_kernels::WINDOW_KEYS;
 use std::sync::Arc;
 
-/// Lowers an expression over the columns of a plan.
-type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
+/// The node that computes functions while rows come.
+const BOUNDED: &str = "BoundedWindowAggExec";
 
 /// A node of window functions, whichever DataFusion has chosen.
 struct Node<'p> {
@@ -45,7 +45,7 @@ impl<'p> Node<'p> {
     fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Self> {
         if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
             return Some(Self {
-                name: "BoundedWindowAggExec",
+                name: BOUNDED,
                 functions: window.window_expr(),
                 input: below(window.input()),
             });
@@ -56,6 +56,12 @@ impl<'p> Node<'p> {
             functions: window.window_expr(),
             input: below(window.input()),
         })
+    }
+
+    /// The functions, and whether each is computed while rows come.
+    fn calls(&self) -> impl Iterator<Item = (&'p Arc<dyn WindowExpr>, bool)> + use<'p> {
+        let in_runs = self.name == BOUNDED;
+        self.functions.iter().map(move |function| (function, in_runs))
     }
 
     /// Columns of the input.
@@ -101,11 +107,11 @@ fn over_rows<'p>(
         return Err(refuse("functions over different windows in one node"));
     }
     // The lowest first.
-    let mut functions: Vec<&Arc<dyn WindowExpr>> = top.functions.iter().collect();
+    let mut functions: Vec<_> = top.calls().collect();
     let mut input = top.input;
     while let Some(next) = Node::of(input).filter(|next| next.has_window_of(first)) {
         let width = next.width();
-        let reads_functions = |function: &&Arc<dyn WindowExpr>| {
+        let reads_functions = |(function, _): &(&Arc<dyn WindowExpr>, bool)| {
             let all = function.all_expressions();
             let mut all = all
                 .args
@@ -117,68 +123,44 @@ fn over_rows<'p>(
         if functions.iter().any(reads_functions) {
             break;
         }
-        functions.splice(0..0, next.functions);
+        functions.splice(0..0, next.calls());
         input = next.input;
     }
     let chain = finder.below(input)?;
     if !finder.takes(&chain) {
         return Err(refuse("its rows are not on the device"));
     }
-    let schema = input.schema();
-    let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
-        Ok(lower(e, &schema)?.substitute(&chain.columns))
-    };
-    let partition = first.partition_by().iter();
-    let partition = partition
-        .map(|key| Ok((lower_here(key)?, SortOrder::ASCENDING)))
-        .collect::<Result<Vec<_>, Reason>>()?;
-    let order = first.order_by().iter().map(|key| {
-        let order = SortOrder {
-            descending: key.options.descending,
-            nulls_first: key.options.nulls_first,
-        };
-        Ok((lower_here(&key.expr)?, order))
-    });
-    let order = order.collect::<Result<Vec<_>, Reason>>()?;
-    // One word more orders rows that are equal.
-    let words = [&partition, &order].map(|keys| Expr::sort_words(keys.iter().cloned()).len());
-    let words = words[0] + words[1] + 1;
-    if words > WINDOW_KEYS {
-        return Err(Reason::Limit {
-            expression: "the order of a window".into(),
-            asked: words as u64,
-            limit: WINDOW_KEYS as u64,
-            unit: "words of 64 bits",
-        });
+    let mut rows = WindowRows::new(plan, input, chain, first);
+    for (function, _) in &functions {
+        if let Some(value) = distinct_value(function) {
+            rows = rows.mark(&value)?;
+        }
     }
-    let functions = functions.into_iter().map(|function| {
+    let order = rows.order()?;
+    let functions = functions.into_iter().map(|(function, in_runs)| {
         let field = function.field().map_err(|error| refuse(&error.to_string()))?;
         let call = Call {
             function,
+            in_runs,
             field: &field,
             order: &order,
         };
-        call.lowered(&lower_here)
+        call.lowered(&rows)
     });
     let functions = functions.collect::<Result<Vec<_>, Reason>>()?;
-    let rows = statistics(input).and_then(|known| known.num_rows.get_value().copied());
+    let known = statistics(input).and_then(|known| known.num_rows.get_value().copied());
     let all: Vec<usize> = (0..plan.schema().fields().len()).collect();
     let source = PipelineSource::Windows(Arc::clone(plan));
-    let mut over = Chain::over_table(source, plan.schema(), rows.map(|rows| rows as u64), &all);
-    over.windows = Some(Box::new(WindowLevel {
-        input: chain,
-        window: Window {
-            partition,
-            order,
-            functions,
-        },
-    }));
+    let mut over = Chain::over_table(source, plan.schema(), known.map(|rows| rows as u64), &all);
+    over.windows = Some(Box::new(rows.level(order, functions)?));
     Ok(over)
 }
 
 /// A function of a node.
 struct Call<'c> {
     function: &'c Arc<dyn WindowExpr>,
+    /// Whether DataFusion computes it while rows come.
+    in_runs: bool,
     field: &'c FieldRef,
     order: &'c [(Expr, SortOrder)],
 }
@@ -191,19 +173,17 @@ impl Call<'_> {
         }
     }
 
-    fn lowered(&self, lower_here: &LowerHere<'_>) -> Result<WindowFunctionCall, Reason> {
+    fn lowered(&self, rows: &WindowRows<'_>) -> Result<WindowFunctionCall, Reason> {
         let any = self.function.as_any();
         let (function, argument) = if let Some(standard) = any.downcast_ref::<StandardWindowExpr>() {
-            self.standard(standard, lower_here)?
-        } else if let Some(plain) = any.downcast_ref::<PlainAggregateWindowExpr>() {
-            self.aggregate(plain.get_aggregate_expr(), lower_here)?
-        } else if let Some(sliding) = any.downcast_ref::<SlidingAggregateWindowExpr>() {
-            self.aggregate(sliding.get_aggregate_expr(), lower_here)?
+            self.standard(standard, rows)?
+        } else if let Some(call) = aggregate_of(self.function) {
+            self.aggregate(call, rows)?
         } else {
             return Err(self.refuse("no function of a window"));
         };
         let ignores_nulls = self.ignores_nulls();
-        if ignores_nulls && !function.may_ignore_nulls() {
+        if ignores_nulls && !function.may_ignore_nulls(self.in_runs) {
             return Err(self.refuse("IGNORE NULLS"));
         }
         let frame = match function.has_frame() {
@@ -231,7 +211,7 @@ impl Call<'_> {
     fn standard(
         &self,
         standard: &StandardWindowExpr,
-        lower_here: &LowerHere<'_>,
+        rows: &WindowRows<'_>,
     ) -> Result<(WindowFunction, Option<Expr>), Reason> {
         let function = standard.get_standard_func_expr();
         let function = function.as_any().downcast_ref::<WindowUDFExpr>();
@@ -253,7 +233,7 @@ impl Call<'_> {
         };
         let of_value = |kind: WindowFunction| -> Result<(WindowFunction, Option<Expr>), Reason> {
             let value = arguments.first().ok_or_else(|| self.refuse("no argument"))?;
-            Ok((kind, Some(lower_here(value)?)))
+            Ok((kind, Some(rows.lower(value)?)))
         };
         Ok(match function.fun().name() {
             "row_number" => (WindowFunction::RowNumber, None),
@@ -303,11 +283,8 @@ impl Call<'_> {
     fn aggregate(
         &self,
         call: &AggregateFunctionExpr,
-        lower_here: &LowerHere<'_>,
+        rows: &WindowRows<'_>,
     ) -> Result<(WindowFunction, Option<Expr>), Reason> {
-        if call.is_distinct() {
-            return Err(self.refuse("DISTINCT"));
-        }
         // Nothing else tells it.
         let text = format!("{:?}", self.function);
         if !text
@@ -317,8 +294,11 @@ impl Call<'_> {
         {
             return Err(self.refuse("FILTER"));
         }
-        let of_frame = aggregate_call(call, None, Arc::clone(self.field), &lower_here)?;
-        let argument = of_frame.argument;
+        let of_frame = repeated_call(call, None, Arc::clone(self.field), &|value| rows.lower(value))?;
+        let mut argument = of_frame.argument;
+        if is_distinct(call) {
+            argument = Some(self.distinct(call, rows)?);
+        }
         let function = match call.fun().name() {
             "count" => WindowFunction::Count,
             "sum" => WindowFunction::Sum,
@@ -340,6 +320,24 @@ impl Call<'_> {
         Ok((function, argument))
     }
 
+    /// What of a row counts for an aggregate with DISTINCT: the value, if the row is the first with it.
+    fn distinct(&self, call: &AggregateFunctionExpr, rows: &WindowRows<'_>) -> Result<Expr, Reason> {
+        let value = distinct_value(self.function);
+        let first = value.and_then(|value| Some((rows.is_first(&value)?, value)));
+        let (first, value) = first.ok_or_else(|| {
+            self.refuse("DISTINCT of several values, or over a frame that does not begin with its partition")
+        })?;
+        let value = rows.lower(&value)?;
+        Ok(match call.fun().name() {
+            "count" => {
+                let counts = [first, value.is_null().negated()];
+                let one = Expr::literal(ScalarValue::Int32(Some(1)));
+                Expr::all(counts).map_or(one.clone(), |counts| Expr::only_where(counts, one))
+            }
+            _ => Expr::only_where(first, value),
+        })
+    }
+
     fn frame(&self, frame: &WindowFrame) -> Result<Frame, Reason> {
         let is_range = frame.units == WindowFrameUnits::Range;
         let bound = |bound: &WindowFrameBound, is_end: bool| -> Result<FrameBound, Reason> {
@@ -357,12 +355,10 @@ impl Call<'_> {
             let distance = match is_range {
                 true => self.distance(distance)?,
                 false => {
-                    integer_literal(distance).ok_or_else(|| self.refuse("a bound that is no integer"))?
+                    let number = integer_literal(distance);
+                    self.number(number.ok_or_else(|| self.refuse("a bound that is no integer"))?)?
                 }
             };
-            if distance < 0 {
-                return Err(self.refuse("a bound below zero"));
-            }
             Ok(match behind {
                 true => FrameBound::Following(distance),
                 false => FrameBound::Preceding(distance),
@@ -377,7 +373,10 @@ impl Call<'_> {
                 let [(key, order)] = self.order else {
                     return Err(self.refuse("a RANGE frame by more than one key"));
                 };
-                let domain = domain(key.data_type());
+                let domain = match key.data_type().is_floating() {
+                    true => Some(Interval::point(0)),
+                    false => domain(key.data_type()),
+                };
                 let domain = domain.ok_or_else(|| self.refuse("a RANGE frame by a key that is no number"))?;
                 Units::Range(Some(RangeKey {
                     column: 0,
@@ -391,25 +390,33 @@ impl Call<'_> {
     }
 
     /// A bound of a RANGE frame in the units of its key.
-    fn distance(&self, distance: &ScalarValue) -> Result<i128, Reason> {
+    fn distance(&self, distance: &ScalarValue) -> Result<Distance, Reason> {
         let refuse = || self.refuse("a bound of a RANGE frame that is no integer of its key's unit");
         let [(key, _)] = self.order else {
             return Err(self.refuse("a RANGE frame by more than one key"));
         };
         const DAY: i128 = 86_400_000_000_000;
-        let nanoseconds = match distance {
-            ScalarValue::IntervalMonthDayNano(Some(interval)) if interval.months == 0 => {
-                i128::from(interval.days) * DAY + i128::from(interval.nanoseconds)
+        let data_type = key.data_type();
+        let (months, days, nanoseconds) = match distance {
+            ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+                (interval.months, interval.days, interval.nanoseconds)
             }
             ScalarValue::IntervalDayTime(Some(interval)) => {
-                i128::from(interval.days) * DAY + i128::from(interval.milliseconds) * 1_000_000
+                (0, interval.days, i64::from(interval.milliseconds) * 1_000_000)
             }
-            plain if plain.data_type() == *key.data_type() && domain(key.data_type()).is_some() => {
-                return integer_literal(plain).ok_or_else(refuse);
+            ScalarValue::IntervalYearMonth(Some(months)) => (*months, 0, 0),
+            ScalarValue::Float32(Some(float)) if *data_type == DataType::Float32 => {
+                return self.float_distance((*float).into());
+            }
+            ScalarValue::Float64(Some(float)) if *data_type == DataType::Float64 => {
+                return self.float_distance(*float);
+            }
+            plain if plain.data_type() == *data_type && domain(data_type).is_some() => {
+                return self.number(integer_literal(plain).ok_or_else(refuse)?);
             }
             _ => return Err(refuse()),
         };
-        let unit = match key.data_type() {
+        let unit = match data_type {
             DataType::Date32 => DAY,
             DataType::Date64 => 1_000_000,
             DataType::Timestamp(unit, None) => match unit {
@@ -420,16 +427,58 @@ impl Call<'_> {
             },
             _ => return Err(refuse()),
         };
-        match nanoseconds % unit {
-            0 => Ok(nanoseconds / unit),
+        let all = i128::from(days) * DAY + i128::from(nanoseconds);
+        match (data_type, months) {
+            (_, 0) if all % unit == 0 => self.number(all / unit),
+            (DataType::Date32, 0..) if days >= 0 && nanoseconds >= 0 => Ok(Distance::Interval {
+                months,
+                days,
+                nanoseconds,
+            }),
+            // Months do not keep the order of timestamps: their times stay, while days are cut to the month.
+            (DataType::Timestamp(..), 1..) => {
+                Err(self.refuse("months as a bound of a RANGE frame by timestamps"))
+            }
             _ => Err(refuse()),
+        }
+    }
+
+    fn number(&self, number: i128) -> Result<Distance, Reason> {
+        match number {
+            0.. => Ok(Distance::Number(number)),
+            _ => Err(self.refuse("a bound below zero")),
+        }
+    }
+
+    fn float_distance(&self, float: f64) -> Result<Distance, Reason> {
+        match float >= 0.0 {
+            true => Ok(Distance::Float(float)),
+            false => Err(self.refuse("a bound below zero")),
         }
     }
 }
 
-/// All rows of the partition.
-const WHOLE: Frame = Frame {
-    units: Units::Rows,
-    start: FrameBound::Unbounded,
-    end: FrameBound::Unbounded,
-};
+/// The aggregate of a frame that a function is, if it is one.
+fn aggregate_of(function: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr> {
+    let any = function.as_any();
+    let plain = any.downcast_ref::<PlainAggregateWindowExpr>();
+    let sliding = any.downcast_ref::<SlidingAggregateWindowExpr>();
+    plain
+        .map(PlainAggregateWindowExpr::get_aggregate_expr)
+        .or_else(|| sliding.map(SlidingAggregateWindowExpr::get_aggregate_expr))
+}
+
+/// Whether values that come again make a difference, and are to be left out.
+fn is_distinct(call: &AggregateFunctionExpr) -> bool {
+    call.is_distinct() && !matches!(call.fun().name(), "min" | "max")
+}
+
+/// The value of which an aggregate of a frame takes each once, if the first row with it is in the frame.
+fn distinct_value(function: &Arc<dyn WindowExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+    let call = aggregate_of(function).filter(|call| is_distinct(call))?;
+    let so_far = function.get_window_frame().start_bound.is_unbounded();
+    match call.expressions().as_slice() {
+        [value] if so_far => Some(Arc::clone(value)),
+        _ => None,
+    }
+}

@@ -144,7 +144,9 @@ impl BoundStream {
     pub(super) fn tables(&self) -> impl Iterator<Item = &[u8]> {
         self.parameters.tables.iter().map(|table| match table {
             LookupTable::Host(bytes) => &bytes[..],
-            LookupTable::Built { .. } => unreachable!("a stream has no build sides"),
+            LookupTable::Interned | LookupTable::Built { .. } => {
+                unreachable!("a stream has no build sides, and its keys are codes")
+            }
         })
     }
 

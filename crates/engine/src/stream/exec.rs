@@ -7,6 +7,7 @@ use super::settings::StreamSettings;
 use super::sink::StreamMetrics;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::explain::Facts;
+use crate::pipeline::SinkPlan;
 use crate::placement::Subtree;
 use crate::reason::{Reason, size};
 use crate::runtime::Runtime;
@@ -53,6 +54,11 @@ impl GpuStreamExec {
         runtime: Arc<Runtime>,
         config: GalateaConfig,
     ) -> Result<Self, Reason> {
+        if let SinkPlan::Aggregate { keys, .. } = &subtree.plan.sink
+            && let Some(made) = keys.iter().find(|key| key.is_made())
+        {
+            return Err(Reason::without_dictionary(made));
+        }
         let plan = StreamPlan::new(&subtree)?;
         let settings = StreamSettings::of(&config);
         let bound = Arc::new(BoundStream::new(&plan, &settings)?);

@@ -100,7 +100,7 @@ pub(crate) fn prepare(
         let stored = match value.kind {
             Kind::F32 => format!("(i128)bits_as<u32>({})", value.code),
             Kind::F64 => format!("(i128)bits_as<u64>({})", value.code),
-            Kind::Text => {
+            Kind::Text | Kind::MadeText => {
                 texts += 1;
                 let _ = writeln!(
                     bodies,
@@ -128,9 +128,11 @@ pub(crate) fn prepare(
         "using namespace galatea;\n\
          struct Expression {{ const u64* literals; const u8* const* tables; u32* error; }};\n\
          struct Arguments {{\n{}u64 rows;\n}};\n\
-         GALATEA_NOINLINE void store_text(u8* to, Text text) {{\n\
-         *(u32*)to = text.length;\n\
-         for (u32 i = 0; i < text.length && i < {}; ++i) to[4 + i] = text.data[i];\n}}\n\
+         template <class T> GALATEA_NOINLINE void store_text(u8* to, const T& text) {{\n\
+         const u32 length = u32(text_length(text));\n\
+         *(u32*)to = length;\n\
+         WalkOver<T> walk(text);\n\
+         for (u32 i = 0; i < length && i < {}; ++i) to[4 + i] = u8(walk.take());\n}}\n\
          extern \"C\" __global__ void evaluate(Arguments a) {{\n\
          for (u64 row = grid_thread(); row < a.rows; row += grid_threads()) {{\n{loads}{bodies}}}\n}}\n",
         arguments.declarations,
@@ -176,7 +178,7 @@ pub(crate) fn run(
         .iter()
         .enumerate()
         .map(|(index, expression)| {
-            let is_text = matches!(expression.value.kind, Kind::Text);
+            let is_text = expression.value.kind.is_bytes();
             next_text += usize::from(is_text);
             (0..rows)
                 .map(|row| {
@@ -192,7 +194,7 @@ pub(crate) fn run(
                             Kind::Code { values } => Outcome::Text(
                                 bytes(values, usize::try_from(raw).expect("a code")).expect("a value"),
                             ),
-                            Kind::Text => {
+                            Kind::Text | Kind::MadeText => {
                                 let start = ((next_text - 1) * rows + row) * TEXT;
                                 let length = u32::from_le_bytes(
                                     text[start..start + 4].try_into().expect("four bytes"),

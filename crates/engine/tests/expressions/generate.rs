@@ -145,7 +145,7 @@ impl Generator {
     }
 
     fn integer(&mut self, below: u32) -> String {
-        let choice = self.random.random_range(0..15);
+        let choice = self.random.random_range(0..17);
         let mut part = |kind| self.expression(kind, below);
         match choice {
             0..=3 => {
@@ -165,6 +165,15 @@ impl Generator {
                 )
             }
             6 => format!("(- {})", part(Kind::Integer)),
+            15 => {
+                let (a, b) = (part(Kind::Integer), part(Kind::Integer));
+                format!("{}({a}, {b})", self.pick(&["gcd", "lcm"]))
+            }
+            16 => format!(
+                "round({}, {})",
+                part(Kind::Integer),
+                self.pick(&["-1", "-2", "3"])
+            ),
             7 => {
                 let (a, b) = (part(Kind::Integer), part(Kind::Integer));
                 format!(
@@ -265,7 +274,18 @@ impl Generator {
                 format!("{name}({value} AS {to})")
             }
             6 => format!("(- {})", part(Kind::Decimal)),
-            _ => format!("abs({})", part(Kind::Decimal)),
+            _ => {
+                let value = part(Kind::Decimal);
+                self.pick(&[
+                    "abs(x)",
+                    "ceil(x)",
+                    "floor(x)",
+                    "round(x, 1)",
+                    "round(x)",
+                    "trunc(x, -1)",
+                ])
+                .replace('x', &value)
+            }
         }
     }
 
@@ -288,7 +308,9 @@ impl Generator {
                 let value = part(Kind::Float);
                 format!(
                     "{}({value})",
-                    self.pick(&["abs", "ceil", "floor", "sqrt", "signum", "trunc", "radians"])
+                    self.pick(&[
+                        "abs", "ceil", "floor", "sqrt", "signum", "trunc", "radians", "cbrt"
+                    ])
                 )
             }
             5 => format!("date_part('epoch', {})", part(Kind::Timestamp)),

@@ -30,7 +30,8 @@ DataFusion's built-in functions, by calls of them over columns of a table. Writt
 
 - **device**: device code, for each row. Text may be of any length and need no dictionary.
 - **per dictionary value**: DataFusion evaluates it once for each value of a column's dictionary, the device reads the result by
-  code. A text column without a dictionary (too many different values) leaves the pipeline to the CPU.
+  code. A column of too many different values for a dictionary is given one all the same, unless the result is returned as it is: then
+  DataFusion computes it of the rows that are returned.
 - **device, then CPU**: the device finds the rows or the different values that the result depends on, DataFusion computes it of them.
 - **constant**: evaluated while planning.
 - **CPU**: the operator with such a call runs on the CPU, for the reason that EXPLAIN gives, too.

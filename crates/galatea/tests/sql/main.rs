@@ -4,6 +4,7 @@
 //! Results must be equal as multisets of rows: exactly, but for floats, which may differ by rounding of sums.
 
 mod aggregates;
+mod arrivals;
 mod builds;
 mod cancellation;
 mod classes;
@@ -32,6 +33,7 @@ mod pairs;
 mod partitions;
 mod parts;
 mod plans;
+mod recursion;
 mod results;
 mod rows;
 mod sessions;

@@ -331,3 +331,59 @@ async fn keys_that_are_floats_alone() {
         }
     }
 }
+
+/// NOT IN by keys that a pipeline finds: NULL on either side, on both, on none, and no rows at all.
+#[tokio::test]
+async fn not_in_by_floats_and_by_keys_that_stay_on_the_device() {
+    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "0")]);
+    for (number, (left, right)) in [(1, 1), (9, 5), (32, 33), (200, 4), (300, 170)]
+        .into_iter()
+        .enumerate()
+    {
+        let (l, r) = (format!("l{number}"), format!("r{number}"));
+        pair.table(&l, &[floats(left, 1)]);
+        pair.table(&r, &[floats(right, 5)]);
+        for key in ["d", "s", "w"] {
+            for (own, others) in [
+                ("true", "true"),
+                ("true", "r.K IS NOT NULL"),
+                ("l.K IS NOT NULL", "true"),
+                ("l.K IS NOT NULL", "r.K IS NOT NULL"),
+                ("true", "r.id < 3"),
+                ("true", "r.id < 0"),
+                ("true", "r.K IS NULL"),
+            ] {
+                let sql = format!(
+                    "SELECT l.id, l.K FROM {l} l WHERE {own} AND l.K NOT IN (SELECT K FROM {r} r WHERE {others})"
+                );
+                let sql = sql.replace('K', key);
+                pair.check(&sql, true, "floats").await;
+                let count = sql.replace(&format!("l.id, l.{key}"), "count(*), sum(l.id)");
+                pair.check(&count, true, "floats").await;
+            }
+        }
+        // Others than columns, and a key that the other side has twice.
+        for sql in [
+            "SELECT l.id FROM L l WHERE l.d + 1 NOT IN (SELECT s FROM R r WHERE s IS NOT NULL)",
+            "SELECT l.id FROM L l WHERE l.w NOT IN (SELECT min(w) FROM R r GROUP BY id % 3)",
+            "SELECT l.id FROM L l WHERE l.w NOT IN (SELECT x.w FROM R x JOIN R y ON x.s = y.s)",
+            "SELECT l.id FROM L l WHERE 5 IN (SELECT id FROM R r)",
+            "SELECT l.id FROM L l WHERE 5 NOT IN (SELECT id FROM R r) OR l.d = 1",
+            "SELECT l.id FROM L l WHERE 1.0 NOT IN (SELECT d FROM R r)",
+        ] {
+            let sql = sql
+                .replace("L l", &format!("{l} l"))
+                .replace("R ", &format!("{r} "));
+            pair.check(&sql, true, "floats").await;
+        }
+    }
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT l.id FROM l1 l WHERE l.d NOT IN (SELECT d FROM r1)",
+    )
+    .await;
+    assert!(
+        plan.contains("joins=[") && !plan.contains("HashJoinExec"),
+        "{plan}"
+    );
+}

@@ -27,3 +27,27 @@ async fn selected_rows_agree() {
         }
     }
 }
+
+/// Functions whose results have types of their own, as they are returned and below aggregates.
+#[tokio::test]
+async fn computed_numbers_and_times_agree() {
+    let pair = Pair::new(&[("galatea.fallback", "error")]);
+    for (rows, shape) in [
+        (1, Shape::Ordinary),
+        (33, Shape::AllNull),
+        (2500, Shape::Ordinary),
+    ] {
+        let name = format!("t{rows}");
+        pair.table(&name, &[batch(rows, 5, shape)]);
+        for sql in [
+            "SELECT v, ts - TIMESTAMP '2001-02-03 04:05:06' AS d, to_local_time(ts) AS l FROM t WHERE v % 3 > 0",
+            "SELECT k, max(ts - TIMESTAMP '2001-02-03 04:05:06') AS d, count(DISTINCT round(CAST(i16 AS BIGINT), -2)) AS n FROM t GROUP BY k",
+            "SELECT v, make_date(2000 + k, k + 1, abs(i16 % 100) % 28 + 1) AS d, make_time(k, abs(i16 % 100) % 60, 7) AS m FROM t WHERE k BETWEEN 0 AND 11",
+            "SELECT ceil(d9) AS c, floor(d9) AS f, round(d18, 1) AS r, trunc(d38, 3) AS t, count(*) FROM t GROUP BY 1, 2, 3, 4",
+            "SELECT gcd(i64, i32) AS g, factorial(abs(i16 % 100) % 20) AS f, count(*), sum(round(d9)) FROM t WHERE i64 > 0 GROUP BY 1, 2",
+        ] {
+            let sql = sql.replace("FROM t ", &format!("FROM {name} "));
+            pair.check(&sql, true, &format!("{rows} rows, {shape:?}")).await;
+        }
+    }
+}

@@ -59,12 +59,152 @@ const QUERIES: &[&str] = &[
     "SELECT url FROM t WHERE url SIMILAR TO 'http://%(com|/)'",
 ];
 
+/// Texts that are made of several columns, or of numbers, where no text is returned.
+const MADE: &[&str] = &[
+    "SELECT count(*), sum(n) FROM t WHERE url || referer LIKE '%.com%.com%'",
+    "SELECT count(*) FROM t WHERE upper(url || referer) LIKE '%EXAMPLE%' AND n <> 7",
+    "SELECT n, sum(length(concat(url, '-', n, '-', referer))) FROM t GROUP BY n",
+    "SELECT n, count(url || referer), max(octet_length(upper(concat(url, referer)))) FROM t GROUP BY n",
+    "SELECT count(*) FROM t WHERE concat_ws('/', url, referer, n) IN ('0', 'A/1', '/2', '42/42/0', 'http://')",
+    "SELECT n FROM t WHERE url || n = n || referer OR CAST(n AS VARCHAR) = '-2'",
+    "SELECT url, n FROM t WHERE lower(url) <> url AND CAST(n AS VARCHAR) LIKE '-%'",
+    "SELECT count(*) FROM t WHERE repeat(concat(url, n), 3) ~ '(42|A)-?[0-9]h'",
+    "SELECT sum(CASE WHEN upper(referer) > lower(url) THEN length(referer || url) ELSE n END) FROM t",
+];
+
+/// Group keys that are made of several columns, or of numbers.
+const GROUPS: &[&str] = &[
+    "SELECT url || referer, count(*), sum(n) FROM t GROUP BY 1",
+    "SELECT concat(url, '/', n) AS u, n, count(*) FROM t GROUP BY u, n",
+    "SELECT DISTINCT CAST(n AS VARCHAR) || left(url, n) FROM t",
+    "SELECT left(url, n), right(referer, n), max(n) FROM t WHERE n < 4 GROUP BY 1, 2",
+    "SELECT count(DISTINCT url || referer) FROM t",
+    "SELECT n, count(DISTINCT concat(referer, n)) FROM t GROUP BY n",
+    "SELECT length(k), count(*), sum(c) FROM (SELECT concat(url, n) AS k, count(*) AS c FROM t GROUP BY 1) GROUP BY 1",
+    "SELECT upper(k), sum(c) FROM (SELECT concat(url, n) AS k, count(*) AS c FROM t GROUP BY 1) GROUP BY 1",
+    "SELECT upper(left(url, 6)) || n, CASE WHEN n > 0 THEN referer || n ELSE 'none' END, count(*) FROM t GROUP BY 1, 2",
+];
+
+/// Join keys that are made of several columns, or of numbers; `d` is a table of the same columns.
+const JOINS: &[&str] = &[
+    "SELECT count(*), sum(t.n), sum(d.n) FROM t JOIN d ON concat(t.url, t.n) = concat(d.url, d.n)",
+    "SELECT t.n, count(*) FROM t JOIN d ON t.url || CAST(t.n AS VARCHAR) = d.url GROUP BY t.n",
+    "SELECT t.n, d.n FROM t JOIN d ON t.url = d.referer || '' AND t.n = d.n",
+    "SELECT t.n, count(d.n), sum(d.n) FROM t LEFT JOIN d ON upper(t.url || t.referer) = upper(d.url || d.referer) GROUP BY t.n",
+    "SELECT count(*), sum(n) FROM t WHERE concat(url, n) IN (SELECT concat(d.url, d.n) FROM d WHERE d.n > 0)",
+    "SELECT count(*), sum(n) FROM t WHERE NOT EXISTS (SELECT 1 FROM d WHERE d.url || d.n = t.url || t.n)",
+    "SELECT count(*) FROM t JOIN d ON left(t.url, t.n) = left(d.referer, d.n) AND t.url || 'x' = d.url || 'x'",
+];
+
+#[tokio::test]
+async fn computed_texts_are_join_keys() {
+    let on_device = ("galatea.build_rows", "1");
+    let hostile: [&[(&str, &str)]; 5] = [
+        // Small build sides are collected by the CPU, which computes their keys.
+        &[],
+        &[STRICT, on_device],
+        &[
+            STRICT,
+            on_device,
+            ("galatea.hash_slots", "2"),
+            ("galatea.rows_per_thread", "1"),
+        ],
+        &[STRICT, on_device, ("galatea.collide_hashes", "true")],
+        &[STRICT, on_device, ("galatea.gpu_memory_limit", "4M")],
+    ];
+    let runs = [
+        (0, 1),
+        (0, 33),
+        (0, 1500),
+        (1, 32),
+        (1, 1500),
+        (2, 700),
+        (3, 300),
+        (4, 1000),
+    ];
+    for (seed, (settings, rows)) in (20..).zip(runs) {
+        let settings: Vec<_> = hostile[settings]
+            .iter()
+            .chain([&("galatea.chunk_rows", "512")])
+            .copied()
+            .collect();
+        let pair = Pair::new(&settings);
+        pair.table("t", &[table(rows, seed)]);
+        pair.table("d", &[table(rows.div_ceil(2), seed)]);
+        for sql in JOINS {
+            let context = format!("{rows} rows of seed {seed}, {settings:?}");
+            pair.check(sql, rows > 1, &context).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn computed_texts_are_group_keys() {
+    let hostile: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("galatea.hash_slots", "2"), ("galatea.rows_per_thread", "1")],
+        &[("galatea.collide_hashes", "true")],
+        &[("galatea.gpu_memory_limit", "4M"), ("galatea.chunk_rows", "64")],
+    ];
+    for (settings, rows, seed) in [
+        (0, 33, 7),
+        (0, 3000, 8),
+        (1, 1500, 9),
+        (2, 400, 10),
+        (3, 1000, 11),
+    ] {
+        let settings: Vec<_> = [STRICT, ("galatea.chunk_rows", "512")]
+            .iter()
+            .chain(hostile[settings])
+            .copied()
+            .collect();
+        let pair = Pair::new(&settings);
+        pair.table("t", &[table(rows, seed)]);
+        for sql in GROUPS {
+            pair.check(sql, true, &format!("{rows} rows of seed {seed}, {settings:?}"))
+                .await;
+            let report = galatea::last_query_report(&pair.gpu).expect("a query ran");
+            assert!(report.reasons.is_empty(), "{sql}: {report:?}");
+        }
+    }
+}
+
+/// What is computed of long texts that are returned.
+const OUTPUTS: &[&str] = &[
+    "SELECT upper(url), n FROM t WHERE n > 2",
+    "SELECT substr(url, 3, 9), right(referer, 4), md5(url), length(url), n FROM t WHERE url LIKE '%.com%'",
+    "SELECT coalesce(referer, 'none'), replace(url, 'example', 'x'), referer FROM t WHERE n = -2",
+    "SELECT regexp_replace(url, '[a-z]+', '-') AS u, n FROM t ORDER BY n, length(url)",
+    "SELECT upper(url) AS u, n FROM t WHERE n > 2 ORDER BY u, n",
+    "SELECT reverse(url) AS u FROM t WHERE upper(url) LIKE 'HTTP%' AND n < 3",
+    "SELECT TRY_CAST(split_part(url, '42', 2) AS INT), CAST(regexp_replace(url, '.*', '7') AS INT) FROM t WHERE url LIKE '%42%'",
+];
+
+#[tokio::test]
+async fn what_is_computed_of_returned_texts_needs_no_dictionary() {
+    for (rows, seed) in [(1, 30), (32, 31), (33, 32), (3000, 33)] {
+        for output in ["direct", "heap"] {
+            let settings = [
+                STRICT,
+                ("galatea.chunk_rows", "512"),
+                ("galatea.row_output", output),
+            ];
+            let pair = Pair::new(&settings);
+            pair.table("t", &[table(rows, seed)]);
+            for sql in OUTPUTS {
+                pair.check(sql, rows > 1, &format!("{rows} rows of seed {seed}, {output}"))
+                    .await;
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn long_texts_are_searched_on_the_device() {
-    for (rows, seed) in [(1, 1), (700, 2), (3000, 3)] {
+    for (rows, seed) in [(1, 1), (31, 4), (32, 5), (33, 6), (700, 2), (3000, 3)] {
         let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "512")]);
         pair.table("t", &[table(rows, seed)]);
-        for sql in QUERIES {
+        for sql in QUERIES.iter().chain(MADE) {
             pair.check(sql, true, &format!("{rows} rows")).await;
         }
     }

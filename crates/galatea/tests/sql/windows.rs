@@ -5,11 +5,13 @@
 use crate::compare::{Pair, same, same_in_order};
 use crate::data::{Shape, batch};
 use crate::joins::{STRICT, star, text};
+use datafusion::arrow::array::{ArrayRef, Float32Array, Float64Array, Int32Array, RecordBatch};
 use datafusion::prelude::SessionContext;
 use galatea_device::environment;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
+use std::sync::Arc;
 
 async fn check(pair: &Pair, sql: &str, context: &str) {
     if let Err(difference) = pair.compare(sql, same).await {
@@ -57,6 +59,30 @@ const VALUES: &[&str] = &[
             first_value(v) IGNORE NULLS OVER (ORDER BY v ROWS BETWEEN 4 FOLLOWING AND 9 FOLLOWING) AS b FROM t",
     "SELECT v, lag(i16) IGNORE NULLS OVER (PARTITION BY k ORDER BY v) AS a, lag(d9, 3, 1.5) IGNORE NULLS OVER (PARTITION BY flag ORDER BY v) AS b FROM t",
     "SELECT v, lag(low, 2) IGNORE NULLS OVER (ORDER BY v DESC) AS b, lag(i8, 100000, 7) IGNORE NULLS OVER (ORDER BY v) AS c FROM t",
+    "SELECT v, lead(i16) IGNORE NULLS OVER (PARTITION BY k ORDER BY v) AS a, lead(d9, 1, 1.5) IGNORE NULLS OVER (PARTITION BY flag ORDER BY v) AS b FROM t",
+    "SELECT v, lead(low) IGNORE NULLS OVER (ORDER BY v DESC) AS a, lag(f64, -1, 0.5) IGNORE NULLS OVER (ORDER BY v) AS b,
+            lead(day) IGNORE NULLS OVER (PARTITION BY i8 ORDER BY v) AS c FROM t",
+    // Beside what DataFusion computes of whole partitions.
+    "SELECT v, lead(i64, 2) IGNORE NULLS OVER w AS a, lead(d9, 5, 2.25) IGNORE NULLS OVER w AS b, lead(flag, 100000) IGNORE NULLS OVER w AS c,
+            count(*) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS n
+     FROM t WINDOW w AS (PARTITION BY k ORDER BY v)",
+];
+
+/// Aggregates that take each value once.
+const DISTINCT: &[&str] = &[
+    "SELECT v, count(DISTINCT i8) OVER (PARTITION BY k) AS a, sum(DISTINCT i16) OVER (PARTITION BY k) AS b, avg(DISTINCT d9) OVER (PARTITION BY k) AS c FROM t",
+    "SELECT v, count(DISTINCT low) OVER (PARTITION BY k ORDER BY v) AS a, count(DISTINCT view) OVER (PARTITION BY k ORDER BY v) AS b,
+            sum(i32) OVER (PARTITION BY k ORDER BY v) AS c FROM t",
+    "SELECT v, count(DISTINCT f64) OVER (ORDER BY i8) AS a, count(DISTINCT f32) OVER (ORDER BY i8) AS b, count(DISTINCT flag) OVER (ORDER BY i8) AS c FROM t",
+    "SELECT v, sum(DISTINCT d38) OVER (PARTITION BY low ORDER BY i16) AS a FROM t WHERE i16 IS NULL OR i16 % 3 = 0",
+    "SELECT v, sum(DISTINCT i64) OVER (PARTITION BY low ORDER BY v ROWS BETWEEN UNBOUNDED PRECEDING AND 3 FOLLOWING) AS a,
+            count(DISTINCT i64) OVER (PARTITION BY low ORDER BY v GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS b FROM t",
+    "SELECT v, count(DISTINCT day) FILTER (WHERE i8 > 0) OVER (PARTITION BY k ORDER BY i16 RANGE BETWEEN UNBOUNDED PRECEDING AND 7 FOLLOWING) AS a,
+            count(DISTINCT i8 + k) OVER (PARTITION BY k ORDER BY i16) AS b, max(DISTINCT i32) OVER (PARTITION BY k ORDER BY v ROWS 3 PRECEDING) AS c FROM t",
+    "SELECT v, sum(DISTINCT f64) OVER (PARTITION BY k) AS a, avg(DISTINCT f64) OVER (PARTITION BY k ORDER BY v) AS b, avg(DISTINCT i16) OVER () AS c FROM t
+     WHERE f64 BETWEEN -1e9 AND 1e9",
+    "SELECT k, n, count(*), max(v) FROM (SELECT k, v, count(DISTINCT i8) OVER (PARTITION BY k ORDER BY v) AS n, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM t)
+     WHERE r < 9 GROUP BY k, n",
 ];
 
 /// Aggregates of whole partitions, and of those so far.
@@ -102,6 +128,14 @@ const FRAMES: &[&str] = &[
     "SELECT v, count(*) OVER (ORDER BY u8 RANGE BETWEEN UNBOUNDED PRECEDING AND 200 PRECEDING) AS c,
             min(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '100' DAY PRECEDING AND INTERVAL '1' HOUR FOLLOWING) AS m FROM t",
     "SELECT v, sum(i8) OVER (ORDER BY d9 RANGE BETWEEN 1000.00 PRECEDING AND 500.00 FOLLOWING) AS s FROM t",
+    "SELECT v, sum(i64) OVER (ORDER BY f64 RANGE BETWEEN 1.5 PRECEDING AND 0.25 FOLLOWING) AS s,
+            count(*) OVER (ORDER BY f64 RANGE BETWEEN UNBOUNDED PRECEDING AND 100 PRECEDING) AS c FROM t",
+    "SELECT v, count(*) OVER (PARTITION BY k ORDER BY f32 DESC NULLS LAST RANGE BETWEEN 1e3 PRECEDING AND CURRENT ROW) AS s,
+            min(v) OVER (PARTITION BY k ORDER BY f32 DESC NULLS LAST RANGE BETWEEN 0.5 FOLLOWING AND UNBOUNDED FOLLOWING) AS m FROM t",
+    "SELECT v, sum(d9) OVER (ORDER BY day RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS s,
+            count(*) OVER (PARTITION BY k ORDER BY day DESC RANGE BETWEEN INTERVAL '1 year 2 months 3 days' PRECEDING AND INTERVAL '5' MONTH FOLLOWING) AS c FROM t",
+    "SELECT v, count(*) OVER (ORDER BY day NULLS FIRST RANGE BETWEEN INTERVAL '3 months' FOLLOWING AND INTERVAL '1 year' FOLLOWING) AS c,
+            max(v) OVER (ORDER BY day RANGE BETWEEN INTERVAL '36 hours' PRECEDING AND INTERVAL '12 hours' FOLLOWING) AS m FROM t",
 ];
 
 /// What other pipelines make of rows with window functions.
@@ -167,6 +201,91 @@ async fn aggregates_so_far_are_those_of_the_cpu() {
 #[tokio::test]
 async fn aggregates_of_frames_are_those_of_the_cpu() {
     everywhere(FRAMES).await;
+}
+
+#[tokio::test]
+async fn values_that_count_once_are_those_of_the_cpu() {
+    everywhere(DISTINCT).await;
+}
+
+/// Peers count by row where a frame ends in their midst: in the order of the table, by `v`.
+#[tokio::test]
+async fn equal_rows_count_once_in_the_order_of_the_table() {
+    let settings = [
+        STRICT,
+        ("galatea.block_threads", "32"),
+        ("galatea.rows_per_thread", "1"),
+    ];
+    let pair = Pair::new(&settings);
+    pair.table("t", &[batch(3000, 12, Shape::Skewed)]);
+    let of = |order: &str| {
+        format!(
+            "SELECT v, count(DISTINCT i8) OVER w AS a, sum(DISTINCT i16) OVER w AS b, count(DISTINCT low) OVER w AS c, row_number() OVER w AS n
+             FROM t WINDOW w AS (PARTITION BY k ORDER BY {order} ROWS UNBOUNDED PRECEDING)"
+        )
+    };
+    let rows = async |ctx: &SessionContext, sql: &str| {
+        let frame = ctx.sql(sql).await.expect("plans");
+        frame.collect().await.expect("runs")
+    };
+    let expected = rows(&pair.cpu, &of("flag, v")).await;
+    let actual = rows(&pair.gpu, &of("flag")).await;
+    same(&expected, &actual).unwrap_or_else(|difference| panic!("{difference}"));
+}
+
+/// Distances of floats that are no numbers, infinite, zeros of both signs, and next to each other.
+#[tokio::test]
+async fn frames_by_floats_at_the_edges() {
+    let edges = [
+        0.0,
+        -0.0,
+        f64::NAN,
+        -f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::MAX,
+        f64::MIN,
+        f64::MIN_POSITIVE,
+        5e-324,
+        1.0,
+        1.0 + f64::EPSILON,
+        0.1,
+        0.2,
+        0.3,
+        1e16,
+        1e16 + 2.0,
+    ];
+    let rows = 120;
+    let value = |row: usize| (row % 7 != 3).then(|| edges[row * 5 % edges.len()]);
+    let doubles: ArrayRef = Arc::new((0..rows).map(value).collect::<Float64Array>());
+    let singles = (0..rows).map(|row| value(row).map(|value| value as f32));
+    let singles: ArrayRef = Arc::new(singles.collect::<Float32Array>());
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows as i32));
+    let columns = [("v", numbers, true), ("d", doubles, true), ("s", singles, true)];
+    let table = RecordBatch::try_from_iter_with_nullable(columns).expect("one length");
+    let pair = Pair::new(&[STRICT]);
+    pair.table("t", &[table]);
+    for key in ["d", "s"] {
+        for order in ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"] {
+            for bounds in [
+                "0 PRECEDING AND 0 FOLLOWING",
+                "0.1 PRECEDING AND 0.2 FOLLOWING",
+                "1e300 PRECEDING AND CURRENT ROW",
+                "1 FOLLOWING AND 1e16 FOLLOWING",
+                "UNBOUNDED PRECEDING AND 0.1 PRECEDING",
+            ] {
+                let bounds = if key == "s" {
+                    bounds.replace("1e300", "1e30")
+                } else {
+                    bounds.to_owned()
+                };
+                let sql = format!(
+                    "SELECT v, count(*) OVER w AS c, sum(v) OVER w AS s FROM t WINDOW w AS (PARTITION BY v % 3 ORDER BY {key}{order} RANGE BETWEEN {bounds})"
+                );
+                pair.check(&sql, true, "floats").await;
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -324,7 +443,7 @@ async fn other_windows_stay_on_the_cpu() {
     pair.table("t", &[batch(400, 7, Shape::Ordinary)]);
     for (sql, reason) in [
         (
-            "SELECT v, lead(i8) IGNORE NULLS OVER (ORDER BY v) AS l FROM t",
+            "SELECT v, lead(i8, 2) IGNORE NULLS OVER (ORDER BY v) AS l FROM t",
             "IGNORE NULLS",
         ),
         (
@@ -332,20 +451,16 @@ async fn other_windows_stay_on_the_cpu() {
             "FILTER",
         ),
         (
-            "SELECT v, count(DISTINCT i8) OVER (PARTITION BY k) AS s FROM t",
-            "DISTINCT",
+            "SELECT v, count(DISTINCT i8) OVER (PARTITION BY k ORDER BY v ROWS 3 PRECEDING) AS s FROM t",
+            "a frame that does not begin with its partition",
         ),
         (
             "SELECT v, lag(low, 1, 'none') OVER (ORDER BY v) AS l FROM t",
             "a default that is text",
         ),
         (
-            "SELECT v, sum(i8) OVER (ORDER BY day RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS s FROM t",
-            "a bound of a RANGE frame that is no integer of its key's unit",
-        ),
-        (
-            "SELECT v, sum(i8) OVER (ORDER BY f64 RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW) AS s FROM t",
-            "a bound of a RANGE frame that is no integer of its key's unit",
+            "SELECT v, sum(i8) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS s FROM t",
+            "months as a bound of a RANGE frame by timestamps",
         ),
     ] {
         check(&pair, sql, "refused").await;

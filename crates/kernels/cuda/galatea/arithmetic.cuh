@@ -23,6 +23,12 @@ template <typename To, typename From> static GALATEA_INLINE To bits_as(From from
 static GALATEA_INLINE double double_of_bits(u64 bits) { return bits_as<double>(bits); }
 static GALATEA_INLINE float float_of_bits(u64 bits) { return bits_as<float>((u32)bits); }
 
+// Quotient rounded downwards; divisor positive.
+template <typename T> static GALATEA_INLINE T floor_divide(T value, T divisor) {
+    const T quotient = value / divisor;
+    return quotient - (value - quotient * divisor < 0 ? 1 : 0);
+}
+
 // ---- floats ---- Results are those of x86-64 with SSE: correctly rounded, never contracted to a fused
 // multiply-add; a NaN operand is passed on, and a NaN out of numbers has its sign set. Arrow compares floats
 // by bits, so the sign of a NaN is visible.
@@ -109,8 +115,10 @@ GALATEA_ELEMENTARY_2(atan2)
 GALATEA_ELEMENTARY(cos)
 GALATEA_ELEMENTARY(cosh)
 GALATEA_ELEMENTARY(exp)
+GALATEA_ELEMENTARY_2(hypot)
 GALATEA_ELEMENTARY(log)
 GALATEA_ELEMENTARY(log2)
+GALATEA_ELEMENTARY(log1p)
 GALATEA_ELEMENTARY_NAN(log10, double_of_bits(0x7ff8000000000000ull))
 GALATEA_ELEMENTARY_2(pow)
 GALATEA_ELEMENTARY(sin)
@@ -147,6 +155,10 @@ static GALATEA_INLINE float float_sign(float a) {
     return a == a ? (a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f)) : float_of_bits(0x7fc00000u);
 }
 
+static GALATEA_INLINE double galatea_cbrt(double a) { return GALATEA_FUNCTION(__builtin_cbrt, ::cbrt)(a); }
+static GALATEA_INLINE double galatea_fma(double a, double b, double c) {
+    return GALATEA_FUNCTION(__builtin_fma, ::fma)(a, b, c);
+}
 #undef GALATEA_OPERATION
 #undef GALATEA_FUNCTION
 
@@ -160,6 +172,77 @@ static GALATEA_INLINE double float_widen(float a) {
     if (a == a) return (double)a;
     const u32 bits = bits_as<u32>(a);
     return double_of_bits((u64)(bits & 0x80000000u) << 32 | 0x7ff8000000000000ull | (u64)(bits & 0x3fffffu) << 29);
+}
+
+// The nearest double: the library's root, which may be the one beside it, and what its cube is off by, in
+// twice the precision.
+static GALATEA_NOINLINE double double_cbrt(double a) {
+    if (a == 0.0 || a - a != 0.0) return a == a ? a : nan_of(a, a);
+    const double size = float_absolute(a);
+    const double up = size < 1e-200 ? 0x1p300 : size > 1e200 ? 0x1p-300 : 1.0;
+    const double down = size < 1e-200 ? 0x1p-100 : size > 1e200 ? 0x1p100 : 1.0;
+    const double scaled = float_multiply(a, up);
+    const double root = galatea_cbrt(scaled);
+    const double square = float_multiply(root, root);
+    const double square_rest = galatea_fma(root, root, -square);
+    const double cube = float_multiply(square, root);
+    const double cube_rest = float_add(galatea_fma(square, root, -cube), float_multiply(square_rest, root));
+    const double rest = float_subtract(float_subtract(scaled, cube), cube_rest);
+    return float_multiply(float_add(root, float_divide(rest, float_multiply(3.0, square))), down);
+}
+// As the host's standard library makes them of others.
+static GALATEA_NOINLINE double double_acosh(double a) {
+    if (a < 1.0) return double_of_bits(0x7ff8000000000000ull);
+    const double roots = float_multiply(float_square_root(float_subtract(a, 1.0)), float_square_root(float_add(a, 1.0)));
+    return double_log(float_add(a, roots));
+}
+static GALATEA_NOINLINE double double_asinh(double a) {
+    const double size = float_absolute(a);
+    const double inverse = float_divide(1.0, size);
+    const double part = float_divide(size, float_add(double_hypot(1.0, inverse), inverse));
+    const double result = float_absolute(double_log1p(float_add(size, part)));
+    return double_of_bits(bits_as<u64>(result) | (bits_as<u64>(a) & 0x8000000000000000ull));
+}
+static GALATEA_NOINLINE double double_atanh(double a) {
+    return float_multiply(0.5, double_log1p(float_divide(float_multiply(2.0, a), float_subtract(1.0, a))));
+}
+
+// A result of 64 bits, and whether there is none; then the value may be used, but is of no meaning.
+struct Checked64 {
+    i64 value;
+    bool fails;
+};
+
+static GALATEA_INLINE u64 magnitude(i64 a) { return a < 0 ? 0ull - u64(a) : u64(a); }
+
+// The common divisors of both are those of the smaller one and the remainder.
+static GALATEA_NOINLINE u64 common_divisor_u64(u64 a, u64 b) {
+    while (b != 0) {
+        const u64 rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+static GALATEA_INLINE Checked64 common_divisor(i64 a, i64 b) {
+    const u64 divisor = common_divisor_u64(magnitude(a), magnitude(b));
+    const bool fails = divisor >> 63 != 0;
+    return {fails ? 0 : i64(divisor), fails};
+}
+static GALATEA_NOINLINE Checked64 common_multiple(i64 a, i64 b) {
+    if (a == 0 || b == 0) return {0, false};
+    const u64 parts = magnitude(a) / common_divisor_u64(magnitude(a), magnitude(b));
+    const u128 multiple = u128(parts) * magnitude(b);
+    const bool fails = multiple >> 63 != 0;
+    return {fails ? 0 : i64(multiple), fails};
+}
+
+// The greatest that 64 bits hold is that of 20.
+static GALATEA_NOINLINE Checked64 factorial(i64 a) {
+    if (a < 0 || a > 20) return {0, true};
+    i64 product = 1;
+    for (i64 factor = 2; factor <= a; ++factor) product *= factor;
+    return {product, false};
 }
 
 // Integers in the order of IEEE 754 totalOrder; float_key has one zero.

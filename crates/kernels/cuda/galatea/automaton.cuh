@@ -39,35 +39,6 @@ struct Automaton {
     GALATEA_INLINE bool ends(u32 state) const { return __ldg(at_end + state) != 0; }
 };
 
-// The bytes of a text, one after another, of which eight are loaded at once: the aligned words that hold them
-// are inside the allocation.
-class TextBytes {
-    const u64* next_word;
-    u64 word;
-    u32 left;
-
-public:
-    GALATEA_INLINE explicit TextBytes(Text text) : word(0), left(0) {
-        const u64 address = reinterpret_cast<u64>(text.data);
-        const u32 skipped = u32(address & 7);
-        next_word = reinterpret_cast<const u64*>(address - skipped);
-        if (text.length == 0) return;
-        word = *next_word++ >> 8 * skipped;
-        left = 8 - skipped;
-    }
-    // The next byte; there must be one.
-    GALATEA_INLINE u32 take() {
-        if (left == 0) {
-            word = *next_word++;
-            left = 8;
-        }
-        const u32 byte = u32(word & 0xff);
-        word >>= 8;
-        --left;
-        return byte;
-    }
-};
-
 // Whether the expression matches a part of the text.
 static GALATEA_NOINLINE bool text_matches(Text text, const u8* table) {
     const Automaton automaton(table);

@@ -37,6 +37,20 @@ static GALATEA_NOINLINE i32 days_of_date(i32 year, u32 month, u32 day) {
     return (i32)(era * 146097u + day_of_era) - CALENDAR_SHIFT;
 }
 
+// The day of year, month and day, if there is one.
+static GALATEA_NOINLINE Checked64 date_of(i64 year, i64 month, i64 day) {
+    if (year < -262143 || year > 262142 || month < 1 || month > 12 || day < 1) return {0, true};
+    const i32 first = days_of_date((i32)year, (u32)month, 1u);
+    const i32 next = month == 12 ? days_of_date((i32)year + 1, 1u, 1u) : days_of_date((i32)year, (u32)month + 1u, 1u);
+    if (day > next - first) return {0, true};
+    return {first + day - 1, false};
+}
+// The second of a day at an hour, minute and second, if there is one.
+static GALATEA_INLINE Checked64 time_of(i64 hour, i64 minute, i64 second) {
+    const bool fails = hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59;
+    return {fails ? 0 : (hour * 60 + minute) * 60 + second, fails};
+}
+
 // Monday is 0.
 static GALATEA_INLINE i32 date_weekday(i32 days) { return (i32)((u32)(days + 98000003) % 7u); }
 
@@ -90,6 +104,21 @@ static GALATEA_NOINLINE bool date_bin_fits(i64 value, i64 stride, i64 origin, i6
     const i128 distance = i128(value) - origin, rest = distance % stride;
     const i128 bin = distance - rest - (rest < 0 ? i128(stride) : i128(0));
     return fits(value) && fits(distance) && fits(bin) && fits(bin + origin);
+}
+
+// The cut at or before `value`, of cuts so many months apart, one of which is `origin`, with `day` units a
+// day; none where 64 bits do not hold value or cut in units of `scale`.
+static GALATEA_NOINLINE Checked64 date_bin_months(i64 value, i64 months, i64 origin, i64 day, i64 scale) {
+    const auto fits = [&](i64 units) { const i128 fine = i128(units) * scale; return fine == i128(i64(fine)); };
+    if (!fits(value)) return {0, true};
+    const i32 from = (i32)floor_divide(origin, day);
+    const i64 rest = origin - from * day;
+    const CivilDate of_value = civil_date((i32)floor_divide(value, day)), of_origin = civil_date(from);
+    const i32 distance = (of_value.year - of_origin.year) * 12 + (i32)of_value.month - (i32)of_origin.month;
+    const i64 cuts = floor_divide((i64)distance, months);
+    i64 cut = date_add_months(from, (i32)(cuts * months)) * day + rest;
+    if (cut > value) cut = date_add_months(from, (i32)((cuts - 1) * months)) * day + rest;
+    return {cut, !fits(cut)};
 }
 
 }  // namespace galatea

@@ -41,10 +41,4 @@ template <typename T> static GALATEA_INLINE T divide_rounded(T value, T divisor)
     return quotient + (remainder >= half ? 1 : 0) - (remainder <= -half ? 1 : 0);
 }
 
-// Quotient rounded downwards; divisor positive.
-template <typename T> static GALATEA_INLINE T floor_divide(T value, T divisor) {
-    const T quotient = value / divisor;
-    return quotient - (value - quotient * divisor < 0 ? 1 : 0);
-}
-
 }  // namespace galatea

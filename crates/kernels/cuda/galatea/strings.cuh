@@ -12,6 +12,9 @@ struct Text {
 
 static GALATEA_INLINE Text make_text(const u8* data, u64 length) { return {data, (u32)length}; }
 
+// In bytes.
+static GALATEA_INLINE u64 text_length(Text text) { return text.length; }
+
 // String of row `row` of a text column with offsets of type O; empty for rows from `end` on, whose offsets
 // may not be there.
 template <typename O> GALATEA_INLINE Text text_at(const u8* offsets, const u8* bytes, u32 row, u32 end) {
@@ -26,6 +29,35 @@ static GALATEA_INLINE Text table_text(const u32* offsets, const u8* bytes, u32 i
     const u32 start = offsets[index];
     return {bytes + start, offsets[index + 1] - start};
 }
+
+// The bytes of a text, one after another, of which eight are loaded at once: the aligned words that hold them
+// are inside the allocation.
+class TextBytes {
+    const u64* next_word;
+    u64 word;
+    u32 left;
+
+public:
+    GALATEA_INLINE explicit TextBytes(Text text) : word(0), left(0) {
+        const u64 address = reinterpret_cast<u64>(text.data);
+        const u32 skipped = u32(address & 7);
+        next_word = reinterpret_cast<const u64*>(address - skipped);
+        if (text.length == 0) return;
+        word = *next_word++ >> 8 * skipped;
+        left = 8 - skipped;
+    }
+    // The next byte; there must be one.
+    GALATEA_INLINE u32 take() {
+        if (left == 0) {
+            word = *next_word++;
+            left = 8;
+        }
+        const u32 byte = u32(word & 0xff);
+        word >>= 8;
+        --left;
+        return byte;
+    }
+};
 
 static GALATEA_NOINLINE bool bytes_equal(const u8* a, const u8* b, u32 length) {
     for (u32 i = 0; i < length; ++i) {
@@ -99,8 +131,6 @@ static GALATEA_NOINLINE u32 text_last(Text text, u64 characters) {
     }
     return at;
 }
-
-static GALATEA_INLINE u64 magnitude(i64 number) { return number < 0 ? 0 - u64(number) : u64(number); }
 
 // The first `count` characters; all but the last ones where it is negative.
 static GALATEA_NOINLINE Text text_left(Text text, i64 count) {
@@ -214,17 +244,18 @@ static GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
     return in_pattern == pattern.length;
 }
 
-// Whether a sorted table of strings has the text.
-static GALATEA_NOINLINE bool sorted_contains_text(const u32* offsets, const u8* bytes, u32 count, Text text) {
+// The number of the text in a sorted table of strings; `count` where it is not there.
+template <class T>
+GALATEA_NOINLINE u32 sorted_text_rank(const u32* offsets, const u8* bytes, u32 count, const T text) {
     u32 low = 0, high = count;
     while (low < high) {
         const u32 middle = low + (high - low) / 2;
         const i32 order = text_compare(table_text(offsets, bytes, middle), text);
-        if (order == 0) return true;
+        if (order == 0) return middle;
         if (order < 0) low = middle + 1;
         else high = middle;
     }
-    return false;
+    return count;
 }
 
 }  // namespace galatea

@@ -1,13 +1,14 @@
 //! What each kernel computes, on the emulated device and on a GPU where there is one.
 
 use galatea_device::{
-    Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
+    Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, In, InOut,
+    Out, testing,
 };
 use galatea_kernels::{
     Accesses, Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern,
     GlobalAtomics, GroupingProbes, KeyWidth, ListRows, MatchLanes, MergeWord, Nothing, PrefixSum,
-    RandomAccess, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration, checksum_of,
-    measure, pattern,
+    RandomAccess, ReadBandwidth, ReadChunks, Repetition, SharedUpdates, Update, calibrate, calibration,
+    checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -126,6 +127,57 @@ fn nothing_launches() {
         let stream = device.stream().unwrap();
         Nothing::new(&device).unwrap().launch(&stream).unwrap();
         stream.synchronize().unwrap();
+    }
+}
+
+/// Chunks that come while the kernel runs, in an order of two copying streams, after it was launched or
+/// before.
+#[test]
+fn chunks_are_read_when_they_have_arrived() {
+    const VALUES: usize = 100;
+    for device in devices() {
+        let (compute, copies) = (
+            device.stream().unwrap(),
+            [device.stream().unwrap(), device.stream().unwrap()],
+        );
+        let read = ReadChunks::new(&device).unwrap();
+        for chunks in [1, 2, 31, 70] {
+            let mut values = device
+                .alloc::<u64>(&compute, chunks * VALUES)
+                .unwrap()
+                .assume_written();
+            let mut sums = device.zeroed::<u64>(&compute, chunks).unwrap();
+            let mut arrivals = device.zeroed::<u32>(&compute, chunks).unwrap();
+            compute.fill(&mut values, 0xa5).unwrap();
+            compute.synchronize().unwrap();
+            let come = |chunk: usize, values: &mut DeviceBuffer<u64>, arrivals: &mut DeviceBuffer<u32>| {
+                let stream = &copies[chunk % 2];
+                let mut memory = HostMemory::new(VALUES * 8).unwrap();
+                for (i, bytes) in memory.as_mut_slice().chunks_exact_mut(8).enumerate() {
+                    bytes.copy_from_slice(&((chunk * 1000 + i) as u64).to_le_bytes());
+                }
+                let place = values.slice_mut(chunk * VALUES..(chunk + 1) * VALUES).unwrap();
+                stream.copy_to_device(place, &memory.into_view()).unwrap();
+                stream
+                    .write_word(arrivals.slice_mut(chunk..=chunk).unwrap(), 1)
+                    .unwrap();
+            };
+            for chunk in (0..chunks).rev() {
+                come(chunk, &mut values, &mut arrivals);
+            }
+            let source = (In(&values), VALUES);
+            (read.launch(&compute, source, Some(In(&arrivals)), 0..chunks, Out(&mut sums))).unwrap();
+            let found = compute.read(&sums, ..).unwrap();
+            let expected = |chunk: usize| (0..VALUES).map(|i| (chunk * 1000 + i) as u64).sum::<u64>();
+            assert_eq!(
+                found,
+                (0..chunks).map(expected).collect::<Vec<_>>(),
+                "{chunks} chunks"
+            );
+            let source = (In(&values), VALUES);
+            let beyond = read.launch(&compute, source, None, 0..chunks + 1, Out(&mut sums));
+            assert!(matches!(beyond, Err(DeviceError::Range { .. })), "{beyond:?}");
+        }
     }
 }
 

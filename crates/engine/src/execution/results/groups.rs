@@ -1,8 +1,9 @@
 //! The groups of an aggregate.
 
 use super::pieces::Part;
-use super::{Integers, Outlet, batch, dictionary_array};
+use super::{Integers, Outlet, batch, dictionary_array, text_array};
 use crate::execution::error::RunError;
+use crate::execution::interned::TextsAtPlaces;
 use crate::execution::sinks::{Contents, GroupStorage};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::accumulators::{AccumulatorPlan, Finish, FinishForm};
@@ -28,10 +29,11 @@ pub(in crate::execution) fn groups(
     outlet: &Outlet<'_>,
 ) -> Result<u64, RunError> {
     let stride = bound.slot_words();
+    let texts = &contents.texts;
     match &contents.groups {
         GroupStorage::Host(words) => {
             let groups = words.len().checked_div(stride).unwrap_or(0);
-            let batch = decode(plan, bound, Groups::new(words, 0, groups, 1, stride))?;
+            let batch = decode(plan, bound, Groups::new(words, 0, groups, 1, stride), texts)?;
             outlet.give(batch)?;
             Ok(0)
         }
@@ -40,7 +42,7 @@ pub(in crate::execution) fn groups(
             let groups = at.len() / stride;
             outlet.pieces(stream, groups, &[part], |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, 1, stride);
-                decode(plan, bound, groups)
+                decode(plan, bound, groups, texts)
             })
         }
         GroupStorage::Collected(words) => {
@@ -51,13 +53,18 @@ pub(in crate::execution) fn groups(
             let wanted = fetch.map_or(groups, |fetch| groups.min(fetch as usize));
             outlet.pieces(stream, wanted, &parts, |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, piece.rows, 1);
-                decode(plan, bound, groups)
+                decode(plan, bound, groups, texts)
             })
         }
     }
 }
 
-fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result<RecordBatch, RunError> {
+fn decode(
+    plan: &PipelinePlan,
+    bound: &BoundPipeline,
+    all: Groups<'_>,
+    texts: &TextsAtPlaces,
+) -> Result<RecordBatch, RunError> {
     let ResultPlan::Groups {
         key,
         accumulators,
@@ -71,7 +78,7 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
         (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) => all.nonzero(*word),
         _ => all,
     };
-    let arrays = arrays(key.as_ref(), accumulators, &used)?;
+    let arrays = arrays(key.as_ref(), accumulators, &used, texts)?;
     Ok(batch(&plan.output, arrays, used.len())?)
 }
 
@@ -95,6 +102,8 @@ pub(crate) fn records(
             numbers: Some(numbers),
             ..groups
         },
+        // Keys of tables that are read so have dictionaries.
+        &TextsAtPlaces::default(),
     )
 }
 
@@ -103,6 +112,7 @@ fn arrays(
     key: Option<&GroupKey>,
     accumulators: &AccumulatorPlan,
     used: &Groups<'_>,
+    texts: &TextsAtPlaces,
 ) -> Result<Vec<ArrayRef>, RunError> {
     let mut arrays: Vec<ArrayRef> = Vec::new();
     if let Some(key) = key {
@@ -118,7 +128,7 @@ fn arrays(
             }
         };
         for (part, column) in key.parts.iter().zip(columns) {
-            arrays.push(key_array(part, column)?);
+            arrays.push(key_array(part, column, texts)?);
         }
     }
     let states = States {
@@ -195,7 +205,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-fn key_array(part: &KeyPart, column: KeyColumn) -> Result<ArrayRef, RunError> {
+fn key_array(part: &KeyPart, column: KeyColumn, texts: &TextsAtPlaces) -> Result<ArrayRef, RunError> {
     let KeyColumn { values, nulls } = column;
     Ok(match (values, &part.form) {
         (KeyValues::Narrow(values), _) => Integers::Narrow(values).array(nulls, &part.data_type)?,
@@ -203,6 +213,12 @@ fn key_array(part: &KeyPart, column: KeyColumn) -> Result<ArrayRef, RunError> {
         (KeyValues::Floats(values), _) => cast(&Float64Array::new(values.into(), nulls), &part.data_type)?,
         (KeyValues::Codes(codes), KeyForm::Code { values }) => {
             dictionary_array(codes, nulls, values, &part.data_type)?
+        }
+        (KeyValues::Places(places), _) => {
+            let valid = |group: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(group));
+            let groups = places.into_iter().enumerate();
+            let texts = groups.map(|(group, place)| valid(group).then(|| texts.get(place)));
+            text_array(texts, &part.data_type)?
         }
         (KeyValues::Codes(_), form) => {
             return Err(RunError::Raised(format!(

@@ -2,21 +2,19 @@
 
 use super::pieces::Part;
 use super::values::Values;
-use super::{Outlet, batch};
+use super::{Outlet, batch, text_array};
 use crate::execution::error::RunError;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::output::OutputColumn;
 use crate::pipeline::output::OutputForm;
 use crate::pipeline::sink::chains::RowLayout;
-use arrow::array::{ArrayRef, LargeBinaryArray, StringViewBuilder};
+use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use galatea_device::Stream;
 use galatea_memory::GatheredRows;
 use galatea_memory::regions::WorkingRegion;
 use galatea_store::{Chunk, Encoding, TableView};
-use std::sync::Arc;
 
 /// Rows of an append sink, given on in pieces.
 #[derive(Debug)]
@@ -134,7 +132,22 @@ impl<'a> Rows<'a> {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, RunError> {
         match &column.form {
-            OutputForm::Row { column: text } => self.gather(*text, values.u64s(|row| row), &column.data_type),
+            OutputForm::Row {
+                column: text,
+                function: None,
+            } => self.gather(*text, values.u64s(|row| row), &column.data_type),
+            OutputForm::Row {
+                column: text,
+                function: Some(function),
+            } => {
+                let data_type = &self.view.columns[*text].data_type;
+                let texts = self.gather(*text, values.u64s(|row| row), data_type)?;
+                let evaluated = function.evaluate(&texts)?;
+                match evaluated.errors.into_iter().flatten().next() {
+                    Some(error) => Err(RunError::Raised(error)),
+                    None => Ok(evaluated.results),
+                }
+            }
             form => Ok(values.array(form, nulls, &column.data_type)?),
         }
     }
@@ -149,19 +162,7 @@ impl<'a> Rows<'a> {
             let chunk = &column.chunks[self.chunks[(row >> 32) as usize]];
             text_at(chunk, offset_width.bytes(), row as u32 as usize)
         });
-        if *data_type == DataType::Utf8View {
-            let mut strings = StringViewBuilder::new();
-            for text in texts {
-                let text = text.map(std::str::from_utf8).transpose();
-                strings.append_option(text.map_err(|error| RunError::Raised(error.to_string()))?);
-            }
-            return Ok(Arc::new(strings.finish()));
-        }
-        let bytes: LargeBinaryArray = texts.collect();
-        Ok(match data_type {
-            DataType::Utf8 | DataType::LargeUtf8 => cast(&cast(&bytes, &DataType::LargeUtf8)?, data_type)?,
-            _ => cast(&bytes, data_type)?,
-        })
+        text_array(texts, data_type)
     }
 }
 

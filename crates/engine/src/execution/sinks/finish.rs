@@ -83,6 +83,14 @@ impl SinkState {
             bytes: 8 * control.len() as u64,
             ..Contents::default()
         };
+        let texts = self
+            .texts
+            .as_ref()
+            .filter(|_| !matches!(self.form, Form::Build(_)));
+        if let (0, Some(texts)) = (contents.error, texts) {
+            contents.texts = texts.read(stream)?;
+            contents.bytes += contents.texts.bytes();
+        }
         match self.form {
             Form::Fixed(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
             Form::Fixed(_) => contents.groups = GroupStorage::Fixed(self.control, CONTROL_WORDS..end),
@@ -106,6 +114,7 @@ impl SinkState {
             }
             Form::Build(mut table) => {
                 table.check(control[3], control[1])?;
+                table.add_texts(self.texts);
                 table.park();
                 contents.built = Some(table);
             }
@@ -128,11 +137,15 @@ impl SinkState {
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
+        let texts = self.texts.take().map(|mut texts| {
+            texts.park();
+            texts
+        });
         let built = match self.form {
             Form::Fixed(words) => {
                 self.control.park();
                 let entries = words / bound.slot_words().max(1);
-                BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64)
+                BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64, texts)
             }
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
@@ -142,7 +155,7 @@ impl SinkState {
                 }
                 report.groups = Some(held);
                 let (slots, entries) = table.keep(runtime);
-                BuiltTable::of_table(dimension, slots, 0, entries)
+                BuiltTable::of_table(dimension, slots, 0, entries, texts)
             }
             form => unreachable!("{form:?} has no groups"),
         };

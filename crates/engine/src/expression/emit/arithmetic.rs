@@ -162,8 +162,7 @@ impl Emitter<'_> {
                     as_kind(right, &Kind::I128)
                 );
                 let pair = self.define_as("Checked", &rhs);
-                let overflow = self.unless_null(&format!("{pair}.overflow"), null.as_ref());
-                self.raise(&overflow, ErrorCode::Overflow);
+                self.raise_unless_null(&format!("{pair}.overflow"), null.as_ref(), ErrorCode::Overflow);
                 let code = self.define(&Kind::I128, &format!("{pair}.value"));
                 let value = integer_value(code, null, Kind::I128, data_type.clone(), Interval::of::<i128>());
                 self.checked_range(value, domain, ErrorCode::Overflow)
@@ -178,8 +177,7 @@ impl Emitter<'_> {
             return value;
         }
         let outside = self.outside(&value, domain);
-        let error = self.unless_null(&outside, value.null.as_ref());
-        self.raise(&error, code);
+        self.raise_unless_null(&outside, value.null.as_ref(), code);
         let kind = domain.kind();
         let filler = super::constant_text(0i128.clamp(domain.low, domain.high));
         let inside = self.define(
@@ -250,8 +248,7 @@ impl Emitter<'_> {
         let mut divisor = as_kind(right, &kind);
         if right.interval().contains(0) {
             let zero = self.define(&Kind::Bool, &format!("{} == 0", right.code));
-            let error = self.unless_null(&zero, null);
-            self.raise(&error, ErrorCode::DivideByZero);
+            self.raise_unless_null(&zero, null, ErrorCode::DivideByZero);
             divisor = self.define(&kind, &format!("{zero} ? 1 : {divisor}"));
         }
         if checked && least_by_minus_one(left, right, domain) {
@@ -260,8 +257,7 @@ impl Emitter<'_> {
                 &Kind::Bool,
                 &format!("{} == {text} && {divisor} == -1", left.code),
             );
-            let error = self.unless_null(&overflow, null);
-            self.raise(&error, ErrorCode::Overflow);
+            self.raise_unless_null(&overflow, null, ErrorCode::Overflow);
             divisor = self.define(&kind, &format!("{overflow} ? 1 : {divisor}"));
         }
         (divisor, kind)
@@ -384,8 +380,7 @@ impl Emitter<'_> {
                 &Kind::Bool,
                 &format!("{} == {}", value.code, super::constant_text(domain.low)),
             );
-            let overflow = self.unless_null(&overflow, value.null.as_ref());
-            self.raise(&overflow, ErrorCode::Overflow);
+            self.raise_unless_null(&overflow, value.null.as_ref(), ErrorCode::Overflow);
             let replaced = self.define(
                 &value.kind,
                 &format!(

@@ -77,6 +77,8 @@ impl Emitter<'_> {
                 .fold(results[0].interval(), |hull, result| hull.hull(result.interval()));
             kind = interval.kind();
             range = Some((interval.low, interval.high));
+        } else if results.iter().any(|result| matches!(result.kind, Kind::MadeText)) {
+            return Ok(self.chosen(expression, conditions, &results));
         } else if results.iter().any(|result| result.kind.c_type() != kind.c_type()) {
             return Err(Reason::Expression {
                 expression: expression.to_string(),

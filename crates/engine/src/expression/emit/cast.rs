@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 
 use super::arithmetic::{decimal_scale, power_of_ten};
 use super::datetime::{VALID_DAYS, per_second};
-use super::{Emitter, as_kind, boolean, constant_text, integer_value};
+use super::{Emitter, as_kind, boolean, integer_value};
 use crate::expression::error::ErrorCode;
 use crate::expression::interval::{Interval, domain};
 use crate::expression::ir::Expr;
@@ -19,7 +19,9 @@ const MILLISECONDS_OF_DAY: i128 = 86_400_000;
 
 /// Whether a cast has device code.
 pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Date64, Float32, Float64, Int32, Int64, Timestamp};
+    use DataType::{
+        Boolean, Date32, Date64, Float32, Float64, Int32, Int64, LargeUtf8, Timestamp, Utf8, Utf8View,
+    };
     let number = |data_type: &DataType| data_type.is_integer() || matches!(data_type, Float32 | Float64);
     let decimal = |data_type: &DataType| decimal_scale(data_type).is_some();
     match (from, to) {
@@ -27,6 +29,7 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
             domain(from).is_some() || is_text(from) || matches!(from, Boolean | Float32 | Float64)
         }
         (from, to) if is_text(from) && is_text(to) => is_utf8(from) || !is_utf8(to),
+        (from, Utf8 | LargeUtf8 | Utf8View) => has_text(from),
         (from, Boolean) => number(from),
         (Boolean, to) => number(to),
         (from, to) if decimal(from) && decimal(to) => scale_factor(from, to).is_some(),
@@ -45,6 +48,14 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
         (Timestamp(_, _), to) => number(to),
         (from, Timestamp(_, _)) => number(from),
         _ => false,
+    }
+}
+
+/// Whether values of a type have texts that the device makes.
+fn has_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean | DataType::Date32 | DataType::Timestamp(_, None) => true,
+        data_type => data_type.is_integer() || decimal_scale(data_type).is_some_and(|(scale, _)| scale >= 0),
     }
 }
 
@@ -92,6 +103,9 @@ impl Emitter<'_> {
                 data_type: to,
                 ..value
             });
+        }
+        if is_text(&to) {
+            return self.text_of_value(expression, input, value);
         }
         if to == DataType::Boolean {
             let condition = self.define(&Kind::Bool, &format!("{} != 0", value.code));
@@ -286,60 +300,6 @@ impl Emitter<'_> {
         self.fit(product, machine, code, safe)
     }
 
-    /// Divided by a constant, towards zero.
-    fn quotient(&mut self, value: Value, divisor: i128, to: &DataType) -> Value {
-        let kind = value.interval().hull(Interval::point(divisor)).kind();
-        let code = self.define(
-            &kind,
-            &format!("{} / {}", as_kind(&value, &kind), constant_text(divisor)),
-        );
-        let interval = Interval {
-            low: value.interval().low / divisor,
-            high: value.interval().high / divisor,
-        };
-        integer_value(code, value.null, kind, to.clone(), interval)
-    }
-
-    /// Divided by a power of ten, halves away from zero.
-    fn rounded_quotient(&mut self, value: Value, divisor: i128, to: &DataType) -> Value {
-        let kind = value.interval().hull(Interval::point(divisor)).kind();
-        let operand = as_kind(&value, &kind);
-        let divisor_text = format!("({}){}", kind.c_type(), constant_text(divisor));
-        let code = self.define(&kind, &format!("divide_rounded({operand}, {divisor_text})"));
-        let round = |value: i128| value / divisor + (value % divisor) / (divisor / 2);
-        let interval = Interval {
-            low: round(value.interval().low),
-            high: round(value.interval().high),
-        };
-        integer_value(code, value.null, kind, to.clone(), interval)
-    }
-
-    /// Divided by a constant, downwards.
-    pub(super) fn floor_division(&mut self, value: &Value, divisor: i128) -> Value {
-        let interval = value.interval();
-        let kind = interval.hull(Interval::point(divisor)).kind();
-        let (operand, divisor_text) = (as_kind(value, &kind), constant_text(divisor));
-        let rhs = if interval.low >= 0 {
-            format!("{operand} / {divisor_text}")
-        } else {
-            format!("floor_divide({operand}, ({}){divisor_text})", kind.c_type())
-        };
-        let code = self.define(&kind, &rhs);
-        let interval = Interval {
-            low: interval.low.div_euclid(divisor),
-            high: interval.high.div_euclid(divisor),
-        };
-        let narrow = interval.kind();
-        let code = self.define(&narrow, &format!("({}){code}", narrow.c_type()));
-        integer_value(
-            code,
-            value.null.clone(),
-            narrow,
-            value.data_type.clone(),
-            interval,
-        )
-    }
-
     /// The value inside `target`; outside, an error or NULL.
     fn fit(&mut self, value: Value, target: Interval, code: ErrorCode, safe: bool) -> Value {
         if !safe {
@@ -432,8 +392,7 @@ impl Emitter<'_> {
         if safe {
             return Some(self.either(null, lost));
         }
-        let error = self.unless_null(&lost, null.as_ref());
-        self.raise(&error, code);
+        self.raise_unless_null(&lost, null.as_ref(), code);
         null
     }
 }

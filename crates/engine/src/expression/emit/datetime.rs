@@ -17,7 +17,7 @@ pub(super) const VALID_DAYS: Interval = Interval {
     high: 95_026_236,
 };
 
-const DAY_SECONDS: i64 = 86_400;
+pub(super) const DAY_SECONDS: i64 = 86_400;
 
 /// Units of a timestamp in a second.
 pub(super) fn per_second(unit: TimeUnit) -> i64 {
@@ -72,14 +72,14 @@ fn add_months(days: i64, months: i64) -> i64 {
 }
 
 /// A date or timestamp as whole days and a rest.
-struct Point {
-    days: Value,
+pub(super) struct Point {
+    pub(super) days: Value,
     /// Units since midnight and their number per second; `None` for dates.
-    rest: Option<(Value, i64)>,
+    pub(super) rest: Option<(Value, i64)>,
 }
 
 impl Emitter<'_> {
-    fn point(&mut self, expression: &Expr, value: Value) -> Result<Point, Reason> {
+    pub(super) fn point(&mut self, value: Value) -> Result<Point, Reason> {
         match value.data_type.clone() {
             DataType::Date32 => Ok(Point {
                 days: value,
@@ -113,7 +113,7 @@ impl Emitter<'_> {
             }
             data_type => Err(Reason::Type {
                 data_type,
-                place: expression.to_string(),
+                place: "a date".to_owned(),
             }),
         }
     }
@@ -141,7 +141,7 @@ impl Emitter<'_> {
                 range: None,
             });
         }
-        let Point { days, rest } = self.point(expression, value)?;
+        let Point { days, rest } = self.point(value)?;
         // Arrow gives NULL for days that its calendar does not have.
         let (days, null) = self.inside_calendar(days);
         let read =
@@ -251,7 +251,7 @@ impl Emitter<'_> {
             return Ok(value);
         }
         let count = self.floor_division(&value, i128::from(length));
-        self.days_times(expression, count, i128::from(length), &value)
+        self.days_times(expression.data_type(), count, i128::from(length), &value)
     }
 
     /// The cut at or before a timestamp, in its own unit.
@@ -290,16 +290,43 @@ impl Emitter<'_> {
         ))
     }
 
+    /// The cut at or before a timestamp, in its own unit, of cuts that are months apart.
+    pub(super) fn date_bin_months(
+        &mut self,
+        expression: &Expr,
+        (months, origin): (i32, i64),
+        input: &Expr,
+    ) -> Result<Value, Reason> {
+        let value = self.expression(input)?;
+        let data_type = expression.data_type().clone();
+        let DataType::Timestamp(own, _) = data_type else {
+            return Err(Reason::Type {
+                data_type,
+                place: expression.to_string(),
+            });
+        };
+        let (day, scale) = (per_second(own) * DAY_SECONDS, 1_000_000_000 / per_second(own));
+        let constants = [i64::from(months), origin, day, scale];
+        let constants = constants.map(|number| self.parameter(number as u64));
+        let constants = constants.map(|number| format!("i64(args.literals[{number}])"));
+        let rhs = format!("date_bin_months(i64({}), {})", value.code, constants.join(", "));
+        let found = self.define_as("Checked64", &rhs);
+        let outside = self.define(&Kind::Bool, &format!("{found}.fails"));
+        let null = self.either(value.null, outside);
+        let code = self.define(&Kind::I64, &format!("{found}.value"));
+        let long = Interval::of::<i64>();
+        Ok(integer_value(code, Some(null), Kind::I64, data_type, long))
+    }
+
     /// `count * length` as a timestamp; outside its type, an error.
     fn days_times(
         &mut self,
-        expression: &Expr,
+        data_type: &DataType,
         count: Value,
         length: i128,
         value: &Value,
     ) -> Result<Value, Reason> {
         let length = self.constant(length, &DataType::Int64);
-        let data_type = expression.data_type();
         let count = Value {
             null: value.null.clone(),
             ..count
@@ -342,24 +369,35 @@ impl Emitter<'_> {
             high: days.interval().high,
         };
         let start = integer_value(code, days.null.clone(), Kind::I32, DataType::Date32, interval);
-        let truncated = self.days_times(expression, start, day, &value)?;
+        let truncated = self.days_times(expression.data_type(), start, day, &value)?;
         Ok(self.checked_range(truncated, fitting, ErrorCode::DateRange))
     }
 
     pub(super) fn add_interval(
         &mut self,
         expression: &Expr,
-        (months, days, nanoseconds): (i32, i32, i64),
+        interval: (i32, i32, i64),
         input: &Expr,
     ) -> Result<Value, Reason> {
         let value = self.expression(input)?;
-        let data_type = expression.data_type().clone();
+        self.shifted(value, expression.data_type(), interval)
+    }
+
+    /// A date or timestamp of that type and an interval behind it: months, then days, then nanoseconds;
+    /// outside the calendar or its type, an error.
+    pub(super) fn shifted(
+        &mut self,
+        value: Value,
+        data_type: &DataType,
+        (months, days, nanoseconds): (i32, i32, i64),
+    ) -> Result<Value, Reason> {
+        let data_type = data_type.clone();
         let refuse = || Reason::Type {
-            data_type: expression.data_type().clone(),
-            place: expression.to_string(),
+            data_type: data_type.clone(),
+            place: "a date and an interval".to_owned(),
         };
         let target = domain(&data_type).ok_or_else(refuse)?;
-        let Point { days: date, rest } = self.point(expression, value.clone())?;
+        let Point { days: date, rest } = self.point(value.clone())?;
         let mut date = self.checked_range(date, VALID_DAYS, ErrorCode::DateRange);
         if months != 0 {
             let shifted = self.define(
@@ -397,12 +435,8 @@ impl Emitter<'_> {
                 ..date
             });
         };
-        let midnight = self.days_times(
-            expression,
-            date,
-            i128::from(unit) * i128::from(DAY_SECONDS),
-            &value,
-        )?;
+        let day = i128::from(unit) * i128::from(DAY_SECONDS);
+        let midnight = self.days_times(&data_type, date, day, &value)?;
         let rest = Value {
             null: value.null.clone(),
             ..rest

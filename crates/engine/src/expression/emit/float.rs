@@ -25,14 +25,20 @@ impl Emitter<'_> {
             Function::Ceiling => "float_ceiling",
             Function::Floor => "float_floor",
             Function::Round { places: 0 } => "float_round",
-            Function::Round { places } => {
-                let factor = 10f64.powi(*places).to_bits();
+            Function::Round { places } | Function::TruncateTo { places } => {
+                let (name, factor) = match (function, &value.kind) {
+                    (Function::Round { .. }, _) => ("float_round", 10f64.powi(*places)),
+                    // In the float's own type, as DataFusion has it.
+                    (_, Kind::F32) => ("float_truncate", 10f32.powi(*places).into()),
+                    _ => ("float_truncate", 10f64.powi(*places)),
+                };
+                let factor = factor.to_bits();
                 let factor = self.define(
                     &value.kind,
                     &format!("({})double_of_bits({factor:#x}ull)", value.kind.c_type()),
                 );
                 let rhs = format!(
-                    "float_divide(float_round(float_multiply({}, {factor})), {factor})",
+                    "float_divide({name}(float_multiply({}, {factor})), {factor})",
                     value.code
                 );
                 let code = self.define(&value.kind, &rhs);
@@ -44,8 +50,7 @@ impl Emitter<'_> {
             }
             Function::SquareRoot => {
                 let negative = self.define(&Kind::Bool, &format!("{} < 0", value.code));
-                let negative = self.unless_null(&negative, value.null.as_ref());
-                self.raise(&negative, ErrorCode::SquareRoot);
+                self.raise_unless_null(&negative, value.null.as_ref(), ErrorCode::SquareRoot);
                 "float_square_root"
             }
             Function::Sign => "float_sign",
@@ -78,8 +83,7 @@ impl Emitter<'_> {
         if let (Elementary::Pow, [base, exponent]) = (function, values.as_slice()) {
             let undefined = format!("{} == 0.0 && {} < 0.0", base.code, exponent.code);
             let undefined = self.define(&Kind::Bool, &undefined);
-            let undefined = self.unless_null(&undefined, null.as_ref());
-            self.raise(&undefined, ErrorCode::Power);
+            self.raise_unless_null(&undefined, null.as_ref(), ErrorCode::Power);
         }
         let name = format!("{function:?}").to_lowercase();
         let codes: Vec<&str> = values.iter().map(|value| value.code.as_str()).collect();

@@ -1,11 +1,14 @@
 //! Where the frame of a row begins and ends in the order of a window.
 
 use super::Emitter;
+use super::datetime::{DAY_SECONDS, VALID_DAYS};
 use super::windows::Rows;
 use crate::expression::built::Part;
 use crate::expression::dimension::Table;
 use crate::expression::interval::Interval;
-use crate::expression::windows::{Frame, FrameBound, RangeKey, Units, WindowWord};
+use crate::expression::kind::Kind;
+use crate::expression::value::Value;
+use crate::expression::windows::{Distance, Frame, FrameBound, RangeKey, Units, WindowWord};
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
 
@@ -41,12 +44,12 @@ impl Emitter<'_> {
             FrameBound::Following(distance) => (distance, true),
         };
         if let Units::Range(key) = frame.units {
-            let key = key.ok_or_else(|| Reason::Function {
-                name: "a RANGE frame".into(),
-                detail: "its order has no key to count by".into(),
-            })?;
+            let key = key.ok_or_else(|| refuse("its order has no key to count by"))?;
             return self.range_bound(rows, key, (distance, behind), is_end);
         }
+        let Distance::Number(distance) = distance else {
+            return Err(refuse("a number of rows that is none"));
+        };
         // One more than fits 32 bits is as good as any larger number.
         let most = i128::from(u32::MAX);
         let groups = frame.units == Units::Groups;
@@ -75,48 +78,42 @@ impl Emitter<'_> {
         &mut self,
         rows: Rows<'_>,
         key: RangeKey,
-        (distance, behind): (i128, bool),
+        (distance, behind): (Distance, bool),
         is_end: bool,
     ) -> Result<String, Reason> {
         let Rows { table, place, .. } = rows;
         let payload = rows.column(key.column)?;
-        let data_type = DataType::Int64;
-        let own = self.stored(rows, payload, &format!("{place}.row"), None, &data_type)?;
+        // Of keys that are no dates the type is of no meaning here.
+        let own = self.stored(rows, payload, &format!("{place}.row"), None, &DataType::Date32)?;
         let descending = key.order.descending;
         let adds = behind != descending;
-        let reach = Interval::point(if adds { distance } else { -distance });
-        let refuse = || Reason::Function {
-            name: "a RANGE frame".into(),
-            detail: "its bounds may leave 128 bits".into(),
+        let bound = match distance {
+            Distance::Number(number) => self.number_bound(&own, key, number, (adds, behind, is_end))?,
+            Distance::Float(float) => self.float_bound(&own, float, adds),
+            Distance::Interval {
+                months,
+                days,
+                nanoseconds,
+            } => {
+                let sign = if adds { 1 } else { -1 };
+                let interval = (sign * months, sign * days, i64::from(sign) * nanoseconds);
+                self.date_bound(&own, interval)?
+            }
         };
-        let interval = own.interval().add(reach).ok_or_else(refuse)?;
-        let long = Interval::of::<i64>();
-        let c_type = match interval.within(long) && own.interval().within(long) {
-            true => "i64",
-            false => "i128",
-        };
-        let offset = self.wide_parameter(reach.low);
-        let offset = format!(
-            "make_i128(args.literals[{offset}], args.literals[{}])",
-            offset + 1
-        );
-        let mut bound = format!("{c_type}(i128({}) + {offset})", own.code);
-        let (least, greatest) = key.domain;
-        let clamps = least == 0 && !adds;
-        if clamps {
-            let unclamped = self.define_as(c_type, &bound);
-            bound = format!("{unclamped} < 0 ? {c_type}(0) : {unclamped}");
-        }
-        let bound = self.define_as(c_type, &bound);
         let Table::Built(Part::Values(position)) = payload.table else {
-            return Err(refuse());
+            return Err(refuse("its key is not there"));
         };
         let entry = rows.entry(
             payload.c_type,
             WindowWord::column(position),
             &format!("window_row({table}, at)"),
         );
-        let keys = format!("[&](u32 at) {{ return {c_type}({entry}); }}");
+        let Bound { code, c_type, .. } = &bound;
+        let entry = match own.kind {
+            Kind::F32 | Kind::F64 => format!("rank_f64(double({entry}))"),
+            _ => format!("{c_type}({entry})"),
+        };
+        let keys = format!("[&](u32 at) {{ return {entry}; }}");
         // NULLs are peers of each other, at one end of the partition, and near to no other key.
         let (low, high) = match (&payload.nulls, key.order.nulls_first) {
             (Some(Table::Built(Part::Nulls(position))), first) => {
@@ -149,7 +146,51 @@ impl Emitter<'_> {
             _ => (format!("{place}.begin"), format!("{place}.end")),
         };
         let (low, high) = (self.define_as("u32", &low), self.define_as("u32", &high));
-        let found = format!("window_search({low}, {high}, {bound}, {descending}, {is_end}, {keys})");
+        let found = format!("window_search({low}, {high}, {code}, {descending}, {is_end}, {keys})");
+        let found = match &bound.beyond {
+            None => found,
+            Some((condition, edge)) => {
+                let found = self.define_as("u32", &found);
+                format!("{condition} ? {place}.{edge} : {found}")
+            }
+        };
+        let found = match &own.null {
+            None => found,
+            Some(null) if is_end => format!("{null} ? {place}.peers_end : ({found})"),
+            Some(null) => format!("{null} ? {place}.peers_begin : ({found})"),
+        };
+        Ok(self.define_as("u32", &found))
+    }
+
+    /// The bound that is so far from a key that is an integer.
+    fn number_bound(
+        &mut self,
+        own: &Value,
+        key: RangeKey,
+        distance: i128,
+        (adds, behind, is_end): (bool, bool, bool),
+    ) -> Result<Bound, Reason> {
+        let reach = Interval::point(if adds { distance } else { -distance });
+        let interval = own.interval().add(reach);
+        let interval = interval.ok_or_else(|| refuse("its bounds may leave 128 bits"))?;
+        let long = Interval::of::<i64>();
+        let c_type = match interval.within(long) && own.interval().within(long) {
+            true => "i64",
+            false => "i128",
+        };
+        let offset = self.wide_parameter(reach.low);
+        let offset = format!(
+            "make_i128(args.literals[{offset}], args.literals[{}])",
+            offset + 1
+        );
+        let mut bound = format!("{c_type}(i128({}) + {offset})", own.code);
+        let (least, greatest) = key.domain;
+        let clamps = least == 0 && !adds;
+        if clamps {
+            let unclamped = self.define_as(c_type, &bound);
+            bound = format!("{unclamped} < 0 ? {c_type}(0) : {unclamped}");
+        }
+        let code = self.define_as(c_type, &bound);
         // As DataFusion has it: beyond the values of the type, there is no bound but the partition's.
         let edge = match (behind, is_end) {
             (true, _) => Some("end"),
@@ -160,21 +201,67 @@ impl Emitter<'_> {
             low: least,
             high: greatest,
         };
-        let found = match edge.filter(|_| !clamps && !interval.within(domain)) {
-            None => found,
-            Some(edge) => {
-                let (limit, beyond) = if adds { (greatest, '>') } else { (least, '<') };
-                let limit = self.wide_parameter(limit);
-                let limit = format!("make_i128(args.literals[{limit}], args.literals[{}])", limit + 1);
-                let found = self.define_as("u32", &found);
-                format!("i128({bound}) {beyond} {limit} ? {place}.{edge} : {found}")
-            }
+        let beyond = edge.filter(|_| !clamps && !interval.within(domain));
+        let beyond = beyond.map(|edge| {
+            let (limit, beyond) = if adds { (greatest, '>') } else { (least, '<') };
+            let limit = self.wide_parameter(limit);
+            let limit = format!("make_i128(args.literals[{limit}], args.literals[{}])", limit + 1);
+            (format!("i128({code}) {beyond} {limit}"), edge)
+        });
+        Ok(Bound { code, c_type, beyond })
+    }
+
+    /// The rank of what is so far from a key that is a float, in its own precision; from NaN that is itself.
+    fn float_bound(&mut self, own: &Value, distance: f64, adds: bool) -> Bound {
+        let name = if adds { "float_add" } else { "float_subtract" };
+        let c_type = own.kind.c_type();
+        let distance = self.parameter(distance.to_bits());
+        let distance = format!("{c_type}(double_of_bits(args.literals[{distance}]))");
+        let other = self.define(&own.kind, &format!("{name}({}, {distance})", own.code));
+        Bound {
+            code: self.define_as("u64", &format!("rank_f64(double({other}))")),
+            c_type: "u64",
+            beyond: None,
+        }
+    }
+
+    /// The date that is so far from a key.
+    fn date_bound(
+        &mut self,
+        own: &Value,
+        (months, days, nanoseconds): (i32, i32, i64),
+    ) -> Result<Bound, Reason> {
+        // DataFusion has no bound where there is no such date, which is left to it.
+        let hours = i128::from(nanoseconds.abs()) / (i128::from(DAY_SECONDS) * 1_000_000_000);
+        let reach = 31 * i128::from(months.abs()) + i128::from(days.abs()) + hours + 1;
+        let fits = Interval {
+            low: VALID_DAYS.low + reach,
+            high: VALID_DAYS.high - reach,
         };
-        let found = match &own.null {
-            None => found,
-            Some(null) if is_end => format!("{null} ? {place}.peers_end : ({found})"),
-            Some(null) => format!("{null} ? {place}.peers_begin : ({found})"),
-        };
-        Ok(self.define_as("u32", &found))
+        if !own.interval().within(fits) {
+            return Err(refuse("its bounds may leave the calendar"));
+        }
+        let other = self.shifted(own.clone(), &DataType::Date32, (months, days, nanoseconds))?;
+        Ok(Bound {
+            code: self.define_as("i64", &format!("i64({})", other.code)),
+            c_type: "i64",
+            beyond: None,
+        })
+    }
+}
+
+/// Where a frame ends by the values of a key.
+struct Bound {
+    /// The value, and its type, in which keys are compared with it.
+    code: String,
+    c_type: &'static str,
+    /// Where the value is beyond those of the type, and which place of the partition is the bound then.
+    beyond: Option<(String, &'static str)>,
+}
+
+fn refuse(detail: &str) -> Reason {
+    Reason::Function {
+        name: "a RANGE frame".into(),
+        detail: detail.into(),
     }
 }

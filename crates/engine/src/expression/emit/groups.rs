@@ -1,9 +1,11 @@
 //! Columns of groups that stay on the device: their words by index, the digits of keys, finished aggregates.
 
 use super::Emitter;
+use crate::expression::built::Part;
 use crate::expression::group_words::{DigitValue, GroupForm, GroupNull, GroupWords, Product};
 use crate::expression::interval::Interval;
 use crate::expression::kind::Kind;
+use crate::expression::parameters::LookupTable;
 use crate::expression::value::Value;
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
@@ -33,7 +35,7 @@ impl GroupWords {
     pub(super) fn column(
         &self,
         emitter: &mut Emitter<'_>,
-        (table, index): (usize, &str),
+        (dimension, table, index): (usize, usize, &str),
         column: usize,
         data_type: &DataType,
     ) -> Result<Value, Reason> {
@@ -44,6 +46,7 @@ impl GroupWords {
         let mut entry = Entry {
             words: self,
             emitter,
+            dimension,
             table,
             index,
         };
@@ -85,6 +88,7 @@ impl GroupWords {
 struct Entry<'e, 'a> {
     words: &'e GroupWords,
     emitter: &'e mut Emitter<'a>,
+    dimension: usize,
     table: usize,
     index: &'e str,
 }
@@ -216,6 +220,19 @@ impl Entry<'_, '_> {
                 let values = ArrayRef::clone(values);
                 let code = flip(self.word(*word), *complement);
                 (Kind::Code { values }, format!("u32({code})"), None)
+            }
+            GroupForm::Text { word } => {
+                let place = self.word(*word);
+                let dimension = self.dimension;
+                let part = Part::Texts;
+                let parameters = &mut self.emitter.parameters;
+                parameters.finds_texts = true;
+                let texts = parameters.lookup_table(LookupTable::Built { dimension, part });
+                (
+                    Kind::Text,
+                    format!("interned_text(args.tables[{texts}], {place})"),
+                    None,
+                )
             }
             GroupForm::Average {
                 sum,

@@ -44,6 +44,12 @@ impl Emitter<'_> {
         self.raise_number(condition, code.code());
     }
 
+    /// Raises an error where `condition` holds of a value that is not NULL, if this place is evaluated.
+    pub(super) fn raise_unless_null(&mut self, condition: &str, null: Option<&String>, code: ErrorCode) {
+        let error = self.unless_null(condition, null);
+        self.raise(&error, code);
+    }
+
     pub(super) fn raise_number(&mut self, condition: &str, code: u32) {
         let (guards, condition) = (self.guards.clone(), condition.to_owned());
         self.raises.push(Raise {

@@ -31,6 +31,7 @@ impl Emitter<'_> {
             detail: "list of this type".to_owned(),
         };
         let found = match &needle.kind {
+            Kind::Place => return Err(refuse()),
             Kind::Bool => {
                 let [mut has_true, mut has_false] = [false, false];
                 for item in list {
@@ -61,7 +62,7 @@ impl Emitter<'_> {
                 let items: Option<Vec<i128>> = list.iter().map(integer_of).collect();
                 self.integer_in(&needle.code, needle.interval(), items.ok_or_else(refuse)?)
             }
-            Kind::Code { .. } | Kind::Text => {
+            Kind::Code { .. } | Kind::Text | Kind::MadeText => {
                 let items: Option<Vec<&[u8]>> = list.iter().map(text_of).collect();
                 self.text_in(&needle, &items.ok_or_else(refuse)?)?
             }
@@ -151,7 +152,9 @@ impl Emitter<'_> {
                 "(i128)(i64)args.literals[{}]",
                 self.parameters.literal(value as u64)
             ),
-            Kind::Bool | Kind::F32 | Kind::F64 | Kind::Code { .. } | Kind::Text => constant_text(value),
+            Kind::Bool | Kind::F32 | Kind::F64 | Kind::Code { .. } | Kind::Text | Kind::MadeText => {
+                constant_text(value)
+            }
             kind => format!(
                 "({})args.literals[{}]",
                 kind.c_type(),

@@ -64,7 +64,7 @@ impl Emitter<'_> {
                 // The code of NULL may be anything.
                 format!("({code} < args.literals[{codes}] ? u64({entry}) : 0ull)")
             }
-            Kind::Text => {
+            Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Encoding {
                     column: part.columns().into_iter().next().unwrap_or_default(),
                     needed: "dictionary encoded",

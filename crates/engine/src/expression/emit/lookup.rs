@@ -1,11 +1,9 @@
 //! Rows of dimensions, by key: from tables in device memory, or packed in shared memory.
 
 use super::{Emitter, boolean};
-use crate::code::Code;
 use crate::expression::built::{Part, PayloadKind};
 use crate::expression::dictionary::Bytes;
 use crate::expression::dimension::{Dimension, Form, Keys, Table};
-use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
 use crate::expression::key_space::KeySpace;
 use crate::expression::kind::Kind;
@@ -100,7 +98,7 @@ impl<'a> Emitter<'a> {
             let table = self
                 .parameters
                 .lookup_table(Table::Built(Part::Presence).of(dimension));
-            return groups.column(self, (table, &index), column, expression.data_type());
+            return groups.column(self, (dimension, table, &index), column, expression.data_type());
         }
         let not_collected = Reason::Encoding {
             column,
@@ -315,101 +313,6 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Defines the number of a key that is in the space.
-    pub(crate) fn key_number(
-        &mut self,
-        space: &KeySpace,
-        key: &Expr,
-        parts: &[Value],
-        code: &mut Code,
-    ) -> Result<String, Reason> {
-        let (number, _) = self.number(space, key, parts)?;
-        code.nest(0, &self.out.take());
-        Ok(number)
-    }
-
-    /// The number of a key, and C++ that says whether it is in the space at all.
-    fn number(&mut self, space: &KeySpace, key: &Expr, values: &[Value]) -> Result<(String, String), Reason> {
-        let (mut number, mut inside) = (String::new(), Vec::new());
-        for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
-            let span = (part.interval.high - part.interval.low) as u64;
-            let before = inside.len();
-            let offset = match (&part.values, &value.kind) {
-                // Of the build side itself.
-                (Some(keys), Kind::Code { values }) if Arc::ptr_eq(keys, values) => value.code.clone(),
-                (Some(keys), _) => {
-                    let (rank, found) = self.translated_rank(&Bytes::of(keys)?, key, value)?;
-                    inside.push(found);
-                    rank
-                }
-                (None, _) => {
-                    let (unsigned, offset) = self.offset(part.interval, value);
-                    let most = self.parameters.literal(span);
-                    inside.push(format!("{offset} <= ({unsigned})args.literals[{most}]"));
-                    offset
-                }
-            };
-            let (offset, radix) = match (part.nulls, &value.null) {
-                (true, Some(null)) => {
-                    for test in &mut inside[before..] {
-                        *test = format!("({null} || {test})");
-                    }
-                    let last = self.parameters.literal(span + 1);
-                    let offset = format!("({null} ? args.literals[{last}] : (u64){offset})");
-                    (offset, span + 2)
-                }
-                (nulls, _) => (offset, span + 1 + u64::from(nulls)),
-            };
-            number = if number.is_empty() {
-                format!("(u64){offset}")
-            } else {
-                let radix = self.parameters.literal(radix);
-                format!("({number}) * args.literals[{radix}] + (u64){offset}")
-            };
-        }
-        let inside = match inside.as_slice() {
-            [] => "true".to_owned(),
-            inside => self.define(&Kind::Bool, &inside.join(" && ")),
-        };
-        if number.is_empty() {
-            return Ok(("0ull".to_owned(), inside));
-        }
-        Ok((self.define_as("u64", &number), inside))
-    }
-
-    /// Defines the partition of a key, of `parts`, a power of two: those of keys whose indices have equal
-    /// high bits, or whose searches in a table of keys begin at such slots. Keys that are not in the space,
-    /// NULL among them, are in any partition.
-    pub(crate) fn partition(
-        &mut self,
-        space: &KeySpace,
-        parts: u32,
-        key: &Expr,
-        code: &mut Code,
-    ) -> Result<String, Reason> {
-        let mut values = Vec::new();
-        for part in key.parts() {
-            values.push(self.text_operand(part)?);
-        }
-        let (number, inside) = self.number(space, key, &values)?;
-        let (hash, bits) = match space.slots {
-            Some(_) => (format!("hash_word({number})"), u64::BITS),
-            None => {
-                let most = space.numbers().saturating_sub(1);
-                (number, (u64::BITS - most.leading_zeros()).max(parts.ilog2()))
-            }
-        };
-        let shift = self.parameters.literal(u64::from(bits - parts.ilog2()));
-        // The code of NULL may be anything.
-        let partition = format!(
-            "{inside} ? (u32)({hash} >> args.literals[{shift}]) & {}u : 0u",
-            parts - 1
-        );
-        let partition = self.define_as("u32", &partition);
-        code.nest(0, &self.out.take());
-        Ok(partition)
-    }
-
     /// The place of a key by its number.
     fn numbered_place(&mut self, dimension: usize, space: &KeySpace, key: &Expr) -> Result<Place, Reason> {
         let mut parts = Vec::new();
@@ -421,7 +324,7 @@ impl<'a> Emitter<'a> {
         let nulls: Vec<&str> = without.filter_map(|(value, _)| value.null.as_deref()).collect();
         let null = (!nulls.is_empty()).then(|| nulls.join(" || "));
         let null = null.map(|null| self.define(&Kind::Bool, &null));
-        let (number, inside) = self.number(space, key, &parts)?;
+        let (number, inside) = self.number(space, Some(dimension), key, &parts)?;
         let Some(slots) = space.slots else {
             let index = self.define_as("u32", &format!("{inside} ? (u32){number} : 0u"));
             return Ok(Place { inside, index, null });
@@ -437,68 +340,5 @@ impl<'a> Emitter<'a> {
         let inside = self.define(&Kind::Bool, &format!("{found} != NO_SLOT"));
         let index = self.define_as("u32", &format!("{inside} ? {found} : 0u"));
         Ok(Place { inside, index, null })
-    }
-
-    /// The distance from the least key, modulo the machine type, which comes first.
-    fn offset(&mut self, keys: Interval, key: &Value) -> (&'static str, String) {
-        let (unsigned, low) = match key.kind {
-            Kind::I32 | Kind::Bool if keys.within(Interval::of::<i32>()) => {
-                let low = self.parameters.literal(keys.low as u64);
-                ("u32", format!("(u32)args.literals[{low}]"))
-            }
-            Kind::I32 | Kind::I64 if keys.within(Interval::of::<i64>()) => {
-                let low = self.parameters.literal(keys.low as u64);
-                ("u64", format!("args.literals[{low}]"))
-            }
-            _ => {
-                let low = self.parameters.wide_literal(keys.low);
-                let high = low + 1;
-                (
-                    "u128",
-                    format!("(u128)make_i128(args.literals[{low}], args.literals[{high}])"),
-                )
-            }
-        };
-        // Sign extended first: an i32 becomes the u64 of the same number modulo 2^64.
-        let signed = unsigned.replace('u', "i");
-        let offset = format!("({unsigned})({signed}){} - {low}", key.code);
-        (unsigned, self.define_as(unsigned, &offset))
-    }
-
-    /// The rank of the key's string among the dimension's, by a table over the codes of its dictionary.
-    fn translated_rank(
-        &mut self,
-        keys: &Bytes,
-        key: &Expr,
-        value: &Value,
-    ) -> Result<(String, String), Reason> {
-        let Kind::Code { values } = &value.kind else {
-            return Err(Reason::Encoding {
-                column: key.columns().into_iter().next().unwrap_or_default(),
-                needed: "dictionary encoded",
-            });
-        };
-        let values = Bytes::of(values)?;
-        let absent = keys.len();
-        let ranks: Vec<i128> = (0..values.len())
-            .map(|code| {
-                values
-                    .get(code)
-                    .and_then(|bytes| keys.rank(bytes).ok())
-                    .unwrap_or(absent) as i128
-            })
-            .collect();
-        let codes = self.parameters.literal(values.len() as u64);
-        let absent = self.parameters.literal(absent as u64);
-        let entry = self.number_table(&ranks, &value.code);
-        let rank = self.define_as(
-            "u32",
-            &format!(
-                "{0} < args.literals[{codes}] ? (u32){entry} : (u32)args.literals[{absent}]",
-                value.code
-            ),
-        );
-        let inside = self.define(&Kind::Bool, &format!("{rank} < (u32)args.literals[{absent}]"));
-        Ok((rank, inside))
     }
 }

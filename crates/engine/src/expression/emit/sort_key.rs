@@ -195,7 +195,7 @@ impl Emitter<'_> {
                     ),
                 }
             }
-            Kind::Text => {
+            Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Type {
                     data_type: value.data_type.clone(),
                     place: "an order of strings without a dictionary".into(),

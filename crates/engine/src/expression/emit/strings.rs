@@ -14,7 +14,9 @@ use crate::expression::dictionary::{Bytes, ranked};
 use crate::expression::function::Function;
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
+use crate::expression::is_text;
 use crate::expression::kind::Kind;
+use crate::expression::made::takes_made;
 use crate::expression::operator::Comparison;
 use crate::expression::value::Value;
 use crate::reason::Reason;
@@ -45,7 +47,10 @@ impl Emitter<'_> {
 
     /// A string literal as the only value of a dictionary.
     fn code_literal(expression: &Expr) -> Option<Result<Value, Reason>> {
-        let value = expression.as_literal().filter(|value| !value.is_null())?;
+        let is_text = is_text(expression.data_type());
+        let value = expression
+            .as_literal()
+            .filter(|value| is_text && !value.is_null())?;
         let values = value
             .to_array()
             .map_err(|error| Reason::Expression {
@@ -91,10 +96,10 @@ impl Emitter<'_> {
         let (left, right) = (&sides[0], &sides[1]);
         let sign = operator.c_operator();
         let condition = match &left.kind {
-            Kind::Text if sign == "==" => format!("text_equal({}, {})", left.code, right.code),
-            Kind::Text if sign == "!=" => format!("!text_equal({}, {})", left.code, right.code),
-            Kind::Text => format!("text_compare({}, {}) {sign} 0", left.code, right.code),
-            _ => format!("{} {sign} {}", left.code, right.code),
+            _ if !left.kind.is_bytes() => format!("{} {sign} {}", left.code, right.code),
+            _ if sign == "==" => format!("text_equal({}, {})", left.code, right.code),
+            _ if sign == "!=" => format!("!text_equal({}, {})", left.code, right.code),
+            _ => format!("text_compare({}, {}) {sign} 0", left.code, right.code),
         };
         Ok(self.compared(operator, &condition, left, right))
     }
@@ -145,12 +150,21 @@ impl Emitter<'_> {
         let mut items = items.to_vec();
         items.sort_unstable();
         items.dedup();
-        let (offsets, bytes) = self.text_table(&items);
+        let (rank, absent) = self.text_rank(needle, &items);
+        Ok(format!("{rank} != {absent}"))
+    }
+
+    /// The rank of a text, by its bytes, among sorted ones; and the number that it is where it is none of
+    /// them.
+    pub(super) fn text_rank(&mut self, text: &Value, items: &[&[u8]]) -> (String, String) {
+        let (offsets, bytes) = self.text_table(items);
         let count = self.parameters.literal(items.len() as u64);
-        Ok(format!(
-            "sorted_contains_text((const u32*)args.tables[{offsets}], args.tables[{bytes}], (u32)args.literals[{count}], {})",
-            needle.code
-        ))
+        let absent = format!("(u32)args.literals[{count}]");
+        let rank = format!(
+            "sorted_text_rank((const u32*)args.tables[{offsets}], args.tables[{bytes}], {absent}, {})",
+            text.code
+        );
+        (rank, absent)
     }
 
     /// Offsets and bytes of strings; the indices of the two tables.
@@ -276,8 +290,19 @@ impl Emitter<'_> {
             let value = self.expression(argument)?;
             texts.push(self.as_text(value)?);
         }
+        let made = texts
+            .iter()
+            .enumerate()
+            .filter(|(_, text)| matches!(text.kind, Kind::MadeText));
+        if made.into_iter().any(|(number, _)| !takes_made(function, number)) {
+            return Err(Reason::Function {
+                name: function.to_string(),
+                detail: "no device version for a computed text without a dictionary".to_owned(),
+            });
+        }
         let data_type = expression.data_type().clone();
         let null = self.any_null(&texts.iter().collect::<Vec<_>>());
+        let subject = texts.first().ok_or_else(refuse)?.kind.clone();
         let predicate = |name: &str| match texts.as_slice() {
             [text, operand] => Ok(format!("{name}({}, {})", text.code, operand.code)),
             _ => Err(refuse()),
@@ -301,7 +326,7 @@ impl Emitter<'_> {
                 let (kind, rhs, range) = match other {
                     Function::OctetLength => (
                         Kind::I32,
-                        format!("(i32){}.length", text.code),
+                        format!("(i32)text_length({})", text.code),
                         Some((interval.low, interval.high)),
                     ),
                     Function::CharacterLength => (
@@ -324,9 +349,9 @@ impl Emitter<'_> {
                         let count = format!("text_count_matches({}, args.tables[{table}])", text.code);
                         (Kind::I64, count, Some((interval.low, interval.high)))
                     }
-                    Function::Left => (Kind::Text, predicate("text_left")?, None),
-                    Function::Right => (Kind::Text, predicate("text_right")?, None),
-                    Function::From => (Kind::Text, predicate("text_from")?, None),
+                    Function::Left => (subject, predicate("text_left")?, None),
+                    Function::Right => (subject, predicate("text_right")?, None),
+                    Function::From => (subject, predicate("text_from")?, None),
                     Function::Piece(number) => {
                         let delimiter = texts.get(1).ok_or_else(refuse)?;
                         let number = self.parameters.literal(*number as u64);
@@ -336,11 +361,9 @@ impl Emitter<'_> {
                         );
                         (Kind::Text, piece, None)
                     }
-                    Function::Trim { start, end } => (
-                        Kind::Text,
-                        format!("text_trim({}, {start}, {end})", text.code),
-                        None,
-                    ),
+                    Function::Trim { start, end } => {
+                        (subject, format!("text_trim({}, {start}, {end})", text.code), None)
+                    }
                     Function::Substring { start, length } => {
                         let from = start.saturating_sub(1);
                         let to = length
@@ -352,7 +375,7 @@ impl Emitter<'_> {
                             "text_substring({}, args.literals[{from}], args.literals[{to}])",
                             text.code
                         );
-                        (Kind::Text, rhs, None)
+                        (subject, rhs, None)
                     }
                     _ => return Err(refuse()),
                 };

@@ -223,8 +223,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The row so many before, or behind where negative; of those before among the ones whose value is not
-    /// NULL, where there are counts of them.
+    /// The row so many before, or behind where negative; among those whose value is not NULL, where there are
+    /// counts of them.
     fn row_nearby(&mut self, rows: Rows<'_>, offset: i64, counts: Option<usize>) -> OtherPlace {
         let (place, table) = (rows.place, rows.table);
         let distance = self.parameter(offset.unsigned_abs());
@@ -237,6 +237,14 @@ impl Emitter<'_> {
                 OtherPlace {
                     absent: format!("u64({own} - {first}) < {distance}"),
                     at: format!("window_value({table}, {word}u, {place}.begin, {place}.place, {wanted})"),
+                }
+            }
+            (_, Some(word)) => {
+                let (before, all) = (count(word, "place + 1u"), count(word, "end"));
+                let wanted = format!("{before} + u32({distance}) - 1u");
+                OtherPlace {
+                    absent: format!("u64({all} - {before}) < {distance}"),
+                    at: format!("window_value({table}, {word}u, {place}.place + 1u, {place}.end, {wanted})"),
                 }
             }
             (0.., None) => OtherPlace {
@@ -290,7 +298,7 @@ impl Emitter<'_> {
             .is_integer()
             .then(|| value.interval().hull(other.interval()));
         let kind = interval.map_or_else(|| value.kind.clone(), Interval::kind);
-        if matches!(kind, Kind::Code { .. } | Kind::Text) {
+        if matches!(kind, Kind::Code { .. } | Kind::Text | Kind::MadeText) {
             return Err(Reason::Function {
                 name: "lag".into(),
                 detail: "a default that is text".into(),

@@ -60,6 +60,18 @@ impl Expr {
         Self::new(kind, data_type, nullable)
     }
 
+    /// The text of a boolean.
+    pub(crate) fn words_of_boolean(value: Self, data_type: &DataType) -> Self {
+        let word = |word: &str| Self::literal(ScalarValue::Utf8(Some(word.to_owned())));
+        let nullable = value.nullable();
+        let branches = vec![(value.clone(), word("true")), (value.negated(), word("false"))];
+        let kind = ExprKind::Case {
+            branches,
+            otherwise: None,
+        };
+        Self::new(kind, data_type.clone(), nullable)
+    }
+
     /// The value where the condition is true, else NULL.
     pub(crate) fn only_where(condition: Self, value: Self) -> Self {
         let data_type = value.data_type().clone();
@@ -160,6 +172,19 @@ impl Expr {
             dimension,
             column,
             name: field.name().clone(),
+            made: false,
+            key,
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
+    }
+
+    /// As [`Self::lookup`], of a text that has no dictionary.
+    pub(crate) fn lookup_made(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+        let kind = ExprKind::Lookup {
+            dimension,
+            column,
+            name: field.name().clone(),
+            made: true,
             key,
         };
         Self::new(kind, field.data_type().clone(), field.is_nullable())

@@ -174,11 +174,13 @@ impl Expr {
                 dimension,
                 column,
                 name,
+                made,
                 key,
             } => ExprKind::Lookup {
                 dimension: *dimension,
                 column: *column,
                 name: name.clone(),
+                made: *made,
                 key: go(key),
             },
         };

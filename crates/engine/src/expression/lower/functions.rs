@@ -30,6 +30,9 @@ impl Lowering<'_> {
             return Err(refuse("user-defined function without a device version"));
         }
         let arguments = call.args();
+        if let Some(lowered) = self.number_function(call.fun().name(), arguments, data_type, nullable)? {
+            return Ok(lowered);
+        }
         match (call.fun().name(), arguments) {
             ("arrow_typeof", [value]) => {
                 let name = self.data_type(value)?.to_string();
@@ -92,13 +95,12 @@ impl Lowering<'_> {
                     .try_fold(value, |value, step| super::cast(value, step, false))
             }
             ("date_bin", [stride, value, rest @ ..]) => {
-                let (stride, origin) = self
+                let function = self
                     .bins(stride, rest, data_type)
                     .ok_or_else(|| refuse("no device version of these bins"))?;
                 if self.data_type(value)? != *data_type {
                     return Err(refuse("no device version for this type"));
                 }
-                let function = Function::DateBin { stride, origin };
                 self.call(function, &[value], data_type, true)
             }
             ("power" | "atan2", [left, right]) => {
@@ -163,6 +165,9 @@ impl Lowering<'_> {
             }
             (name, arguments) if arguments.first().is_some_and(|value| self.is_utf8(value)) => {
                 self.text_function(name, arguments, data_type, nullable)
+            }
+            ("to_hex", [value]) if self.data_type(value)?.is_integer() => {
+                self.call(Function::Hex, &[value], data_type, nullable)
             }
             (name, [value]) => {
                 let value_type = self.data_type(value)?;
@@ -383,8 +388,12 @@ fn unary(name: &str, value_type: &DataType) -> Option<Function> {
 fn elementary(name: &str) -> Option<Elementary> {
     Some(match name {
         "acos" => Elementary::Acos,
+        "acosh" => Elementary::Acosh,
         "asin" => Elementary::Asin,
+        "asinh" => Elementary::Asinh,
         "atan" => Elementary::Atan,
+        "atanh" => Elementary::Atanh,
+        "cbrt" => Elementary::Cbrt,
         "cos" => Elementary::Cos,
         "cosh" => Elementary::Cosh,
         "cot" => Elementary::Cot,

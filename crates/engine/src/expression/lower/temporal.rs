@@ -27,27 +27,27 @@ impl Lowering<'_> {
     ) -> Option<Result<Expr, Reason>> {
         let (left, right) = (binary.left(), binary.right());
         let (left_type, right_type) = (self.data_type(left).ok()?, self.data_type(right).ok()?);
-        match operator {
-            Arithmetic::Subtract
-                if left_type == right_type
-                    && *data_type == DataType::Int64
-                    && left_type == DataType::Date32 =>
-            {
-                // Days between dates.
-                Some(self.lower(left).and_then(|left| {
-                    let right = self.lower(right)?;
-                    Ok(Expr::new(
-                        ExprKind::Arithmetic {
-                            operator,
-                            left,
-                            right,
-                            checked: false,
-                        },
-                        DataType::Int64,
-                        nullable,
-                    ))
-                }))
+        // Days between dates, and units between timestamps.
+        let difference = match (&left_type, data_type) {
+            (DataType::Date32, DataType::Int64) => Some(false),
+            (DataType::Timestamp(unit, None), DataType::Duration(of)) if unit == of => Some(true),
+            _ => None,
+        };
+        match (operator, difference) {
+            (Arithmetic::Subtract, Some(checked)) if left_type == right_type => {
+                return Some(self.lower(left).and_then(|left| {
+                    let kind = ExprKind::Arithmetic {
+                        operator,
+                        left,
+                        right: self.lower(right)?,
+                        checked,
+                    };
+                    Ok(Expr::new(kind, data_type.clone(), nullable))
+                }));
             }
+            _ => {}
+        }
+        match operator {
             Arithmetic::Add if is_interval(&left_type) => {
                 self.shift(right, &right_type, left, false, data_type, nullable)
             }
@@ -117,24 +117,27 @@ impl Lowering<'_> {
         }))
     }
 
-    /// Stride and origin of `date_bin` in the unit of its timestamps, where both are whole numbers of them.
+    /// `date_bin` with its stride and origin in the unit of its timestamps, where both are whole numbers of
+    /// them.
     pub(super) fn bins(
         &self,
         stride: &Arc<dyn PhysicalExpr>,
         origin: &[Arc<dyn PhysicalExpr>],
         data_type: &DataType,
-    ) -> Option<(i64, i64)> {
+    ) -> Option<Function> {
         let DataType::Timestamp(unit, None) = data_type else {
             return None;
         };
         let day: i64 = 86_400_000_000_000;
-        let stride = match self.constant(stride)? {
-            ScalarValue::IntervalDayTime(Some(value)) => i64::from(value.days)
-                .checked_mul(day)?
-                .checked_add(i64::from(value.milliseconds) * 1_000_000)?,
-            ScalarValue::IntervalMonthDayNano(Some(value)) if value.months == 0 => i64::from(value.days)
-                .checked_mul(day)?
-                .checked_add(value.nanoseconds)?,
+        let (months, stride) = match self.constant(stride)? {
+            ScalarValue::IntervalDayTime(Some(value)) => {
+                let days = i64::from(value.days).checked_mul(day)?;
+                (0, days.checked_add(i64::from(value.milliseconds) * 1_000_000)?)
+            }
+            ScalarValue::IntervalMonthDayNano(Some(value)) => {
+                let days = i64::from(value.days).checked_mul(day)?;
+                (value.months, days.checked_add(value.nanoseconds)?)
+            }
             _ => return None,
         };
         let origin = match origin {
@@ -151,8 +154,15 @@ impl Lowering<'_> {
             TimeUnit::Microsecond => 1_000,
             TimeUnit::Nanosecond => 1,
         };
-        let whole = stride > 0 && stride % scale == 0 && origin % scale == 0;
-        whole.then_some((stride / scale, origin / scale))
+        if stride % scale != 0 || origin % scale != 0 {
+            return None;
+        }
+        let (stride, origin) = (stride / scale, origin / scale);
+        match (months, stride) {
+            (0, 1..) => Some(Function::DateBin { stride, origin }),
+            (1.., 0) => Some(Function::DateBinMonths { months, origin }),
+            _ => None,
+        }
     }
 }
 

@@ -97,6 +97,27 @@ impl Lowering<'_> {
                     false => Err(refuse("a pattern that matches an empty text")),
                 }
             }
+            ("concat", parts) if is_utf8(data_type) => {
+                let parts: Vec<_> = parts.iter().collect();
+                call(Function::Join { skips_nulls: true }, &parts)
+            }
+            ("concat_ws", [_, _, ..]) if is_utf8(data_type) => {
+                let arguments: Vec<_> = arguments.iter().collect();
+                call(Function::JoinBy, &arguments)
+            }
+            ("lpad" | "rpad", [value, count, fill @ ..]) if fill.len() < 2 => {
+                let fill = match fill {
+                    [fill] => self.lower(fill)?,
+                    _ => Expr::literal(ScalarValue::Utf8(Some(" ".to_owned()))),
+                };
+                let kind = ExprKind::Call {
+                    function: Function::Pad { left: name == "lpad" },
+                    arguments: vec![self.lower(value)?, self.lower(count)?, fill],
+                };
+                Ok(Expr::new(kind, data_type.clone(), nullable))
+            }
+            ("replace", [value, from, to]) => call(Function::Replace, &[value, from, to]),
+            ("repeat", [value, times]) => call(Function::Repeat, &[value, times]),
             (name, [left, right]) if self.is_utf8(right) => {
                 let function = match name {
                     "starts_with" => Function::StartsWith,
@@ -114,6 +135,9 @@ impl Lowering<'_> {
                         start: name != "rtrim",
                         end: name != "ltrim",
                     },
+                    "reverse" => Function::Reverse,
+                    "upper" => Function::Upper,
+                    "lower" => Function::Lower,
                     "octet_length" => Function::OctetLength,
                     "character_length" => Function::CharacterLength,
                     _ => return Err(refuse("no device version for this type")),

@@ -142,6 +142,7 @@ fn options(dimensions: DimensionMemory) -> KernelOptions {
         items: 16,
         shared_bytes: Machine::H200.shared_bytes_per_block,
         machine: Machine::H200,
+        awaits: false,
         collide: false,
         group_by: GroupBy::Auto,
         group_copies: 0,

@@ -73,8 +73,11 @@ impl SinkInput<'_> {
         let keys: Vec<Expr> = keys.iter().map(self.rewrite).collect();
         let key_values = keys
             .iter()
-            .map(|k| emitter.emit(k, code))
-            .collect::<Result<Vec<Value>, _>>()?;
+            .map(|k| {
+                let value = emitter.emit(k, code)?;
+                Ok(emitter.interned(value, code))
+            })
+            .collect::<Result<Vec<Value>, Reason>>()?;
         let mut accumulators = self.calls(aggregates, !keys.is_empty(), &mut emitter, code)?;
         if keys.is_empty() {
             let result = ResultPlan::Groups {

@@ -8,6 +8,7 @@ use crate::placement::subtree::PipelineSource;
 use crate::placement::window_input::Window;
 use crate::reason::Reason;
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::ScalarValue;
 use datafusion::physical_plan::ExecutionPlan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,6 +33,17 @@ pub(in crate::placement) enum Buildable {
 }
 
 impl Buildable {
+    /// Whether column `index` is a text that has no dictionary, as only keys of groups may be.
+    pub(in crate::placement) fn is_made(&self, index: usize) -> bool {
+        match self {
+            Self::Complete(subtree) => match &subtree.plan.sink {
+                SinkPlan::Aggregate { keys, .. } => keys.get(index).is_some_and(Expr::is_made),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// The pipeline that makes the build side with those columns.
     pub(in crate::placement) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
         let (mut chain, key) = match self {
@@ -67,7 +79,7 @@ impl Buildable {
         let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
             return None;
         };
-        let key = keys.into_iter().next()?;
+        let key = keys.into_iter().next().filter(|key| !key.is_made())?;
         if key.nullable() {
             subtree.plan.filters.push(key.is_null().negated());
         }
@@ -116,6 +128,29 @@ impl PairInput {
             most: None,
         };
         Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
+    }
+
+    /// NOT IN: leaves out rows of which it is not known whether they are among the others. Where one of those
+    /// has NULL for a key that is so of all, and where there is one at all it is of those with NULL.
+    pub(in crate::placement) fn only_certain(&mut self, others: Self) {
+        if !self.key.nullable() && !others.key.nullable() {
+            return;
+        }
+        let flag = |null: bool| Expr::literal(ScalarValue::Int32(Some(null.into())));
+        let dimension = self.chain.dimensions.len();
+        let has = |null| Expr::member(dimension, flag(null));
+        let filters = &mut self.chain.filters;
+        if others.key.nullable() {
+            filters.push(has(true).negated());
+        }
+        if self.key.nullable() {
+            filters.extend(Expr::all([self.key.is_null(), has(false)]).map(|open| open.negated()));
+        }
+        let rows = Buildable::Rows {
+            chain: Box::new(others.chain),
+            key: Expr::either(others.key.is_null(), flag(true), flag(false)),
+        };
+        self.chain.add_made(others.plan, flag(true), rows);
     }
 
     /// The chain of this side with what tells whether a row of the other one has the key.

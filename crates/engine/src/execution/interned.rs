@@ -1,0 +1,154 @@
+//! Texts without a dictionary that are keys of groups or of build sides: device memory has each of them once,
+//! and its place there is the key's word (`galatea/interned.cuh`).
+//!
+//! How many texts there will be, and how long, is not known. A run that finds no room for one ends and begins
+//! again with [`InternedPolicy::growth`] times as much, up to what can be allocated: nothing of it has been
+//! read by then, since groups and build sides are read after the last row.
+
+use super::error::RunError;
+use crate::expression::PLACES;
+use crate::policy::policy;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{Access, Stream};
+use galatea_kernels::PipelineArguments;
+use galatea_memory::regions::{Use, WorkingRegion};
+
+policy! {
+    /// The memory for texts that are keys.
+    pub(super) struct InternedPolicy {
+        /// Words of 64 bits for each row that is scanned, at first.
+        row_words: u64 = 4,
+        /// Words at first, at least.
+        least_words: u64 = 1 << 16,
+        /// Words at first, at most.
+        most_words: u64 = 1 << 25,
+        /// How many times as much a run gets that had too little.
+        growth: u64 = 8,
+    }
+}
+
+const POLICY: InternedPolicy = InternedPolicy::DEFAULT;
+
+/// Words before the slots. Device twins: `INTERNED_USED` and so on.
+const HEAD: usize = 8;
+const USED: usize = 0;
+const WORDS: usize = 1;
+const SLOTS: usize = 2;
+const LIMIT: usize = 4;
+const COLLIDE: usize = 5;
+
+/// What the memory is for, in errors and lists.
+const WHAT: &str = "texts of keys";
+
+/// How much memory there is to be for the texts of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InternedWords(u64);
+
+impl InternedWords {
+    /// Of a run over so many rows; `small`: as little as possible.
+    pub(super) fn of_rows(rows: u64, small: bool) -> Self {
+        let words = rows.saturating_mul(POLICY.row_words);
+        Self(match small {
+            true => HEAD as u64,
+            false => words.clamp(POLICY.least_words, POLICY.most_words),
+        })
+    }
+
+    /// After a run that had too little.
+    pub(super) fn grown(self) -> Self {
+        Self(self.0.saturating_mul(POLICY.growth))
+    }
+}
+
+/// The texts of a run, in device memory.
+#[derive(Debug)]
+pub(super) struct InternedTexts {
+    region: WorkingRegion<u64>,
+    slots: usize,
+}
+
+impl InternedTexts {
+    /// Room for texts of the query number `owner`, which `threads` threads at once look for.
+    pub(super) fn new(
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        owner: u64,
+        InternedWords(words): InternedWords,
+        threads: u64,
+        collide: bool,
+    ) -> Result<Self, RunError> {
+        // A text has two words at least, but for the empty one. Each thread may add one above the limit.
+        let limit = (words / 2).max(1);
+        let slots = (2 * limit + threads).next_power_of_two();
+        let all = HEAD as u64 + slots + words;
+        if 8 * all > runtime.room() || i128::from(words) > PLACES.high {
+            return Err(RunError::full(runtime.device().budget(), WHAT, 8 * all));
+        }
+        let mut region = runtime.zeroed::<u64>(stream, all as usize, WHAT)?;
+        let mut head = [0; HEAD];
+        head[USED] = 1;
+        head[WORDS] = words;
+        head[SLOTS] = slots;
+        head[LIMIT] = limit;
+        head[COLLIDE] = u64::from(collide);
+        stream.copy_from_slice(region.slice_mut(..HEAD)?, &head)?;
+        Ok(Self {
+            region: runtime.memory().working(owner, WHAT, region),
+            slots: slots as usize,
+        })
+    }
+
+    /// Points argument `table` of a kernel at it.
+    pub(super) fn bind(&self, table: usize, args: &mut PipelineArguments) {
+        args.tables[table] = self.region.address();
+    }
+
+    /// The region that it is.
+    pub(super) fn region(&self) -> &WorkingRegion<u64> {
+        &self.region
+    }
+
+    /// As [`Self::region`].
+    pub(super) fn region_mut(&mut self) -> &mut WorkingRegion<u64> {
+        &mut self.region
+    }
+
+    /// Lets others move it.
+    pub(super) fn park(&mut self) {
+        self.region.park();
+    }
+
+    /// What a launch does to it.
+    pub(super) fn used(&mut self) -> Use<'_> {
+        self.region.used(Access::ReadWrite)
+    }
+
+    /// Reads the texts back.
+    pub(super) fn read(&self, stream: &Stream) -> Result<TextsAtPlaces, RunError> {
+        let head = stream.read(&self.region, ..HEAD)?;
+        let used = head[USED].min(head[WORDS]) as usize;
+        let first = HEAD + self.slots;
+        Ok(TextsAtPlaces(stream.read(&self.region, first..first + used)?))
+    }
+}
+
+/// Texts by their places.
+#[derive(Debug, Default)]
+pub(crate) struct TextsAtPlaces(Vec<u64>);
+
+impl TextsAtPlaces {
+    /// Bytes that were read.
+    pub(super) fn bytes(&self) -> u64 {
+        8 * self.0.len() as u64
+    }
+
+    /// The text at a place; none at place 0.
+    pub(crate) fn get(&self, place: u64) -> &[u8] {
+        let place = place as usize;
+        let Some(length) = self.0.get(place).filter(|_| place > 0) else {
+            return &[];
+        };
+        let bytes: &[u8] = bytemuck::cast_slice(&self.0[place + 1..]);
+        &bytes[..*length as usize]
+    }
+}

@@ -1,0 +1,91 @@
+//! Texts that the device makes, which have no dictionary whatever the encodings of columns.
+
+use super::function::Function;
+use super::ir::{Expr, ExprKind};
+use super::text::is_text;
+use crate::reason::Reason;
+
+impl Expr {
+    /// Whether it is a text that has no dictionary, whatever the encodings of its columns.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        is_text(self.data_type())
+            && match self.kind() {
+                ExprKind::Call { .. } => true,
+                ExprKind::Cast { input, .. } if is_text(input.data_type()) => input.is_made(),
+                // Of a boolean: one of two constants.
+                ExprKind::Cast { input, .. } => *input.data_type() != arrow::datatypes::DataType::Boolean,
+                ExprKind::Dictionary { argument, .. } => argument.is_made(),
+                ExprKind::Lookup { made, .. } => *made,
+                ExprKind::Case { branches, otherwise } => {
+                    let results = branches.iter().map(|(_, then)| then).chain(otherwise);
+                    results.into_iter().any(Self::is_made)
+                }
+                _ => false,
+            }
+    }
+
+    /// Texts that are computed byte by byte for a row.
+    #[must_use]
+    pub(crate) fn made_texts(&self) -> usize {
+        let own = usize::from(self.is_made() && !matches!(self.kind(), ExprKind::Lookup { .. }));
+        own + self.children().into_iter().map(Self::made_texts).sum::<usize>()
+    }
+
+    /// Refuses what cannot be done with texts that have no dictionary.
+    ///
+    /// # Errors
+    /// [`Reason::Expression`] that names the place.
+    pub(crate) fn check_made(&self) -> Result<(), Reason> {
+        match self.kind() {
+            ExprKind::Dictionary {
+                argument,
+                native,
+                function,
+            } if argument.is_made() => {
+                return match native {
+                    Some(native) => native.check_made(),
+                    None => Err(Reason::Function {
+                        name: function.to_string(),
+                        detail: "no device version for a computed text without a dictionary".to_owned(),
+                    }),
+                };
+            }
+            ExprKind::Call { function, arguments } => {
+                let made = arguments.iter().enumerate().filter(|(_, text)| text.is_made());
+                if made.into_iter().any(|(number, _)| !takes_made(function, number)) {
+                    return Err(Reason::without_dictionary(self));
+                }
+            }
+            _ => {}
+        }
+        self.children().into_iter().try_for_each(Self::check_made)
+    }
+}
+
+/// Whether a function has device code for an argument that is a text which no memory holds.
+pub(crate) fn takes_made(function: &Function, argument: usize) -> bool {
+    match function {
+        Function::StartsWith
+        | Function::EndsWith
+        | Function::Contains
+        | Function::Position
+        | Function::OctetLength
+        | Function::CharacterLength
+        | Function::FirstCharacter
+        | Function::Substring { .. }
+        | Function::Trim { .. }
+        | Function::Left
+        | Function::Right
+        | Function::From
+        | Function::Matches(_)
+        | Function::Join { .. }
+        | Function::JoinBy
+        | Function::Upper
+        | Function::Lower
+        | Function::Repeat => true,
+        // The others are gone through again and again.
+        Function::Like | Function::Pad { .. } | Function::Replace => argument == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,587 @@
+// Texts that are computed and that no memory holds: a type says what a text is made of, and a walk over it
+// gives its bytes one after another, as often as they are needed. Nothing is written anywhere, so texts may
+// be of any length. Scope: thread.
+//
+//     const auto name = text_joined(first, text_joined(comma, second));    // Joined<Text, Joined<Text, Text>>
+//     text_like(name, pattern)                                             // walks the bytes of both columns
+//
+// A type has `length()` in bytes and a `Walk`, made of the text, which outlives it; a copy of a walk goes on
+// from the same byte. The functions are those of strings.cuh and automaton.cuh, with the same meaning.
+#pragma once
+
+#include "galatea/automaton.cuh"
+#include "galatea/datetime.cuh"
+
+namespace galatea {
+
+template <class T> struct WalkOf { using Type = typename T::Walk; };
+template <> struct WalkOf<Text> { using Type = TextBytes; };
+template <class T> using WalkOver = typename WalkOf<T>::Type;
+
+template <class T> GALATEA_INLINE u64 text_length(const T& text) { return text.length(); }
+
+// One text behind the other.
+template <class A, class B> struct Joined {
+    A first;
+    B second;
+    GALATEA_INLINE u64 length() const { return text_length(first) + text_length(second); }
+    struct Walk {
+        WalkOver<A> first;
+        WalkOver<B> second;
+        u64 of_first;
+        GALATEA_INLINE explicit Walk(const Joined& text)
+            : first(text.first), second(text.second), of_first(text_length(text.first)) {}
+        GALATEA_INLINE u32 take() {
+            if (of_first == 0) return second.take();
+            --of_first;
+            return first.take();
+        }
+    };
+};
+
+template <class A, class B> GALATEA_INLINE Joined<A, B> text_joined(const A& first, const B& second) {
+    return {first, second};
+}
+
+// One of two texts.
+template <class A, class B> struct Chosen {
+    bool is_first;
+    A first;
+    B second;
+    GALATEA_INLINE u64 length() const { return is_first ? text_length(first) : text_length(second); }
+    struct Walk {
+        bool is_first;
+        WalkOver<A> first;
+        WalkOver<B> second;
+        GALATEA_INLINE explicit Walk(const Chosen& text)
+            : is_first(text.is_first), first(text.first), second(text.second) {}
+        GALATEA_INLINE u32 take() { return is_first ? first.take() : second.take(); }
+    };
+};
+
+template <class A, class B> GALATEA_INLINE Chosen<A, B> text_chosen(bool is_first, const A& first, const B& second) {
+    return {is_first, first, second};
+}
+static GALATEA_INLINE Text text_chosen(bool is_first, Text first, Text second) { return is_first ? first : second; }
+
+// The text, or an empty one.
+template <class T> GALATEA_INLINE auto text_kept(bool kept, const T& text) {
+    return text_chosen(kept, text, Text{nullptr, 0u});
+}
+
+// Bytes `start` to before `start + bytes` of a text.
+template <class T> struct Slice {
+    T text;
+    u64 start, bytes;
+    GALATEA_INLINE u64 length() const { return bytes; }
+    struct Walk {
+        WalkOver<T> walk;
+        GALATEA_INLINE explicit Walk(const Slice& slice) : walk(slice.text) {
+            for (u64 at = 0; at < slice.start; ++at) walk.take();
+        }
+        GALATEA_INLINE u32 take() { return walk.take(); }
+    };
+};
+
+// A text so many times.
+template <class T> struct Repeated {
+    T text;
+    u64 times;
+    GALATEA_INLINE u64 length() const { return text_length(text) * times; }
+    struct Walk {
+        const T* text;
+        WalkOver<T> walk;
+        u64 left;
+        GALATEA_INLINE explicit Walk(const Repeated& repeated)
+            : text(&repeated.text), walk(repeated.text), left(text_length(repeated.text)) {}
+        GALATEA_INLINE u32 take() {
+            if (left == 0) {
+                walk = WalkOver<T>(*text);
+                left = text_length(*text);
+            }
+            --left;
+            return walk.take();
+        }
+    };
+};
+
+template <class T> GALATEA_INLINE Repeated<T> text_repeated(const T& text, i64 times) {
+    // What is too long for a text is still seen to be.
+    const u64 most = 1ull << 32;
+    return {text, times <= 0 || text_length(text) == 0 ? 0 : (u64(times) < most ? u64(times) : most)};
+}
+
+// The first bytes of a text that is repeated without an end; it is not empty, unless there are none.
+struct Cycle {
+    Text text;
+    u64 bytes;
+    GALATEA_INLINE u64 length() const { return bytes; }
+    struct Walk {
+        Text text;
+        u32 at;
+        GALATEA_INLINE explicit Walk(const Cycle& cycle) : text(cycle.text), at(0) {}
+        GALATEA_INLINE u32 take() {
+            const u32 byte = text.data[at];
+            at = at + 1 == text.length ? 0 : at + 1;
+            return byte;
+        }
+    };
+};
+
+// So many characters of a text that is repeated without an end.
+static GALATEA_NOINLINE Cycle text_cycle(Text text, u64 characters) {
+    if (text.length == 0 || characters == 0) return {text, 0};
+    const u64 of_text = u64(text_characters(text)), rest = characters % of_text;
+    return {text, characters / of_text * text.length + text_substring(text, 0, rest).length};
+}
+
+// A text with all parts that are another one, from left to right, in exchange for a third.
+template <class T> struct Replaced {
+    T text;
+    Text from, to;
+    u64 bytes;
+    GALATEA_INLINE u64 length() const { return bytes; }
+    struct Walk {
+        WalkOver<T> walk;
+        Text from, to;
+        u64 left;       // bytes of the text
+        u32 in_to;      // bytes of `to` that are still to come
+        GALATEA_INLINE explicit Walk(const Replaced& replaced)
+            : walk(replaced.text), from(replaced.from), to(replaced.to), left(text_length(replaced.text)), in_to(0) {}
+        // Whether `from` is next; then it is behind.
+        GALATEA_INLINE bool skip() {
+            if (from.length == 0 || left < from.length) return false;
+            WalkOver<T> ahead = walk;
+            for (u32 at = 0; at < from.length; ++at) {
+                if (ahead.take() != from.data[at]) return false;
+            }
+            walk = ahead;
+            left -= from.length;
+            return true;
+        }
+        GALATEA_INLINE u32 take() {
+            while (in_to == 0) {
+                if (!skip()) {
+                    --left;
+                    return walk.take();
+                }
+                in_to = to.length;
+            }
+            return to.data[to.length - in_to--];
+        }
+    };
+};
+
+template <class T> GALATEA_NOINLINE Replaced<T> text_replaced(const T& text, Text from, Text to) {
+    Replaced<T> replaced{text, from, to, text_length(text)};
+    typename Replaced<T>::Walk walk(replaced);
+    while (walk.left > 0) {
+        if (walk.skip()) {
+            replaced.bytes = replaced.bytes - from.length + to.length;
+        } else {
+            --walk.left;
+            walk.walk.take();
+        }
+    }
+    return replaced;
+}
+
+// The characters of a text from the last to the first.
+struct Reversed {
+    Text text;
+    GALATEA_INLINE u64 length() const { return text.length; }
+    struct Walk {
+        const u8* data;
+        u32 start, at, end;  // of the character, and where the next byte is
+        GALATEA_INLINE explicit Walk(const Reversed& reversed)
+            : data(reversed.text.data), start(reversed.text.length), at(start), end(start) {}
+        GALATEA_INLINE u32 take() {
+            if (at == end) {
+                end = start;
+                do --start;
+                while (start > 0 && (data[start] & 0xc0) == 0x80);
+                at = start;
+            }
+            return data[at++];
+        }
+    };
+};
+
+static GALATEA_INLINE Reversed text_reversed(Text text) { return {text}; }
+
+// A few bytes that are made at once: of a number, a date.
+struct SmallText {
+    static constexpr u32 BYTES = 48;
+    u64 words[BYTES / 8];
+    u32 length;
+    GALATEA_INLINE SmallText() : length(0) {
+#pragma unroll
+        for (u32 word = 0; word < BYTES / 8; ++word) words[word] = 0;
+    }
+    GALATEA_INLINE void add(u32 byte) {
+        reinterpret_cast<u8*>(words)[length++] = u8(byte);
+    }
+    // Its decimal digits, with zeros in front up to `width` of them.
+    GALATEA_NOINLINE void add_number(u128 number, u32 width) {
+        if (number >> 64 == 0) add_digits(u64(number), width);
+        else add_digits(number, width);
+    }
+    // What it holds, while it is there.
+    GALATEA_INLINE Text text() const { return {reinterpret_cast<const u8*>(words), length}; }
+
+private:
+    template <class N> GALATEA_INLINE void add_digits(N number, u32 width) {
+        u32 digits = 1;
+        for (N rest = number / 10; rest != 0; rest /= 10) ++digits;
+        if (digits < width) digits = width;
+        for (u32 at = length + digits; at > length; number /= 10) {
+            reinterpret_cast<u8*>(words)[--at] = u8('0' + u32(number % 10));
+        }
+        length += digits;
+    }
+};
+
+static GALATEA_NOINLINE SmallText integer_text(i128 number) {
+    SmallText text;
+    if (number < 0) text.add('-');
+    text.add_number(number < 0 ? 0 - u128(number) : u128(number), 1);
+    return text;
+}
+
+// A number whose last `scale` digits are behind the point.
+static GALATEA_NOINLINE SmallText decimal_text(i128 number, u32 scale) {
+    SmallText text;
+    u128 point = 1;
+    for (u32 digit = 0; digit < scale; ++digit) point *= 10;
+    const u128 magnitude = number < 0 ? 0 - u128(number) : u128(number);
+    if (number < 0) text.add('-');
+    text.add_number(magnitude / point, 1);
+    text.add('.');
+    text.add_number(magnitude % point, scale);
+    return text;
+}
+
+static GALATEA_NOINLINE SmallText hex_text(u64 number) {
+    SmallText text;
+    u32 digits = 1;
+    while (digits < 16 && number >> 4 * digits != 0) ++digits;
+    for (; digits > 0; --digits) {
+        const u32 digit = u32(number >> 4 * (digits - 1)) & 15;
+        text.add(digit < 10 ? '0' + digit : 'a' + digit - 10);
+    }
+    return text;
+}
+
+// Of a day of the calendar, as ISO 8601 writes it.
+static GALATEA_NOINLINE SmallText date_text(i32 days) {
+    const CivilDate date = civil_date(days);
+    SmallText text;
+    if (date.year < 0) text.add('-');
+    else if (date.year > 9999) text.add('+');
+    text.add_number(u128(date.year < 0 ? -date.year : date.year), 4);
+    text.add('-');
+    text.add_number(date.month, 2);
+    text.add('-');
+    text.add_number(date.day, 2);
+    return text;
+}
+
+// Of a day and the units since midnight, of which there are 10^`digits` in a second.
+static GALATEA_NOINLINE SmallText timestamp_text(i32 days, u64 units, u32 digits) {
+    SmallText text = date_text(days);
+    u64 per_second = 1;
+    for (u32 digit = 0; digit < digits; ++digit) per_second *= 10;
+    const u64 seconds = units / per_second;
+    u64 fraction = units % per_second;
+    text.add('T');
+    text.add_number(seconds / 3600, 2);
+    text.add(':');
+    text.add_number(seconds / 60 % 60, 2);
+    text.add(':');
+    text.add_number(seconds % 60, 2);
+    if (fraction == 0) return text;
+    // As few groups of three digits as tell it.
+    for (; fraction % 1000 == 0; digits -= 3) fraction /= 1000;
+    text.add('.');
+    text.add_number(fraction, digits);
+    return text;
+}
+
+// Letters of a text in the other case, by a table: pages of 256 characters, by the upper bits of the
+// character; page 0 has no others. An entry is the bytes of what takes the character's place, first byte
+// lowest; 0: itself; all ones: it depends on the characters around it. Host twin:
+// crates/engine/src/expression/letters.rs.
+constexpr u32 CASE_PAGES = 0x1100;
+constexpr u64 CASE_DEPENDS = ~0ull;
+
+template <class T> struct CaseMapped {
+    T text;
+    const u8* table;
+    u32 first_letter;  // of the 26 of ASCII that have others
+    u64 bytes;
+    bool depends;  // it has a character that depends on those around it, and is not what it should be
+    GALATEA_INLINE u64 length() const { return bytes; }
+    struct Walk {
+        WalkOver<T> walk;
+        const u8* table;
+        u32 first_letter;
+        bool depends;
+        u64 pending;  // bytes of the character that are still to come
+        GALATEA_INLINE explicit Walk(const CaseMapped& mapped)
+            : walk(mapped.text), table(mapped.table), first_letter(mapped.first_letter), depends(false), pending(0),
+              byte(0) {}
+        GALATEA_INLINE u32 take() {
+            u32 from = 0;
+            next(from);
+            return byte;
+        }
+        // Takes the next byte; adds the bytes of the text that went into it.
+        GALATEA_INLINE void next(u32& from) {
+            if (pending != 0) return advance();
+            const u32 lead = walk.take();
+            ++from;
+            if (lead < 0x80) {
+                byte = lead - first_letter < 26 ? lead ^ 0x20 : lead;
+                return;
+            }
+            const u32 width = character_bytes(u8(lead));
+            u32 point = lead & (0x7fu >> width);
+            u64 itself = lead;
+            for (u32 at = 1; at < width; ++at) {
+                const u32 more = walk.take();
+                point = point << 6 | (more & 0x3f);
+                itself |= u64(more) << 8 * at;
+            }
+            from += width - 1;
+            const u32 page = __ldg(reinterpret_cast<const u16*>(table) + (point >> 8));
+            const u64 other = page == 0 ? 0
+                : __ldg(reinterpret_cast<const u64*>(table + 2 * CASE_PAGES) + (u64(page - 1) << 8 | (point & 0xff)));
+            depends = depends || other == CASE_DEPENDS;
+            pending = other == 0 || other == CASE_DEPENDS ? itself : other;
+            advance();
+        }
+        GALATEA_INLINE bool between_characters() const { return pending == 0; }
+
+    private:
+        u32 byte;
+        GALATEA_INLINE void advance() {
+            byte = u32(pending & 0xff);
+            pending >>= 8;
+        }
+    };
+};
+
+template <class T> GALATEA_INLINE CaseMapped<T> text_mapped(const T& text, const u8* table, u32 first_letter) {
+    CaseMapped<T> mapped{text, table, first_letter, 0, false};
+    const u64 all = text_length(text);
+    typename CaseMapped<T>::Walk walk(mapped);
+    u32 from = 0;
+    for (u64 done = 0; done < all || !walk.between_characters(); done += from, ++mapped.bytes) {
+        from = 0;
+        walk.next(from);
+    }
+    mapped.depends = walk.depends;
+    return mapped;
+}
+
+
+// --- What is asked of texts, of which at least one is computed. ---
+
+template <class A, class B> GALATEA_NOINLINE bool text_equal(const A& a, const B& b) {
+    const u64 length = text_length(a);
+    if (length != text_length(b)) return false;
+    WalkOver<A> left(a);
+    WalkOver<B> right(b);
+    for (u64 at = 0; at < length; ++at) {
+        if (left.take() != right.take()) return false;
+    }
+    return true;
+}
+
+template <class A, class B> GALATEA_NOINLINE i32 text_compare(const A& a, const B& b) {
+    const u64 of_a = text_length(a), of_b = text_length(b), common = of_a < of_b ? of_a : of_b;
+    WalkOver<A> left(a);
+    WalkOver<B> right(b);
+    for (u64 at = 0; at < common; ++at) {
+        const i32 difference = i32(left.take()) - i32(right.take());
+        if (difference != 0) return difference;
+    }
+    return of_a == of_b ? 0 : (of_a < of_b ? -1 : 1);
+}
+
+// Whether the bytes of `part` follow in a walk, in which there are as many at least.
+template <class W, class B> GALATEA_INLINE bool walk_begins_with(W walk, const B& part) {
+    WalkOver<B> expected(part);
+    for (u64 left = text_length(part); left > 0; --left) {
+        if (walk.take() != expected.take()) return false;
+    }
+    return true;
+}
+
+template <class A, class B> GALATEA_NOINLINE bool text_starts_with(const A& text, const B& prefix) {
+    return text_length(prefix) <= text_length(text) && walk_begins_with(WalkOver<A>(text), prefix);
+}
+
+template <class A, class B> GALATEA_NOINLINE bool text_ends_with(const A& text, const B& suffix) {
+    const u64 all = text_length(text), of_suffix = text_length(suffix);
+    if (of_suffix > all) return false;
+    WalkOver<A> walk(text);
+    for (u64 at = of_suffix; at < all; ++at) walk.take();
+    return walk_begins_with(walk, suffix);
+}
+
+template <class A, class B> GALATEA_NOINLINE i32 text_position(const A& text, const B& part) {
+    const u64 all = text_length(text), of_part = text_length(part);
+    WalkOver<A> walk(text);
+    i32 characters = 0;
+    for (u64 at = 0; at + of_part <= all; ++at) {
+        const WalkOver<A> here = walk;
+        // Behind the last byte there is none to look at.
+        const u32 byte = at < all ? walk.take() : 0;
+        characters += (byte & 0xc0) == 0x80 ? 0 : 1;
+        if (walk_begins_with(here, part)) return characters;
+    }
+    return 0;
+}
+
+template <class A, class B> GALATEA_INLINE bool text_contains(const A& text, const B& part) {
+    return text_position(text, part) != 0;
+}
+
+template <class T> GALATEA_NOINLINE i32 text_characters(const T& text) {
+    WalkOver<T> walk(text);
+    i32 count = 0;
+    for (u64 left = text_length(text); left > 0; --left) count += (walk.take() & 0xc0) != 0x80 ? 1 : 0;
+    return count;
+}
+
+template <class T> GALATEA_INLINE i32 text_first_character(const T& text) {
+    const u64 all = text_length(text);
+    u8 bytes[4] = {};
+    WalkOver<T> walk(text);
+    for (u32 at = 0; at < 4 && at < all; ++at) bytes[at] = u8(walk.take());
+    return text_first_character(Text{bytes, all < 4 ? u32(all) : 4u});
+}
+
+template <class T> GALATEA_NOINLINE Slice<T> text_substring(const T& text, u64 from, u64 to) {
+    const u64 all = text_length(text);
+    WalkOver<T> walk(text);
+    u64 at = 0, start = all, end = all;
+    for (u64 character = 0; at < all; ++character) {
+        if (character == from) start = at;
+        if (character >= to) {
+            end = at;
+            break;
+        }
+        const u32 width = character_bytes(u8(walk.take()));
+        for (u32 byte = 1; byte < width; ++byte) walk.take();
+        at += width;
+    }
+    return end <= start ? Slice<T>{text, 0, 0} : Slice<T>{text, start, end - start};
+}
+
+// The first `count` characters of a text, whatever its type.
+template <class T> GALATEA_INLINE Slice<T> cut_to(const T& text, u64 count) { return text_substring(text, 0, count); }
+static GALATEA_INLINE Slice<Text> cut_to(Text text, u64 count) { return {text, 0, text_substring(text, 0, count).length}; }
+
+template <class T> GALATEA_NOINLINE Slice<T> text_trim(const T& text, bool start, bool end) {
+    const u64 all = text_length(text);
+    WalkOver<T> walk(text);
+    u64 first = all, behind = 0;
+    for (u64 at = 0; at < all; ++at) {
+        if (walk.take() == ' ') continue;
+        if (first == all) first = at;
+        behind = at + 1;
+    }
+    if (!end) behind = all;
+    if (!start) first = 0;
+    return behind <= first ? Slice<T>{text, 0, 0} : Slice<T>{text, first, behind - first};
+}
+
+// Padded in front, or behind, to so many characters; cut where it has more. Nothing is added by an empty
+// text.
+template <class T> GALATEA_INLINE auto text_padded_left(const T& text, i64 count, Text fill) {
+    const u64 wanted = count < 0 ? 0 : u64(count), all = u64(text_characters(text));
+    return text_joined(text_cycle(fill, wanted > all ? wanted - all : 0), Slice<T>(cut_to(text, wanted)));
+}
+template <class T> GALATEA_INLINE auto text_padded_right(const T& text, i64 count, Text fill) {
+    const u64 wanted = count < 0 ? 0 : u64(count), all = u64(text_characters(text));
+    return text_joined(Slice<T>(cut_to(text, wanted)), text_cycle(fill, wanted > all ? wanted - all : 0));
+}
+
+template <class T> GALATEA_INLINE Slice<T> text_left(const T& text, i64 count) {
+    if (count >= 0) return text_substring(text, 0, u64(count));
+    const u64 all = u64(text_characters(text)), dropped = magnitude(count);
+    return text_substring(text, 0, dropped < all ? all - dropped : 0);
+}
+
+template <class T> GALATEA_INLINE Slice<T> text_right(const T& text, i64 count) {
+    if (count < 0) return text_substring(text, magnitude(count), ~0ull);
+    const u64 all = u64(text_characters(text));
+    return text_substring(text, u64(count) < all ? all - u64(count) : 0, ~0ull);
+}
+
+template <class T> GALATEA_INLINE Slice<T> text_from(const T& text, i64 start) {
+    return text_substring(text, start <= 1 ? 0ull : u64(start) - 1, ~0ull);
+}
+
+template <class T> GALATEA_NOINLINE bool text_like(const T& text, Text pattern) {
+    const u32 none = 0xffffffffu;
+    WalkOver<T> walk(text), retry = walk;
+    u64 left = text_length(text), retry_left = left;
+    u32 in_pattern = 0, after_percent = none;
+    const auto skip_character = [](WalkOver<T>& walk, u64& left) {
+        const u32 width = character_bytes(u8(walk.take()));
+        for (u32 byte = 1; byte < width; ++byte) walk.take();
+        left -= width;
+    };
+    while (left > 0) {
+        if (in_pattern < pattern.length) {
+            u8 expected = pattern.data[in_pattern];
+            if (expected == '%') {
+                after_percent = ++in_pattern;
+                retry = walk;
+                retry_left = left;
+                continue;
+            }
+            if (expected == '_') {
+                skip_character(walk, left);
+                ++in_pattern;
+                continue;
+            }
+            u32 width = 1;
+            if (expected == '\\' && in_pattern + 1 < pattern.length) {
+                expected = pattern.data[in_pattern + 1];
+                width = 2;
+            }
+            WalkOver<T> next = walk;
+            if (next.take() == expected) {
+                walk = next;
+                --left;
+                in_pattern += width;
+                continue;
+            }
+        }
+        if (after_percent == none) return false;
+        skip_character(retry, retry_left);
+        walk = retry;
+        left = retry_left;
+        in_pattern = after_percent;
+    }
+    while (in_pattern < pattern.length && pattern.data[in_pattern] == '%') ++in_pattern;
+    return in_pattern == pattern.length;
+}
+
+template <class T> GALATEA_NOINLINE bool text_matches(const T& text, const u8* table) {
+    const Automaton automaton(table);
+    u32 state = automaton.start(AUTOMATON_TEXT_START);
+    WalkOver<T> bytes(text);
+    for (u64 left = text_length(text); left > 0; --left) {
+        if (state == AUTOMATON_DEAD) return false;
+        state = automaton.next(state, bytes.take());
+        if (automaton.matched(state)) return true;
+    }
+    return state != AUTOMATON_DEAD && automaton.ends(state);
+}
+
+}  // namespace galatea
