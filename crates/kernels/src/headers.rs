@@ -77,6 +77,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/heap/claim.cuh",
     "galatea/heap/collaborative.cuh",
     "galatea/heap/lanes.cuh",
+    "galatea/heap/one_page.cuh",
     "galatea/heap/queue.cuh",
     "galatea/heap/random_walk.cuh",
     "galatea/heap/random_walk_bitmap.cuh",

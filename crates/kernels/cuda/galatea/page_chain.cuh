@@ -34,7 +34,7 @@
 #pragma once
 
 #include "galatea/block.cuh"
-#include "galatea/heap.cuh"
+#include "galatea/heap/one_page.cuh"
 
 namespace galatea {
 
@@ -231,11 +231,10 @@ private:
             if (lane() == leader) atomicAdd(&state.missed, n);
             return place;
         }
-        // A call, once in many rows: `append` stays small. One lane wants a page, so the search for whole
-        // warps would be compiled for nothing, and it takes longer to compile than all the rest.
-        const HeapTaken taken = heap_take_some(chains.heap, mask, lane() == leader ? 1 : 0, walk);
+        // A call, once in many rows: `append` stays small.
+        const HeapTaken taken = heap_take_one(chains.heap, mask, walk);
         walk = taken.walk;
-        beyond = __shfl_sync(mask, taken.page, leader);
+        beyond = taken.page;
         if (lane() == leader) link(page, beyond, end - page_rows);
         return place;
     }
@@ -271,7 +270,7 @@ private:
         }
         while (page != NO_PAGE) {
             const u64 next = page_header(chains.heap, page)->next;
-            heap_give_some(chains.heap, 1u << lane(), page);
+            heap_give_one(chains.heap, page);
             page = next;
         }
         state.end = state.marked_end;

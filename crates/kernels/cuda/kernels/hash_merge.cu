@@ -22,7 +22,7 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
                 merge_group(group, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
             }
             __syncthreads();
-            if (threadIdx.x == 0) heap_give(chains.heap, 1u, page);
+            if (threadIdx.x == 0) heap_give_one(chains.heap, page);
             page = header.next;
         }
         __syncthreads();

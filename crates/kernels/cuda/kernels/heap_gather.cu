@@ -21,7 +21,7 @@ extern "C" __global__ void heap_gather(const HeapGatherArguments args) {
             }
             if (args.release != 0) {
                 __syncthreads();
-                if (threadIdx.x == 0) heap_give(chains.heap, 1u, page);
+                if (threadIdx.x == 0) heap_give_one(chains.heap, page);
             }
             place += header.rows;
             page = header.next;

@@ -15,7 +15,8 @@ kernel_arguments! {
 }
 
 /// Each thread holds up to two pages, writes its name into them, and finds it there later. Lanes drop out at
-/// random, so masks are any; every third round a lane acts alone, every fourth the block together.
+/// random, so masks are any; every third round a lane acts alone, every fourth the block together, every fifth
+/// a warp takes one page.
 const CHURN: &str = r#"
 #include "galatea/heap.cuh"
 using namespace galatea;
@@ -60,6 +61,20 @@ extern "C" __global__ void churn(const Arguments args) {
             if (gives) held[slot ^ 1] = NO_PAGE;
         }
         __syncwarp(everybody);
+        if (round % 5 == 4) {
+            // One page for the warp, which its first lane holds.
+            const u32 leader = __ffs(everybody) - 1;
+            const HeapTaken taken = heap_take_one(heap, everybody, walk);
+            walk = taken.walk;
+            if (__shfl_sync(everybody, taken.page, leader) != taken.page) atomicAdd(args.counters, 1ull);
+            if (lane() == leader && taken.page == NO_PAGE) atomicAdd(args.counters + 1, 1ull);
+            if (lane() == leader && taken.page != NO_PAGE) {
+                mark(heap, taken.page, name);
+                if (!marked(heap, taken.page, name)) atomicAdd(args.counters, 1ull);
+                heap_give_one(heap, taken.page);
+            }
+            __syncwarp(everybody);
+        }
         if (round % 4 == 3) {
             const u32 asked = u32(round * 7 % 41);
             const u32 got = heap_take_block(heap, asked, block_pages, walk, scratch);

@@ -73,6 +73,27 @@ GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u
     return NO_PAGE;
 }
 
+// One look at such a window for one page, which all of `lanes` are told: a small part of the code above, for
+// callers that want no more. `upper`, `seen` as there.
+template <typename Lanes>
+GALATEA_INLINE u64 claim_one(const HeapView& heap, Lanes lanes, u32 word, bool upper, bool& seen, HeapTally& tally) {
+    const u64 bits = __ldcg(heap.bitmap + word);
+    if (lanes.leads()) tally.step();
+    const u32 owners = lanes.ballot(bits != 0);
+    seen = owners != 0;
+    if (!seen) return NO_PAGE;
+    const u32 owner = __ffs(owners) - 1;
+    u64 page = NO_PAGE;
+    if (lane() == owner) {
+        const u64 rest = bits & (bits - 1);
+        const u32 bit = __ffsll(i64(upper && rest != 0 ? rest : bits)) - 1;
+        tally.atomic();
+        if ((atomicAnd(heap.bitmap + word, ~(1ull << bit)) >> bit & 1) != 0) page = u64(word) * 64 + bit;
+        else tally.collision();
+    }
+    return lanes.shuffle(page, owner);
+}
+
 // Looks at every word once from word `start` on, round the end, and serves `takers` as far as there are
 // pages: the last resort of the searches that walk at random (defects: Algorithms 1 to 3 never end when
 // memory is exhausted, and the last page of T costs T looks). A word is left behind only when it was seen

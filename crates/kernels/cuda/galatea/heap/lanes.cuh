@@ -53,4 +53,18 @@ struct SomeLanes {
     GALATEA_INLINE void sync() const { __syncwarp(lanes); }
 };
 
+// The calling lane alone.
+struct OneLane {
+    GALATEA_INLINE u32 mask() const { return 1u << lane(); }
+    GALATEA_INLINE u32 count() const { return 1; }
+    GALATEA_INLINE u32 place() const { return 0; }
+    GALATEA_INLINE u32 leader() const { return lane(); }
+    GALATEA_INLINE bool leads() const { return true; }
+    GALATEA_INLINE u32 ballot(bool yes) const { return yes ? mask() : 0; }
+    template <typename T> GALATEA_INLINE T shuffle(T value, u32) const { return value; }
+    GALATEA_INLINE u32 match(u32) const { return mask(); }
+    GALATEA_INLINE u32 unite(u32 bits) const { return bits; }
+    GALATEA_INLINE void sync() const {}
+};
+
 }  // namespace galatea
