@@ -171,6 +171,27 @@ impl Stream {
         self.synchronize()
     }
 
+    /// Reads several pieces of device memory, each into bytes of the same length; waits once, for everything
+    /// queued so far.
+    ///
+    /// # Errors
+    /// As [`Stream::read_into`].
+    pub fn read_each<'a, 't>(
+        &self,
+        pieces: impl IntoIterator<Item = (DeviceSlice<'a, u8>, &'t mut [u8])>,
+    ) -> Result<()> {
+        let queued = pieces.into_iter().try_for_each(|(source, target)| {
+            same_size("read of device memory", source.len() as u64, target.len() as u64)?;
+            if source.is_empty() {
+                return Ok(());
+            }
+            self.enqueue_download(&source, target.as_mut_ptr())
+        });
+        // Also after a failure: the pieces before it are on their way.
+        let done = self.synchronize();
+        queued.and(done)
+    }
+
     /// Queues a copy of device memory to host memory, from byte `offset` on. Takes the only handle of the
     /// memory and gives it back when the copy is done: see [`Download`].
     ///

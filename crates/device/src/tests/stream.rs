@@ -97,6 +97,33 @@ fn fill_and_device_copies() {
 }
 
 #[test]
+fn several_pieces_are_read_at_once() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let words = device.upload(&stream, &[1u32, 2, 3, 4]).unwrap();
+    let bytes = device.upload(&stream, &[5u8, 6, 7]).unwrap();
+    let (mut first, mut none, mut second) = ([0; 8], [], [0; 2]);
+    let piece = |range| words.slice(range).unwrap().into_bytes();
+    stream
+        .read_each([
+            (piece(1..3), &mut first[..]),
+            (piece(2..2), &mut none[..]),
+            (bytes.slice(1..).unwrap(), &mut second[..]),
+        ])
+        .unwrap();
+    assert_eq!(first, bytemuck::cast::<[u32; 2], [u8; 8]>([2, 3]));
+    assert_eq!(second, [6, 7]);
+    let wrong = stream.read_each([(piece(0..1), &mut first[..4]), (piece(1..2), &mut second[..])]);
+    match wrong {
+        Err(error @ DeviceError::Range { .. }) => {
+            assert_eq!(error.to_string(), "read of device memory: elements 0..4 of 2");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(first[..4], [1, 0, 0, 0], "the piece before it is there");
+}
+
+#[test]
 fn wrong_lengths_are_refused() {
     let device = emulated();
     let stream = device.stream().unwrap();

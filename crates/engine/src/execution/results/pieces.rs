@@ -5,7 +5,7 @@ use crate::execution::error::RunError;
 use crate::execution::error::check;
 use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, Staging};
-use galatea_device::{DeviceBuffer, Stream};
+use galatea_device::{DeviceBuffer, DeviceSlice, Stream};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,21 +43,19 @@ impl Part<'_> {
         }
     }
 
-    fn read(self, stream: &Stream, rows: &Range<usize>, target: &mut [u8]) -> Result<(), RunError> {
-        match self {
+    /// The bytes of some rows.
+    fn slice(&self, rows: &Range<usize>) -> Result<DeviceSlice<'_, u8>, RunError> {
+        Ok(match *self {
             Self::Words(buffer, first) => {
-                let source = buffer.slice(first + rows.start..first + rows.end)?;
-                stream.read_into(source, bytemuck::cast_slice_mut::<u8, u64>(target))?;
+                let range = first + rows.start..first + rows.end;
+                buffer.slice(range)?.into_bytes()
             }
             Self::Records(buffer, first, words) => {
-                let source = buffer.slice(first + words * rows.start..first + words * rows.end)?;
-                stream.read_into(source, bytemuck::cast_slice_mut::<u8, u64>(target))?;
+                let range = first + words * rows.start..first + words * rows.end;
+                buffer.slice(range)?.into_bytes()
             }
-            Self::Bytes(buffer, width) => {
-                stream.read_into(buffer.slice(rows.start * width..rows.end * width)?, target)?;
-            }
-        }
-        Ok(())
+            Self::Bytes(buffer, width) => buffer.slice(rows.start * width..rows.end * width)?,
+        })
     }
 }
 
@@ -154,9 +152,15 @@ pub(super) fn read_in_pieces<T: Send>(
             }
             let stream = staging.stream.clone();
             let bytes = staging.bytes(starts.last().copied().unwrap_or(0))?;
+            let mut reads = Vec::new();
+            let mut rest = &mut bytes[..];
             for (part, bounds) in parts.iter().zip(starts.windows(2)) {
-                part.read(&stream, &range, &mut bytes[bounds[0]..bounds[1]])?;
+                let (target, after) = rest.split_at_mut(bounds[1] - bounds[0]);
+                let source = part.slice(&range)?;
+                reads.push((source, &mut target[..part.width() * range.len()]));
+                rest = after;
             }
+            stream.read_each(reads)?;
             let piece = Piece {
                 rows: range.len(),
                 first: range.start,

@@ -99,7 +99,7 @@ template <typename Lanes> GALATEA_INLINE void heap_give_lanes(const HeapView& he
 }
 
 // Warp scope: the lanes of `mask` call. One page, which all of them are told, or NO_PAGE. A call, and of the
-// default search a small one: pipelines that write pages compile in half of the time.
+// default search a small one, for it is compiled with every pipeline that writes pages.
 GALATEA_NOINLINE HeapTaken heap_take_one(const HeapView heap, u32 mask, HeapWalk walk) {
     const SomeLanes lanes{mask};
 #if GALATEA_HEAP_SEARCH == 0
