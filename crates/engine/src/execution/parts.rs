@@ -14,6 +14,9 @@
 //! one size, and so one kernel is bound to all of them. Rows that are returned need no sink that stays: they
 //! leave part by part.
 //!
+//! Where a pipeline has two such joins, each part of the larger one's build side meets each part of the
+//! other's, which is made anew for it.
+//!
 //! What cannot be made smaller so is a key whose rows alone are too many: the run fails as one without
 //! memory, and the CPU answers.
 
@@ -26,7 +29,7 @@ use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use crate::expression::{BUCKETS, Expr};
-use crate::placement::{PipelineSource, Subtree};
+use crate::placement::Subtree;
 use crate::policy::policy;
 use crate::reason::size;
 use arrow::array::AsArray;
@@ -46,15 +49,18 @@ policy! {
         less: u64 = 4,
         /// How often less is tried.
         tries: u32 = 3,
-        /// How many joins of a pipeline are tried, those with the largest build sides.
+        /// How many joins of a pipeline run so, those with the largest build sides.
         joins: usize = 2,
     }
 }
 
 const POLICY: PartPolicy = PartPolicy::DEFAULT;
 
-/// The parts of a join.
-struct Parts {
+/// A join that runs part after part.
+struct Cut {
+    join: PartedJoin,
+    /// The number of its build side, or of its pairs, among what the pipeline looks up.
+    side: usize,
     /// Each a range of the parts of all hashes.
     ranges: Vec<Range<u32>>,
     /// Rows of the build side in a part, at most.
@@ -66,7 +72,7 @@ struct Parts {
 }
 
 impl Graph<'_> {
-    /// Runs a subtree that has failed for want of memory with a join of it part after part, if it has one.
+    /// Runs a subtree that has failed for want of memory with joins of it part after part, if it has any.
     pub(super) async fn in_parts(
         &self,
         subtree: &Subtree,
@@ -77,90 +83,138 @@ impl Graph<'_> {
         let mut joins = PartedJoin::of(subtree);
         // The other ones have fewer rows.
         joins.truncate(POLICY.joins);
+        if joins.is_empty() {
+            return Err(failure);
+        }
         // What was loaded for other columns, and what was told of pipelines that have run in vain.
         self.ready.lock().views.retain(|place, _| !place.starts_with(&at));
         (self.builds.lock()).retain(|build| build.side == at || !build.side.starts_with(&at));
-        for join in joins {
-            let device = self.runtime.device(self.config);
-            let limit = device.map_or(0, |device| device.device().budget().limit());
-            let mut bytes = limit / POLICY.memory;
-            for _ in 0..POLICY.tries {
-                // Rows that were read cannot be taken back.
-                if at.is_empty() && !self.result.restart() {
-                    return Err(failure);
-                }
-                match self.by_parts(subtree, keep, &at, join, bytes).await {
-                    Err(error) if error.wants_memory() => failure = error,
-                    outcome => return outcome,
-                }
-                bytes /= POLICY.less;
+        let device = self.runtime.device(self.config);
+        let limit = device.map_or(0, |device| device.device().budget().limit());
+        let mut bytes = limit / POLICY.memory;
+        for _ in 0..POLICY.tries {
+            // Rows that were read cannot be taken back.
+            if at.is_empty() && !self.result.restart() {
+                return Err(failure);
             }
+            let outcome = match self.cuts(subtree, &at, &joins, bytes).await {
+                Ok(cuts) => self.by_parts(subtree, keep, &at, cuts).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(error) if error.wants_memory() => failure = error,
+                outcome => return outcome,
+            }
+            bytes /= POLICY.less;
         }
         Err(failure)
     }
 
-    /// Runs a subtree with a join part after part, whose build side may take so many bytes at a time.
+    /// The joins whose build side takes more than so many bytes, by parts that take no more; where none does,
+    /// the one with the largest.
+    async fn cuts(
+        &self,
+        subtree: &Subtree,
+        at: &[usize],
+        joins: &[PartedJoin],
+        bytes: u64,
+    ) -> Result<Vec<Cut>, Failure> {
+        let (mut cuts, mut refused) = (Vec::new(), None);
+        for join in joins {
+            match self.parts(subtree, at, *join, bytes).await {
+                Ok(cut) => cuts.push(cut),
+                // The others may be what is too large.
+                Err(failure) if failure.wants_memory() => refused = Some(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        if cuts.iter().any(|cut| cut.ranges.len() > 1) {
+            cuts.retain(|cut| cut.ranges.len() > 1);
+        }
+        match refused {
+            Some(failure) if cuts.is_empty() => Err(failure),
+            _ => Ok(cuts),
+        }
+    }
+
+    /// Runs a subtree over each part of a join, and there over each part of the next one.
     async fn by_parts(
         &self,
         subtree: &Subtree,
         keep: bool,
         at: &[usize],
-        join: PartedJoin,
-        bytes: u64,
+        cuts: Vec<Cut>,
     ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
-        let Parts {
-            ranges,
-            most,
-            rows,
-            pairs,
-        } = self.parts(subtree, at, join, bytes).await?;
         let device = self.runtime.device(self.config).map_err(RunError::Unsupported)?;
         let spilled = || {
             let counts = device.memory().spilled();
             counts.to_memory + counts.to_files
         };
         let before = spilled();
-        let parted = match join {
-            PartedJoin::Lookup(side) => side,
-            PartedJoin::Pairs => subtree.dimensions.len() - 1,
-        };
         // The order is the business of what is above.
         let unsorted = subtree.top().map(|_| subtree.unsorted());
         let subtree = unsorted.as_ref().unwrap_or(subtree);
         let plan = subtree.plan.resolved().map_err(Failure::Input)?;
-        let mut sides = Vec::new();
+        let is_cut = |number: usize| cuts.iter().any(|cut| cut.side == number);
+        let mut whole = Vec::new();
         for (number, source) in subtree.dimensions.iter().enumerate() {
-            if number != parted {
+            if !is_cut(number) {
                 let at = [at, &[number]].concat();
-                sides.push(self.side(source, plan.lookups_of(number), at).await?);
+                whole.push(self.side(source, plan.lookups_of(number), at).await?);
             }
         }
-        let view = match subtree.source {
-            PipelineSource::Pairs(_) => None,
-            _ => Some(self.view(subtree, &plan, at, &sides).await?),
+        let pairs = cuts.iter().find(|cut| cut.join == PartedJoin::Pairs);
+        let view = match pairs {
+            Some(_) => None,
+            None => Some(self.view(subtree, &plan, at, &whole).await?),
         };
+        let mut whole = whole.into_iter();
+        let numbers = 0..subtree.dimensions.len();
+        let mut sides: Vec<Option<SideRows>> =
+            (numbers.map(|number| if is_cut(number) { None } else { whole.next() })).collect();
         let carried = Arc::new(Mutex::new(None));
         let mut all: Option<(Output, RunReport)> = None;
-        for (number, range) in ranges.iter().enumerate() {
-            let part = join.over(subtree, range, most);
-            let source = &part.dimensions[parted];
-            let side = [at, &[parted]].concat();
-            sides.insert(parted, self.side(source, plan.lookups_of(parted), side).await?);
-            let view = match (&view, sides.last()) {
+        let all_parts: usize = cuts.iter().map(|cut| cut.ranges.len()).product();
+        let mut begun = vec![None; cuts.len()];
+        for number in 0..all_parts {
+            // The last join's parts change fastest.
+            let mut rest = number;
+            for (cut, begun) in cuts.iter().zip(&mut begun).rev() {
+                let part = rest % cut.ranges.len();
+                rest /= cut.ranges.len();
+                // Its memory is free before another part's build side is made.
+                if begun.replace(part) != Some(part) {
+                    sides[cut.side] = None;
+                }
+            }
+            let ranges = (cuts.iter().zip(&begun)).map(|(cut, part)| (cut, &cut.ranges[part.unwrap_or(0)]));
+            let part = ranges.fold(subtree.clone(), |part, (cut, range)| {
+                cut.join.over(&part, range, cut.most)
+            });
+            for cut in &cuts {
+                if sides[cut.side].is_none() {
+                    let (source, at) = (&part.dimensions[cut.side], [at, &[cut.side]].concat());
+                    sides[cut.side] = Some(self.side(source, plan.lookups_of(cut.side), at).await?);
+                }
+            }
+            let view = match (
+                &view,
+                pairs.and_then(|cut| Some((cut, sides[cut.side].as_ref()?))),
+            ) {
                 (Some(view), _) => view.clone(),
-                (None, Some(of_part)) => TableView {
+                (None, Some((cut, of_part))) => TableView {
                     // Kernels of all parts are bound to as many.
-                    rows: pairs,
+                    rows: cut.pairs,
                     ..pairs_view(of_part.rows()).map_err(Failure::Run)?
                 },
-                (None, None) => unreachable!("pairs are the last build side"),
+                (None, None) => unreachable!("pairs that are cut are a build side"),
             };
-            let last = number + 1 == ranges.len();
-            let state = (view, sides, Arc::clone(&carried));
+            let last = number + 1 == all_parts;
+            let state = (view, sides.into_iter().flatten().collect(), Arc::clone(&carried));
             let done = all.as_ref().map_or(0, |(output, _)| output.rows());
             let (output, report, back) = self.part(&part, keep, state, (done, last)).await?;
-            sides = back;
+            sides = back.into_iter().map(Some).collect();
             all = Some(match all {
                 None => (output, report),
                 Some((before, mut total)) => {
@@ -174,9 +228,6 @@ impl Graph<'_> {
             }) {
                 break;
             }
-            if !last {
-                drop(sides.remove(parted));
-            }
         }
         let Some((output, mut report)) = all else {
             unreachable!("there is a part at least");
@@ -184,12 +235,16 @@ impl Graph<'_> {
         self.merge_builds();
         report.total = started.elapsed();
         let moved = spilled().saturating_sub(before);
+        let told =
+            |join: &str, of: &dyn Fn(&Cut) -> String| cuts.iter().map(of).collect::<Vec<_>>().join(join);
         report.partitions = Some(format!(
-            "{} of d{parted}, one after another: {rows} rows of its build side, {most} at a time; {} spilled",
-            ranges.len(),
+            "{}, one after another: {} rows on the build side, {} at a time; {} spilled",
+            told(" by ", &|cut| format!("{} of d{}", cut.ranges.len(), cut.side)),
+            told(" and ", &|cut| cut.rows.to_string()),
+            told(" and ", &|cut| cut.most.to_string()),
             size(moved)
         ));
-        Ok((output.joined(sides), report))
+        Ok((output.joined(sides.into_iter().flatten().collect()), report))
     }
 
     /// Runs the pipeline of a part over its build sides, which come back; `done`: rows that were returned
@@ -229,7 +284,7 @@ impl Graph<'_> {
         at: &[usize],
         join: PartedJoin,
         bytes: u64,
-    ) -> Result<Parts, Failure> {
+    ) -> Result<Cut, Failure> {
         let (Some(build), Some([own, met])) = (join.build(subtree), join.keys(subtree)) else {
             unreachable!("a join that runs in parts has keys");
         };
@@ -277,7 +332,12 @@ impl Graph<'_> {
                 .saturating_add(others);
         }
         ranges.push(first..BUCKETS);
-        Ok(Parts {
+        Ok(Cut {
+            join,
+            side: match join {
+                PartedJoin::Lookup(side) => side,
+                PartedJoin::Pairs => subtree.dimensions.len() - 1,
+            },
             ranges,
             most,
             rows: build_rows.iter().sum(),

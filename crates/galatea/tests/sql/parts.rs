@@ -204,6 +204,46 @@ async fn what_is_made_of_the_rows_of_a_join_in_parts() {
     }
 }
 
+/// Two build sides of a pipeline, neither of which fits.
+#[tokio::test]
+async fn two_build_sides_are_met_part_after_part() {
+    let r = table(20_000, false, |row| far(row * 7919 % 20_000));
+    let q = table(16_000, false, |row| far(row * 31 % 16_000) + 1);
+    let twice = table(30_000, true, |row| row * 7 % 20_000);
+    let keys = (0..12_000i64).map(|row| (far(row * 13 % 25_000), far(row * 17 % 19_000) + 1, row % 7_000));
+    let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, (one, two, three)) in keys.enumerate() {
+        first.push((row % 10 != 3).then_some(one));
+        second.push((row % 11 != 4).then_some(two));
+        third.push(Some(three));
+    }
+    let columns = [("a", first), ("b", second), ("c", third)]
+        .map(|(name, values)| (name, Arc::new(Int64Array::from(values)) as ArrayRef, true));
+    let s = RecordBatch::try_from_iter_with_nullable(columns).expect("one length");
+    let unique = [
+        "SELECT count(*), sum(r.v), sum(q.v), min(q.paid) FROM s JOIN r ON s.a = r.k JOIN q ON s.b = q.k",
+        "SELECT r.small, q.small, count(*), sum(q.v) FROM s JOIN r ON s.a = r.k JOIN q ON s.b = q.k GROUP BY r.small, q.small",
+        "SELECT s.c, r.v, q.v FROM s LEFT JOIN r ON s.a = r.k LEFT JOIN q ON s.b = q.k",
+        "SELECT s.c, r.v FROM s JOIN r ON s.a = r.k WHERE NOT EXISTS (SELECT 1 FROM q WHERE q.k = s.b AND q.small <> 2)",
+    ];
+    // Of pairs, which need more memory beside the build sides.
+    let pairs = [
+        "SELECT count(*), sum(r.v), sum(twice.v) FROM s JOIN twice ON s.c = twice.k JOIN r ON s.a = r.k",
+        "SELECT s.c, r.v, twice.v FROM s LEFT JOIN twice ON s.c = twice.k LEFT JOIN r ON s.a = r.k",
+    ];
+    for (memory, statements) in [("256 KiB", &unique[..]), ("512 KiB", &pairs)] {
+        let pair = Pair::new(&[STRICT, BUILT, limit(memory), ("galatea.chunk_rows", "4096")]);
+        for (name, batch) in [("r", &r), ("q", &q), ("twice", &twice), ("s", &s)] {
+            pair.table(name, std::slice::from_ref(batch));
+        }
+        for sql in statements {
+            in_parts(&pair, sql, 2, "two build sides").await;
+            let told = partitions(&pair, sql).await;
+            assert!(told.iter().any(|told| told.contains(" by ")), "{sql}\n{told:?}");
+        }
+    }
+}
+
 /// A key that alone is too much is left to the CPU, and the report says so with numbers.
 #[tokio::test]
 async fn one_key_that_does_not_fit_is_left_to_the_cpu() {

@@ -15,8 +15,8 @@ kernel_arguments! {
 }
 
 /// Each thread holds up to two pages, writes its name into them, and finds it there later. Lanes drop out at
-/// random, so masks are any; every third round a lane acts alone, every fourth the block together, every fifth
-/// a warp takes one page.
+/// random, so masks are any; every third round a lane acts alone, every fourth the block together, every
+/// fifth a warp takes one page.
 const CHURN: &str = r#"
 #include "galatea/heap.cuh"
 using namespace galatea;
