@@ -5,10 +5,11 @@
 //! for ends the process, so a second Ctrl-C does so even while a query is being cancelled.
 
 use std::any::Any;
+use std::mem;
 use std::process;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal;
@@ -99,11 +100,36 @@ fn queries() -> Result<Handle, CliError> {
     }
 }
 
+/// Threads that wait for those of cancelled queries.
+static ABANDONED: Mutex<Vec<thread::JoinHandle<()>>> = Mutex::new(Vec::new());
+
+/// How long the process waits at its end for threads of cancelled queries: the driver aborts when it ends
+/// under a call.
+const END: Duration = Duration::from_secs(1);
+
 /// Abandons the threads of a cancelled query: they may run for long, and the next query needs threads.
 fn abandon() {
     let runtime = QUERIES.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(runtime) = runtime {
-        runtime.shutdown_background();
+    let Some(runtime) = runtime else { return };
+    let (send, receive) = mpsc::channel();
+    let waiter = thread::Builder::new().name("abandoned".to_string());
+    // Dropping it waits for what its threads still do.
+    match waiter.spawn(move || drop::<Result<Runtime, _>>(receive.recv())) {
+        Ok(waiter) => {
+            let _ = send.send(runtime);
+            let mut abandoned = ABANDONED.lock().unwrap_or_else(PoisonError::into_inner);
+            abandoned.push(waiter);
+        }
+        Err(_) => runtime.shutdown_background(),
+    }
+}
+
+/// Waits for threads of cancelled queries before the process ends, though not for long.
+pub(crate) fn settle() {
+    let abandoned = mem::take(&mut *ABANDONED.lock().unwrap_or_else(PoisonError::into_inner));
+    let begun = Instant::now();
+    while begun.elapsed() < END && !abandoned.iter().all(thread::JoinHandle::is_finished) {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -160,4 +186,30 @@ fn listen() -> watch::Sender<u64> {
         });
     });
     sender
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A thread of a cancelled query that ends soon has ended before the process does; one that does not is
+    /// not waited for.
+    #[test]
+    fn the_end_waits_for_abandoned_threads_but_not_for_long() {
+        let run = |time: Duration| {
+            let done = Arc::new(AtomicBool::new(false));
+            let (runtime, flag) = (queries().expect("threads"), Arc::clone(&done));
+            runtime.spawn_blocking(move || {
+                thread::sleep(time);
+                flag.store(true, Ordering::SeqCst);
+            });
+            abandon();
+            settle();
+            done.load(Ordering::SeqCst)
+        };
+        assert!(run(Duration::from_millis(50)));
+        assert!(!run(Duration::from_secs(60)));
+    }
 }

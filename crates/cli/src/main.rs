@@ -84,5 +84,6 @@ fn start(arguments: Arguments) -> Result<(), CliError> {
     let result = runtime.block_on(commands::run(arguments));
     // A thread may still generate data; the process does not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(200));
+    interrupt::settle();
     result
 }
