@@ -67,6 +67,8 @@ pub(crate) enum GroupForm {
         complement: bool,
         interval: Interval,
     },
+    /// The rank of an integer of 64 bits without sign, which is itself, complemented for MIN.
+    RankUnsigned { word: usize, complement: bool },
     /// Bits of an integer within the interval, complemented for AND.
     Bits {
         word: usize,

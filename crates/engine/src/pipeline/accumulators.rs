@@ -409,18 +409,26 @@ impl AccumulatorPlan {
                 complement,
             },
             Kind::I128 => {
-                let fits = argument
-                    .range
-                    .is_some_and(|(low, high)| low >= i128::from(i64::MIN) && high <= i128::from(i64::MAX));
-                if !fits {
+                let within = |least: i128, greatest: i128| {
+                    argument
+                        .range
+                        .is_some_and(|(low, high)| low >= least && high <= greatest)
+                };
+                if within(i64::MIN.into(), i64::MAX.into()) {
+                    FinishForm::RankInteger {
+                        word: word(self, format!("rank_i64(i64({code}))")),
+                        complement,
+                    }
+                } else if within(0, u64::MAX.into()) {
+                    FinishForm::RankUnsigned {
+                        word: word(self, format!("u64({code})")),
+                        complement,
+                    }
+                } else {
                     return Err(Reason::Type {
                         data_type: argument.data_type.clone(),
                         place: "min or max of values beyond 64 bits".into(),
                     });
-                }
-                FinishForm::RankInteger {
-                    word: word(self, format!("rank_i64(i64({code}))")),
-                    complement,
                 }
             }
             Kind::F32 | Kind::F64 => FinishForm::RankFloat {

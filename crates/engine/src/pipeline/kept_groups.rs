@@ -229,6 +229,10 @@ pub(super) fn aggregates(
                 complement: *complement,
                 interval: domain(data_type).map_or(long, |domain| domain.clamp(long)),
             },
+            FinishForm::RankUnsigned { word, complement } => GroupForm::RankUnsigned {
+                word: first + word,
+                complement: *complement,
+            },
             FinishForm::RankFloat { word, complement } => GroupForm::RankFloat {
                 word: first + word,
                 complement: *complement,

@@ -54,6 +54,27 @@ const QUERIES: &[&str] = &[
     "SELECT low, stddev(f32), median(i16), approx_distinct(i8) FROM t GROUP BY low",
 ];
 
+/// Numbers of 64 bits without sign have no room for one; of groups that stay on the device, too.
+#[tokio::test]
+async fn the_least_and_the_greatest_of_unsigned_numbers() {
+    // Of nothing but NULL statistics may tell the answer.
+    for (shape, runs) in [(Shape::Ordinary, true), (Shape::AllNull, false)] {
+        let pair = Pair::new(&[STRICT]);
+        pair.table("t", &[batch(3000, 17, shape)]);
+        for sql in [
+            "SELECT min(u64), max(u64) FROM t WHERE i8 < 100",
+            "SELECT k, min(u64), max(u64), max(u64) FILTER (WHERE flag) FROM t GROUP BY k",
+            "SELECT min(u64), max(u64 - 1) FROM t WHERE u64 > 9223372036854775807",
+            "SELECT min(u64), max(u64) FROM t WHERE i8 < 0 AND i8 > 0 AND flag",
+            "SELECT k, max(u64) AS m FROM t GROUP BY k HAVING max(u64) > 9223372036854775808 ORDER BY m DESC LIMIT 3",
+            "SELECT count(*), max(t.u64 - g.least) FROM t JOIN (SELECT k, min(u64) AS least, max(u64) AS most FROM t GROUP BY k) g ON t.k = g.k AND t.u64 < g.most",
+            "SELECT k, u64 FROM (SELECT k, u64, max(u64) OVER (PARTITION BY k) AS most FROM t) WHERE u64 = most",
+        ] {
+            pair.check(sql, runs, &format!("{shape:?}")).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn queries_agree_at_every_size() {
     for (rows, shape) in [

@@ -305,6 +305,12 @@ impl States<'_> {
                     .map(|rank| (unflip(rank, *complement) ^ (1 << 63)) as i64);
                 Integers::Narrow(values.collect()).array(nulls, data_type)?
             }
+            FinishForm::RankUnsigned { word, complement } => {
+                let values = self
+                    .words(*word)
+                    .map(|rank| i128::from(unflip(rank, *complement)));
+                Integers::Wide(values.collect()).array(nulls, data_type)?
+            }
             FinishForm::RankFloat { word, complement } => {
                 let value = |rank: u64| {
                     let rank = unflip(rank, *complement);

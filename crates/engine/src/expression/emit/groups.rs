@@ -194,6 +194,18 @@ impl Entry<'_, '_> {
                     Some(*interval),
                 )
             }
+            GroupForm::RankUnsigned { word, complement } => {
+                let rank = flip(self.word(*word), *complement);
+                let interval = Interval {
+                    low: 0,
+                    high: u64::MAX.into(),
+                };
+                (
+                    interval.kind(),
+                    format!("make_i128({rank}, 0ull)"),
+                    Some(interval),
+                )
+            }
             GroupForm::Bits {
                 word,
                 complement,

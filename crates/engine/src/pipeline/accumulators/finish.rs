@@ -78,6 +78,13 @@ pub enum FinishForm {
         /// MIN.
         complement: bool,
     },
+    /// A 64-bit integer without sign, which is its rank; complemented for MIN.
+    RankUnsigned {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+    },
     /// Rank of a double; complemented for MIN.
     RankFloat {
         /// The word.
