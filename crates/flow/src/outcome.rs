@@ -15,7 +15,8 @@ pub struct Outcome {
     pub launches: u64,
     /// Bytes that copies of the driver moved while operators ran: always 0.
     pub copied: u64,
-    /// Frames that are in use and that no topic accounts for: 0 unless there is a mistake in the runtime.
+    /// Frames that are in use and that no topic accounts for, and those that were given back twice, which is
+    /// noticed on the emulated device alone: 0 unless there is a mistake in the runtime.
     pub leaked: u64,
     /// Buffers granted to heaps after the start, and how many of these another heap gave.
     pub granted: (u64, u64),

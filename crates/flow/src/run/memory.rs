@@ -448,15 +448,14 @@ impl DeviceMemory {
             .collect();
         let mut leaked = 0;
         for (number, heap) in self.heaps.iter().enumerate() {
-            let ones = stream.read(&heap.bitmap, ..)?;
-            let ones: u64 = ones.iter().map(|word| u64::from(word.count_ones())).sum();
+            let (in_use, twice) = heap.counts(stream)?;
             let own = self
                 .published
                 .iter()
                 .zip(&cursors)
                 .filter(|((_, heap), _)| *heap == Some(number));
             let outstanding: u64 = own.map(|(_, cursor)| cursor.tail - cursor.reclaimed).sum();
-            leaked += (ones - heap.never).abs_diff(outstanding);
+            leaked += in_use.abs_diff(outstanding) + twice;
         }
         Ok((tails, leaked))
     }
