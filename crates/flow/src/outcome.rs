@@ -39,7 +39,8 @@ pub struct Steps {
     pub publish: u64,
     /// Rounds that found nothing.
     pub idle: u64,
-    /// For each operator on the device: clocks in its body, and bytes that it read.
+    /// For each operator on the device: clocks in its body and bytes that it read, for the frames that it
+    /// computed with its share of the warps, neither more nor fewer.
     pub operators: Vec<(u64, u64)>,
 }
 

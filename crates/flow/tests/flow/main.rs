@@ -4,6 +4,7 @@
 
 mod compiles;
 mod ends;
+mod experiments;
 mod heaps;
 mod inline;
 mod paging;

@@ -317,7 +317,9 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
         if (op != ABSENT) {
             const u64 began = args.times != nullptr ? clock64() : 0;
             Bodies::compute(board.operators[op].body, board.work[op]);
-            if (args.times != nullptr && board.work[op].thread() == 0) {
+            // With more warps than its share, because others had no frame, it says nothing of that share.
+            const bool has_share = board.work[op].warps == board.operators[op].warps;
+            if (args.times != nullptr && board.work[op].thread() == 0 && has_share) {
                 u64* times = args.times + blockIdx.x * (FLOW_STEPS + 2 * MOST_OPERATORS) + FLOW_STEPS;
                 times[op * 2] += clock64() - began;
                 times[op * 2 + 1] += board.work[op].bytes_in;
