@@ -5,6 +5,7 @@
 mod compiles;
 mod ends;
 mod experiments;
+mod findings;
 mod heaps;
 mod inline;
 mod paging;
