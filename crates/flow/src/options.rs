@@ -69,8 +69,8 @@ pub struct FlowOptions {
     pub catalogue: CataloguePolicy,
     /// Where they look for frames that the host publishes.
     pub index: IndexPolicy,
-    /// How long an operator may take for a frame, a block for 64 rounds, and the host to say that it lives;
-    /// default 10 s.
+    /// How long an operator of either side may take for a frame, the host to say that it lives, and all to
+    /// stop when one has failed; default 10 s.
     pub timeout: Duration,
     /// Buffers that each heap's memory is divided into; default 1.
     pub heap_buffers: usize,

@@ -7,9 +7,19 @@ use std::sync::atomic::Ordering;
 use galatea_device::{Device, DeviceBuffer, Stream};
 use galatea_kernels::flow::{FlowHeap, FrameMemory, Words, all_free};
 
-use crate::error::Result;
+use crate::error::{FlowError, Result};
 use crate::options::CataloguePolicy;
 use crate::topology::PAGE;
+
+/// Refuses frames at addresses that a frame word has no room for.
+pub(super) fn within_reach(address: u64, bytes: usize) -> Result<()> {
+    if address + bytes as u64 <= 1 << 47 {
+        return Ok(());
+    }
+    Err(FlowError::topology(format!(
+        "the device has memory for frames at {address:#x}, past 47 bits"
+    )))
+}
 
 /// A heap that blocks take frames from.
 #[derive(Debug)]
@@ -60,6 +70,7 @@ impl BlockHeap {
                 let own = device
                     .alloc::<u8>(stream, frames * frame_bytes + PAGE)?
                     .assume_written();
+                within_reach(own.address(), own.len())?;
                 (vec![own.address().next_multiple_of(PAGE as u64)], Some(own))
             }
         };
@@ -146,5 +157,17 @@ impl Catalogue {
                 Ok((words.address(0), Vec::new(), Some(words)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_past_47_bits_are_refused() {
+        assert!(within_reach((1 << 47) - 4096, 4096).is_ok());
+        let error = within_reach((1 << 47) - 4096, 8192).expect_err("a frame word has no room for it");
+        assert!(error.to_string().contains("0x7ffffffff000"), "{error}");
     }
 }

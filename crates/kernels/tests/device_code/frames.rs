@@ -20,7 +20,7 @@ struct Arguments { FlowHeap heap; u32* owners; u64* counts; u64 rounds; u64 time
 extern "C" __global__ void take_frames(const Arguments args) {
     const u32 id = 1 + blockIdx.x * blockDim.x + threadIdx.x;
     for (u64 round = 0; round < args.rounds; ++round) {
-        const u32 frame = take_frame(args.heap, u64(id) << 32 | round);
+        const u32 frame = take_frame(args.heap, u64(id) << 32 | round, true);
         if (frame == ABSENT) {
             atomicAdd(args.counts + 1, u64(1));
             continue;

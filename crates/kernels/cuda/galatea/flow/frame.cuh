@@ -25,9 +25,9 @@ GALATEA_INLINE u32 frame_length(u64 word) { return u32(word >> 4) & 0x1ffffffu; 
 // 4.4). A thread does so alone, not a warp together as in the device heap: lanes that look for frames at once
 // are of operators with heaps of their own.
 //
-// An exhausted heap asks the host for a buffer by a word that is another one each time, so that the host can
-// tell a heap that is exhausted from one that was.
-GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed) {
+// Of an exhausted heap it asks the host for a buffer (`asks`) by a word that is another one each time, so
+// that the host can tell a heap that is exhausted from one that was.
+GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed, bool asks) {
     const u32 buffers = heap.most_buffers == 1 ? 1 : *static_cast<volatile u32*>(heap.buffers);
     const u32 words = buffers * heap.words_per_buffer;
     const u32 frame = claim_from(heap.bitmap, words, u32(scaled(mix64(seed), words)));
@@ -41,7 +41,7 @@ GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed) {
         }
         __threadfence();
         atomicMax(heap.buffers, u32(granted));
-    } else {
+    } else if (asks) {
         store_relaxed_system(heap.wanted, mix64(seed) << 32 | (buffers + 1));
     }
     return ABSENT;
