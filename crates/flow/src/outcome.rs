@@ -13,7 +13,8 @@ pub struct Outcome {
     pub published: Vec<u64>,
     /// Kernels launched: 1 where an operator runs on the device, else 0.
     pub launches: u64,
-    /// Bytes that copies of the driver moved while operators ran: always 0.
+    /// Bytes that copies of the driver moved while operators ran, all of the device: 0 where nothing else
+    /// used it.
     pub copied: u64,
     /// Frames that are in use and that no topic accounts for, and those that were given back twice, which is
     /// noticed on the emulated device alone: 0 unless there is a mistake in the runtime.
