@@ -78,6 +78,7 @@ impl Worker {
                 });
             }
         }
+        self.pulse.starved.store(0, Ordering::Relaxed);
         if let Some(publisher) = &self.publisher {
             publisher.leave();
         }

@@ -1,4 +1,7 @@
 //! Buffers for exhausted heaps: read frames that come back, spare buffers, and buffers of other heaps.
+//!
+//! Heaps of the device take buffers of the host's, not the other way round (XeFlow has both): which frames of
+//! a device's heap are free its bitmap says, which is in device memory and not the host's to change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -119,7 +119,7 @@ impl Heap {
 fn device(seed: u64) -> Device {
     let options = EmulatorOptions {
         seed,
-        races: seed % 2 == 0,
+        races: seed.is_multiple_of(2),
         ..EmulatorOptions::default()
     };
     Device::emulated(options, DeviceOptions::default()).unwrap()

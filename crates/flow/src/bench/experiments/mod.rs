@@ -5,6 +5,8 @@ mod latency;
 mod partitions;
 mod queries;
 
+use std::time::Duration;
+
 use galatea_device::Device;
 
 use super::Row;
@@ -75,6 +77,8 @@ pub struct Scale {
     pub depth: u32,
     /// Bytes of a topic's frames, at most.
     pub topic_bytes: usize,
+    /// How long an operator may take for a frame.
+    pub timeout: Duration,
 }
 
 impl Default for Scale {
@@ -90,6 +94,7 @@ impl Default for Scale {
             pair_threads: 1024,
             depth: 512,
             topic_bytes: 1 << 30,
+            timeout: Duration::from_secs(10),
         }
     }
 }
@@ -109,6 +114,7 @@ impl Scale {
             pair_threads: 256,
             depth: 32,
             topic_bytes: 1 << 20,
+            timeout: Duration::from_secs(120),
         }
     }
 
@@ -123,6 +129,7 @@ impl Scale {
             options: FlowOptions {
                 blocks: self.blocks,
                 block_threads: self.block_threads,
+                timeout: self.timeout,
                 ..FlowOptions::default()
             },
             operators: 1,
