@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
-use galatea_flow::bench::{EXPERIMENTS, Row, Scale, Soak, run, soak};
+use galatea_flow::bench::{EXPERIMENTS, Row, Scale, Soak, findings, run, soak};
 
 fn main() -> ExitCode {
     let mut scale = Scale::default();
@@ -64,7 +64,15 @@ fn main() -> ExitCode {
         if !chosen.is_empty() && !chosen.iter().any(|chosen| chosen == name) {
             continue;
         }
-        if let Err(error) = run(&device, name, &scale, seed, &mut |row| println!("{}", row.csv())) {
+        let mut rows = Vec::new();
+        let outcome = run(&device, name, &scale, seed, &mut |row| {
+            println!("{}", row.csv());
+            rows.push(row);
+        });
+        for line in findings(&rows) {
+            println!("{line}");
+        }
+        if let Err(error) = outcome {
             println!("{name} failed: {error}");
             if device.alive().is_err() {
                 return failed(&error);

@@ -57,7 +57,7 @@ pub enum FlowError {
         /// Source offset of the frame that it failed for.
         source_offset: u64,
     },
-    /// An operator on the device said that its output is longer than a frame.
+    /// An operator said that its output is longer than a frame.
     #[error(
         "operator {operator} made more than the {limit} bytes of a frame, for the frame at source offset {source_offset}\n\
          hint: give the topic that it publishes larger frames (Topic::frame_bytes)"

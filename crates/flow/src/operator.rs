@@ -14,17 +14,18 @@ pub enum Step {
     Next,
     /// Go on without publishing: the output frame is used again.
     Skip,
-    /// Publish the output, and end. For sources: the last frame, perhaps a partial one.
+    /// Publish the output, and end: of a source this thread, whose last frame may be a partial one; of
+    /// another operator all its threads, and what they have not read passes unread.
     Last,
-    /// End without publishing.
+    /// End likewise, without publishing.
     End,
 }
 
 /// An operator on the CPU: one instance per thread, which lives as long as the stream.
 ///
 /// Each call has one frame of the previous topic to read, if there is one, and one of the next topic to
-/// write. A source is called until it says [`Step::Last`] or [`Step::End`]; the others until the previous
-/// topic ends.
+/// write. A source is called until it says [`Step::Last`] or [`Step::End`]; the others until they say so or
+/// the previous topic ends.
 pub trait CpuOperator: Send {
     /// Computes a frame.
     ///
@@ -77,8 +78,8 @@ impl CpuWork<'_> {
         )
     }
 
-    /// Says how much of the output was written. Without it: as many bytes as the input has, at most a frame;
-    /// for a source, a whole frame.
+    /// Says how much of the output was written; more than a frame is an error. Without it: as many bytes as
+    /// the input has, at most a frame; for a source, a whole frame.
     pub fn set_output_bytes(&mut self, bytes: usize) {
         self.written = bytes;
     }

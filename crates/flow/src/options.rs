@@ -69,14 +69,14 @@ pub struct FlowOptions {
     pub catalogue: CataloguePolicy,
     /// Where they look for frames that the host publishes.
     pub index: IndexPolicy,
-    /// How long an operator may take for a frame, a block for 64 rounds, and the host to say that it lives;
-    /// default 10 s.
+    /// How long an operator of either side may take for a frame, and on the CPU to be made; the kernel to
+    /// start; the host to say that it lives; and all to stop when one has failed. Default 10 s.
     pub timeout: Duration,
     /// Buffers that each heap's memory is divided into; default 1.
     pub heap_buffers: usize,
     /// Buffers of these that a heap has from the start, at least as many as hold a frame for each thread or
-    /// block that publishes; default: all. A heap that is exhausted is given a spare one, or one of which the
-    /// host's heap uses no frame.
+    /// block that publishes; default: all. A heap that is exhausted is given a spare one; one of the
+    /// device's, else, a buffer of the host's none of whose frames is in use.
     pub initial_buffers: Option<usize>,
     /// Spare buffers for each frame size, pinned before the start: pinning memory may wait for the kernel.
     /// Default 0.

@@ -13,9 +13,11 @@ pub struct Outcome {
     pub published: Vec<u64>,
     /// Kernels launched: 1 where an operator runs on the device, else 0.
     pub launches: u64,
-    /// Bytes that copies of the driver moved while operators ran: always 0.
+    /// Bytes that copies of the driver moved while operators ran, all of the device: 0 where nothing else
+    /// used it.
     pub copied: u64,
-    /// Frames that are in use and that no topic accounts for: 0 unless there is a mistake in the runtime.
+    /// Frames that are in use and that no topic accounts for, and those that were given back twice, which is
+    /// noticed on the emulated device alone: 0 unless there is a mistake in the runtime.
     pub leaked: u64,
     /// Buffers granted to heaps after the start, and how many of these another heap gave.
     pub granted: (u64, u64),
@@ -38,7 +40,8 @@ pub struct Steps {
     pub publish: u64,
     /// Rounds that found nothing.
     pub idle: u64,
-    /// For each operator on the device: clocks in its body, and bytes that it read.
+    /// For each operator on the device: clocks in its body and bytes that it read, for the frames that it
+    /// computed with its share of the warps, neither more nor fewer.
     pub operators: Vec<(u64, u64)>,
 }
 

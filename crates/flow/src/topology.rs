@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub use galatea_kernels::flow::MOST_INLINE_BYTES;
-use galatea_kernels::flow::{ABSENT, MOST_OPERATORS, MOST_TOPICS, TopicShape};
+use galatea_kernels::flow::{ABSENT, GENERATIONS, MOST_OPERATORS, MOST_TOPICS, TopicShape};
 
 use crate::error::{FlowError, Result};
 use crate::operator::{CpuOperator, GpuOperator};
@@ -13,6 +13,7 @@ pub const PAGE: usize = 4096;
 /// The largest frame.
 pub const MOST_FRAME_BYTES: usize = 16 << 20;
 const MOST_DEPTH: u32 = 1 << 16;
+const DEPTH_HINT: &str = "raise Topic::depth or lower the threads of the operator (Cpu::new)";
 
 /// A topic of a topology, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -268,7 +269,8 @@ impl Topology {
                 Operator::Cpu(cpu) if cpu.threads == 0 => {
                     return Err(FlowError::topology(format!("operator {name} has no threads")));
                 }
-                _ => {}
+                Operator::Cpu(cpu) => self.check_threads(link, cpu.threads)?,
+                Operator::Gpu(_) => {}
             }
         }
         self.check_cycles()?;
@@ -280,6 +282,32 @@ impl Topology {
             self.topics.len(),
             MOST_TOPICS.min(ABSENT as usize),
             HINT,
+        )
+    }
+
+    /// Threads that read a topic wait for a frame each, as far ahead as there are threads, and take a frame
+    /// for their output before: too many of them for a shallow topic take an old frame for theirs, or all
+    /// frames from the thread whose turn it is.
+    fn check_threads(&self, link: &Link, threads: usize) -> Result<()> {
+        let Some(previous) = link.previous.map(|topic| &self.topics[topic]) else {
+            return Ok(());
+        };
+        if !previous.inline {
+            within(
+                "threads for the depth of the topic that they read",
+                threads,
+                (GENERATIONS as usize - 1) * previous.depth as usize,
+                DEPTH_HINT,
+            )?;
+        }
+        let Some(next) = link.next.map(|topic| &self.topics[topic]) else {
+            return Ok(());
+        };
+        within(
+            "threads for the depth of the topic that they publish",
+            threads,
+            next.depth as usize,
+            DEPTH_HINT,
         )
     }
 

@@ -73,6 +73,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/grid.cuh",
     "galatea/hash_table.cuh",
     "galatea/heap.cuh",
+    "galatea/heap/bits.cuh",
     "galatea/heap/bump.cuh",
     "galatea/heap/claim.cuh",
     "galatea/heap/collaborative.cuh",

@@ -192,6 +192,9 @@ impl std::fmt::Display for PageSearch {
     }
 }
 
+/// The compiler option of the checking mode.
+pub(crate) const HEAP_CHECK: &str = "-DGALATEA_HEAP_CHECK";
+
 /// How device code that uses a heap is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HeapBuild {
@@ -209,7 +212,7 @@ impl HeapBuild {
     pub fn options(self) -> Vec<String> {
         let mut options = vec![format!("-DGALATEA_HEAP_SEARCH={}", self.search.number())];
         if self.check {
-            options.push("-DGALATEA_HEAP_CHECK".to_owned());
+            options.push(HEAP_CHECK.to_owned());
         }
         if self.count {
             options.push("-DGALATEA_HEAP_COUNT".to_owned());

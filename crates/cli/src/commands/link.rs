@@ -72,10 +72,18 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     if names.iter().any(|name| *name != SQL) {
         let device = open_device(arguments.emulated)?;
         for name in names.iter().filter(|name| **name != SQL) {
-            keep(arguments.out.as_deref(), name, streams::Row::HEADER, |out| {
-                streams::run(&device, name, &scale, 1, &mut |row| out(row.csv()))
-                    .map_err(|error| error.to_string())
-            })?;
+            let mut rows = Vec::new();
+            let outcome = keep(arguments.out.as_deref(), name, streams::Row::HEADER, |out| {
+                let mut done = |row: streams::Row| {
+                    out(row.csv());
+                    rows.push(row);
+                };
+                streams::run(&device, name, &scale, 1, &mut done).map_err(|error| error.to_string())
+            });
+            for finding in streams::findings(&rows) {
+                let _ = writeln!(io::stdout(), "{finding}");
+            }
+            outcome?;
         }
     }
     if !names.contains(&SQL) {

@@ -37,10 +37,12 @@ pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> Run {
     };
     let parts: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .filter_map(|worker| worker.join().ok())
-            .collect()
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect()
     });
     let begun = parts.iter().map(|(begun, _, _)| *begun).min();
     let ended = parts.iter().map(|(_, ended, _)| *ended).max();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use galatea_device::Device;
 use parking_lot::Mutex;
@@ -174,6 +174,7 @@ pub fn round_trip(device: &Device, load: &Load, shape: &Shape, bytes: usize) -> 
     let (warm, measured) = shape.frames;
     let total = warm + measured;
     let arrived = Arc::new(AtomicU64::new(0));
+    let limit = shape.options.timeout;
     let source = {
         let (load, arrived) = (load.clone(), Arc::clone(&arrived));
         Cpu::new("source", 1, move |_| {
@@ -187,7 +188,7 @@ pub fn round_trip(device: &Device, load: &Load, shape: &Shape, bytes: usize) -> 
                 let begun = Instant::now();
                 while arrived.load(Ordering::Acquire) < number {
                     std::hint::spin_loop();
-                    if begun.elapsed() > Duration::from_secs(2) {
+                    if begun.elapsed() > limit {
                         // Another operator has failed.
                         return Err(format!("frame {} did not come back", number - 1).into());
                     }

@@ -5,11 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use galatea_device::{Device, DeviceBuffer, Stream};
-use galatea_kernels::flow::{FlowHeap, FrameMemory, Words};
+use galatea_kernels::flow::{FlowHeap, FrameMemory, Words, all_free};
 
-use crate::error::Result;
+use crate::error::{FlowError, Result};
 use crate::options::CataloguePolicy;
 use crate::topology::PAGE;
+
+/// Refuses frames at addresses that a frame word has no room for.
+pub(super) fn within_reach(address: u64, bytes: usize) -> Result<()> {
+    if address + bytes as u64 <= 1 << 47 {
+        return Ok(());
+    }
+    Err(FlowError::topology(format!(
+        "the device has memory for frames at {address:#x}, past 47 bits"
+    )))
+}
 
 /// A heap that blocks take frames from.
 #[derive(Debug)]
@@ -23,9 +33,11 @@ pub(super) struct BlockHeap {
     pub(super) wanted: usize,
     /// The last such word that the watching thread has seen.
     pub(super) heard: Cell<u64>,
-    pub(super) bitmap: DeviceBuffer<u32>,
-    pub(super) never: u64,
+    bitmap: DeviceBuffer<u32>,
+    /// Frames of all the buffers that there may be.
+    frames: usize,
     bases: DeviceBuffer<u64>,
+    /// Buffers known, and frames given back twice.
     buffers: DeviceBuffer<u32>,
     /// Frames, where they are in device memory.
     _frames: Option<DeviceBuffer<u8>>,
@@ -46,11 +58,9 @@ impl BlockHeap {
             None => (1, frames),
         };
         let words_per_buffer = frames_per_buffer.div_ceil(32);
-        let bits = (0..most_buffers * words_per_buffer).map(|word| {
-            let here = frames_per_buffer - word % words_per_buffer * 32;
-            if here >= 32 { 0 } else { u32::MAX << here }
-        });
-        let bits: Vec<u32> = bits.collect();
+        let words = 0..most_buffers * words_per_buffer;
+        let free = words.map(|word| all_free(frames_per_buffer, word, u32::BITS) as u32);
+        let free: Vec<u32> = free.collect();
         let (bases, own) = match &host {
             Some(memory) => {
                 let bases = (0..memory.buffers()).filter_map(|buffer| memory.buffer(buffer));
@@ -60,6 +70,7 @@ impl BlockHeap {
                 let own = device
                     .alloc::<u8>(stream, frames * frame_bytes + PAGE)?
                     .assume_written();
+                within_reach(own.address(), own.len())?;
                 (vec![own.address().next_multiple_of(PAGE as u64)], Some(own))
             }
         };
@@ -79,14 +90,25 @@ impl BlockHeap {
             words,
             wanted,
             heard: Cell::new(0),
-            never: bits.iter().map(|word| u64::from(word.count_ones())).sum(),
-            bitmap: device.upload(stream, &bits)?,
+            frames: most_buffers * frames_per_buffer,
+            bitmap: device.upload(stream, &free)?,
             bases: device.upload(stream, &all)?,
-            buffers: device.upload(stream, &[granted as u32])?,
+            buffers: device.upload(stream, &[granted as u32, 0])?,
             _frames: own,
             words_per_buffer,
             most_buffers,
         })
+    }
+
+    /// Frames in use, and frames that were given back twice, where that is checked; after the kernel.
+    pub(super) fn counts(&self, stream: &Stream) -> Result<(u64, u64)> {
+        let free: u32 = stream
+            .read(&self.bitmap, ..)?
+            .iter()
+            .map(|word| word.count_ones())
+            .sum();
+        let twice = stream.read(&self.buffers, ..)?[1];
+        Ok((self.frames as u64 - u64::from(free), u64::from(twice)))
     }
 
     pub(super) fn describe(&self) -> FlowHeap {
@@ -135,5 +157,17 @@ impl Catalogue {
                 Ok((words.address(0), Vec::new(), Some(words)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_past_47_bits_are_refused() {
+        assert!(within_reach((1 << 47) - 4096, 4096).is_ok());
+        let error = within_reach((1 << 47) - 4096, 8192).expect_err("a frame word has no room for it");
+        assert!(error.to_string().contains("0x7ffffffff000"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use galatea_kernels::flow::{HostPublisher, HostSubscriber, InputFrame, Look, OutputFrame};
+use galatea_kernels::flow::{HostPublisher, HostSubscriber, InputFrame, Look, OutputFrame, Reader};
 use parking_lot::Mutex;
 
 use crate::error::{FlowError, Result};
@@ -39,8 +39,8 @@ impl Shared {
 pub(super) struct Pulse {
     /// Changes while the thread is not in the operator's code.
     pub(super) beat: AtomicU64,
-    /// It waits for a frame of an exhausted heap.
-    pub(super) starved: AtomicBool,
+    /// While it waits for a frame of an exhausted heap, which of its waits this is, from 1; else 0.
+    pub(super) starved: AtomicU64,
     pub(super) ended: AtomicBool,
 }
 
@@ -53,12 +53,15 @@ pub(super) struct Worker {
     pub(super) publisher: Option<Arc<HostPublisher>>,
     pub(super) subscriber: Option<Arc<HostSubscriber>>,
     pub(super) topic: String,
+    /// Of an operator that reads a topic: one of its threads has ended it.
+    pub(super) over: Arc<AtomicBool>,
 }
 
 impl Worker {
     /// Runs the operator until its stream ends, it fails, or the run stops.
     pub(super) fn run(self) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.operate()));
+        let mut reader = self.subscriber.as_ref().map(|subscriber| subscriber.reader());
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.operate(&mut reader)));
         let operator = || self.operator.name.clone();
         match outcome {
             Ok(Ok(())) => {}
@@ -75,45 +78,73 @@ impl Worker {
                 });
             }
         }
+        self.pulse.starved.store(0, Ordering::Relaxed);
         if let Some(publisher) = &self.publisher {
             publisher.leave();
+        }
+        if let Some(reader) = &mut reader
+            && let Err(error) = self.pass_over(reader)
+        {
+            self.shared.fail(error);
         }
         self.pulse.ended.store(true, Ordering::Release);
     }
 
-    fn operate(&self) -> Result<()> {
+    /// Gives back unread what the operator has not read when it ends before its topic does: publishers would
+    /// wait for it for ever.
+    fn pass_over(&self, reader: &mut Reader<'_>) -> Result<()> {
+        let mut waits = Waits::new(self.shared.spins);
+        while !self.is_told_to_stop() {
+            match self.look(reader)? {
+                Look::Frame(_) => waits.reset(),
+                Look::Ended => break,
+                _ => waits.wait(),
+            }
+        }
+        Ok(())
+    }
+
+    /// A look at the topic; an error for a word that names no frame of it.
+    fn look<'f, 's>(&self, reader: &'f mut Reader<'s>) -> Result<Look<'f, 's>> {
+        self.beat();
+        match reader.look() {
+            Look::Corrupt(word) => Err(FlowError::Corrupt {
+                topic: self.topic.clone(),
+                word,
+            }),
+            look => Ok(look),
+        }
+    }
+
+    fn operate(&self, reader: &mut Option<Reader<'_>>) -> Result<()> {
         let mut operator = (self.operator.factory)(self.thread);
-        let mut reader = self.subscriber.as_ref().map(|subscriber| subscriber.reader());
         let publisher = self.publisher.as_deref();
         let mut output = None;
         let mut waits = Waits::new(self.shared.spins);
         let mut seed = (self.thread as u64) << 32;
+        let mut wait = 0_u64;
         loop {
+            wait += 1;
             while let (Some(publisher), None) = (publisher, &output) {
                 seed += 1;
                 output = publisher.take(seed);
                 if output.is_none() {
                     let starved = !publisher.is_behind();
-                    self.pulse.starved.store(starved, Ordering::Relaxed);
+                    let wait = if starved { wait } else { 0 };
+                    self.pulse.starved.store(wait, Ordering::Relaxed);
                     if self.pause(&mut waits) {
                         return Ok(());
                     }
                 }
             }
-            self.pulse.starved.store(false, Ordering::Relaxed);
-            let input = match &mut reader {
+            self.pulse.starved.store(0, Ordering::Relaxed);
+            let input = match &mut *reader {
                 None => None,
                 Some(reader) => loop {
-                    match reader.look() {
+                    match self.look(reader)? {
                         Look::Frame(frame) => break Some(frame),
                         Look::Ended => return Ok(()),
-                        Look::Empty => {}
-                        Look::Corrupt(word) => {
-                            return Err(FlowError::Corrupt {
-                                topic: self.topic.clone(),
-                                word,
-                            });
-                        }
+                        Look::Empty | Look::Corrupt(_) => {}
                     }
                     if self.pause(&mut waits) {
                         return Ok(());
@@ -121,7 +152,8 @@ impl Worker {
                 },
             };
             waits.reset();
-            if self.pulse_and_stop() {
+            self.beat();
+            if self.is_over() {
                 return Ok(());
             }
             let source = input.as_ref().map(InputFrame::source);
@@ -139,17 +171,27 @@ impl Worker {
             };
             let step = self.compute(&mut *operator, &mut work)?;
             let (written, source) = (work.written, work.source);
+            if let Some(publisher) = publisher
+                && written > room
+            {
+                return Err(FlowError::OutputLength {
+                    operator: self.operator.name.clone(),
+                    limit: room as u64,
+                    source_offset: source.unwrap_or_else(|| publisher.published()),
+                });
+            }
             let stamp = if input.is_some() { stamp } else { self.shared.now() };
             drop(input);
             if matches!(step, Step::Next | Step::Last)
                 && let Some(frame) = output.take()
             {
                 match source {
-                    Some(source) => frame.publish(written.min(room), source, stamp),
-                    None => frame.publish_source(written.min(room), stamp),
+                    Some(source) => frame.publish(written, source, stamp),
+                    None => frame.publish_source(written, stamp),
                 };
             }
             if matches!(step, Step::Last | Step::End) {
+                self.over.store(reader.is_some(), Ordering::Relaxed);
                 return Ok(());
             }
         }
@@ -162,18 +204,27 @@ impl Worker {
         })
     }
 
-    /// Says that the thread is alive; whether the run stops.
-    fn pulse_and_stop(&self) -> bool {
+    /// Says that the thread is alive.
+    fn beat(&self) {
         let beat = &self.pulse.beat;
         // One writer: no atomic addition needed.
         beat.store(beat.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn is_told_to_stop(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits a little; whether the run stops.
+    /// Whether the operator is not to be called any more.
+    fn is_over(&self) -> bool {
+        self.is_told_to_stop() || self.over.load(Ordering::Relaxed)
+    }
+
+    /// Waits a little; whether the operator is over.
     fn pause(&self, waits: &mut Waits) -> bool {
         waits.wait();
-        self.pulse_and_stop()
+        self.beat();
+        self.is_over()
     }
 }
 

@@ -10,7 +10,7 @@ use galatea_kernels::flow::{
     TIMES_OF_BLOCK, TopicWords, Words,
 };
 
-use super::blocks::{BlockHeap, Catalogue};
+use super::blocks::{BlockHeap, Catalogue, within_reach};
 use super::partition::first_partition;
 use crate::error::{FlowError, Result};
 use crate::options::{Assignment, FlowOptions, IndexPolicy};
@@ -100,14 +100,15 @@ impl Division {
     }
 }
 
+/// A buffer of frames in host memory.
+fn buffer_of(device: &Device, bytes: usize) -> Result<Arc<SharedMemory>> {
+    let buffer = SharedMemory::new(device, bytes)?;
+    within_reach(buffer.address(), bytes)?;
+    Ok(Arc::new(buffer))
+}
+
 fn grant(device: &Device, memory: &FrameMemory) -> Result<()> {
-    let buffer = Arc::new(SharedMemory::new(device, memory.buffer_bytes())?);
-    if buffer.address() + memory.buffer_bytes() as u64 > 1 << 47 {
-        let at = buffer.address();
-        return Err(FlowError::topology(format!(
-            "the device maps host memory at {at:#x}, past 47 bits"
-        )));
-    }
+    let buffer = buffer_of(device, memory.buffer_bytes())?;
     let granted = memory.grant(buffer);
     debug_assert!(granted.is_ok(), "a heap has room for its own buffers");
     Ok(())
@@ -200,7 +201,7 @@ impl HostMemory {
         let mut spares = Vec::new();
         for bytes in sizes {
             for _ in 0..options.spare_buffers {
-                spares.push(Arc::new(SharedMemory::new(device, bytes)?));
+                spares.push(buffer_of(device, bytes)?);
             }
         }
         let control = Words::new(device, control_words(blocks))?;
@@ -448,15 +449,14 @@ impl DeviceMemory {
             .collect();
         let mut leaked = 0;
         for (number, heap) in self.heaps.iter().enumerate() {
-            let ones = stream.read(&heap.bitmap, ..)?;
-            let ones: u64 = ones.iter().map(|word| u64::from(word.count_ones())).sum();
+            let (in_use, twice) = heap.counts(stream)?;
             let own = self
                 .published
                 .iter()
                 .zip(&cursors)
                 .filter(|((_, heap), _)| *heap == Some(number));
             let outstanding: u64 = own.map(|(_, cursor)| cursor.tail - cursor.reclaimed).sum();
-            leaked += (ones - heap.never).abs_diff(outstanding);
+            leaked += in_use.abs_diff(outstanding) + twice;
         }
         Ok((tails, leaked))
     }

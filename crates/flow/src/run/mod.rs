@@ -10,6 +10,7 @@ mod blocks;
 mod host;
 mod memory;
 mod partition;
+mod shortage;
 mod supply;
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::topology::{Operator, Topology};
 use host::{Pulse, Shared, Worker};
 use memory::{DeviceMemory, HostMemory, Parts, times_at};
 use partition::Retuner;
+use shortage::Shortage;
 
 /// Default number of blocks: 64 of 512 threads move frames of 16 KiB and more both ways over the link of an
 /// H200 as fast as a kernel can that does nothing else; half as many do not, twice as many wait for it
@@ -52,12 +54,11 @@ impl Topology {
             || options.block_threads > 1024
             || !options.block_threads.is_multiple_of(32)
         {
-            return Err(FlowError::TooMany {
-                what: "threads of a block",
-                asked: options.block_threads.into(),
-                limit: 1024,
-                hint: "give FlowOptions::block_threads a multiple of 32",
-            });
+            return Err(FlowError::topology(format!(
+                "blocks of {} threads, not a multiple of 32 up to 1024\n\
+                 hint: set FlowOptions::block_threads",
+                options.block_threads
+            )));
         }
         Run::new(self, device, options)?.run()
     }
@@ -80,8 +81,8 @@ struct Run<'a> {
     stream: Stream,
     host: HostMemory,
     kernel: Option<Kernel>,
-    /// Frames that operators on the CPU have read.
-    progress: Watched,
+    /// Blocks that have asked for a buffer in vain.
+    shortage: Option<Shortage>,
 }
 
 /// A thread or a block that is watched, and when its beat was seen to change.
@@ -164,7 +165,7 @@ impl<'a> Run<'a> {
             stream,
             host,
             kernel,
-            progress: Watched::new(Instant::now()),
+            shortage: None,
         })
     }
 
@@ -193,19 +194,19 @@ impl<'a> Run<'a> {
             std::mem::forget((self.stream, self.host, self.kernel, self.device.clone()));
             return Err(error);
         }
-        let accounts = self.account(copied_before)?;
-        match failure {
-            Some(error) => {
-                debug_assert_eq!(accounts.leaked, 0, "frames unaccounted for after: {error}");
-                Err(error)
-            }
-            None => Ok(Outcome {
-                elapsed,
-                granted,
-                partitions: retuner.map_or_else(Vec::new, |retuner| retuner.chosen),
-                ..accounts
-            }),
+        let accounts = self.account(copied_before);
+        if let Some(error) = failure {
+            // The first failure counts, not what it has led to.
+            let leaked = accounts.map_or(0, |accounts| accounts.leaked);
+            debug_assert_eq!(leaked, 0, "frames unaccounted for after: {error}");
+            return Err(error);
         }
+        Ok(Outcome {
+            elapsed,
+            granted,
+            partitions: retuner.map_or_else(Vec::new, |retuner| retuner.chosen),
+            ..accounts?
+        })
     }
 
     /// Chooses partitions, where that is asked for and there are several operators to choose for.
@@ -224,6 +225,7 @@ impl<'a> Run<'a> {
             let Operator::Cpu(cpu) = &link.operator else {
                 continue;
             };
+            let over = Arc::new(AtomicBool::new(false));
             for thread in 0..cpu.threads {
                 let pulse = Arc::new(Pulse::default());
                 let worker = Worker {
@@ -238,6 +240,7 @@ impl<'a> Run<'a> {
                     topic: link
                         .previous
                         .map_or(String::new(), |topic| self.topology.topics[topic].name.clone()),
+                    over: Arc::clone(&over),
                 };
                 let started = std::thread::Builder::new()
                     .name(format!("flow-{}-{thread}", cpu.name))

@@ -1,7 +1,8 @@
 //! Partitions of a block's warps: the first, and those that follow what the operators take while they run
 //! (XeFlow, sections 5.2 and 5.3).
 //!
-//! The first block tells the clocks and the bytes of its operators now and then. From what each took since
+//! The first block tells the clocks and the bytes of its operators now and then, of frames that they computed
+//! with their share of the warps. From what each took since
 //! the last choice a sample is made of the time of a fixed amount of work per warp, with the warps that it
 //! had; models are fitted to all samples, and the partition whose slowest operator is the fastest is told to
 //! the blocks in one word, which they read beside the host's beat.

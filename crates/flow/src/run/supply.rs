@@ -1,4 +1,7 @@
 //! Buffers for exhausted heaps: read frames that come back, spare buffers, and buffers of other heaps.
+//!
+//! Heaps of the device take buffers of the host's, not the other way round (XeFlow has both): which frames of
+//! a device's heap are free its bitmap says, which is in device memory and not the host's to change.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,6 +11,7 @@ use galatea_device::SharedMemory;
 use galatea_kernels::flow::FrameMemory;
 
 use super::host::Shared;
+use super::shortage::Shortage;
 use super::{Run, Thread};
 use crate::error::FlowError;
 
@@ -17,9 +21,10 @@ impl Run<'_> {
     pub(super) fn supply(&mut self, shared: &Shared, threads: &mut [Thread], now: Instant) -> (u64, u64) {
         let (mut granted, mut stolen) = (0, 0);
         for thread in threads {
+            // Another wait is another number: a frame came in between.
             let starved = thread.pulse.starved.load(Ordering::Relaxed);
-            let waited = thread.starved.still(u64::from(starved), now);
-            if !starved {
+            let waited = thread.starved.still(starved, now);
+            if starved == 0 {
                 continue;
             }
             let link = &self.topology.links[thread.operator];
@@ -99,11 +104,12 @@ impl Run<'_> {
             .flatten()
             .map(|subscriber| subscriber.read())
             .sum();
-        let waited = self.progress.still(moved, now);
-        if let Some(memory) = unmet
-            && waited > self.options.timeout
-        {
-            shared.fail(exhausted("blocks of the device".to_owned(), memory, waited));
+        if let Some(memory) = unmet {
+            let limit = self.options.timeout;
+            let waited = Shortage::length(&mut self.shortage, moved, now, limit / 4);
+            if waited > limit {
+                shared.fail(exhausted("blocks of the device".to_owned(), memory, waited));
+            }
         }
         (granted, stolen)
     }

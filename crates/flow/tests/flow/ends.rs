@@ -309,16 +309,18 @@ fn topologies_without_a_meaning_are_refused() {
     refused(&topology, "no threads");
 
     let mut many = around(same(), 1, &Collected::default());
-    let options = FlowOptions {
-        block_threads: 48,
-        ..FlowOptions::default()
-    };
-    assert!(
-        many.run(&device, &options)
-            .unwrap_err()
-            .to_string()
-            .contains("multiple of 32")
-    );
+    for block_threads in [0, 48, 2048] {
+        let options = FlowOptions {
+            block_threads,
+            ..FlowOptions::default()
+        };
+        let error = many.run(&device, &options).unwrap_err().to_string();
+        let said = format!("blocks of {block_threads} threads, not a multiple of 32 up to 1024");
+        assert!(
+            error.contains(&said) && error.contains("FlowOptions::block_threads"),
+            "{error}"
+        );
+    }
     let options = FlowOptions {
         partition: Some(vec![31]),
         ..FlowOptions::default()
@@ -342,4 +344,48 @@ fn topologies_without_a_meaning_are_refused() {
         error.contains("20 blocks") && error.contains("Topic::depth"),
         "{error}"
     );
+}
+
+/// More threads than a shallow topic has room for, on the side that reads and on the side that publishes.
+#[test]
+fn too_many_threads_for_a_topic_are_refused() {
+    let device = emulated(11);
+    let copy = |threads| {
+        Cpu::new("copy", threads, |_| {
+            |work: &mut CpuWork<'_>| {
+                let (input, output) = work.both::<u8, u8>();
+                output[..input.len()].copy_from_slice(input);
+                Ok(Step::Next)
+            }
+        })
+    };
+    let run = |(depth, sinks): (u32, usize), (next_depth, copies): (u32, usize), inline: bool| {
+        let collected = Collected::default();
+        let mut topology = Topology::new();
+        let numbers = match inline {
+            true => Topic::new("numbers").inline(64),
+            false => Topic::new("numbers").frame_bytes(4096),
+        };
+        let numbers = topology.topic(numbers.depth(depth));
+        let copied = topology.topic(Topic::new("copied").frame_bytes(4096).depth(next_depth));
+        topology
+            .link(None, source(1, 200, 7), Some(numbers))
+            .link(Some(numbers), sink(sinks, &collected), None)
+            .link(Some(numbers), copy(copies), Some(copied))
+            .link(Some(copied), sink(1, &Collected::default()), None);
+        let outcome = topology.run(&device, &small(1, 32))?;
+        let items = if inline { 16 } else { 1024 };
+        check(&collected, 200, items, 7, "many threads", |value| value);
+        assert_eq!(outcome.published, [200, 200]);
+        Ok::<(), FlowError>(())
+    };
+    run((1, 14), (8, 8), false).unwrap();
+    run((1, 40), (8, 8), true).unwrap();
+    for (read, published, part) in [
+        ((1, 15), (8, 8), "that they read"),
+        ((4, 4), (8, 9), "that they publish"),
+    ] {
+        let error = run(read, published, false).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("Topic::depth"), "{error}");
+    }
 }

@@ -3,10 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod compiles;
+mod early;
 mod ends;
+mod experiments;
+mod findings;
 mod heaps;
 mod inline;
 mod paging;
+mod patience;
 mod protocol;
 mod races;
 mod workloads;

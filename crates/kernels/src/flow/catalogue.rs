@@ -49,11 +49,11 @@ kernel_arguments! {
 kernel_arguments! {
     /// A heap of the catalogue: frames that blocks take and give back.
     pub struct FlowHeap in "galatea/flow/catalogue.h" {
-        /// One bit a frame, 1 in use; device memory.
+        /// One bit a frame, 1 = free; device memory.
         pub bitmap: u64,
         /// Address of each buffer; device memory.
         pub bases: u64,
-        /// Buffers known; device memory.
+        /// Buffers known, and frames given back twice where that is checked; device memory.
         pub buffers: u64,
         /// Number of buffers, then their addresses; host memory.
         pub granted: u64,

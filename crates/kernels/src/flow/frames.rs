@@ -112,10 +112,10 @@ pub(super) struct FrameNumber {
     pub(super) place: u32,
 }
 
-/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, bit 1 for a frame in use. A
-/// buffer's frames are probed word by word from a hashed start. Earlier buffers come first, so that a heap
-/// with more frames than are in use keeps its last buffers free: only a buffer without a frame in use can be
-/// lent.
+/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, 1 = free, as in the device's heaps
+/// (`cuda/galatea/heap/bits.cuh`). A buffer's frames are probed word by word from a hashed start. Earlier
+/// buffers come first, so that a heap with more frames than are in use keeps its last buffers free: only a
+/// buffer without a frame in use can be lent.
 #[derive(Debug)]
 pub struct HostHeap {
     memory: Arc<FrameMemory>,
@@ -133,7 +133,8 @@ impl HostHeap {
     pub fn new(memory: Arc<FrameMemory>, least: usize) -> Self {
         let words_per_buffer = memory.frames_per_buffer.div_ceil(64);
         let words = words_per_buffer * memory.most_buffers();
-        let bitmap = (0..words).map(|word| AtomicU64::new(beyond(&memory, words_per_buffer, word)));
+        let bitmap =
+            (0..words).map(|word| AtomicU64::new(all_free(memory.frames_per_buffer, word, u64::BITS)));
         Self {
             bitmap: bitmap.collect(),
             words_per_buffer,
@@ -156,12 +157,12 @@ impl HostHeap {
             let (buffer, probe) = (probe / self.words_per_buffer, probe % self.words_per_buffer);
             let place = (start + probe) % self.words_per_buffer;
             let word = buffer * self.words_per_buffer + place;
-            let mut seen = self.bitmap[word].load(Ordering::Relaxed);
-            while seen != u64::MAX {
-                let bit = (!seen).trailing_zeros();
+            let mut free = self.bitmap[word].load(Ordering::Relaxed);
+            while free != 0 {
+                let bit = free.trailing_zeros();
                 // Acquire: the last user's accesses are over.
-                seen = self.bitmap[word].fetch_or(1 << bit, Ordering::Acquire);
-                if seen >> bit & 1 == 0 {
+                free = self.bitmap[word].fetch_and(!(1 << bit), Ordering::Acquire);
+                if free >> bit & 1 != 0 {
                     return Some(FrameNumber {
                         buffer: buffer as u32,
                         place: (place * 64) as u32 + bit,
@@ -176,23 +177,17 @@ impl HostHeap {
     pub(super) fn give(&self, frame: FrameNumber) {
         let word = frame.buffer as usize * self.words_per_buffer + frame.place as usize / 64;
         let bit = 1_u64 << (frame.place % 64);
-        let before = self.bitmap[word].fetch_and(!bit, Ordering::Release);
-        debug_assert!(before & bit != 0, "a frame given back twice");
+        let before = self.bitmap[word].fetch_or(bit, Ordering::Release);
+        debug_assert!(before & bit == 0, "a frame given back twice");
     }
 
     /// Frames in use; those of buffers that were lent do not count.
     #[must_use]
     pub fn in_use(&self) -> usize {
-        let ones: u32 = self
-            .bitmap
-            .iter()
-            .map(|word| word.load(Ordering::Relaxed).count_ones())
-            .sum();
-        let words = 0..self.bitmap.len();
-        let never: u32 = words
-            .map(|word| beyond(&self.memory, self.words_per_buffer, word).count_ones())
-            .sum();
-        (ones - never) as usize - self.lent.load(Ordering::Relaxed) * self.memory.frames_per_buffer
+        let words = self.bitmap.iter();
+        let free: u32 = words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum();
+        let lent = self.lent.load(Ordering::Relaxed);
+        (self.memory.most_buffers() - lent) * self.memory.frames_per_buffer - free as usize
     }
 
     /// Takes a whole buffer out of the heap for another one to use, the last one none of whose frames is in
@@ -205,12 +200,11 @@ impl HostHeap {
         (0..self.memory.buffers()).rev().find_map(|buffer| {
             let words = buffer * self.words_per_buffer..(buffer + 1) * self.words_per_buffer;
             for word in words.clone() {
-                let free = beyond(&self.memory, self.words_per_buffer, word);
-                let taken =
-                    self.bitmap[word].compare_exchange(free, u64::MAX, Ordering::Acquire, Ordering::Relaxed);
+                let free = all_free(self.memory.frames_per_buffer, word, u64::BITS);
+                let taken = self.bitmap[word].compare_exchange(free, 0, Ordering::Acquire, Ordering::Relaxed);
                 if taken.is_err() {
                     for undone in words.start..word {
-                        let free = beyond(&self.memory, self.words_per_buffer, undone);
+                        let free = all_free(self.memory.frames_per_buffer, undone, u64::BITS);
                         self.bitmap[undone].store(free, Ordering::Release);
                     }
                     return None;
@@ -222,10 +216,13 @@ impl HostHeap {
     }
 }
 
-/// Bits of a bitmap word that stand for no frame: those past the end of the last word of a buffer.
-fn beyond(memory: &FrameMemory, words_per_buffer: usize, word: usize) -> u64 {
-    let frames = memory.frames_per_buffer - word % words_per_buffer * 64;
-    if frames >= 64 { 0 } else { u64::MAX << frames }
+/// A word of so many bits of the bitmap of a heap none of whose frames is in use. Each buffer has words of
+/// its own, and what its last word has more than the buffer has frames is never free.
+#[must_use]
+pub fn all_free(frames_per_buffer: usize, word: usize, bits: u32) -> u64 {
+    let bits_before = word % frames_per_buffer.div_ceil(bits as usize) * bits as usize;
+    let frames = (frames_per_buffer - bits_before).min(bits as usize);
+    u64::MAX >> (u64::BITS as usize - frames)
 }
 
 /// As `mix64` in `cuda/galatea/thread.cuh`.

@@ -70,7 +70,7 @@ pub use catalogue::{
     FlowCursor, FlowHeap, FlowOperator, FlowOutbox, FlowTopic, GENERATIONS, LAYOUTS, MOST_HEAPS,
     MOST_INLINE_BYTES, MOST_NOTES, MOST_OPERATORS, MOST_TOPICS, NOTE_WORDS, OPEN, SLOT_WORDS, TIMES_OF_BLOCK,
 };
-pub use frames::{FrameMemory, HostHeap, mix64};
+pub use frames::{FrameMemory, HostHeap, all_free, mix64};
 pub use index::{TopicShape, TopicWords};
 pub use topic::{HostPublisher, HostSubscriber, InputFrame, Look, OutputFrame, Reader};
 pub use words::Words;

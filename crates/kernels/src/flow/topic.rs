@@ -428,3 +428,45 @@ impl Drop for InputFrame<'_, '_> {
         *offset = subscriber.next.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use galatea_device::{DeviceOptions, EmulatorOptions};
+
+    use super::super::index::TopicShape;
+    use super::*;
+
+    /// A topic whose slot of offset 0 another side has stored.
+    fn subscriber(shape: TopicShape, words: &[u64]) -> HostSubscriber {
+        let device = galatea_device::Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
+            .expect("the emulated device is always there");
+        let topic = TopicWords::new(&device, shape).expect("there is memory");
+        for (at, word) in words.iter().enumerate() {
+            topic.slot(0, at).store(*word, Ordering::Release);
+        }
+        let frames = Arc::new(FrameMemory::new(4096, 4, 1));
+        HostSubscriber::new(Arc::new(topic), shape.inline_bytes().is_none().then_some(frames))
+    }
+
+    #[test]
+    fn a_word_that_names_no_frame_is_corrupt() {
+        let word = frame_word(0x7000, 100, 0, 4);
+        let subscriber = subscriber(TopicShape::of_frames(4, 1), &[word]);
+        assert!(matches!(subscriber.reader().look(), Look::Corrupt(found) if found == word));
+    }
+
+    #[test]
+    fn an_inline_frame_longer_than_its_slot_is_corrupt() {
+        let shape = TopicShape::inline(4, 1, 8);
+        let words: Vec<u64> = (0..16).map(|at| if at == 0 { 9 << 32 | 1 } else { 1 }).collect();
+        assert!(matches!(
+            subscriber(shape, &words).reader().look(),
+            Look::Corrupt(9)
+        ));
+        let words: Vec<u64> = (0..16).map(|at| if at == 0 { 8 << 32 | 1 } else { 1 }).collect();
+        assert!(matches!(
+            subscriber(shape, &words).reader().look(),
+            Look::Frame(_)
+        ));
+    }
+}

@@ -9,6 +9,7 @@ use galatea_device::{
 };
 
 use crate::headers;
+use crate::heap::HEAP_CHECK;
 use crate::kernel::kernel;
 
 kernel_arguments! {
@@ -64,12 +65,17 @@ impl Flow {
             .tier(Tier::Optimised)
     }
 
-    /// Compiles a generated source, or finds it compiled.
+    /// Compiles a generated source, or finds it compiled. On the emulated device frames that are given back
+    /// twice are counted.
     ///
     /// # Errors
     /// As [`Device::compile`].
     pub fn compile(device: &Device, source: &str) -> Result<Self> {
-        let Compiled { module, .. } = device.compile(&Self::program(source))?;
+        let mut program = Self::program(source);
+        if device.info().emulated {
+            program.options.push(HEAP_CHECK.to_owned());
+        }
+        let Compiled { module, .. } = device.compile(&program)?;
         Ok(Self {
             function: module.function("flow")?,
         })

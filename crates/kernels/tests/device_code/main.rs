@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod compiles;
+mod frames;
 mod heap;
 mod kernels;
 mod primitives;

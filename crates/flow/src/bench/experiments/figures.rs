@@ -12,6 +12,7 @@ use crate::bench::tasks::copy_task_copy;
 use crate::bench::{Row, cpu};
 use crate::error::Result;
 use crate::options::{CataloguePolicy, FlowOptions, IndexPolicy};
+use crate::topology::PAGE;
 use crate::workload::Mode;
 
 /// The stream and every baseline, for a load.
@@ -56,19 +57,10 @@ fn over_managed(
     // Pages migrate at a few GB/s: a tenth of the batches takes as long.
     let (warm, measured) = batches.batches;
     let batches = Batches {
-        batches: ((warm / 10).max(2), (measured / 10).max(8)),
+        batches: ((warm / 10).max(2).min(warm), (measured / 10).max(8).min(measured)),
         ..batches
     };
-    if kernel_over_managed(
-        device,
-        load,
-        Batches {
-            batches: (0, 1),
-            ..batches
-        },
-    )?
-    .is_none()
-    {
+    if device.managed(PAGE)?.is_none() {
         return Ok(());
     }
     rows(experiment, "KoUM", load, scale.runs, out, || {
@@ -216,9 +208,14 @@ pub(super) fn chains(device: &Device, scale: &Scale, seed: u64, out: &mut dyn Fn
     Ok(())
 }
 
-/// RAID-6 and AES (figure 14).
+/// RAID-6 and AES, by frame size (figure 14).
 pub(super) fn encoding(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
-    for frame_bytes in [4 << 10, 64 << 10] {
+    for frame_bytes in scale
+        .frame_sizes
+        .iter()
+        .copied()
+        .filter(|bytes| *bytes <= 1 << 20)
+    {
         let loads = [
             Load::raid6(4, frame_bytes, seed),
             Load::raid6(8, frame_bytes, seed),

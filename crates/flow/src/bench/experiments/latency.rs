@@ -69,7 +69,7 @@ pub(super) fn round_trips(device: &Device, scale: &Scale, seed: u64, out: &mut d
             let mut shape = scale.shape(4096, Touch::All);
             shape.depth = 64;
             shape.inline = load.frame_bytes < 4096;
-            shape.frames = (scale.frames / 100, scale.frames / 10);
+            shape.frames = (scale.frames / 100, (scale.frames / 10).max(1));
             shape.options.blocks = Some(blocks);
             shape.options.block_threads = threads;
             let kind = if shape.inline { "inline, " } else { "" };
@@ -93,7 +93,7 @@ pub(super) fn round_trips(device: &Device, scale: &Scale, seed: u64, out: &mut d
         }
     }
     let batches = Batches {
-        batches: (scale.frames / 100, scale.frames / 40),
+        batches: (scale.frames / 100, (scale.frames / 40).max(1)),
         ..scale.batches(4096, 1, Touch::All)
     };
     rows("round-trip", "CKC pinned", &page, scale.runs, out, || {

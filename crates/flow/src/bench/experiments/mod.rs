@@ -5,6 +5,8 @@ mod latency;
 mod partitions;
 mod queries;
 
+use std::time::Duration;
+
 use galatea_device::Device;
 
 use super::Row;
@@ -69,10 +71,14 @@ pub struct Scale {
     pub blocks: Option<u32>,
     /// Threads of a block.
     pub block_threads: u32,
+    /// Threads of a block whose warps two operators share.
+    pub pair_threads: u32,
     /// Frames of a topic, at most.
     pub depth: u32,
     /// Bytes of a topic's frames, at most.
     pub topic_bytes: usize,
+    /// How long an operator may take for a frame.
+    pub timeout: Duration,
 }
 
 impl Default for Scale {
@@ -85,8 +91,10 @@ impl Default for Scale {
             frame_sizes: [4, 16, 64, 256, 1024, 4096, 16384].map(|kib| kib << 10).to_vec(),
             blocks: None,
             block_threads: 512,
+            pair_threads: 1024,
             depth: 512,
             topic_bytes: 1 << 30,
+            timeout: Duration::from_secs(10),
         }
     }
 }
@@ -103,13 +111,15 @@ impl Scale {
             frame_sizes: vec![4 << 10, 16 << 10],
             blocks: Some(2),
             block_threads: 128,
+            pair_threads: 256,
             depth: 32,
             topic_bytes: 1 << 20,
+            timeout: Duration::from_secs(120),
         }
     }
 
     fn shape(&self, frame_bytes: usize, touch: Touch) -> Shape {
-        let frames = (self.bytes / frame_bytes as u64).clamp(64, self.frames);
+        let frames = (self.bytes / frame_bytes as u64).max(64).min(self.frames.max(1));
         let most = (self.topic_bytes / frame_bytes).max(2) as u32;
         Shape {
             depth: self.depth.min(1 << most.ilog2()),
@@ -119,6 +129,7 @@ impl Scale {
             options: FlowOptions {
                 blocks: self.blocks,
                 block_threads: self.block_threads,
+                timeout: self.timeout,
                 ..FlowOptions::default()
             },
             operators: 1,
@@ -128,7 +139,8 @@ impl Scale {
     }
 
     fn batches(&self, frame_bytes: usize, workers: usize, touch: Touch) -> Batches {
-        let frames = (self.bytes / 8 / frame_bytes as u64).clamp(32, (self.frames / 40).max(32));
+        let most = (self.frames / 40).max(32).min(self.frames.max(1));
+        let frames = (self.bytes / 8 / frame_bytes as u64).clamp(32.min(most), most);
         Batches {
             workers,
             touch,

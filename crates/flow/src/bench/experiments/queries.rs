@@ -129,6 +129,7 @@ pub(super) fn set_query(device: &Device, scale: &Scale, seed: u64, out: &mut dyn
     let options = FlowOptions {
         blocks: scale.blocks,
         block_threads: scale.block_threads.min(256),
+        timeout: scale.timeout,
         ..FlowOptions::default()
     };
     for (name, query) in table.queries(column("K10K")) {

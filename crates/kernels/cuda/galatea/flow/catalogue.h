@@ -43,11 +43,11 @@ struct FlowTopic {
     u32 slot_words;    // SLOT_WORDS where slots name frames, more where they hold them
 };
 
-// Frames that blocks take and give back: a bitmap, 1 for a frame in use. A buffer has whole words of it.
+// Frames that blocks take and give back: a bitmap, 1 for a free frame. A buffer has whole words of it.
 struct FlowHeap {
     u32* bitmap;       // device memory
     u64* bases;        // device memory: address of each buffer
-    u32* buffers;      // device memory: buffers known
+    u32* buffers;      // device memory: buffers known; frames given back twice, in the checking mode
     u64* granted;      // host memory: buffers there are, then their addresses
     u64* wanted;       // host memory: low half, buffers asked for; high half, another number each time
     u32 words_per_buffer;

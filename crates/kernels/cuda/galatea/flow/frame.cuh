@@ -2,6 +2,7 @@
 #pragma once
 
 #include "galatea/flow/catalogue.h"
+#include "galatea/heap/bits.cuh"
 #include "galatea/link.cuh"
 #include "galatea/thread.cuh"
 
@@ -21,23 +22,16 @@ GALATEA_INLINE u64 frame_address(u64 word) { return (word >> 29) << 12; }
 GALATEA_INLINE u32 frame_length(u64 word) { return u32(word >> 4) & 0x1ffffffu; }
 
 // Takes a frame: its number, or ABSENT. Bits are probed word by word from a hashed start (XeFlow, section
-// 4.4).
+// 4.4). A thread does so alone, not a warp together as in the device heap: lanes that look for frames at once
+// are of operators with heaps of their own.
 //
-// An exhausted heap asks the host for a buffer by a word that is another one each time, so that the host can
-// tell a heap that is exhausted from one that was.
-GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed) {
+// Of an exhausted heap it asks the host for a buffer (`asks`) by a word that is another one each time, so
+// that the host can tell a heap that is exhausted from one that was.
+GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed, bool asks) {
     const u32 buffers = heap.most_buffers == 1 ? 1 : *static_cast<volatile u32*>(heap.buffers);
     const u32 words = buffers * heap.words_per_buffer;
-    u32 word = words == 0 ? 0 : u32(mix64(seed)) % words;
-    for (u32 probe = 0; probe < words; ++probe) {
-        u32 seen = *static_cast<volatile u32*>(heap.bitmap + word);
-        while (seen != 0xffffffffu) {
-            const u32 bit = __ffs(~seen) - 1;
-            seen = atomicOr(heap.bitmap + word, 1u << bit);
-            if ((seen >> bit & 1) == 0) return word * 32 + bit;
-        }
-        word = word + 1 == words ? 0 : word + 1;
-    }
+    const u32 frame = claim_from(heap.bitmap, words, u32(scaled(mix64(seed), words)));
+    if (frame != NO_BIT) return frame;
     // Exhausted. Buffers that the host has granted since are taken up, or one more is asked for; either way
     // the next round looks again. Several blocks may do so at once: they store the same.
     const u64 granted = load_acquire_system(heap.granted);
@@ -47,7 +41,7 @@ GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed) {
         }
         __threadfence();
         atomicMax(heap.buffers, u32(granted));
-    } else {
+    } else if (asks) {
         store_relaxed_system(heap.wanted, mix64(seed) << 32 | (buffers + 1));
     }
     return ABSENT;
@@ -55,7 +49,9 @@ GALATEA_NOINLINE u32 take_frame(const FlowHeap& heap, u64 seed) {
 
 // Gives a frame back, which nobody reads or writes any more.
 GALATEA_INLINE void give_frame(const FlowHeap& heap, u32 frame) {
-    atomicAnd(heap.bitmap + frame / 32, ~(1u << frame % 32));
+    const u32 bit = 1u << frame % 32;
+    const u32 before = free_bits(heap.bitmap + frame / 32, bit);
+    if (HEAP_CHECKS && (before & bit) != 0) atomicAdd(heap.buffers + 1, 1u);
 }
 
 // Where a frame is.

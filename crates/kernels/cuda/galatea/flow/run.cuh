@@ -19,6 +19,9 @@ namespace galatea {
 // Rounds between two looks at the ends of topics, and at the host's control words.
 constexpr u32 ROUNDS_PER_END = 16;
 constexpr u32 ROUNDS_PER_BEAT = 64;
+// After a round of more clocks than these, about half a millisecond, a block looks at the host's words and
+// beats at once: by rounds alone it would seem dead, and hear late that it is to stop.
+constexpr u64 LONG_ROUND = 1 << 20;
 
 // Gives each open (or ready) operator its share of the block's warps, in one piece, by the weights of the
 // partition: lane = warp. Returns this warp's operator; `first` and `count` are those of operator `lane`.
@@ -291,9 +294,10 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
     u64 mark = clock64();
     // A lane's time goes to the step that just ended.
     const auto spent = [&](u32 step) {
-        const u64 now = clock64();
-        clocks[step] += now - mark;
+        const u64 now = clock64(), took = now - mark;
+        clocks[step] += took;
         mark = now;
+        return took;
     };
     bool content = true;
     u32 round = 0;
@@ -317,7 +321,9 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
         if (op != ABSENT) {
             const u64 began = args.times != nullptr ? clock64() : 0;
             Bodies::compute(board.operators[op].body, board.work[op]);
-            if (args.times != nullptr && board.work[op].thread() == 0) {
+            // With more warps than its share, because others had no frame, it says nothing of that share.
+            const bool has_share = board.work[op].warps == board.operators[op].warps;
+            if (args.times != nullptr && board.work[op].thread() == 0 && has_share) {
                 u64* times = args.times + blockIdx.x * (FLOW_STEPS + 2 * MOST_OPERATORS) + FLOW_STEPS;
                 times[op * 2] += clock64() - began;
                 times[op * 2 + 1] += board.work[op].bytes_in;
@@ -325,7 +331,11 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
         }
         __syncthreads();
         if (leads) {
-            if (threadIdx.x == 0) spent(STEP_COMPUTE);
+            u64 took = 0;
+            if (threadIdx.x == 0) took = spent(STEP_COMPUTE);
+            if (__any_sync(0xffffffffu, took > LONG_ROUND)) {
+                round = (round + ROUNDS_PER_BEAT - 1) / ROUNDS_PER_BEAT * ROUNDS_PER_BEAT;
+            }
             // A body that failed ends the block; the host, which reads the report, stops the others.
             content = conclude_all(args, board, own);
             if (threadIdx.x == 0) spent(STEP_PUBLISH);

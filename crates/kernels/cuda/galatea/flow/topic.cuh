@@ -112,13 +112,14 @@ GALATEA_NOINLINE u64 copy_page(const FlowTopic& topic, u64 ticket) {
 //
 // Blocks take frames before they have anything to write (`ahead`), so that none waits for one when its input
 // comes; but only from the first half, or blocks that wait could hold all frames while one that has input
-// finds none. They look before they count, since what they count and undo would look like frames to others.
+// finds none. They look before they count, since what they count and undo would look like frames to others,
+// and they ask for no buffer: frames come back when a block with input needs one.
 GALATEA_INLINE u32 take_output(const FlowTopic& topic, const FlowHeap& heap, bool ahead, u64 seed) {
     const u32 most = ahead ? topic.depth / 2 : topic.depth;
     if (frames_in_use(topic) >= most) return ABSENT;
     FlowCursor* cursor = topic.cursor;
     const u32 before = atomicAdd(&cursor->in_use, 1u);
-    const u32 frame = before < most ? take_frame(heap, seed) : ABSENT;
+    const u32 frame = before < most ? take_frame(heap, seed, !ahead) : ABSENT;
     if (frame == ABSENT) atomicSub(&cursor->in_use, 1u);
     return frame;
 }

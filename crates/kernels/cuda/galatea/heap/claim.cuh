@@ -1,4 +1,5 @@
-// Warp scope: claiming bits of the bitmap, and giving them back. Shared by the searches that have a bitmap.
+// Warp scope: claiming bits of the bitmap (bits.cuh) for the lanes of a warp, and giving them back. Shared by
+// the searches that have a bitmap.
 #pragma once
 
 #include "galatea/heap/view.cuh"
@@ -63,7 +64,7 @@ GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u
     u64 old = 0;
     if (asked != 0) {
         tally.atomic();
-        old = atomicAnd(heap.bitmap + word, ~asked);
+        old = claim_bits(heap.bitmap + word, asked);
     }
     const u64 given = lanes.shuffle(old, owner);
     const u32 from = lanes.shuffle(word, owner);
@@ -107,8 +108,7 @@ GALATEA_NOINLINE u64 sweep_bitmap(const HeapView heap, Lanes lanes, u32 takers, 
     u64 page = NO_PAGE;
     if ((takers >> lane() & 1u) != 0) tally.sweep();
     for (u32 base = 0; base < words && takers != 0;) {
-        u32 word = start + base + place;
-        if (word >= words) word -= words;
+        const u32 word = wrapped(start + base + place, words);
         bool seen;
         const u64 got = claim_window(heap, lanes, takers, word, base + place < words, false, seen, tally);
         if (got != NO_PAGE) page = got;
@@ -164,12 +164,12 @@ GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After
     if (HEAP_CHECKS) {
         // Defect: a double free was silent, and cleared a bit that another owner may have by then. The latter
         // cannot be told from a right free; a page that is free, or freed twice at once, can.
-        const u64 old = atomicOr(heap.bitmap + word, bits);
+        const u64 old = free_bits(heap.bitmap + word, bits);
         if ((old & bits) != 0 || u32(__popcll(bits)) != givers) heap_error(heap, HEAP_DOUBLE_FREE, page);
         const u32 freed = __popcll(bits & ~old);
         if (freed != 0) after(word, freed);
     } else {
-        atomicOr(heap.bitmap + word, bits);
+        free_bits(heap.bitmap + word, bits);
         after(word, u32(__popcll(bits)));
     }
 }

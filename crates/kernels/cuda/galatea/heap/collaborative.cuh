@@ -56,7 +56,7 @@ template <typename Word> struct CollaborativeHeap {
             Word old = 0;
             if (taken != 0) {
                 tally.atomic();
-                old = atomicAnd(words + word, ~taken);
+                old = claim_bits(words + word, taken);
             }
             if (locked) atomicAnd(lock, ~key);
             const u32 source = served ? owner : lanes.leader();

@@ -36,7 +36,7 @@ struct QueueHeap {
             tally.atomic();
             const u64 page = atomicExch(slot, 0ull);
             if (page != 0) {
-                if (HEAP_CHECKS) atomicAnd(heap.bitmap + (page - 1) / 64, ~(1ull << ((page - 1) & 63)));
+                if (HEAP_CHECKS) claim_bit(heap.bitmap + (page - 1) / 64, (page - 1) & 63);
                 return page - 1;
             }
             tally.collision();
@@ -49,7 +49,7 @@ struct QueueHeap {
             heap_error(heap, HEAP_FOREIGN, page);
             page = NO_PAGE;
         }
-        if (HEAP_CHECKS && page != NO_PAGE && (atomicOr(heap.bitmap + page / 64, 1ull << (page & 63)) >> (page & 63) & 1) != 0) {
+        if (HEAP_CHECKS && page != NO_PAGE && (free_bits(heap.bitmap + page / 64, 1ull << (page & 63)) >> (page & 63) & 1) != 0) {
             heap_error(heap, HEAP_DOUBLE_FREE, page);
             page = NO_PAGE;
         }

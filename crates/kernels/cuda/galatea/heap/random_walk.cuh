@@ -50,14 +50,14 @@ private:
         u64 page = NO_PAGE;
         if ((takers >> lane() & 1u) != 0) tally.sweep();
         for (u64 base = 0; base < heap.page_count && takers != 0;) {
-            const u64 at = wrapped(heap, start + base + place);
+            const u64 at = wrapped(start + base + place, heap.page_count);
             const u32 offers = lanes.ballot(base + place < heap.page_count && __ldcg(flags(heap) + at) != 0);
             if (offers == 0) { base += count; continue; }
             // The taker of rank r tries the page of the r-th lane that saw one.
             const u32 rank = __popc(takers & lanes_before());
             if ((takers >> lane() & 1u) != 0 && rank < u32(__popc(offers))) {
                 const u32 source = select_bit(offers, rank);
-                const u64 offered = wrapped(heap, start + base + lanes.place_of(source));
+                const u64 offered = wrapped(start + base + lanes.place_of(source), heap.page_count);
                 tally.step();
                 tally.atomic();
                 if (atomicExch(flags(heap) + offered, 0u) != 0) page = offered;
@@ -67,8 +67,6 @@ private:
         }
         return page;
     }
-
-    static GALATEA_INLINE u64 wrapped(const HeapView& heap, u64 at) { return at < heap.page_count ? at : at - heap.page_count; }
 };
 
 }  // namespace galatea

@@ -26,7 +26,7 @@ template <typename Word> struct RandomWalkBitmapHeap {
             if (bits == 0) continue;
             const u32 bit = select_bit(bits, u32(u64(u32(random)) * __popcll(bits) >> 32));
             tally.atomic();
-            if ((atomicAnd(words + word, ~(Word(1) << bit)) >> bit & 1) != 0) page = word * BITS + bit;
+            if (claim_bit(words + word, bit)) page = word * BITS + bit;
             else tally.collision();
         }
         const u32 takers = lanes.ballot(want && page == NO_PAGE);

@@ -107,7 +107,7 @@ struct RunsHeap {
             const u64 end = ends & (0 - ends);
             // The mark goes first: once the bits are free, a new block may set it again.
             if (end != 0) atomicAnd(heap.own + word, ~end);
-            atomicOr(heap.bitmap + word, ((end << 1) - 1) & ~low_bits(first));
+            free_bits(heap.bitmap + word, ((end << 1) - 1) & ~low_bits(first));
             if (ends != 0) return;
         }
     }
@@ -265,10 +265,10 @@ private:
             const u64 stop = (at / 64 + 1) * 64 < end ? (at / 64 + 1) * 64 : end;
             const u64 run = low_bits(u32(stop - at)) << (at & 63);
             tally.atomic();
-            const u64 got = atomicAnd(heap.bitmap + at / 64, ~run) & run;
+            const u64 got = claim_bits(heap.bitmap + at / 64, run) & run;
             if (got != run) {
                 tally.collision();
-                if (got != 0) atomicOr(heap.bitmap + at / 64, got);
+                if (got != 0) free_bits(heap.bitmap + at / 64, got);
                 give_units(heap, first, at);
                 atomicAdd(claims_of(heap, first), ROLLED_BACK - IN_FLIGHT);
                 return false;
@@ -282,7 +282,7 @@ private:
     static GALATEA_INLINE void give_units(const HeapView& heap, u64 at, u64 end) {
         while (at < end) {
             const u64 stop = (at / 64 + 1) * 64 < end ? (at / 64 + 1) * 64 : end;
-            atomicOr(heap.bitmap + at / 64, low_bits(u32(stop - at)) << (at & 63));
+            free_bits(heap.bitmap + at / 64, low_bits(u32(stop - at)) << (at & 63));
             at = stop;
         }
     }

@@ -20,6 +20,7 @@
 // are ordered by what hands its number on (a barrier, the end of a kernel).
 #pragma once
 
+#include "galatea/heap/bits.cuh"
 #include "galatea/heap/lanes.cuh"
 
 namespace galatea {
@@ -77,13 +78,6 @@ enum HeapError : u32 {
     HEAP_TOO_LARGE = 4,    // asked for more than a page, or than the pool
 };
 
-// -DGALATEA_HEAP_CHECK: foreign pointers, double frees and sizes too large are noted in `status`; no trap, no
-// effect otherwise.
-#ifdef GALATEA_HEAP_CHECK
-constexpr bool HEAP_CHECKS = true;
-#else
-constexpr bool HEAP_CHECKS = false;
-#endif
 // -DGALATEA_HEAP_COUNT: allocations count their steps in `status`.
 #ifdef GALATEA_HEAP_COUNT
 constexpr bool HEAP_COUNTS = true;
@@ -156,26 +150,6 @@ struct HeapWalk {
 GALATEA_INLINE HeapWalk heap_walk(const HeapView& heap, u64 id) {
     return HeapWalk{(id + 1) * 0x9e3779b97f4a7c15ull + mix64(heap.seed)};
 }
-
-// A position scaled to [0, n): neither biased nor a division (`%` is both).
-GALATEA_INLINE u64 scaled(u64 position, u64 n) { return __umul64hi(position, n); }
-
-// Position of set bit number `n` (from 0) of a word that has more than n.
-GALATEA_INLINE u32 select_bit(u64 word, u32 n) {
-    u32 bits = u32(word);
-    u32 at = 0;
-    const u32 low = __popc(bits);
-    if (n >= low) { n -= low; bits = u32(word >> 32); at = 32; }
-#pragma unroll
-    for (u32 width = 16; width > 0; width /= 2) {
-        const u32 count = __popc(bits & ((1u << width) - 1));
-        if (n >= count) { n -= count; bits >>= width; at += width; }
-    }
-    return at;
-}
-
-// The first `count` bits, 0 <= count <= 64.
-GALATEA_INLINE u64 low_bits(u32 count) { return count >= 64 ? ~0ull : (1ull << count) - 1; }
 
 // The first `count` set bits of a lane mask; all of them when it has fewer.
 GALATEA_INLINE u32 first_of(u32 lanes, u32 count) {

@@ -104,7 +104,7 @@ private:
         const u32 got = lanes.ballot(page != NO_PAGE);
         if (page != NO_PAGE && (first_of(got, reserved) >> lane() & 1u) == 0) {
             tally.atomic();
-            atomicOr(heap.bitmap + page / 64, 1ull << (page & 63));
+            free_bits(heap.bitmap + page / 64, 1ull << (page & 63));
             page = NO_PAGE;
         }
         // Less: the reservation stands, so they are there.
