@@ -89,7 +89,7 @@ GALATEA_INLINE u64 claim_one(const HeapView& heap, Lanes lanes, u32 word, bool u
         const u64 rest = bits & (bits - 1);
         const u32 bit = __ffsll(i64(upper && rest != 0 ? rest : bits)) - 1;
         tally.atomic();
-        if ((atomicAnd(heap.bitmap + word, ~(1ull << bit)) >> bit & 1) != 0) page = u64(word) * 64 + bit;
+        if (claim_bit(heap.bitmap + word, bit)) page = u64(word) * 64 + bit;
         else tally.collision();
     }
     return lanes.shuffle(page, owner);

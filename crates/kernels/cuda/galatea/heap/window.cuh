@@ -66,7 +66,7 @@ struct WindowHeap {
             // A page that is another's.
             if (page != NO_PAGE && lanes.leads()) {
                 tally.atomic();
-                atomicOr(heap.bitmap + page / 64, 1ull << (page & 63));
+                free_bits(heap.bitmap + page / 64, 1ull << (page & 63));
             }
             superblock = stocked(heap, lanes, draws, tally);
             if (superblock == NO_SUPERBLOCK) return NO_PAGE;
