@@ -118,6 +118,11 @@ impl Facts {
             }
             SinkPlan::Materialise { outputs, order } => {
                 facts.extend(Fact::list("outputs", named(outputs)));
+                let computed: Vec<Expr> = (outputs.iter())
+                    .filter(|output| output.is_for_host(&|_| false))
+                    .cloned()
+                    .collect();
+                facts.extend(Fact::list("computed by the host", named(&computed)));
                 facts.extend(order.as_ref().and_then(|order| match order {
                     RowOrder::First(top) => {
                         let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));

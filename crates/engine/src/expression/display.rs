@@ -128,6 +128,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Dictionary {
                 function, argument, ..
             } => write!(f, "[{function}]({})", named(argument)),
+            ExprKind::Hosted { native, .. } => write!(f, "{}", named(native)),
             ExprKind::Pending(_) => write!(f, "(subquery)"),
             ExprKind::RowNumber => write!(f, "entry"),
             ExprKind::Tuple(parts) => {

@@ -276,6 +276,7 @@ impl<'a> Emitter<'a> {
                 argument,
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
+            ExprKind::Hosted { native, .. } => self.expression(native),
             ExprKind::Pending(_) => Err(Reason::Expression {
                 expression: "a subquery".into(),
                 detail: "its value is not known yet".into(),

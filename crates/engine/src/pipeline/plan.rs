@@ -393,7 +393,7 @@ impl PipelinePlan {
         match &self.sink {
             SinkPlan::Materialise { outputs, order } => {
                 let order = order.iter().flat_map(RowOrder::expressions);
-                outputs.iter().chain(order).collect()
+                outputs.iter().flat_map(Expr::returned).chain(order).collect()
             }
             SinkPlan::Windows(input) => {
                 let columns = input.columns.iter().map(|(_, column)| column);
@@ -432,7 +432,8 @@ impl PipelinePlan {
                 Some(RowOrder::All(words)) => words.len(),
                 _ => 0,
             };
-            limit(outputs.len() + words, MAX_OUTPUTS / 2, "output columns")?;
+            let returned: HashSet<&Expr> = outputs.iter().flat_map(Expr::returned).collect();
+            limit(returned.len() + words, MAX_OUTPUTS / 2, "output columns")?;
         }
         if let SinkPlan::Windows(input) = &self.sink {
             let outputs = input.columns.len() + input.words().count();
@@ -462,6 +463,7 @@ impl PipelinePlan {
             SinkPlan::Materialise { outputs, .. } => outputs.as_slice(),
             _ => &[],
         };
+        let outputs: HashSet<&Expr> = outputs.iter().flat_map(Expr::returned).collect();
         let is_hosted = |e: &&Expr| outputs.contains(e) && e.hosted().is_some();
         let expressions = self.expressions().into_iter().filter(|e| !is_hosted(e));
         let functions = expressions.map(Expr::dictionary_columns);
@@ -490,7 +492,7 @@ impl PipelinePlan {
             SinkPlan::Aggregate { keys, .. } => all.extend(keys.iter().filter(|key| !key.is_made())),
             SinkPlan::Materialise { outputs, order } => {
                 let computed = |e: &&Expr| e.as_column().is_none() && e.hosted().is_none();
-                all.extend(outputs.iter().filter(computed));
+                all.extend(outputs.iter().flat_map(Expr::returned).filter(computed));
                 let keys = order
                     .iter()
                     .flat_map(RowOrder::expressions)

@@ -5,10 +5,9 @@ use super::values::Values;
 use super::{Outlet, batch, text_array};
 use crate::execution::error::RunError;
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::output::OutputColumn;
-use crate::pipeline::output::OutputForm;
+use crate::pipeline::output::{OutputColumn, OutputForm, RowResult, RowsPlan};
 use crate::pipeline::sink::chains::RowLayout;
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 use galatea_device::Stream;
@@ -51,32 +50,32 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn take(
         &self,
         stream: &Stream,
-        columns: &[OutputColumn],
+        plan: &RowsPlan,
         outputs: &[WorkingRegion<u8>],
         validity: &[Option<WorkingRegion<u8>>],
         count: u64,
     ) -> Result<u64, RunError> {
         let mut parts = Vec::new();
         let mut places = Vec::new();
-        for ((column, output), valid) in columns.iter().zip(outputs).zip(validity) {
+        for ((column, output), valid) in plan.columns.iter().zip(outputs).zip(validity) {
             let value = parts.len();
             parts.push(Part::Bytes(output, column.row_bytes()));
             parts.extend(valid.as_ref().map(|valid| Part::Bytes(valid, 1)));
             places.push((value, valid.is_some()));
         }
         let bytes = self.outlet.pieces(stream, count as usize, &parts, |piece| {
-            let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
-                let nulls = nullable.then(|| {
-                    let flags = piece.bytes(value + 1);
-                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
+            let arrays = plan
+                .columns
+                .iter()
+                .zip(&places)
+                .map(|(column, (value, nullable))| {
+                    let nulls = nullable.then(|| {
+                        let flags = piece.bytes(value + 1);
+                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
+                    });
+                    self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
                 });
-                self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
-            });
-            Ok(batch(
-                &self.plan.output,
-                arrays.collect::<Result<_, RunError>>()?,
-                piece.rows,
-            )?)
+            self.results(plan, &arrays.collect::<Result<Vec<_>, _>>()?, piece.rows)
         })?;
         Ok(bytes)
     }
@@ -85,7 +84,7 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn take_gathered(
         &self,
         stream: &Stream,
-        columns: &[OutputColumn],
+        plan: &RowsPlan,
         layout: &RowLayout,
         gathered: &GatheredRows,
     ) -> Result<u64, RunError> {
@@ -94,35 +93,35 @@ impl<'a> Rows<'a> {
             .map(|word| Part::Words(&gathered.columns, word * rows))
             .collect();
         let bytes = self.outlet.pieces(stream, rows, &parts, |piece| {
-            let arrays = columns
-                .iter()
-                .zip(&layout.fields)
-                .map(|(column, (field, valid))| {
-                    let nulls = valid.map(|valid| {
-                        let bits = piece.words(valid.word);
-                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| {
-                            bits[i] >> valid.bit & 1 != 0
-                        }))
-                    });
-                    let high = if column.row_bytes() == 16 {
-                        field.word + 1
-                    } else {
-                        field.word
-                    };
-                    let values = Values::Words {
-                        low: piece.words(field.word),
-                        high: piece.words(high),
-                        bit: field.bit,
-                    };
-                    self.array(column, &values, nulls)
+            let arrays = (plan.columns.iter().zip(&layout.fields)).map(|(column, (field, valid))| {
+                let nulls = valid.map(|valid| {
+                    let bits = piece.words(valid.word);
+                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| {
+                        bits[i] >> valid.bit & 1 != 0
+                    }))
                 });
-            Ok(batch(
-                &self.plan.output,
-                arrays.collect::<Result<_, RunError>>()?,
-                piece.rows,
-            )?)
+                let high = if column.row_bytes() == 16 {
+                    field.word + 1
+                } else {
+                    field.word
+                };
+                let values = Values::Words {
+                    low: piece.words(field.word),
+                    high: piece.words(high),
+                    bit: field.bit,
+                };
+                self.array(column, &values, nulls)
+            });
+            self.results(plan, &arrays.collect::<Result<Vec<_>, _>>()?, piece.rows)
         })?;
         Ok(bytes)
+    }
+
+    /// The results of rows whose columns these are.
+    fn results(&self, plan: &RowsPlan, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, RunError> {
+        let results = plan.results.iter().map(|result| computed(result, columns));
+        let results = results.collect::<Result<_, _>>()?;
+        Ok(batch(&self.plan.output, results, rows)?)
     }
 
     fn array(
@@ -132,22 +131,7 @@ impl<'a> Rows<'a> {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, RunError> {
         match &column.form {
-            OutputForm::Row {
-                column: text,
-                function: None,
-            } => self.gather(*text, values.u64s(|row| row), &column.data_type),
-            OutputForm::Row {
-                column: text,
-                function: Some(function),
-            } => {
-                let data_type = &self.view.columns[*text].data_type;
-                let texts = self.gather(*text, values.u64s(|row| row), data_type)?;
-                let evaluated = function.evaluate(&texts)?;
-                match evaluated.errors.into_iter().flatten().next() {
-                    Some(error) => Err(RunError::Raised(error)),
-                    None => Ok(evaluated.results),
-                }
-            }
+            OutputForm::Row { column: text } => self.gather(*text, values.u64s(|row| row), &column.data_type),
             form => Ok(values.array(form, nulls, &column.data_type)?),
         }
     }
@@ -163,6 +147,20 @@ impl<'a> Rows<'a> {
             text_at(chunk, offset_width.bytes(), row as u32 as usize)
         });
         text_array(texts, data_type)
+    }
+}
+
+/// A result of rows whose columns these are.
+fn computed(result: &RowResult, columns: &[ArrayRef]) -> Result<ArrayRef, RunError> {
+    let (function, arguments) = match result {
+        RowResult::Column(number) => return Ok(ArrayRef::clone(&columns[*number])),
+        RowResult::Computed { function, arguments } => (function, arguments),
+    };
+    let arguments = arguments.iter().map(|argument| computed(argument, columns));
+    let evaluated = function.evaluate(&arguments.collect::<Result<Vec<_>, _>>()?)?;
+    match evaluated.errors.into_iter().flatten().next() {
+        Some(error) => Err(RunError::Raised(error)),
+        None => Ok(evaluated.results),
     }
 }
 

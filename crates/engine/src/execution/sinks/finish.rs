@@ -107,9 +107,9 @@ impl SinkState {
             }
             Form::Rows { .. } => {}
             Form::Sort(columns) => {
-                if let (0, ResultPlan::Rows(outputs)) = (contents.error, &bound.result) {
+                if let (0, ResultPlan::Rows(plan)) = (contents.error, &bound.result) {
                     let (count, fetch) = (control[1], self.fetch);
-                    columns.finish(runtime, stream, outputs, count, fetch, rows, report)?;
+                    columns.finish(runtime, stream, plan, count, fetch, rows, report)?;
                 }
             }
             Form::Build(mut table) => {
@@ -181,8 +181,8 @@ pub(super) fn gather(
 ) -> Result<(), RunError> {
     let gathered = heap.gather(runtime, stream)?;
     report.pages += gathered.pages;
-    if let ResultPlan::Rows(columns) = &bound.result {
-        report.link_bytes += rows.take_gathered(stream, columns, layout, &gathered)?;
+    if let ResultPlan::Rows(plan) = &bound.result {
+        report.link_bytes += rows.take_gathered(stream, plan, layout, &gathered)?;
     }
     Ok(())
 }

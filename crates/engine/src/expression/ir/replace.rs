@@ -161,6 +161,15 @@ impl Expr {
                 argument: go(argument),
                 native: native.as_ref().map(go),
             },
+            ExprKind::Hosted {
+                function,
+                arguments,
+                native,
+            } => ExprKind::Hosted {
+                function: Arc::clone(function),
+                arguments: arguments.iter().map(go).collect(),
+                native: go(native),
+            },
             ExprKind::Tuple(parts) => ExprKind::Tuple(parts.iter().map(go).collect()),
             ExprKind::Member { dimension, key } => ExprKind::Member {
                 dimension: *dimension,
