@@ -175,8 +175,10 @@ impl<'a> Run<'a> {
         }
 
         let outlet = || results::Outlet::new(self.runtime, self.result, self.cancelled);
-        let rows =
-            rows.unwrap_or_else(|| results::Rows::new(self.plan, self.view, inputs.order.clone(), outlet()));
+        let rows = rows.unwrap_or_else(|| {
+            let chunks = inputs.order.as_slice().into();
+            results::Rows::new(self.plan, self.view, chunks, sides.text_rows(), outlet())
+        });
         let started = compute.record()?;
         let mut launch =
             |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, report: &mut RunReport| {

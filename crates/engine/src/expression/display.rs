@@ -71,6 +71,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Not(input) => write!(f, "NOT {}", named(input)),
             ExprKind::IsNull(input) => write!(f, "{} IS NULL", named(input)),
             ExprKind::Negate(input) => write!(f, "-{}", named(input)),
+            ExprKind::ByRow(text) => write!(f, "{} by row", named(text)),
             ExprKind::Case { branches, otherwise } => {
                 if let Some(name) = self.expr.name_of_parts() {
                     return f.write_str(name);

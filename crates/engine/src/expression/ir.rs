@@ -133,6 +133,9 @@ pub enum ExprKind {
         /// The same expression by device code.
         native: Expr,
     },
+    /// A text of a table that is only returned: where it has no dictionary, the number of its row, by which
+    /// the host finds it.
+    ByRow(Expr),
     /// The number of the row, by which groups are read that are a pipeline's rows.
     RowNumber,
     /// Several values that are a key together.
@@ -262,6 +265,7 @@ impl Expr {
             ExprKind::Not(input)
             | ExprKind::IsNull(input)
             | ExprKind::Negate(input)
+            | ExprKind::ByRow(input)
             | ExprKind::InList { value: input, .. }
             | ExprKind::Cast { input, .. }
             | ExprKind::Dictionary { argument: input, .. }

@@ -62,9 +62,20 @@ pub enum OutputForm {
         /// The dictionary.
         values: ArrayRef,
     },
-    /// The row itself, `chunk << 32 | row`: the host gathers the text of that source column.
-    Row {
-        /// Kernel column.
+    /// The number of a row, `chunk << 32 | row`: the host gathers the text that the row has there.
+    Row(TextSource),
+}
+
+/// Where texts without a dictionary are, which are returned by the numbers of their rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextSource {
+    /// A kernel column.
+    Column(usize),
+    /// A column of a build side.
+    BuildSide {
+        /// Number of the build side.
+        dimension: usize,
+        /// Number of its column.
         column: usize,
     },
 }
@@ -82,7 +93,7 @@ impl OutputColumn {
             OutputForm::Integer { width } => *width,
             OutputForm::Boolean => 1,
             OutputForm::Float32 | OutputForm::Code { .. } => 4,
-            OutputForm::Float64 | OutputForm::Row { .. } => 8,
+            OutputForm::Float64 | OutputForm::Row(_) => 8,
         }
     }
 
@@ -120,8 +131,12 @@ impl RowsPlan {
         emitter: &mut Emitter<'_>,
         code: &mut Code,
     ) -> Result<RowResult, Reason> {
+        let has_no_dictionary = |text: &Expr| {
+            let is_text = |column: usize| is_text(&columns[column]);
+            text.as_column().is_some_and(is_text) || emitter.row_of_text(text).is_some()
+        };
         if let Some((function, arguments)) = output.hosted()
-            && output.is_for_host(&|column| is_text(&columns[column]))
+            && output.is_for_host(&has_no_dictionary)
         {
             let arguments = arguments.into_iter();
             let arguments = arguments.map(|argument| self.result(argument, columns, written, emitter, code));
@@ -134,9 +149,18 @@ impl RowsPlan {
             return Ok(RowResult::Column(number));
         }
         let number = self.columns.len();
-        self.columns.push(match text_column(output, columns) {
-            Some(text) => text,
-            None => column(number, &emitter.emit(output, code)?)?,
+        let text = text_column(output, columns);
+        self.columns.push(match (text, emitter.row_of_text(output)) {
+            (Some(text), _) => text,
+            (None, Some((dimension, column, row))) => {
+                let row = emitter.emit(&row, code)?;
+                OutputColumn {
+                    data_type: output.data_type().clone(),
+                    form: OutputForm::Row(TextSource::BuildSide { dimension, column }),
+                    code: (row.code, row.null),
+                }
+            }
+            (None, None) => column(number, &emitter.emit(output, code)?)?,
         });
         written.push(output.clone());
         Ok(RowResult::Column(number))
@@ -153,7 +177,7 @@ fn text_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn> {
     let column = expr.as_column().filter(|column| is_text(&columns[*column]))?;
     Some(OutputColumn {
         data_type: expr.data_type().clone(),
-        form: OutputForm::Row { column },
+        form: OutputForm::Row(TextSource::Column(column)),
         code: ("(u64(cursor.index()) << 32 | (row + i))".into(), None),
     })
 }

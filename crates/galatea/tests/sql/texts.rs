@@ -208,6 +208,7 @@ const RETURNED: &[&str] = &[
     "SELECT lower(url || referer), lpad(referer, n + 9, url), repeat(url, n), replace(url, left(referer, 3), 'x') FROM t WHERE n < 5",
     "SELECT coalesce(url, referer), CASE WHEN n > 1 THEN url ELSE referer END, CASE WHEN url > referer THEN 'a' ELSE 'b' END FROM t WHERE n < 4",
     "SELECT x, length(x), upper(x), x || n FROM (SELECT url || referer AS x, n FROM t) WHERE x LIKE '%42%'",
+    "SELECT coalesce(x, 'none'), CASE WHEN n > 1 THEN x ELSE 'few' END FROM (SELECT coalesce(referer, url) AS x, n FROM t WHERE n < 5)",
     "SELECT max(n), x FROM (SELECT n, concat(url, n) AS x FROM t WHERE n > 1) GROUP BY x",
     "SELECT t.n + d.n, concat(t.url, '>', d.url, t.n * d.n) FROM t JOIN d ON t.url = d.url AND t.n = d.n WHERE t.n < 5",
     "SELECT t.n, d.referer || t.n, coalesce(d.url, t.url) FROM t LEFT JOIN d ON t.url = d.url WHERE t.n > 1",

@@ -2,18 +2,20 @@
 
 use super::pieces::Part;
 use super::values::Values;
-use super::{Outlet, batch, text_array};
+use super::{Outlet, batch};
 use crate::execution::error::RunError;
+use crate::execution::text_rows::{self, TextRows, TextsOfSide};
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::output::{OutputColumn, OutputForm, RowResult, RowsPlan};
+use crate::pipeline::output::{OutputColumn, OutputForm, RowResult, RowsPlan, TextSource};
 use crate::pipeline::sink::chains::RowLayout;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::DataType;
 use galatea_device::Stream;
 use galatea_memory::GatheredRows;
 use galatea_memory::regions::WorkingRegion;
-use galatea_store::{Chunk, Encoding, TableView};
+use galatea_store::TableView;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Rows of an append sink, given on in pieces.
 #[derive(Debug)]
@@ -21,7 +23,9 @@ pub(in crate::execution) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
     /// By position in the table of chunks.
-    chunks: Vec<usize>,
+    chunks: Arc<[usize]>,
+    /// Texts of build sides, by their number.
+    sides: BTreeMap<usize, TextsOfSide>,
     outlet: Outlet<'a>,
 }
 
@@ -30,15 +34,22 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
-        chunks: Vec<usize>,
+        chunks: Arc<[usize]>,
+        sides: BTreeMap<usize, TextsOfSide>,
         outlet: Outlet<'a>,
     ) -> Self {
         Self {
             plan,
             view,
             chunks,
+            sides,
             outlet,
         }
+    }
+
+    /// The texts of what the run leaves on the device.
+    pub(in crate::execution) fn texts_left(&self) -> TextsOfSide {
+        text_rows::left_by(self.plan, self.view, &self.chunks, &self.sides)
     }
 
     /// Rows given on so far.
@@ -131,22 +142,20 @@ impl<'a> Rows<'a> {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, RunError> {
         match &column.form {
-            OutputForm::Row { column: text } => self.gather(*text, values.u64s(|row| row), &column.data_type),
+            OutputForm::Row(source) => {
+                let texts = match source {
+                    TextSource::Column(column) => Some(TextRows::of(self.view, *column, &self.chunks)),
+                    TextSource::BuildSide { dimension, column } => self
+                        .sides
+                        .get(dimension)
+                        .and_then(|side| side.get(column))
+                        .cloned(),
+                };
+                let texts = texts.ok_or_else(|| RunError::Raised(format!("no texts of {source:?}")))?;
+                texts.gather(&values.u64s(|row| row), nulls.as_ref(), &column.data_type)
+            }
             form => Ok(values.array(form, nulls, &column.data_type)?),
         }
-    }
-
-    /// Text of rows `position << 32 | row` of a source column, from host memory.
-    fn gather(&self, column: usize, rows: Vec<u64>, data_type: &DataType) -> Result<ArrayRef, RunError> {
-        let column = &self.view.columns[column];
-        let Encoding::Text { offset_width } = &column.encoding else {
-            return Err(RunError::Raised(format!("column {} is not text", column.name)));
-        };
-        let texts = rows.into_iter().map(|row| {
-            let chunk = &column.chunks[self.chunks[(row >> 32) as usize]];
-            text_at(chunk, offset_width.bytes(), row as u32 as usize)
-        });
-        text_array(texts, data_type)
     }
 }
 
@@ -162,22 +171,4 @@ fn computed(result: &RowResult, columns: &[ArrayRef]) -> Result<ArrayRef, RunErr
         Some(error) => Err(RunError::Raised(error)),
         None => Ok(evaluated.results),
     }
-}
-
-/// The bytes of a row of a text chunk; `None` for NULL.
-fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
-    if chunk
-        .validity
-        .as_ref()
-        .is_some_and(|bits| bits.as_slice()[row / 8] >> (row % 8) & 1 == 0)
-    {
-        return None;
-    }
-    let offsets = chunk.offsets.as_ref()?.as_slice();
-    let offset = |i: usize| {
-        let mut word = [0; 8];
-        word[..offset_width].copy_from_slice(&offsets[i * offset_width..(i + 1) * offset_width]);
-        u64::from_le_bytes(word) as usize
-    };
-    Some(&chunk.data.as_slice()[offset(row)..offset(row + 1)])
 }

@@ -115,6 +115,7 @@ impl SinkState {
             Form::Build(mut table) => {
                 table.check(control[3], control[1])?;
                 table.add_texts(self.texts);
+                table.add_text_rows(rows.texts_left());
                 table.park();
                 contents.built = Some(table);
             }

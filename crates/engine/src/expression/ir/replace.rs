@@ -129,6 +129,7 @@ impl Expr {
             ExprKind::Not(input) => ExprKind::Not(go(input)),
             ExprKind::IsNull(input) => ExprKind::IsNull(go(input)),
             ExprKind::Negate(input) => ExprKind::Negate(go(input)),
+            ExprKind::ByRow(input) => ExprKind::ByRow(go(input)),
             ExprKind::Case { branches, otherwise } => ExprKind::Case {
                 branches: branches.iter().map(|(when, then)| (go(when), go(then))).collect(),
                 otherwise: otherwise.as_ref().map(go),
