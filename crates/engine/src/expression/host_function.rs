@@ -101,7 +101,7 @@ impl HostFunction {
 
     /// Evaluates the function for each row of `inputs`, an array for each of its arguments, of as many rows.
     pub(crate) fn evaluate(&self, inputs: &[ArrayRef]) -> Result<Evaluated, Reason> {
-        let rows = inputs.first().map_or(0, |input| input.len());
+        let rows = inputs.first().map_or(0, Array::len);
         let refuse = |error: ArrowError| Reason::Expression {
             expression: self.to_string(),
             detail: error.to_string(),
@@ -133,7 +133,7 @@ impl HostFunction {
         results: &mut Vec<ArrayRef>,
         errors: &mut Vec<Option<String>>,
     ) {
-        let rows = inputs.first().map_or(0, |input| input.len());
+        let rows = inputs.first().map_or(0, Array::len);
         match (self.evaluate_all(inputs, rows), rows) {
             (Ok(result), len) => {
                 results.push(result);
