@@ -6,7 +6,7 @@
 //! 'x')` or `s IS NULL` are functions too.
 //!
 //! What a query returns of strings without a dictionary, or makes of several values, is evaluated where the
-//! rows are gathered, of those that passed ([`Expr::returned`](super::Expr::returned)).
+//! rows are gathered, of those that passed ([`ExprKind::Hosted`](super::ExprKind::Hosted)).
 //!
 //! A value that raises an error raises it only for rows that have the value, hence the evaluation in ever
 //! smaller parts after a failure.

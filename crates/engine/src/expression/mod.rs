@@ -20,7 +20,7 @@
 //! predicates; [`Expr::dictionary_columns`] says which columns must be encoded.
 //!
 //! **Returned values.** A text that is made of several values is evaluated by DataFusion where it is returned
-//! ([`Expr::returned`]), of values that the device writes; elsewhere by device code.
+//! ([`ExprKind::Hosted`]), of values that the device writes; elsewhere by device code.
 //!
 //! **Dimensions.** A column of a table that rows look up by a foreign key is an expression over the key
 //! ([`ExprKind::Lookup`]); its values are known when the [`Dimension`]'s rows are, and so are their intervals
