@@ -7,6 +7,7 @@ use super::interned::InternedTexts;
 use super::pairs::{JoinPart, Pairs};
 use super::partition_rows::PartitionedRows;
 use super::stored_rows::StoredRows;
+use super::text_rows::TextsOfSide;
 use super::windows::WindowRows;
 use super::working::PairSizes;
 use crate::expression::{Dimension, Part};
@@ -17,6 +18,7 @@ use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
 use galatea_kernels::{CountBits, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The rows of a build side.
@@ -94,6 +96,14 @@ impl<'a> BuiltSides<'a> {
         side.map_or(0, |(_, side)| side.address(part))
     }
 
+    /// The texts that they have by the numbers of their rows, by number of the side.
+    pub(super) fn text_rows(&self) -> BTreeMap<usize, TextsOfSide> {
+        let sides = self.0.iter();
+        sides
+            .map(|(number, side)| (*number, side.text_rows.clone()))
+            .collect()
+    }
+
     /// Lets others move them.
     pub(super) fn park(&mut self) {
         self.0.iter_mut().for_each(|(_, side)| side.park());
@@ -120,6 +130,8 @@ pub(super) struct BuiltTable {
     pub lookup_bytes: u64,
     /// Texts of its keys that have no dictionary.
     texts: Option<InternedTexts>,
+    /// Texts that it has by the numbers of their rows.
+    text_rows: TextsOfSide,
     content: Content,
 }
 
@@ -216,6 +228,11 @@ impl BuiltTable {
         self.texts = texts;
     }
 
+    /// With texts that it has by the numbers of their rows.
+    pub(super) fn add_text_rows(&mut self, text_rows: TextsOfSide) {
+        self.text_rows = text_rows;
+    }
+
     /// Rows of each partition.
     pub(super) fn counted(&self) -> &[u64] {
         match &self.content {
@@ -240,6 +257,7 @@ impl BuiltTable {
             slots: None,
             lookup_bytes: 0,
             texts: None,
+            text_rows: TextsOfSide::new(),
             content,
         }
     }
@@ -252,9 +270,13 @@ impl BuiltTable {
             Content::Join(JoinPart::Marks(marks)) => marks.dimension(),
             _ => return self,
         };
-        let side = sides.into_iter().nth(number);
-        let side = side.and_then(SideRows::into_built).map(|side| side.content);
-        match (self.content, side) {
+        let side = sides.into_iter().nth(number).and_then(SideRows::into_built);
+        let mut text_rows = self.text_rows;
+        let side = side.map(|side| {
+            text_rows.extend(side.text_rows);
+            side.content
+        });
+        let pairs = match (self.content, side) {
             (Content::Join(JoinPart::Probe(probe)), Some(Content::Join(JoinPart::Lists(lists)))) => {
                 Self::of_pairs(Pairs::of(*probe, *lists))
             }
@@ -262,7 +284,8 @@ impl BuiltTable {
                 Self::of_pairs(pairs.marked(*marks))
             }
             _ => unreachable!("a join's pipelines look up its own parts"),
-        }
+        };
+        Self { text_rows, ..pairs }
     }
 
     /// Rows that there is room for until they are sorted; 0 of what is not.

@@ -221,10 +221,12 @@ impl SinkMemory {
                 least_slots: config.hash_slots.0,
                 fully_sized: !overflows,
             },
-            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => Self::Columns(output::row_bytes(columns)),
-            (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => Self::Sorted(output::row_bytes(columns)),
-            (Strategy::Chains, ResultPlan::Rows(columns)) => {
-                Self::Pages(8 * RowLayout::new(columns).words as u64)
+            (Strategy::Append { .. }, ResultPlan::Rows(rows)) => {
+                Self::Columns(output::row_bytes(&rows.columns))
+            }
+            (Strategy::Sort { .. }, ResultPlan::Rows(rows)) => Self::Sorted(output::row_bytes(&rows.columns)),
+            (Strategy::Chains, ResultPlan::Rows(rows)) => {
+                Self::Pages(8 * RowLayout::new(&rows.columns).words as u64)
             }
             (_, ResultPlan::Build(plan)) => Self::Fixed(plan.bytes()),
             (_, ResultPlan::BuildGroups(plan)) => Self::Fixed(8 * plan.words()),

@@ -294,8 +294,8 @@ impl Run<'_> {
     /// Whether columns for all rows would take much memory, where filters may leave few.
     fn counts_first(&self, bound: &BoundPipeline, rows: u64) -> bool {
         let bytes = match (&bound.strategy, &bound.result) {
-            (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => {
-                rows.saturating_mul(output::row_bytes(columns))
+            (Strategy::Sort { .. }, ResultPlan::Rows(plan)) => {
+                rows.saturating_mul(output::row_bytes(&plan.columns))
             }
             (_, ResultPlan::Lists(plan)) => plan.bytes(rows),
             (_, ResultPlan::Probe(plan)) => plan.bytes(rows),

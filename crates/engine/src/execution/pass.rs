@@ -113,10 +113,9 @@ impl<'a> Run<'a> {
             // The sink may allocate between launches, when the pages of later launches are pinned: leave a
             // quarter free.
             scan.leave(self.runtime.room() / 4);
-        } else if let (Strategy::Sort { words }, ResultPlan::Rows(columns)) = (&bound.strategy, &bound.result)
-        {
+        } else if let (Strategy::Sort { words }, ResultPlan::Rows(plan)) = (&bound.strategy, &bound.result) {
             // Sorted beside the pages of the last launch.
-            scan.leave(sort::sorting_bytes(columns, *words, sink.capacity()));
+            scan.leave(sort::sorting_bytes(&plan.columns, *words, sink.capacity()));
         } else if let ResultPlan::Windows(plan) = &bound.result {
             // As above, with what is made of the order; once more the words while they are sorted.
             let rows = sink.capacity();
@@ -176,8 +175,10 @@ impl<'a> Run<'a> {
         }
 
         let outlet = || results::Outlet::new(self.runtime, self.result, self.cancelled);
-        let rows =
-            rows.unwrap_or_else(|| results::Rows::new(self.plan, self.view, inputs.order.clone(), outlet()));
+        let rows = rows.unwrap_or_else(|| {
+            let chunks = inputs.order.as_slice().into();
+            results::Rows::new(self.plan, self.view, chunks, sides.text_rows(), outlet())
+        });
         let started = compute.record()?;
         let mut launch =
             |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, report: &mut RunReport| {

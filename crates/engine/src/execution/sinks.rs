@@ -23,6 +23,7 @@ use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_layout::{DenseLayout, SharedLayout};
 use crate::pipeline::kept_groups;
+use crate::pipeline::output::RowsPlan;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
@@ -162,7 +163,7 @@ impl SinkState {
                 }
                 Form::Table(Box::new(table))
             }
-            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
+            (Strategy::Append { .. }, ResultPlan::Rows(RowsPlan { columns, .. })) => {
                 progress = grid as usize;
                 let in_flight = u64::from(grid) * u64::from(bound.morsel_rows);
                 let rows = needs.counted.unwrap_or(rows);
@@ -192,13 +193,13 @@ impl SinkState {
                     limit,
                 }
             }
-            (Strategy::Sort { words }, ResultPlan::Rows(columns)) => {
+            (Strategy::Sort { words }, ResultPlan::Rows(RowsPlan { columns, .. })) => {
                 progress = grid as usize;
                 let rows = needs.counted.unwrap_or(rows);
                 let columns = SortColumns::new(&allocator("rows to be sorted"), columns, *words, rows)?;
                 Form::Sort(columns)
             }
-            (Strategy::Chains, ResultPlan::Rows(columns)) => {
+            (Strategy::Chains, ResultPlan::Rows(RowsPlan { columns, .. })) => {
                 let layout = RowLayout::new(columns);
                 let demand = Demand {
                     words: layout.words as u32,
@@ -409,8 +410,8 @@ impl SinkState {
             Form::Rows {
                 outputs, validity, ..
             } => {
-                if let ResultPlan::Rows(columns) = &bound.result {
-                    report.link_bytes += rows.take(stream, columns, outputs, validity, held)?;
+                if let ResultPlan::Rows(plan) = &bound.result {
+                    report.link_bytes += rows.take(stream, plan, outputs, validity, held)?;
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }

@@ -5,7 +5,7 @@ use super::device_columns::Allocator;
 use super::error::RunError;
 use super::results::Rows;
 use super::run_report::RunReport;
-use crate::pipeline::output::OutputColumn;
+use crate::pipeline::output::{OutputColumn, RowsPlan};
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, Stream};
 use galatea_kernels::{KeyWidth, MAX_OUTPUTS, PipelineArguments};
@@ -107,7 +107,7 @@ impl SortColumns {
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
-        columns: &[OutputColumn],
+        plan: &RowsPlan,
         count: u64,
         fetch: Option<u64>,
         rows: &Rows<'_>,
@@ -141,7 +141,7 @@ impl SortColumns {
             values.push(gather(column, *width)?);
             validity.push(valid.map(|valid| gather(valid, 1)).transpose()?);
         }
-        report.link_bytes += rows.take(stream, &columns[..outputs], &values, &validity, wanted)?;
+        report.link_bytes += rows.take(stream, plan, &values, &validity, wanted)?;
         Ok(())
     }
 }

@@ -118,6 +118,11 @@ impl Facts {
             }
             SinkPlan::Materialise { outputs, order } => {
                 facts.extend(Fact::list("outputs", named(outputs)));
+                let computed: Vec<Expr> = (outputs.iter())
+                    .filter(|output| output.is_for_host(&|_| false))
+                    .cloned()
+                    .collect();
+                facts.extend(Fact::list("computed by the host", named(&computed)));
                 facts.extend(order.as_ref().and_then(|order| match order {
                     RowOrder::First(top) => {
                         let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
@@ -134,13 +139,31 @@ impl Facts {
                     }
                 }));
             }
-            SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
-            SinkPlan::Lists { key, .. } => facts.push(Fact::one("lists by", bare(key, columns))),
-            SinkPlan::Probe { key, .. } => facts.push(Fact::one("pairs by", bare(key, columns))),
+            SinkPlan::Build {
+                key, columns: built, ..
+            } => {
+                facts.push(Fact::one("build side by", bare(key, columns)));
+                facts.extend(texts_by_row(built, columns));
+            }
+            SinkPlan::Lists {
+                key, columns: kept, ..
+            } => {
+                facts.push(Fact::one("lists by", bare(key, columns)));
+                facts.extend(texts_by_row(kept, columns));
+            }
+            SinkPlan::Probe {
+                key, columns: kept, ..
+            } => {
+                facts.push(Fact::one("pairs by", bare(key, columns)));
+                facts.extend(texts_by_row(kept, columns));
+            }
             SinkPlan::Partition { key, .. } => facts.push(Fact::one("partitions by", bare(key, columns))),
             SinkPlan::Mark { marking, .. } => facts.push(Fact::one("marks", marking.to_string())),
             SinkPlan::Store { .. } => {}
-            SinkPlan::Windows(input) => facts.extend(windows(input, columns)),
+            SinkPlan::Windows(input) => {
+                facts.extend(windows(input, columns));
+                facts.extend(texts_by_row(&input.columns, columns));
+            }
             SinkPlan::BuildGroups { key, aggregates } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
@@ -339,6 +362,15 @@ fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> 
         .map(|build| build.map(|build| Facts::planned(&build.subtree)))
         .collect();
     Some(fact)
+}
+
+/// Texts of rows that stay on the device, which are only returned.
+fn texts_by_row(kept: &[(usize, Expr)], columns: &Schema) -> Option<Fact> {
+    let texts = kept.iter().filter_map(|(_, column)| match column.kind() {
+        ExprKind::ByRow(text) => Some(bare(text, columns)),
+        _ => None,
+    });
+    Fact::list("texts by row", texts.collect())
 }
 
 /// The order of a window, and the functions over it.

@@ -1,31 +1,20 @@
-//! Expressions over one string, evaluated by DataFusion for each value of a dictionary.
-//!
-//! The order-preserving dictionary of a column has every distinct string once, so a function of the string
-//! alone needs one evaluation per distinct value rather than one per row, and the device needs no version of
-//! the function: it reads a table by code. NULL is one more input, after the values, because `coalesce(s,
-//! 'x')` or `s IS NULL` are functions too.
-//!
-//! A value that raises an error raises it only for rows that have the value, hence the evaluation in ever
-//! smaller parts after a failure.
+//! The sorted distinct strings of dictionaries, and dictionaries that are made of others.
 
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, new_null_array};
 use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, Literal};
-use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use hashbrown::{HashMap, HashSet};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use crate::reason::Reason;
+
+/// Inputs that one thread ranks at once.
+const PIECE: usize = 1 << 14;
 
 /// The sorted distinct strings that codes number. Millions of them are compared whenever a query comes again,
 /// and are the same then.
@@ -44,165 +33,6 @@ impl Deref for CodedStrings {
     fn deref(&self) -> &ArrayRef {
         &self.0
     }
-}
-
-/// A deterministic function of one string, made of DataFusion's expressions.
-#[derive(Debug)]
-pub struct HostFunction {
-    /// Over `schema`, a single nullable column.
-    expression: Arc<dyn PhysicalExpr>,
-    schema: SchemaRef,
-    result_type: DataType,
-}
-
-impl PartialEq for HostFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.expression.as_ref() == other.expression.as_ref() && self.schema == other.schema
-    }
-}
-
-impl Eq for HostFunction {}
-
-impl Hash for HostFunction {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.expression.hash(state);
-        self.result_type.hash(state);
-    }
-}
-
-impl fmt::Display for HostFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = Arc::clone(&self.expression).transform(|part| {
-            let literal = part
-                .downcast_ref::<Literal>()
-                .and_then(|literal| literal.value().try_as_str().flatten());
-            let Some(text) = literal else {
-                return Ok(Transformed::no(part));
-            };
-            let quoted = format!("'{}'", text.replace('\'', "''"));
-            Ok(Transformed::yes(
-                Arc::new(Literal::new(quoted.into())) as Arc<dyn PhysicalExpr>
-            ))
-        });
-        let expression = quoted.map_or_else(|_| Arc::clone(&self.expression), |quoted| quoted.data);
-        write!(f, "{}", fmt_sql(expression.as_ref()))
-    }
-}
-
-/// Inputs that one thread evaluates at once.
-const PIECE: usize = 1 << 14;
-
-/// A function evaluated for many inputs.
-#[derive(Debug)]
-pub(crate) struct Evaluated {
-    /// One result per input; NULL where `errors` has an error.
-    pub(crate) results: ArrayRef,
-    /// Error per input; empty if there is none at all.
-    pub(crate) errors: Vec<Option<String>>,
-}
-
-impl HostFunction {
-    /// The function that `expression` is of its only column, number 0, which has the name and type of
-    /// `field`.
-    pub(crate) fn new(expression: Arc<dyn PhysicalExpr>, field: &Field, result_type: DataType) -> Self {
-        let field = field.clone().with_nullable(true);
-        Self {
-            expression,
-            schema: Arc::new(Schema::new(vec![field])),
-            result_type,
-        }
-    }
-
-    /// Type of the results.
-    #[must_use]
-    pub fn result_type(&self) -> &DataType {
-        &self.result_type
-    }
-
-    /// Evaluates the function for each of `inputs`, strings or binary.
-    pub(crate) fn evaluate(&self, inputs: &ArrayRef) -> Result<Evaluated, Reason> {
-        let input_type = self.schema.field(0).data_type();
-        let refuse = |error: ArrowError| Reason::Expression {
-            expression: self.to_string(),
-            detail: error.to_string(),
-        };
-        let inputs = cast(inputs, input_type).map_err(refuse)?;
-        let starts: Vec<usize> = (0..inputs.len().max(1)).step_by(PIECE).collect();
-        let pieces = starts.into_par_iter().map(|start| {
-            let piece = inputs.slice(start, PIECE.min(inputs.len() - start));
-            let (mut results, mut errors) = (Vec::new(), Vec::with_capacity(piece.len()));
-            self.evaluate_parts(&piece, &mut results, &mut errors);
-            (results, errors)
-        });
-        let (results, errors): (Vec<_>, Vec<_>) = pieces.unzip();
-        let mut errors: Vec<Option<String>> = errors.into_iter().flatten().collect();
-        if errors.iter().all(Option::is_none) {
-            errors.clear();
-        }
-        let results: Vec<&dyn Array> = results.iter().flatten().map(AsRef::as_ref).collect();
-        let results = concat(&results).map_err(refuse)?;
-        Ok(Evaluated { results, errors })
-    }
-
-    /// Evaluates inputs together, or in halves if some of them raise errors.
-    fn evaluate_parts(
-        &self,
-        inputs: &ArrayRef,
-        results: &mut Vec<ArrayRef>,
-        errors: &mut Vec<Option<String>>,
-    ) {
-        match (self.evaluate_all(inputs), inputs.len()) {
-            (Ok(result), len) => {
-                results.push(result);
-                errors.resize(errors.len() + len, None);
-            }
-            (Err(error), len @ 0..=1) => {
-                results.push(new_null_array(&self.result_type, len));
-                errors.resize(errors.len() + len, Some(error));
-            }
-            (Err(_), len) => {
-                self.evaluate_parts(&inputs.slice(0, len / 2), results, errors);
-                self.evaluate_parts(&inputs.slice(len / 2, len - len / 2), results, errors);
-            }
-        }
-    }
-
-    fn evaluate_all(&self, input: &ArrayRef) -> Result<ArrayRef, String> {
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::clone(input)])
-            .map_err(|error| error.to_string())?;
-        let result = self
-            .expression
-            .evaluate(&batch)
-            .map_err(|error| error.to_string())?;
-        let result = result
-            .into_array(input.len())
-            .map_err(|error| error.to_string())?;
-        if result.data_type() == &self.result_type {
-            return Ok(result);
-        }
-        cast(&result, &self.result_type).map_err(|error| error.to_string())
-    }
-}
-
-/// The expression with its column `column` called 0.
-pub(crate) fn renumbered(
-    expression: &Arc<dyn PhysicalExpr>,
-    column: usize,
-) -> Result<Arc<dyn PhysicalExpr>, Reason> {
-    let renumbered = Arc::clone(expression).transform(|node| {
-        Ok(match node.downcast_ref::<Column>() {
-            Some(found) if found.index() == column => {
-                Transformed::yes(Arc::new(Column::new(found.name(), 0)) as Arc<dyn PhysicalExpr>)
-            }
-            _ => Transformed::no(node),
-        })
-    });
-    renumbered
-        .map(|expression| expression.data)
-        .map_err(|error| Reason::Expression {
-            expression: expression.to_string(),
-            detail: error.to_string(),
-        })
 }
 
 /// The values of a dictionary, and NULL after them.

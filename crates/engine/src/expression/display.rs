@@ -71,6 +71,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Not(input) => write!(f, "NOT {}", named(input)),
             ExprKind::IsNull(input) => write!(f, "{} IS NULL", named(input)),
             ExprKind::Negate(input) => write!(f, "-{}", named(input)),
+            ExprKind::ByRow(text) => write!(f, "{} by row", named(text)),
             ExprKind::Case { branches, otherwise } => {
                 if let Some(name) = self.expr.name_of_parts() {
                     return f.write_str(name);
@@ -128,6 +129,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Dictionary {
                 function, argument, ..
             } => write!(f, "[{function}]({})", named(argument)),
+            ExprKind::Hosted { native, .. } => write!(f, "{}", named(native)),
             ExprKind::Pending(_) => write!(f, "(subquery)"),
             ExprKind::RowNumber => write!(f, "entry"),
             ExprKind::Tuple(parts) => {

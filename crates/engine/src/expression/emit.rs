@@ -7,6 +7,7 @@
 //! would evaluate the expression at this place.
 
 mod arithmetic;
+mod by_row;
 mod case;
 mod cast;
 mod compare;
@@ -276,6 +277,8 @@ impl<'a> Emitter<'a> {
                 argument,
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
+            ExprKind::Hosted { native, .. } => self.expression(native),
+            ExprKind::ByRow(text) => self.by_row(expression, text),
             ExprKind::Pending(_) => Err(Reason::Expression {
                 expression: "a subquery".into(),
                 detail: "its value is not known yet".into(),

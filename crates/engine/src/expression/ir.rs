@@ -15,8 +15,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
-use super::dictionary::HostFunction;
 use super::function::Function;
+use super::host_function::HostFunction;
 use super::operator::{Arithmetic, Bitwise, Comparison};
 use super::pending::PendingScalar;
 use super::text::is_text;
@@ -123,6 +123,19 @@ pub enum ExprKind {
         /// The same expression by device code, for strings that are not dictionary encoded.
         native: Option<Expr>,
     },
+    /// A text that is made of several values, or of numbers: where it is returned, DataFusion may evaluate
+    /// it.
+    Hosted {
+        /// The function.
+        function: Arc<HostFunction>,
+        /// Its arguments.
+        arguments: Vec<Expr>,
+        /// The same expression by device code.
+        native: Expr,
+    },
+    /// A text of a table that is only returned: where it has no dictionary, the number of its row, by which
+    /// the host finds it.
+    ByRow(Expr),
     /// The number of the row, by which groups are read that are a pipeline's rows.
     RowNumber,
     /// Several values that are a key together.
@@ -178,19 +191,6 @@ impl Expr {
     pub fn literal(value: ScalarValue) -> Self {
         let (data_type, nullable) = (value.data_type(), value.is_null());
         Self::new(ExprKind::Literal(value), data_type, nullable)
-    }
-
-    /// A function of a text column that the host computes of the rows that are returned, where the column has
-    /// no dictionary: the column, and the function. Numbers that the device computes are none.
-    pub(crate) fn hosted(&self) -> Option<(usize, &Arc<HostFunction>)> {
-        match self.kind() {
-            ExprKind::Dictionary {
-                function,
-                argument,
-                native,
-            } if native.is_none() || is_text(self.data_type()) => Some((argument.as_column()?, function)),
-            _ => None,
-        }
     }
 
     /// The parts of a key.
@@ -265,6 +265,7 @@ impl Expr {
             ExprKind::Not(input)
             | ExprKind::IsNull(input)
             | ExprKind::Negate(input)
+            | ExprKind::ByRow(input)
             | ExprKind::InList { value: input, .. }
             | ExprKind::Cast { input, .. }
             | ExprKind::Dictionary { argument: input, .. }
@@ -277,6 +278,9 @@ impl Expr {
                 .chain(otherwise.iter())
                 .collect(),
             ExprKind::Call { arguments, .. } | ExprKind::Tuple(arguments) => arguments.iter().collect(),
+            ExprKind::Hosted {
+                arguments, native, ..
+            } => std::iter::once(native).chain(arguments).collect(),
         }
     }
 

@@ -28,8 +28,8 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use operators::{bitwise, comparison};
 use temporal::is_interval;
 
-use super::dictionary::{HostFunction, renumbered};
 use super::function::Function;
+use super::host_function::{HostFunction, renumbered};
 use super::interval::domain;
 use super::ir::{Expr, ExprKind};
 use super::operator::Arithmetic;
@@ -42,7 +42,9 @@ use crate::reason::Reason;
 /// # Errors
 /// The [`Reason`] names the innermost part that has no device version.
 pub fn lower(expression: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expr, Reason> {
-    Lowering { input }.lower(expression)
+    let lowering = Lowering { input };
+    let lowered = lowering.lower(expression)?;
+    lowering.hosted(expression, lowered)
 }
 
 /// Whether values of the type have a representation on the device.
@@ -91,6 +93,36 @@ impl Lowering<'_> {
         }
     }
 
+    /// The two forms of a text that is made of several columns, or of numbers: where it is returned,
+    /// DataFusion may evaluate it. Functions of one string have them already, and constants by a condition a
+    /// dictionary.
+    fn hosted(&self, expression: &Arc<dyn PhysicalExpr>, native: Expr) -> Result<Expr, Reason> {
+        let leaf = matches!(
+            native.kind(),
+            ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::Dictionary { .. }
+        );
+        if leaf || !is_text(native.data_type()) {
+            return Ok(native);
+        }
+        let columns = pure_columns(expression).unwrap_or_default();
+        let fields: Vec<&Field> = columns.iter().map(|column| self.input.field(*column)).collect();
+        let has_text = fields.iter().any(|field| is_text(field.data_type()));
+        if columns.is_empty() || !(native.is_made() || has_text) {
+            return Ok(native);
+        }
+        let data_type = native.data_type().clone();
+        let function = HostFunction::new(renumbered(expression, &columns)?, &fields, data_type.clone());
+        let arguments = (columns.iter().zip(&fields))
+            .map(|(column, field)| Expr::column(*column, field.data_type().clone(), field.is_nullable()));
+        let nullable = native.nullable();
+        let kind = ExprKind::Hosted {
+            function: Arc::new(function),
+            arguments: arguments.collect(),
+            native,
+        };
+        Ok(Expr::new(kind, data_type, nullable))
+    }
+
     /// The two forms of an expression over one string column.
     fn over_dictionary(
         &self,
@@ -99,7 +131,7 @@ impl Lowering<'_> {
         data_type: DataType,
     ) -> Result<Expr, Reason> {
         let field = self.input.field(column);
-        let function = HostFunction::new(renumbered(expression, column)?, field, data_type.clone());
+        let function = HostFunction::new(renumbered(expression, &[column])?, &[field], data_type.clone());
         let native = self.native(expression, &data_type).ok();
         let argument = Expr::column(column, field.data_type().clone(), field.is_nullable());
         let nullable = self.nullable(expression)?;
@@ -141,7 +173,7 @@ impl Lowering<'_> {
             })
             .collect();
         let function = Arc::clone(expression).with_new_children(children).ok()?;
-        let function = Arc::new(HostFunction::new(function, &field, data_type.clone()));
+        let function = Arc::new(HostFunction::new(function, &[&field], data_type.clone()));
         let nullable = self.nullable(expression).ok()?;
         Some(Expr::new(
             ExprKind::Dictionary {

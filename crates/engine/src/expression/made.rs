@@ -16,6 +16,7 @@ impl Expr {
                 // Of a boolean: one of two constants.
                 ExprKind::Cast { input, .. } => *input.data_type() != arrow::datatypes::DataType::Boolean,
                 ExprKind::Dictionary { argument, .. } => argument.is_made(),
+                ExprKind::Hosted { native, .. } => native.is_made(),
                 ExprKind::Lookup { made, .. } => *made,
                 ExprKind::Case { branches, otherwise } => {
                     let results = branches.iter().map(|(_, then)| then).chain(otherwise);
@@ -28,7 +29,8 @@ impl Expr {
     /// Texts that are computed byte by byte for a row.
     #[must_use]
     pub(crate) fn made_texts(&self) -> usize {
-        let own = usize::from(self.is_made() && !matches!(self.kind(), ExprKind::Lookup { .. }));
+        let is_other = matches!(self.kind(), ExprKind::Lookup { .. } | ExprKind::Hosted { .. });
+        let own = usize::from(self.is_made() && !is_other);
         own + self.children().into_iter().map(Self::made_texts).sum::<usize>()
     }
 

@@ -19,6 +19,9 @@
 //! (or a comparison of codes). Strings that are not dictionary encoded have device functions for the common
 //! predicates; [`Expr::dictionary_columns`] says which columns must be encoded.
 //!
+//! **Returned values.** A text that is made of several values is evaluated by DataFusion where it is returned
+//! ([`ExprKind::Hosted`]), of values that the device writes; elsewhere by device code.
+//!
 //! **Dimensions.** A column of a table that rows look up by a foreign key is an expression over the key
 //! ([`ExprKind::Lookup`]); its values are known when the [`Dimension`]'s rows are, and so are their intervals
 //! and dictionaries. Rows are read from tables in device memory, or from a [`PackedDimension`] that the
@@ -50,6 +53,7 @@ mod emit;
 mod error;
 mod function;
 mod group_words;
+mod host_function;
 mod interval;
 mod ir;
 mod key_space;
@@ -61,6 +65,7 @@ mod operator;
 mod packed;
 mod parameters;
 mod pending;
+mod returned;
 mod text;
 mod value;
 mod windows;
@@ -73,7 +78,6 @@ pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub(crate) use built::{BuiltColumn, PairShape, PairWord};
 pub use built::{PairSide, Part};
 pub(crate) use dictionary::CodedStrings;
-pub use dictionary::HostFunction;
 pub(crate) use dimension::is_key;
 pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
 pub use display::Named;
@@ -83,6 +87,7 @@ pub use error::ErrorCode;
 pub(crate) use function::BUCKETS;
 pub use function::{DatePart, Elementary, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
+pub use host_function::HostFunction;
 pub(crate) use interval::{Interval, domain, widens};
 pub use ir::{Expr, ExprKind};
 pub(crate) use key_space::{JoinKeyPart, KeySpace, PLACES};

@@ -6,7 +6,7 @@ use super::build_plan::{
 };
 use super::column_access::ColumnAccess;
 use super::group_key::GroupKey;
-use super::output::OutputColumn;
+use super::output::RowsPlan;
 use super::strategy::Strategy;
 use crate::expression::Parameters;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub enum ResultPlan {
         occupied: Option<usize>,
     },
     /// Columns of rows.
-    Rows(Vec<OutputColumn>),
+    Rows(RowsPlan),
     /// A build side, which stays on the device.
     Build(BuildPlan),
     /// Groups that stay on the device as a build side.

@@ -1,12 +1,36 @@
-//! Columns of rows that a pipeline returns.
+//! Rows that a pipeline returns: the columns that its kernel writes, and what results are made of them.
 
 use super::column_access::{AccessForm, ColumnAccess};
-use crate::expression::{Expr, HostFunction, Kind, Value};
+use crate::code::Code;
+use crate::expression::{Emitter, Expr, HostFunction, Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use galatea_kernels::MAX_OUTPUTS;
 use std::sync::Arc;
+
+/// What is returned of rows.
+#[derive(Debug, Clone, Default)]
+pub struct RowsPlan {
+    /// What the kernel writes: the columns that results are made of, each once, then the words of an order.
+    pub columns: Vec<OutputColumn>,
+    /// The results, in their order.
+    pub results: Vec<RowResult>,
+}
+
+/// A column of the result.
+#[derive(Debug, Clone)]
+pub enum RowResult {
+    /// A column as the kernel wrote it.
+    Column(usize),
+    /// What the host computes of others.
+    Computed {
+        /// The function.
+        function: Arc<HostFunction>,
+        /// Its arguments.
+        arguments: Vec<RowResult>,
+    },
+}
 
 /// One output column.
 #[derive(Debug, Clone)]
@@ -38,12 +62,21 @@ pub enum OutputForm {
         /// The dictionary.
         values: ArrayRef,
     },
-    /// The row itself, `chunk << 32 | row`: the host gathers the text of that source column.
-    Row {
-        /// Kernel column.
+    /// The number of a row, `chunk << 32 | row`: the host gathers the text that the row has there.
+    Row(TextSource),
+}
+
+/// Where texts without a dictionary are, which are returned by the numbers of their rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextSource {
+    /// A kernel column.
+    Column(usize),
+    /// A column of a build side.
+    BuildSide {
+        /// Number of the build side.
+        dimension: usize,
+        /// Number of its column.
         column: usize,
-        /// What the host computes of the text, if it is not returned as it is.
-        function: Option<Arc<HostFunction>>,
     },
 }
 
@@ -60,7 +93,7 @@ impl OutputColumn {
             OutputForm::Integer { width } => *width,
             OutputForm::Boolean => 1,
             OutputForm::Float32 | OutputForm::Code { .. } => 4,
-            OutputForm::Float64 | OutputForm::Row { .. } => 8,
+            OutputForm::Float64 | OutputForm::Row(_) => 8,
         }
     }
 
@@ -70,15 +103,81 @@ impl OutputColumn {
     }
 }
 
-/// A text column without a dictionary, or what the host computes of one; it gathers the bytes by row.
-pub fn text_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn> {
-    let (column, function) = match expr.hosted() {
-        Some((column, function)) => (column, Some(Arc::clone(function))),
-        None => (expr.as_column()?, None),
-    };
-    matches!(columns[column].form, AccessForm::Text { .. }).then(|| OutputColumn {
+impl RowsPlan {
+    /// The plan of these outputs over kernel columns; `emitter` writes into `code` how their values are
+    /// computed.
+    pub(super) fn new(
+        outputs: &[Expr],
+        columns: &[ColumnAccess],
+        emitter: &mut Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<Self, Reason> {
+        let mut plan = Self::default();
+        let mut written = Vec::new();
+        for output in outputs {
+            let result = plan.result(output, columns, &mut written, emitter, code)?;
+            plan.results.push(result);
+        }
+        Ok(plan)
+    }
+
+    /// How an output comes about; what the kernel has to write for it is added to the columns, unless it is
+    /// among those that are `written` already.
+    fn result(
+        &mut self,
+        output: &Expr,
+        columns: &[ColumnAccess],
+        written: &mut Vec<Expr>,
+        emitter: &mut Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<RowResult, Reason> {
+        let has_no_dictionary = |text: &Expr| {
+            let is_text = |column: usize| is_text(&columns[column]);
+            text.as_column().is_some_and(is_text) || emitter.row_of_text(text).is_some()
+        };
+        if let Some((function, arguments)) = output.hosted()
+            && output.is_for_host(&has_no_dictionary)
+        {
+            let arguments = arguments.into_iter();
+            let arguments = arguments.map(|argument| self.result(argument, columns, written, emitter, code));
+            return Ok(RowResult::Computed {
+                arguments: arguments.collect::<Result<_, _>>()?,
+                function: Arc::clone(function),
+            });
+        }
+        if let Some(number) = written.iter().position(|other| other == output) {
+            return Ok(RowResult::Column(number));
+        }
+        let number = self.columns.len();
+        let text = text_column(output, columns);
+        self.columns.push(match (text, emitter.row_of_text(output)) {
+            (Some(text), _) => text,
+            (None, Some((dimension, column, row))) => {
+                let row = emitter.emit(&row, code)?;
+                OutputColumn {
+                    data_type: output.data_type().clone(),
+                    form: OutputForm::Row(TextSource::BuildSide { dimension, column }),
+                    code: (row.code, row.null),
+                }
+            }
+            (None, None) => column(number, &emitter.emit(output, code)?)?,
+        });
+        written.push(output.clone());
+        Ok(RowResult::Column(number))
+    }
+}
+
+/// Whether a column is text without a dictionary.
+fn is_text(column: &ColumnAccess) -> bool {
+    matches!(column.form, AccessForm::Text { .. })
+}
+
+/// A text column without a dictionary; the host gathers the bytes by row.
+fn text_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn> {
+    let column = expr.as_column().filter(|column| is_text(&columns[*column]))?;
+    Some(OutputColumn {
         data_type: expr.data_type().clone(),
-        form: OutputForm::Row { column, function },
+        form: OutputForm::Row(TextSource::Column(column)),
         code: ("(u64(cursor.index()) << 32 | (row + i))".into(), None),
     })
 }

@@ -1,11 +1,12 @@
 //! What a pipeline computes, known at planning time.
 
 mod order;
+mod texts;
 
 pub use order::{RowOrder, TopRows, WindowInput};
 
 use super::aggregate::{AggregateCall, AggregateFunction};
-use crate::expression::{Expr, ExprKind, KeySpace, Rebind, is_text};
+use crate::expression::{Expr, ExprKind, KeySpace, Rebind};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
@@ -393,7 +394,7 @@ impl PipelinePlan {
         match &self.sink {
             SinkPlan::Materialise { outputs, order } => {
                 let order = order.iter().flat_map(RowOrder::expressions);
-                outputs.iter().chain(order).collect()
+                outputs.iter().flat_map(Expr::returned).chain(order).collect()
             }
             SinkPlan::Windows(input) => {
                 let columns = input.columns.iter().map(|(_, column)| column);
@@ -432,7 +433,8 @@ impl PipelinePlan {
                 Some(RowOrder::All(words)) => words.len(),
                 _ => 0,
             };
-            limit(outputs.len() + words, MAX_OUTPUTS / 2, "output columns")?;
+            let returned: HashSet<&Expr> = outputs.iter().flat_map(Expr::returned).collect();
+            limit(returned.len() + words, MAX_OUTPUTS / 2, "output columns")?;
         }
         if let SinkPlan::Windows(input) = &self.sink {
             let outputs = input.columns.len() + input.words().count();
@@ -453,59 +455,5 @@ impl PipelinePlan {
     /// Source columns the pipeline reads, ascending.
     pub fn columns(&self) -> BTreeSet<usize> {
         self.expressions().iter().flat_map(|e| e.columns()).collect()
-    }
-
-    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of texts that go
-    /// by their codes, and arguments of string functions that have no device form.
-    pub fn dictionary_columns(&self) -> BTreeSet<usize> {
-        let outputs = match &self.sink {
-            SinkPlan::Materialise { outputs, .. } => outputs.as_slice(),
-            _ => &[],
-        };
-        let is_hosted = |e: &&Expr| outputs.contains(e) && e.hosted().is_some();
-        let expressions = self.expressions().into_iter().filter(|e| !is_hosted(e));
-        let functions = expressions.map(Expr::dictionary_columns);
-        let coded = self.coded_texts().into_iter().map(Expr::columns);
-        functions.chain(coded).flatten().collect()
-    }
-
-    /// Texts that go by their codes: those of group keys, of MIN and MAX, of keys and columns of build sides
-    /// and windows, and those among output columns and keys of an order that are computed.
-    fn coded_texts(&self) -> Vec<&Expr> {
-        let mut all: Vec<&Expr> = Vec::new();
-        if let Some((_, aggregates)) = self.sink.grouped() {
-            let ordered = aggregates.iter().filter(|call| call.function.orders_values());
-            all.extend(ordered.filter_map(|call| call.argument.as_ref()));
-        }
-        if let Some((key, columns)) = self.sink.keyed() {
-            let by_place = matches!(
-                self.sink,
-                SinkPlan::Build { .. } | SinkPlan::Lists { .. } | SinkPlan::Probe { .. }
-            );
-            all.extend(key.parts().iter().filter(|part| !by_place || !part.is_made()));
-            all.extend(columns.iter().map(|(_, column)| column));
-        }
-        match &self.sink {
-            // Those that have no dictionary go by their places among them.
-            SinkPlan::Aggregate { keys, .. } => all.extend(keys.iter().filter(|key| !key.is_made())),
-            SinkPlan::Materialise { outputs, order } => {
-                let computed = |e: &&Expr| e.as_column().is_none() && e.hosted().is_none();
-                all.extend(outputs.iter().filter(computed));
-                let keys = order
-                    .iter()
-                    .flat_map(RowOrder::expressions)
-                    .flat_map(Expr::children);
-                all.extend(keys.filter(|key| key.as_column().is_none()));
-            }
-            SinkPlan::Windows(input) => {
-                all.extend(input.columns.iter().map(|(_, column)| column));
-                all.extend(input.words().flat_map(Expr::children));
-            }
-            SinkPlan::Store { columns, .. } => all.extend(columns.iter().map(|(_, column)| column)),
-            SinkPlan::BuildGroups { key, .. } => all.extend(key.parts()),
-            _ => {}
-        }
-        all.retain(|expression| is_text(expression.data_type()));
-        all
     }
 }

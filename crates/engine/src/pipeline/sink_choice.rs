@@ -6,7 +6,7 @@ use super::bound::ResultPlan;
 use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
 use super::options::KernelOptions;
-use super::output;
+use super::output::{self, RowsPlan};
 use super::plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, WindowInput};
 use super::sink::Sink;
 use super::sink::append::AppendSink;
@@ -137,14 +137,9 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        let mut columns = Vec::new();
-        for (index, output) in outputs.iter().enumerate() {
-            let output = (self.rewrite)(output);
-            columns.push(match output::text_column(&output, self.columns) {
-                Some(text) => text,
-                None => output::column(index, &emitter.emit(&output, code)?)?,
-            });
-        }
+        let outputs: Vec<Expr> = outputs.iter().map(self.rewrite).collect();
+        let mut rows = RowsPlan::new(&outputs, self.columns, &mut emitter, code)?;
+        let columns = &mut rows.columns;
         let outputs = columns.len();
         for (index, word) in words.iter().enumerate() {
             let value = emitter.emit(&(self.rewrite)(word), code)?;
@@ -153,14 +148,14 @@ impl SinkInput<'_> {
                 columns.push(output::column(outputs + index, &value)?);
             }
         }
-        output::check_number(&columns)?;
+        output::check_number(columns)?;
         let strategy = match words.is_empty() {
             true => row_strategy(self.options.row_output, self.cardinality),
             false => Strategy::Sort {
                 words: columns.len() - outputs,
             },
         };
-        let (outputs, result) = (columns.clone(), ResultPlan::Rows(columns));
+        let (outputs, result) = (columns.clone(), ResultPlan::Rows(rows));
         Ok(match strategy {
             Strategy::Chains => BoundSink::new(ChainsSink { outputs }, strategy, result),
             _ => BoundSink::new(AppendSink { outputs }, strategy, result),

@@ -7,7 +7,7 @@ pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLeve
 use super::nodes::node;
 use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
-use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, lower, representable};
+use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
@@ -108,6 +108,21 @@ impl Chain {
     /// Rows of the source, where known.
     pub(super) fn rows(&self) -> Option<u64> {
         self.rows
+    }
+
+    /// Column `number` where it is only returned: by its row, if it is a text of a table. Where rows look
+    /// others up they may be made part after part, and then their numbers are none of one order.
+    fn returned_column(&self, number: usize) -> Expr {
+        let column = self.columns[number].clone();
+        let of_table = matches!(
+            self.source,
+            PipelineSource::Stored(_) | PipelineSource::Files { .. }
+        );
+        let is_text = column.as_column().is_some() && is_text(column.data_type());
+        match of_table && is_text && self.dimensions.is_empty() {
+            true => column.by_row(),
+            false => column,
+        }
     }
 
     /// Whether the rows are those of a window in the order of these keys, over the columns of the source.
@@ -275,15 +290,19 @@ impl Chain {
         let tables: Vec<bool> = chain.buildable.iter().map(is_one_table).collect();
         check_lookups(&plan, &tables)?;
         let wanted = plan.lookups();
+        let returned = plan.returned_texts();
         let sides = chain.dimensions.iter_mut().zip(chain.buildable);
         for (number, (side, buildable)) in sides.enumerate() {
             let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
+            let is_returned = |column: usize| returned.contains(&(number, column));
             let built = match buildable {
                 Some(rows @ (Buildable::Pairs(_) | Buildable::Windows(_) | Buildable::Part(..))) => {
-                    Some(rows.build(&columns, side.unique)?)
+                    Some(rows.build(&columns, side.unique, &is_returned)?)
                 }
-                other => other.and_then(|buildable| buildable.build(&columns, side.unique).ok()),
+                other => {
+                    other.and_then(|buildable| buildable.build(&columns, side.unique, &is_returned).ok())
+                }
             };
             side.build = built.map(|subtree| Build {
                 subtree: Box::new(subtree),

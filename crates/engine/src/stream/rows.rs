@@ -52,7 +52,7 @@ fn c_type(form: &OutputForm) -> &'static str {
         OutputForm::Float32 => "float",
         OutputForm::Float64 => "double",
         OutputForm::Code { .. } => "u32",
-        OutputForm::Row { .. } => "u64",
+        OutputForm::Row(_) => "u64",
     }
 }
 

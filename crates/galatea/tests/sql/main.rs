@@ -37,6 +37,7 @@ mod recursion;
 mod results;
 mod rows;
 mod sessions;
+mod side_texts;
 mod sort;
 mod sqllogic;
 mod statements;

@@ -1,8 +1,9 @@
 //! Functions of long texts, which have no dictionary: nothing is left to the CPU.
 
-use crate::compare::Pair;
+use crate::compare::{Pair, same_in_order};
 use crate::joins::STRICT;
 use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray, StringViewArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -197,6 +198,79 @@ async fn what_is_computed_of_returned_texts_needs_no_dictionary() {
             }
         }
     }
+}
+
+/// Texts of several columns, or of numbers, that are returned; `d` is a table of the same columns.
+const RETURNED: &[&str] = &[
+    "SELECT url || '-' || referer FROM t WHERE n > 0",
+    "SELECT CAST(n AS VARCHAR), concat(url, n), url, n, upper(url) FROM t WHERE n <> 2",
+    "SELECT concat_ws('/', referer, n, url) AS u, upper(url || n), to_hex(n) FROM t WHERE url LIKE '%.com%' AND n < 4",
+    "SELECT lower(url || referer), lpad(referer, n + 9, url), repeat(url, n), replace(url, left(referer, 3), 'x') FROM t WHERE n < 5",
+    "SELECT coalesce(url, referer), CASE WHEN n > 1 THEN url ELSE referer END, CASE WHEN url > referer THEN 'a' ELSE 'b' END FROM t WHERE n < 4",
+    "SELECT x, length(x), upper(x), x || n FROM (SELECT url || referer AS x, n FROM t) WHERE x LIKE '%42%'",
+    "SELECT coalesce(x, 'none'), CASE WHEN n > 1 THEN x ELSE 'few' END FROM (SELECT coalesce(referer, url) AS x, n FROM t WHERE n < 5)",
+    "SELECT max(n), x FROM (SELECT n, concat(url, n) AS x FROM t WHERE n > 1) GROUP BY x",
+    "SELECT t.n + d.n, concat(t.url, '>', d.url, t.n * d.n) FROM t JOIN d ON t.url = d.url AND t.n = d.n WHERE t.n < 5",
+    "SELECT t.n, d.referer || t.n, coalesce(d.url, t.url) FROM t LEFT JOIN d ON t.url = d.url WHERE t.n > 1",
+    "SELECT k.url || t.n, k.c FROM t JOIN (SELECT url, count(*) AS c FROM d GROUP BY url) k ON t.url = k.url",
+    "SELECT url || row_number() OVER (PARTITION BY n ORDER BY url, referer) FROM t",
+];
+
+/// The same in order.
+const RETURNED_IN_ORDER: &[&str] = &[
+    "SELECT url || n AS u, n, length(url) AS l FROM t WHERE n > -2 ORDER BY n, l, u",
+    "SELECT concat(n, '-', url) AS u FROM t WHERE n > 0 ORDER BY u LIMIT 7",
+    "SELECT n, url || referer AS u FROM t WHERE n < 3 ORDER BY n DESC, u NULLS FIRST LIMIT 9",
+];
+
+#[tokio::test]
+async fn texts_of_several_columns_are_returned() {
+    let hostile: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("galatea.row_output", "heap"), ("galatea.build_rows", "1")],
+        &[
+            ("galatea.row_output", "counted"),
+            ("galatea.rows_per_thread", "1"),
+        ],
+        &[("galatea.gpu_memory_limit", "4M"), ("galatea.build_rows", "0")],
+    ];
+    let runs = [(0, 0), (1, 1), (31, 2), (32, 3), (33, 0), (1200, 1), (3000, 0)];
+    for (seed, (rows, settings)) in (40..).zip(runs) {
+        let settings: Vec<_> = [STRICT, ("galatea.chunk_rows", "512")]
+            .iter()
+            .chain(hostile[settings])
+            .copied()
+            .collect();
+        let pair = Pair::new(&settings);
+        pair.table("t", &[table(rows, seed)]);
+        pair.table("d", &[table(rows.div_ceil(2), seed)]);
+        let context = format!("{rows} rows of seed {seed}, {settings:?}");
+        for sql in RETURNED {
+            pair.check(sql, rows > 1, &context).await;
+        }
+        for sql in RETURNED_IN_ORDER {
+            if let Err(difference) = pair.compare(sql, same_in_order).await {
+                panic!("{context}\n{sql}\n{difference}");
+            }
+        }
+    }
+}
+
+/// What the host computes is named, and its errors are the CPU's.
+#[tokio::test]
+async fn what_the_host_computes_is_named() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[table(100, 5)]);
+    let explained = pair
+        .gpu
+        .sql("EXPLAIN SELECT url || n, n FROM t WHERE n > 0")
+        .await;
+    let explained = explained.expect("a plan").collect().await.expect("its text");
+    let text = pretty_format_batches(&explained).expect("printable").to_string();
+    let named = "computed by the host=[concat(url, CAST(n AS Utf8))]";
+    assert!(text.contains(named), "{text}");
+    let sql = "SELECT repeat(url || 'x', n * 1000000000) FROM t WHERE n > 2";
+    pair.check(sql, false, "a text that is too long").await;
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ pub(crate) fn batch(
 }
 
 /// Texts as an array of that type.
-fn text_array<'t>(
+pub(super) fn text_array<'t>(
     texts: impl Iterator<Item = Option<&'t [u8]>>,
     data_type: &DataType,
 ) -> Result<ArrayRef, RunError> {

@@ -2,19 +2,20 @@
 
 use super::pieces::Part;
 use super::values::Values;
-use super::{Outlet, batch, text_array};
+use super::{Outlet, batch};
 use crate::execution::error::RunError;
+use crate::execution::text_rows::{self, TextRows, TextsOfSide};
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::output::OutputColumn;
-use crate::pipeline::output::OutputForm;
+use crate::pipeline::output::{OutputColumn, OutputForm, RowResult, RowsPlan, TextSource};
 use crate::pipeline::sink::chains::RowLayout;
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::DataType;
 use galatea_device::Stream;
 use galatea_memory::GatheredRows;
 use galatea_memory::regions::WorkingRegion;
-use galatea_store::{Chunk, Encoding, TableView};
+use galatea_store::TableView;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Rows of an append sink, given on in pieces.
 #[derive(Debug)]
@@ -22,7 +23,9 @@ pub(in crate::execution) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
     /// By position in the table of chunks.
-    chunks: Vec<usize>,
+    chunks: Arc<[usize]>,
+    /// Texts of build sides, by their number.
+    sides: BTreeMap<usize, TextsOfSide>,
     outlet: Outlet<'a>,
 }
 
@@ -31,15 +34,22 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
-        chunks: Vec<usize>,
+        chunks: Arc<[usize]>,
+        sides: BTreeMap<usize, TextsOfSide>,
         outlet: Outlet<'a>,
     ) -> Self {
         Self {
             plan,
             view,
             chunks,
+            sides,
             outlet,
         }
+    }
+
+    /// The texts of what the run leaves on the device.
+    pub(in crate::execution) fn texts_left(&self) -> TextsOfSide {
+        text_rows::left_by(self.plan, self.view, &self.chunks, &self.sides)
     }
 
     /// Rows given on so far.
@@ -51,32 +61,32 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn take(
         &self,
         stream: &Stream,
-        columns: &[OutputColumn],
+        plan: &RowsPlan,
         outputs: &[WorkingRegion<u8>],
         validity: &[Option<WorkingRegion<u8>>],
         count: u64,
     ) -> Result<u64, RunError> {
         let mut parts = Vec::new();
         let mut places = Vec::new();
-        for ((column, output), valid) in columns.iter().zip(outputs).zip(validity) {
+        for ((column, output), valid) in plan.columns.iter().zip(outputs).zip(validity) {
             let value = parts.len();
             parts.push(Part::Bytes(output, column.row_bytes()));
             parts.extend(valid.as_ref().map(|valid| Part::Bytes(valid, 1)));
             places.push((value, valid.is_some()));
         }
         let bytes = self.outlet.pieces(stream, count as usize, &parts, |piece| {
-            let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
-                let nulls = nullable.then(|| {
-                    let flags = piece.bytes(value + 1);
-                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
+            let arrays = plan
+                .columns
+                .iter()
+                .zip(&places)
+                .map(|(column, (value, nullable))| {
+                    let nulls = nullable.then(|| {
+                        let flags = piece.bytes(value + 1);
+                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
+                    });
+                    self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
                 });
-                self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
-            });
-            Ok(batch(
-                &self.plan.output,
-                arrays.collect::<Result<_, RunError>>()?,
-                piece.rows,
-            )?)
+            self.results(plan, &arrays.collect::<Result<Vec<_>, _>>()?, piece.rows)
         })?;
         Ok(bytes)
     }
@@ -85,7 +95,7 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn take_gathered(
         &self,
         stream: &Stream,
-        columns: &[OutputColumn],
+        plan: &RowsPlan,
         layout: &RowLayout,
         gathered: &GatheredRows,
     ) -> Result<u64, RunError> {
@@ -94,35 +104,35 @@ impl<'a> Rows<'a> {
             .map(|word| Part::Words(&gathered.columns, word * rows))
             .collect();
         let bytes = self.outlet.pieces(stream, rows, &parts, |piece| {
-            let arrays = columns
-                .iter()
-                .zip(&layout.fields)
-                .map(|(column, (field, valid))| {
-                    let nulls = valid.map(|valid| {
-                        let bits = piece.words(valid.word);
-                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| {
-                            bits[i] >> valid.bit & 1 != 0
-                        }))
-                    });
-                    let high = if column.row_bytes() == 16 {
-                        field.word + 1
-                    } else {
-                        field.word
-                    };
-                    let values = Values::Words {
-                        low: piece.words(field.word),
-                        high: piece.words(high),
-                        bit: field.bit,
-                    };
-                    self.array(column, &values, nulls)
+            let arrays = (plan.columns.iter().zip(&layout.fields)).map(|(column, (field, valid))| {
+                let nulls = valid.map(|valid| {
+                    let bits = piece.words(valid.word);
+                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| {
+                        bits[i] >> valid.bit & 1 != 0
+                    }))
                 });
-            Ok(batch(
-                &self.plan.output,
-                arrays.collect::<Result<_, RunError>>()?,
-                piece.rows,
-            )?)
+                let high = if column.row_bytes() == 16 {
+                    field.word + 1
+                } else {
+                    field.word
+                };
+                let values = Values::Words {
+                    low: piece.words(field.word),
+                    high: piece.words(high),
+                    bit: field.bit,
+                };
+                self.array(column, &values, nulls)
+            });
+            self.results(plan, &arrays.collect::<Result<Vec<_>, _>>()?, piece.rows)
         })?;
         Ok(bytes)
+    }
+
+    /// The results of rows whose columns these are.
+    fn results(&self, plan: &RowsPlan, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, RunError> {
+        let results = plan.results.iter().map(|result| computed(result, columns));
+        let results = results.collect::<Result<_, _>>()?;
+        Ok(batch(&self.plan.output, results, rows)?)
     }
 
     fn array(
@@ -132,54 +142,33 @@ impl<'a> Rows<'a> {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef, RunError> {
         match &column.form {
-            OutputForm::Row {
-                column: text,
-                function: None,
-            } => self.gather(*text, values.u64s(|row| row), &column.data_type),
-            OutputForm::Row {
-                column: text,
-                function: Some(function),
-            } => {
-                let data_type = &self.view.columns[*text].data_type;
-                let texts = self.gather(*text, values.u64s(|row| row), data_type)?;
-                let evaluated = function.evaluate(&texts)?;
-                match evaluated.errors.into_iter().flatten().next() {
-                    Some(error) => Err(RunError::Raised(error)),
-                    None => Ok(evaluated.results),
-                }
+            OutputForm::Row(source) => {
+                let texts = match source {
+                    TextSource::Column(column) => Some(TextRows::of(self.view, *column, &self.chunks)),
+                    TextSource::BuildSide { dimension, column } => self
+                        .sides
+                        .get(dimension)
+                        .and_then(|side| side.get(column))
+                        .cloned(),
+                };
+                let texts = texts.ok_or_else(|| RunError::Raised(format!("no texts of {source:?}")))?;
+                texts.gather(&values.u64s(|row| row), nulls.as_ref(), &column.data_type)
             }
             form => Ok(values.array(form, nulls, &column.data_type)?),
         }
     }
-
-    /// Text of rows `position << 32 | row` of a source column, from host memory.
-    fn gather(&self, column: usize, rows: Vec<u64>, data_type: &DataType) -> Result<ArrayRef, RunError> {
-        let column = &self.view.columns[column];
-        let Encoding::Text { offset_width } = &column.encoding else {
-            return Err(RunError::Raised(format!("column {} is not text", column.name)));
-        };
-        let texts = rows.into_iter().map(|row| {
-            let chunk = &column.chunks[self.chunks[(row >> 32) as usize]];
-            text_at(chunk, offset_width.bytes(), row as u32 as usize)
-        });
-        text_array(texts, data_type)
-    }
 }
 
-/// The bytes of a row of a text chunk; `None` for NULL.
-fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
-    if chunk
-        .validity
-        .as_ref()
-        .is_some_and(|bits| bits.as_slice()[row / 8] >> (row % 8) & 1 == 0)
-    {
-        return None;
-    }
-    let offsets = chunk.offsets.as_ref()?.as_slice();
-    let offset = |i: usize| {
-        let mut word = [0; 8];
-        word[..offset_width].copy_from_slice(&offsets[i * offset_width..(i + 1) * offset_width]);
-        u64::from_le_bytes(word) as usize
+/// A result of rows whose columns these are.
+fn computed(result: &RowResult, columns: &[ArrayRef]) -> Result<ArrayRef, RunError> {
+    let (function, arguments) = match result {
+        RowResult::Column(number) => return Ok(ArrayRef::clone(&columns[*number])),
+        RowResult::Computed { function, arguments } => (function, arguments),
     };
-    Some(&chunk.data.as_slice()[offset(row)..offset(row + 1)])
+    let arguments = arguments.iter().map(|argument| computed(argument, columns));
+    let evaluated = function.evaluate(&arguments.collect::<Result<Vec<_>, _>>()?)?;
+    match evaluated.errors.into_iter().flatten().next() {
+        Some(error) => Err(RunError::Raised(error)),
+        None => Ok(evaluated.results),
+    }
 }

@@ -57,7 +57,7 @@ impl Values<'_> {
             OutputForm::Code { values: dictionary } => {
                 dictionary_array(self.u32s(|code| code), nulls, dictionary, data_type)
             }
-            OutputForm::Row { .. } => Err(ArrowError::SchemaError(
+            OutputForm::Row(_) => Err(ArrowError::SchemaError(
                 "the number of a row is not a value".to_owned(),
             )),
         }

@@ -107,14 +107,15 @@ impl SinkState {
             }
             Form::Rows { .. } => {}
             Form::Sort(columns) => {
-                if let (0, ResultPlan::Rows(outputs)) = (contents.error, &bound.result) {
+                if let (0, ResultPlan::Rows(plan)) = (contents.error, &bound.result) {
                     let (count, fetch) = (control[1], self.fetch);
-                    columns.finish(runtime, stream, outputs, count, fetch, rows, report)?;
+                    columns.finish(runtime, stream, plan, count, fetch, rows, report)?;
                 }
             }
             Form::Build(mut table) => {
                 table.check(control[3], control[1])?;
                 table.add_texts(self.texts);
+                table.add_text_rows(rows.texts_left());
                 table.park();
                 contents.built = Some(table);
             }
@@ -181,8 +182,8 @@ pub(super) fn gather(
 ) -> Result<(), RunError> {
     let gathered = heap.gather(runtime, stream)?;
     report.pages += gathered.pages;
-    if let ResultPlan::Rows(columns) = &bound.result {
-        report.link_bytes += rows.take_gathered(stream, columns, layout, &gathered)?;
+    if let ResultPlan::Rows(plan) = &bound.result {
+        report.link_bytes += rows.take_gathered(stream, plan, layout, &gathered)?;
     }
     Ok(())
 }

@@ -6,8 +6,9 @@ use datafusion::common::ScalarValue;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::{Emitter, boolean, integer_of, integer_value};
-use crate::expression::dictionary::{Bytes, HostFunction, ranked, with_null};
+use crate::expression::dictionary::{Bytes, ranked, with_null};
 use crate::expression::error::ErrorCode;
+use crate::expression::host_function::HostFunction;
 use crate::expression::interval::Interval;
 use crate::expression::ir::{Expr, ExprKind};
 use crate::expression::kind::Kind;
@@ -57,7 +58,7 @@ impl Emitter<'_> {
             let Some(chain) = self.chain(inner, argument)? else {
                 return Ok(None);
             };
-            let evaluated = function.evaluate(&chain.results)?;
+            let evaluated = function.evaluate(std::slice::from_ref(&chain.results))?;
             let errors = match (chain.errors.is_empty(), evaluated.errors.is_empty()) {
                 (true, _) => evaluated.errors,
                 (_, true) => chain.errors,
@@ -78,7 +79,7 @@ impl Emitter<'_> {
         let Kind::Code { values } = &base.kind else {
             return Ok(None);
         };
-        let evaluated = function.evaluate(&with_null(values)?)?;
+        let evaluated = function.evaluate(&[with_null(values)?])?;
         Ok(Some(Chain {
             base,
             results: evaluated.results,

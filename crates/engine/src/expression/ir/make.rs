@@ -82,6 +82,26 @@ impl Expr {
         Self::new(kind, data_type, true)
     }
 
+    /// A text of a table that is only returned.
+    pub(crate) fn by_row(self) -> Self {
+        let (data_type, nullable) = (self.data_type().clone(), self.nullable());
+        Self::new(ExprKind::ByRow(self), data_type, nullable)
+    }
+
+    /// The condition and the value of a value that is NULL where the condition is not true.
+    pub(crate) fn as_only_where(&self) -> Option<(&Self, &Self)> {
+        match self.kind() {
+            ExprKind::Case {
+                branches,
+                otherwise: None,
+            } => match branches.as_slice() {
+                [(condition, value)] => Some((condition, value)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Whether two values of one type are equal.
     pub(crate) fn equal(left: Self, right: Self) -> Self {
         let nullable = left.nullable() || right.nullable();

@@ -129,6 +129,7 @@ impl Expr {
             ExprKind::Not(input) => ExprKind::Not(go(input)),
             ExprKind::IsNull(input) => ExprKind::IsNull(go(input)),
             ExprKind::Negate(input) => ExprKind::Negate(go(input)),
+            ExprKind::ByRow(input) => ExprKind::ByRow(go(input)),
             ExprKind::Case { branches, otherwise } => ExprKind::Case {
                 branches: branches.iter().map(|(when, then)| (go(when), go(then))).collect(),
                 otherwise: otherwise.as_ref().map(go),
@@ -160,6 +161,15 @@ impl Expr {
                 function: Arc::clone(function),
                 argument: go(argument),
                 native: native.as_ref().map(go),
+            },
+            ExprKind::Hosted {
+                function,
+                arguments,
+                native,
+            } => ExprKind::Hosted {
+                function: Arc::clone(function),
+                arguments: arguments.iter().map(go).collect(),
+                native: go(native),
             },
             ExprKind::Tuple(parts) => ExprKind::Tuple(parts.iter().map(go).collect()),
             ExprKind::Member { dimension, key } => ExprKind::Member {

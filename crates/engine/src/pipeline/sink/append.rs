@@ -51,7 +51,7 @@ if (full != 0) break;
                 OutputForm::Float32 => "float",
                 OutputForm::Float64 => "double",
                 OutputForm::Code { .. } => "u32",
-                OutputForm::Row { .. } => "u64",
+                OutputForm::Row(_) => "u64",
             };
             let (value, null) = &output.code;
             line!(

@@ -112,7 +112,7 @@ bool stopped = false;",
                 OutputForm::Float32 => format!("u64(__float_as_uint({value}))"),
                 OutputForm::Float64 => format!("u64(__double_as_longlong({value}))"),
                 OutputForm::Code { .. } => format!("u64(u32({value}))"),
-                OutputForm::Row { .. } => value.clone(),
+                OutputForm::Row(_) => format!("u64({value})"),
             };
             if output.row_bytes() == 16 {
                 line!(code, "const u128 wide{k} = {bits};");

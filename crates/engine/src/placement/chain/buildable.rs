@@ -44,12 +44,17 @@ impl Buildable {
         }
     }
 
-    /// The pipeline that makes the build side with those columns.
-    pub(in crate::placement) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
+    /// The pipeline that makes the build side with those columns, of which some are only returned.
+    pub(in crate::placement) fn build(
+        self,
+        columns: &[usize],
+        unique: bool,
+        is_returned: &dyn Fn(usize) -> bool,
+    ) -> Result<Subtree, Reason> {
         let (mut chain, key) = match self {
             Self::Rows { chain, key } => (chain, key),
-            Self::Pairs(join) => return join.build(columns),
-            Self::Windows(windows) => return windows.build(columns),
+            Self::Pairs(join) => return join.build(columns, is_returned),
+            Self::Windows(windows) => return windows.build(columns, is_returned),
             Self::Part(part, number) => return part.build(number, columns),
             Self::Complete(subtree) => return Ok(*subtree),
         };
@@ -57,9 +62,11 @@ impl Buildable {
         chain
             .filters
             .extend(nullable.map(|part| part.is_null().negated()));
-        let columns: Vec<(usize, Expr)> = (columns.iter())
-            .map(|column| (*column, chain.columns[*column].clone()))
-            .collect();
+        let column = |number: usize| match is_returned(number) {
+            true => chain.returned_column(number),
+            false => chain.columns[number].clone(),
+        };
+        let columns: Vec<(usize, Expr)> = columns.iter().map(|number| (*number, column(*number))).collect();
         chain.finish(
             SinkPlan::Build {
                 key,
@@ -100,18 +107,21 @@ pub(in crate::placement) struct PairInput {
 }
 
 impl PairInput {
-    /// Those of the join's columns that are of this side, by number.
-    fn columns(&self, of_join: &BTreeSet<usize>) -> Vec<(usize, Expr)> {
+    /// Those of the join's columns that are of this side, by number, of which some are only returned.
+    fn columns(&self, of_join: &BTreeSet<usize>, is_returned: &dyn Fn(usize) -> bool) -> Vec<(usize, Expr)> {
         let own = self.first..self.first + self.chain.columns.len();
         let own = of_join.iter().filter(|column| own.contains(column));
-        own.map(|column| (*column, self.chain.columns[column - self.first].clone()))
-            .collect()
+        let column = |column: usize| match is_returned(column) {
+            true => self.chain.returned_column(column - self.first),
+            false => self.chain.columns[column - self.first].clone(),
+        };
+        own.map(|number| (*number, column(*number))).collect()
     }
 
     /// The pipeline that lists the rows by key, with these columns of the join, and what it stands for.
     fn lists(
         mut self,
-        of_join: &BTreeSet<usize>,
+        (of_join, is_returned): (&BTreeSet<usize>, &dyn Fn(usize) -> bool),
         null_keys: bool,
         keeps_all: bool,
     ) -> Result<(Arc<dyn ExecutionPlan>, Subtree), Reason> {
@@ -121,7 +131,7 @@ impl PairInput {
             self.chain.filters.extend(filters);
         }
         let sink = SinkPlan::Lists {
-            columns: self.columns(of_join),
+            columns: self.columns(of_join, is_returned),
             key: self.key,
             null_keys,
             keeps_all,
@@ -159,7 +169,7 @@ impl PairInput {
         other: Self,
         null_keys: bool,
     ) -> Result<(Chain, Expr), Reason> {
-        let (plan, lists) = other.lists(&BTreeSet::new(), null_keys, false)?;
+        let (plan, lists) = other.lists((&BTreeSet::new(), &|_| false), null_keys, false)?;
         let member = Expr::member(self.chain.dimensions.len(), self.key.clone());
         self.chain
             .add_made(plan, self.key, Buildable::Complete(Box::new(lists)));
@@ -187,8 +197,9 @@ pub(in crate::placement) struct PairJoin {
 }
 
 impl PairJoin {
-    /// The pipelines that leave the pairs on the device, with these columns of the join.
-    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
+    /// The pipelines that leave the pairs on the device, with these columns of the join, of which some are
+    /// only returned.
+    fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<Subtree, Reason> {
         let Self {
             mut probe,
             build,
@@ -199,11 +210,13 @@ impl PairJoin {
             keeps_all,
             conditions,
         } = self;
-        let of_conditions = conditions.iter().flat_map(Expr::columns);
-        let wanted: BTreeSet<usize> = columns.iter().copied().chain(of_conditions).collect();
+        let of_conditions: BTreeSet<usize> = conditions.iter().flat_map(Expr::columns).collect();
+        let wanted: BTreeSet<usize> = columns.iter().chain(&of_conditions).copied().collect();
+        let is_returned = |column: usize| is_returned(column) && !of_conditions.contains(&column);
         let nothing = || Arc::new(Schema::empty());
         let keeps_build = matches!(marking, Some(Marking::Outer { build: true, .. }));
-        let (of_build, lists) = build.lists(&wanted, null_keys, keeps_build)?;
+        let (of_build, lists) = build.lists((&wanted, &is_returned), null_keys, keeps_build)?;
+        let columns_of_probe = probe.columns(&wanted, &is_returned);
         let dimension = probe.chain.dimensions.len();
         let drops = !keeps_all
             && match marking {
@@ -222,7 +235,7 @@ impl PairJoin {
             .add_made(of_build, probe.key.clone(), Buildable::Complete(Box::new(lists)));
         let sink = SinkPlan::Probe {
             dimension,
-            columns: probe.columns(&wanted),
+            columns: columns_of_probe,
             key: probe.key,
             keeps_all,
         };
@@ -277,9 +290,18 @@ pub(in crate::placement) struct WindowLevel {
 }
 
 impl WindowLevel {
-    /// The pipeline that leaves the rows on the device in order, with these columns.
-    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
-        let input = self.window.input(&self.input.columns, columns);
+    /// The pipeline that leaves the rows on the device in order, with these columns, of which some are only
+    /// returned.
+    fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<Subtree, Reason> {
+        let mut input = self.window.input(&self.input.columns, columns);
+        let arguments: BTreeSet<usize> = (input.calls.iter())
+            .filter_map(|(_, call)| call.argument)
+            .collect();
+        for (number, column) in &mut input.columns {
+            if is_returned(*number) && !arguments.contains(number) {
+                *column = self.input.returned_column(*number);
+            }
+        }
         let nothing = Arc::new(Schema::empty());
         self.input.finish(SinkPlan::Windows(input), nothing)
     }

@@ -1,0 +1,107 @@
+//! Texts without a dictionary that are returned: kernels write the numbers of their rows, and the host, which
+//! has the columns, gathers the bytes of those that are wanted.
+
+use super::error::RunError;
+use super::results::text_array;
+use crate::expression::ExprKind;
+use crate::pipeline::{PipelinePlan, SinkPlan};
+use arrow::array::ArrayRef;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use galatea_store::{Chunk, Column, Encoding, TableView};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The texts of a column, by the numbers that kernels of a run give its rows.
+#[derive(Debug, Clone)]
+pub(super) struct TextRows {
+    column: Arc<Column>,
+    /// Chunks of the column, by their position in the table of chunks of the run.
+    chunks: Arc<[usize]>,
+}
+
+/// The texts of the columns of build sides that are returned by the numbers of rows, by number of the column.
+pub(super) type TextsOfSide = BTreeMap<usize, TextRows>;
+
+impl TextRows {
+    /// Of column `column` of a view whose chunks a run reads in this order.
+    pub(super) fn of(view: &TableView, column: usize, chunks: &Arc<[usize]>) -> Self {
+        Self {
+            column: Arc::clone(&view.columns[column]),
+            chunks: Arc::clone(chunks),
+        }
+    }
+
+    /// The texts of rows `position << 32 | row`; none where that is NULL.
+    pub(super) fn gather(
+        &self,
+        rows: &[u64],
+        nulls: Option<&NullBuffer>,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, RunError> {
+        let Encoding::Text { offset_width } = &self.column.encoding else {
+            return Err(RunError::Raised(format!(
+                "column {} is not text",
+                self.column.name
+            )));
+        };
+        let texts = rows.iter().enumerate().map(|(i, row)| {
+            if nulls.is_some_and(|nulls| nulls.is_null(i)) {
+                return None;
+            }
+            let chunk = &self.column.chunks[self.chunks[(row >> 32) as usize]];
+            text_at(chunk, offset_width.bytes(), *row as u32 as usize)
+        });
+        text_array(texts, data_type)
+    }
+}
+
+/// The texts of what a run leaves on the device for others: those of its own rows, and those that it has of
+/// build sides.
+pub(super) fn left_by(
+    plan: &PipelinePlan,
+    view: &TableView,
+    chunks: &Arc<[usize]>,
+    sides: &BTreeMap<usize, TextsOfSide>,
+) -> TextsOfSide {
+    let columns = match (&plan.sink, plan.sink.keyed()) {
+        (SinkPlan::Windows(input), _) => input.columns.as_slice(),
+        (_, Some((_, columns))) => columns,
+        _ => &[],
+    };
+    let sources = plan.columns();
+    let texts = columns.iter().filter_map(|(number, column)| {
+        let rows = match column.kind() {
+            ExprKind::ByRow(text) => {
+                let source = text.as_column()?;
+                let column = sources.iter().position(|other| *other == source)?;
+                let is_text = matches!(view.columns[column].encoding, Encoding::Text { .. });
+                is_text.then(|| TextRows::of(view, column, chunks))?
+            }
+            ExprKind::Lookup {
+                dimension, column, ..
+            } => sides.get(dimension)?.get(column)?.clone(),
+            _ => return None,
+        };
+        Some((*number, rows))
+    });
+    texts.collect()
+}
+
+/// The bytes of a row of a text chunk; `None` for NULL.
+fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
+    if chunk
+        .validity
+        .as_ref()
+        .is_some_and(|bits| bits.as_slice()[row / 8] >> (row % 8) & 1 == 0)
+    {
+        return None;
+    }
+    let offsets = chunk.offsets.as_ref()?.as_slice();
+    let offset = |i: usize| {
+        let mut word = [0; 8];
+        word[..offset_width].copy_from_slice(&offsets[i * offset_width..(i + 1) * offset_width]);
+        u64::from_le_bytes(word) as usize
+    };
+    Some(&chunk.data.as_slice()[offset(row)..offset(row + 1)])
+}
