@@ -109,6 +109,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/partition.cuh",
     "galatea/prelude.cuh",
     "galatea/radix_sort.cuh",
+    "galatea/small_text.cuh",
     "galatea/strings.cuh",
     "galatea/thread.cuh",
     "galatea/warp.cuh",
