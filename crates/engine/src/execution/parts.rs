@@ -71,6 +71,17 @@ struct Cut {
     pairs: u64,
 }
 
+/// The part of each join in the combination of that number: those of the last join change fastest.
+fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
+    let mut rest = number;
+    let mut parts = vec![0; cuts.len()];
+    for (cut, part) in cuts.iter().zip(&mut parts).rev() {
+        *part = rest % cut.ranges.len();
+        rest /= cut.ranges.len();
+    }
+    parts
+}
+
 impl Graph<'_> {
     /// Runs a subtree that has failed for want of memory with joins of it part after part, if it has any.
     pub(super) async fn in_parts(
@@ -176,22 +187,20 @@ impl Graph<'_> {
         let carried = Arc::new(Mutex::new(None));
         let mut all: Option<(Output, RunReport)> = None;
         let all_parts: usize = cuts.iter().map(|cut| cut.ranges.len()).product();
-        let mut begun = vec![None; cuts.len()];
+        // The parts that the build sides are of.
+        let mut made = Vec::new();
         for number in 0..all_parts {
-            // The last join's parts change fastest.
-            let mut rest = number;
-            for (cut, begun) in cuts.iter().zip(&mut begun).rev() {
-                let part = rest % cut.ranges.len();
-                rest /= cut.ranges.len();
+            let parts = combination(&cuts, number);
+            for ((cut, part), made) in cuts.iter().zip(&parts).zip(&made) {
                 // Its memory is free before another part's build side is made.
-                if begun.replace(part) != Some(part) {
+                if part != made {
                     sides[cut.side] = None;
                 }
             }
-            let ranges = (cuts.iter().zip(&begun)).map(|(cut, part)| (cut, &cut.ranges[part.unwrap_or(0)]));
-            let part = ranges.fold(subtree.clone(), |part, (cut, range)| {
-                cut.join.over(&part, range, cut.most)
+            let part = cuts.iter().zip(&parts).fold(subtree.clone(), |all, (cut, part)| {
+                cut.join.over(&all, &cut.ranges[*part], cut.most)
             });
+            made = parts;
             for cut in &cuts {
                 if sides[cut.side].is_none() {
                     let (source, at) = (&part.dimensions[cut.side], [at, &[cut.side]].concat());

@@ -1,6 +1,6 @@
 //! Chunks that come over the link while the kernel that reads them runs (`galatea.persistent_scan`).
 
-use crate::compare::{Pair, same};
+use crate::compare::{Pair, answer, same};
 use crate::data::{Shape, batch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
@@ -120,14 +120,7 @@ async fn queries_share_the_chunks_that_come() {
         for run in futures::future::join_all(runs).await {
             let (sql, rows) = run.expect("no panic");
             let rows = rows.unwrap_or_else(|error| panic!("{sql}\n{error}"));
-            let expected = pair
-                .cpu
-                .sql(sql)
-                .await
-                .expect("a plan")
-                .collect()
-                .await
-                .expect("runs");
+            let expected = answer(&pair.cpu, sql).await;
             same(&expected, &rows).unwrap_or_else(|difference| panic!("round {round}\n{sql}\n{difference}"));
         }
     }

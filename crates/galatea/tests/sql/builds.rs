@@ -1,6 +1,6 @@
 //! Build sides that pipelines make: whatever their columns, keys and memory, queries answer as the CPU does.
 
-use crate::compare::{Pair, same};
+use crate::compare::{Pair, answer, same};
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
 use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -224,22 +224,8 @@ async fn sides_that_cannot_be_built_are_left_to_the_cpu() {
     ] {
         for run in 0..3 {
             let context = format!("run {run}");
-            let expected = pair
-                .cpu
-                .sql(sql)
-                .await
-                .expect("a plan")
-                .collect()
-                .await
-                .expect("an answer");
-            let actual = pair
-                .gpu
-                .sql(sql)
-                .await
-                .expect("a plan")
-                .collect()
-                .await
-                .expect("an answer");
+            let expected = answer(&pair.cpu, sql).await;
+            let actual = answer(&pair.gpu, sql).await;
             same(&expected, &actual).unwrap_or_else(|difference| panic!("{context}\n{sql}\n{difference}"));
         }
         let report = galatea::last_query_report(&pair.gpu).expect("a report");
@@ -268,15 +254,7 @@ async fn many_clients_with_little_memory_agree() {
     chain(&pair, 10_000, 8);
     let mut expected = Vec::new();
     for sql in CHAINS {
-        expected.push(
-            pair.cpu
-                .sql(sql)
-                .await
-                .expect("a plan")
-                .collect()
-                .await
-                .expect("an answer"),
-        );
+        expected.push(answer(&pair.cpu, sql).await);
     }
     let expected = Arc::new(expected);
     let clients = (0..6).map(|client| {

@@ -82,7 +82,7 @@ impl Pair {
             !placed
                 || report
                     .as_ref()
-                    .is_some_and(|report| matches!(report.device, QueryDevice::Emulated | QueryDevice::Gpu)),
+                    .is_some_and(|report| report.device != QueryDevice::Cpu),
             "{context}\n{sql}\nran elsewhere: {report:?}",
         );
     }
@@ -107,6 +107,12 @@ impl Pair {
             (Err(error), Ok(_)) => Err(format!("only the CPU fails: {error}")),
         }
     }
+}
+
+/// The rows of a query that succeeds.
+pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let rows = collect(ctx, sql).await;
+    rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
 }
 
 async fn collect(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, String> {

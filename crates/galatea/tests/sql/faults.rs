@@ -2,10 +2,9 @@
 //! not fall back, a typed error; never a wrong result, no query waits for ever, all device memory is freed,
 //! and the next query uses the device as if nothing had been.
 
-use crate::compare::{Pair, same};
+use crate::compare::{Pair, answer, same};
 use crate::data::{Shape, batch};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
-use datafusion::prelude::SessionContext;
 use galatea::{EmulatorOptions, GalateaConfig, QueryDevice};
 use galatea_device::{DriverCall, FaultCode, Faults};
 use galatea_engine::runtime::{DeviceRuntime, Runtime};
@@ -40,11 +39,6 @@ struct Bed {
     faults: Faults,
     expected: Vec<Vec<RecordBatch>>,
     beside: Vec<RecordBatch>,
-}
-
-async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
-    let frame = ctx.sql(sql).await.expect("a plan");
-    frame.collect().await.expect("an answer")
 }
 
 impl Bed {

@@ -1,6 +1,6 @@
 //! Rows that a filter drops raise no errors in what follows it.
 
-use crate::compare::Pair;
+use crate::compare::{Pair, answer};
 use datafusion::arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -61,14 +61,7 @@ async fn filters_guard_what_follows() {
         ),
     ] {
         let actual = on_device(&pair, &sql).await;
-        let expected = pair
-            .cpu
-            .sql(&same)
-            .await
-            .expect("a plan")
-            .collect()
-            .await
-            .expect("rows");
+        let expected = answer(&pair.cpu, &same).await;
         if let Err(difference) = crate::compare::same(&expected, &actual) {
             panic!("{sql}\n{difference}");
         }
@@ -123,14 +116,7 @@ async fn narrow_floats_are_rounded_alike() {
         "", ", 0", ", 1", ", 2", ", 3", ", 7", ", -1", ", -3", ", 30", ", 39", ", -39",
     ] {
         let sql = format!("SELECT x, round(x{places}) AS r FROM t WHERE x < 1e30 OR x > 2");
-        let expected = pair
-            .cpu
-            .sql(&sql)
-            .await
-            .expect("a plan")
-            .collect()
-            .await
-            .expect("rows");
+        let expected = answer(&pair.cpu, &sql).await;
         let actual = on_device(&pair, &sql).await;
         let bits = |batches: &[RecordBatch]| {
             let mut all = Vec::new();
