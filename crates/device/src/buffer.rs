@@ -6,6 +6,9 @@
 //! the home stream wait for what every other user has queued: so a buffer is never used before it exists nor
 //! after it is gone. Order between later writes and reads on several streams is the caller's, by events.
 //!
+//! Words that a stream stores by itself ([`Stream::write_word`]) are in memory outside of the pool, which is
+//! kept for the next user when its users are done; dropping them waits for that.
+//!
 //! Only plain data ([`Pod`]) lives in buffers, so any bytes are a value: [`Unwritten`] memory holds
 //! unspecified values, not undefined ones, and is a type of its own so that nobody reads it by accident.
 
@@ -24,24 +27,34 @@ use crate::host::checked_end;
 use crate::stream::{Guest, Stream};
 use crate::sys::Code;
 
+/// Least bytes of memory outside of the pool.
+const LEAST_WORDS: u64 = 4 << 10;
+
 /// Device memory of one buffer, charged to the budget.
 pub(crate) struct Allocation {
     address: CUdeviceptr,
     /// Bytes charged; 0 for an empty buffer, which has no memory.
     charge: u64,
+    /// Whether it is in the pool; the driver refuses to store words by itself in memory that is.
+    pooled: bool,
     home: Stream,
     /// Other streams that have used it and may still.
     guests: Mutex<Vec<Guest>>,
 }
 
 impl Allocation {
-    fn new(stream: &Stream, bytes: u64) -> Result<Self> {
+    fn new(stream: &Stream, bytes: u64, pooled: bool) -> Result<Self> {
         let context = stream.context();
         context.bind()?;
-        let charge = MemoryBudget::charge_of(bytes);
+        let charge = match pooled {
+            true => MemoryBudget::charge_of(bytes),
+            // Few sizes, so that it can be used again.
+            false => bytes.next_power_of_two().max(LEAST_WORDS),
+        };
         let mut allocation = Self {
             address: 0,
             charge: 0,
+            pooled,
             home: stream.clone(),
             guests: Mutex::default(),
         };
@@ -49,7 +62,8 @@ impl Allocation {
             return Ok(allocation);
         }
         context.budget.charge(charge)?;
-        match Self::ask(context, stream, charge) {
+        let kept = if pooled { None } else { context.idle_words(charge) };
+        match kept.map_or_else(|| Self::ask(context, stream, charge, pooled), Ok) {
             Ok(address) => {
                 allocation.address = address;
                 allocation.charge = charge;
@@ -63,12 +77,15 @@ impl Allocation {
     }
 
     /// Asks the driver, and once more after its pool has given back the memory that it keeps for reuse.
-    fn ask(context: &Context, stream: &Stream, bytes: u64) -> Result<CUdeviceptr> {
+    fn ask(context: &Context, stream: &Stream, bytes: u64, pooled: bool) -> Result<CUdeviceptr> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let call = if pooled { "cuMemAllocAsync" } else { "cuMemAlloc" };
         let mut address: CUdeviceptr = 0;
-        let mut ask = || {
+        let mut ask = || match pooled {
             // SAFETY: the pointer is valid for a write, the context is current and the stream is one of its.
-            unsafe { (context.driver.cuMemAllocAsync)(&raw mut address, size, stream.handle()) }
+            true => unsafe { (context.driver.cuMemAllocAsync)(&raw mut address, size, stream.handle()) },
+            // SAFETY: as above.
+            false => unsafe { (context.driver.cuMemAlloc_v2)(&raw mut address, size) },
         };
         let mut code = ask();
         if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
@@ -93,9 +110,9 @@ impl Allocation {
             });
         }
         Err(context
-            .check("cuMemAllocAsync", code)
+            .check(call, code)
             .err()
-            .unwrap_or_else(|| context.driver.error("cuMemAllocAsync", code)))
+            .unwrap_or_else(|| context.driver.error(call, code)))
     }
 
     /// Orders a use by `stream` after the allocation, and the free after that use.
@@ -136,8 +153,12 @@ impl Drop for Allocation {
                 // cannot, the device is lost, and order does not matter.
                 let _ = context.synchronize();
             }
-            // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
-            let _ = unsafe { (context.driver.cuMemFreeAsync)(self.address, self.home.handle()) };
+            if self.pooled {
+                // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
+                let _ = unsafe { (context.driver.cuMemFreeAsync)(self.address, self.home.handle()) };
+            } else if self.home.synchronize().is_ok() {
+                context.keep_words(self.address, self.charge);
+            }
         }
         context.budget.release(self.charge);
     }
@@ -154,7 +175,17 @@ impl<T: Pod> DeviceBuffer<T> {
     pub(crate) fn new(stream: &Stream, len: usize) -> Result<Self> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         Ok(Self {
-            allocation: Allocation::new(stream, bytes)?,
+            allocation: Allocation::new(stream, bytes, true)?,
+            len,
+            values: PhantomData,
+        })
+    }
+
+    /// Memory that [`Stream::write_word`] stores into.
+    pub(crate) fn for_words(stream: &Stream, len: usize) -> Result<Self> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        Ok(Self {
+            allocation: Allocation::new(stream, bytes, false)?,
             len,
             values: PhantomData,
         })

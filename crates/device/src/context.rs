@@ -16,7 +16,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream,
+};
 use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
@@ -42,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) downloaded: AtomicU64,
     /// Idle streams, with their priorities.
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
+    /// Memory outside of the pool that nobody uses, with its bytes.
+    idle_words: Mutex<Vec<(CUdeviceptr, u64)>>,
     lost: OnceLock<String>,
     released: AtomicBool,
 }
@@ -94,6 +98,7 @@ impl Context {
             uploaded: AtomicU64::new(0),
             downloaded: AtomicU64::new(0),
             idle_streams: Mutex::default(),
+            idle_words: Mutex::default(),
             lost: OnceLock::new(),
             released: AtomicBool::new(false),
         };
@@ -251,6 +256,19 @@ impl Context {
         self.idle_streams.lock().push((stream, priority));
     }
 
+    /// Memory outside of the pool that an earlier user has left, of so many bytes, if there is any.
+    pub(crate) fn idle_words(&self, bytes: u64) -> Option<CUdeviceptr> {
+        let mut idle = self.idle_words.lock();
+        let index = idle.iter().position(|(_, of)| *of == bytes)?;
+        Some(idle.swap_remove(index).0)
+    }
+
+    /// Keeps memory outside of the pool whose users are done for the next one: freeing it would wait for
+    /// everyone's work.
+    pub(crate) fn keep_words(&self, address: CUdeviceptr, bytes: u64) {
+        self.idle_words.lock().push((address, bytes));
+    }
+
     /// Waits for all work and gives the pool's free memory back to the card.
     pub(crate) fn trim(&self) -> Result<()> {
         self.synchronize()?;
@@ -275,6 +293,10 @@ impl Drop for Context {
             for (stream, _) in self.idle_streams.get_mut().drain(..) {
                 // SAFETY: created in this context, used by nobody, destroyed once.
                 let _ = unsafe { (self.driver.cuStreamDestroy_v2)(stream) };
+            }
+            for (address, _) in self.idle_words.get_mut().drain(..) {
+                // SAFETY: allocated by cuMemAlloc, used by nobody, freed once.
+                let _ = unsafe { (self.driver.cuMemFree_v2)(address) };
             }
         }
         self.release();

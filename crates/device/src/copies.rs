@@ -125,10 +125,12 @@ impl Stream {
     }
 
     /// Queues the store of a word, after all that was queued before is visible to the whole device: a kernel
-    /// that already runs may wait for it, with an acquire of system scope.
+    /// that already runs may wait for it, with an acquire of system scope. The word is one of
+    /// [`crate::Device::words`].
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when the target is not one word; the device's.
+    /// [`DeviceError::Range`] when the target is not one word; the device's, which refuses words in other
+    /// memory.
     pub fn write_word<'a>(&self, target: impl Into<DeviceSliceMut<'a, u32>>, value: u32) -> Result<()> {
         /// `CU_STREAM_WRITE_VALUE_DEFAULT`: what came before is visible first.
         const AFTER_ALL: u32 = 0;

@@ -222,6 +222,18 @@ impl Device {
         Ok(buffer)
     }
 
+    /// `len` words of 0 that streams may store into with [`Stream::write_word`]. Dropping them waits for the
+    /// work that uses them.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; the device's.
+    pub fn words(&self, stream: &Stream, len: usize) -> Result<DeviceBuffer<u32>> {
+        self.owns(stream)?;
+        let mut words = DeviceBuffer::for_words(stream, len)?;
+        stream.fill(&mut words, 0)?;
+        Ok(words)
+    }
+
     /// A copy of a slice; returns when it is done.
     ///
     /// # Errors

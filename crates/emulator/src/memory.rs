@@ -44,6 +44,8 @@ struct Allocation {
     bytes: usize,
     /// Freed in stream order, but the stream has not reached the operation.
     dying: bool,
+    /// Whether it was allocated in stream order, in the pool.
+    pooled: bool,
     backing: Backing,
 }
 
@@ -77,7 +79,7 @@ impl Memory {
     }
 
     /// Allocates; `None` when the device (or the host) is full.
-    pub(crate) fn allocate(&self, bytes: usize, pattern: u64) -> Option<u64> {
+    pub(crate) fn allocate(&self, bytes: usize, pattern: u64, pooled: bool) -> Option<u64> {
         let charged = bytes.checked_next_multiple_of(ALIGNMENT)? as u64;
         {
             let mut state = self.state.lock();
@@ -98,6 +100,7 @@ impl Memory {
             Allocation {
                 bytes,
                 dying: false,
+                pooled,
                 backing,
             },
         );
@@ -140,6 +143,17 @@ impl Memory {
     /// Whether the range may be used in a call: inside one live allocation or pinned host range.
     pub(crate) fn usable(&self, address: u64, bytes: usize) -> bool {
         self.contains(address, bytes, false)
+    }
+
+    /// Whether a stream may store a word there by itself: not in memory of the pool.
+    pub(crate) fn takes_words(&self, address: u64) -> bool {
+        let state = self.state.lock();
+        let below = state.live.range(..=address).next_back();
+        let pooled = below.is_some_and(|(&start, allocation)| {
+            allocation.pooled && address < start + allocation.bytes as u64
+        });
+        drop(state);
+        !pooled && self.usable(address, size_of::<u32>())
     }
 
     /// Whether the range still exists, freed in stream order or not.

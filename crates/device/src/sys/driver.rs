@@ -28,6 +28,8 @@ super::function_table! {
         cuCtxGetCurrent: fn(*mut CUcontext);
         cuCtxSynchronize: fn();
         cuMemGetInfo_v2: fn(*mut usize, *mut usize);
+        cuMemAlloc_v2: fn(*mut CUdeviceptr, usize);
+        cuMemFree_v2: fn(CUdeviceptr);
         cuMemAllocAsync: fn(*mut CUdeviceptr, usize, CUstream);
         cuMemFreeAsync: fn(CUdeviceptr, CUstream);
         cuDeviceGetDefaultMemPool: fn(*mut CUmemoryPool, CUdevice);

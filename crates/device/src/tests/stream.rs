@@ -403,3 +403,47 @@ fn many_threads_share_a_device() {
         }
     });
 }
+
+#[test]
+fn streams_store_words_behind_what_they_have_queued() {
+    for device in devices() {
+        let (stream, copies) = (device.stream().unwrap(), device.stream().unwrap());
+        for len in [1usize, 3, 1000, 5000] {
+            let mut words = device.words(&stream, len).unwrap();
+            assert_eq!(
+                stream.read(&words, ..).unwrap(),
+                vec![0; len],
+                "{len} of 0, whoever had them before"
+            );
+            for (place, value) in [(0, 7), (len - 1, u32::MAX), (len / 2, 9)] {
+                copies
+                    .write_word(words.slice_mut(place..=place).unwrap(), value)
+                    .unwrap();
+                copies.synchronize().unwrap();
+                assert_eq!(stream.read(&words, place..=place).unwrap(), [value]);
+            }
+            let two = copies.write_word(words.as_slice_mut(), 1);
+            assert_eq!(two.is_ok(), len == 1, "{two:?}");
+        }
+        let used = device.budget().used();
+        let words = device.words(&stream, 100).unwrap();
+        let address = words.address();
+        assert!(device.budget().used() > used);
+        drop(words);
+        assert_eq!(device.budget().used(), used);
+        assert_eq!(device.words(&stream, 70).unwrap().address(), address, "kept");
+        // The driver stores no words into memory of its pool, and the emulated one neither.
+        let mut pooled = device.zeroed::<u32>(&stream, 1).unwrap();
+        let refused = stream.write_word(pooled.as_slice_mut(), 1);
+        assert!(
+            matches!(
+                refused,
+                Err(DeviceError::Driver {
+                    call: "cuStreamWriteValue32",
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+    }
+}

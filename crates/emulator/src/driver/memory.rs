@@ -33,7 +33,7 @@ fn allocate(device: &Device, bytes: usize, stream: Option<&Stream>) -> Result<u6
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     let pattern = mix(device.seed() ^ bytes as u64);
-    let attempt = || device.memory.allocate(bytes, pattern);
+    let attempt = || device.memory.allocate(bytes, pattern, stream.is_some());
     attempt()
         .or_else(|| {
             stream?.synchronize();

@@ -89,7 +89,7 @@ pub(crate) unsafe extern "C" fn write_value(stream: Handle, to: u64, value: u32,
     answer(|| {
         let stream = find(stream)?;
         stream.device().admit(DriverCall::WriteValue)?;
-        if !to.is_multiple_of(4) || !stream.device().memory.usable(to, 4) {
+        if !to.is_multiple_of(4) || !stream.device().memory.takes_words(to) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         push(&stream, Operation::Write { to, value })

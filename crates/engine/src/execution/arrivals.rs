@@ -68,7 +68,7 @@ impl Arrivals {
         streams: &QueryStreams,
         chunks: usize,
     ) -> Result<Self, RunError> {
-        let words = runtime.upload(&streams.compute, &vec![0u32; chunks], "the arrivals of chunks")?;
+        let words = runtime.words(&streams.compute, chunks, "the arrivals of chunks")?;
         // The copying streams store into them.
         let cleared = streams.compute.record()?;
         for stream in &streams.transfer {

@@ -227,6 +227,17 @@ impl DeviceRuntime {
         made.ok_or_else(|| RunError::full(self.device.budget(), what, (len * size_of::<T>()) as u64))
     }
 
+    /// That many words of 0 that streams store into, which are called `what` where they do not fit.
+    pub(crate) fn words(
+        &self,
+        stream: &Stream,
+        len: usize,
+        what: &'static str,
+    ) -> Result<DeviceBuffer<u32>, RunError> {
+        let made = self.making_room(|| self.device.words(stream, len))?;
+        made.ok_or_else(|| RunError::full(self.device.budget(), what, (len * size_of::<u32>()) as u64))
+    }
+
     /// Working memory of so many bytes, as [`Self::making_room`].
     pub(crate) fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Option<DeviceBuffer<u8>>, RunError> {
         self.making_room(|| {

@@ -70,7 +70,7 @@ impl Chunks {
             expected,
             values: device.zeroed(stream, chunks * VALUES)?,
             sums: device.zeroed(stream, chunks)?,
-            arrivals: device.zeroed(stream, chunks)?,
+            arrivals: device.words(stream, chunks)?,
         })
     }
 
