@@ -18,6 +18,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/collect_bits.h",
     "galatea/args/copy_bandwidth.h",
     "galatea/args/count_bits.h",
+    "galatea/args/count_written.h",
     "galatea/args/dense_fold.h",
     "galatea/args/fill_pattern.h",
     "galatea/args/flow.h",

@@ -10,12 +10,12 @@ use super::stored_rows::StoredRows;
 use super::text_rows::TextsOfSide;
 use super::windows::WindowRows;
 use super::working::PairSizes;
-use crate::expression::{Dimension, Part};
+use crate::expression::{Dimension, Part, Spare};
 use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
-use galatea_kernels::{CountBits, PipelineArguments};
+use galatea_kernels::{CountBits, CountWritten, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -135,12 +135,24 @@ pub(super) struct BuiltTable {
     content: Content,
 }
 
+/// The column that says which indices have a row.
+#[derive(Debug)]
+struct Marker {
+    position: usize,
+    /// Bytes of its entries, and of each.
+    bytes: usize,
+    width: usize,
+    spare: Spare,
+}
+
 #[derive(Debug)]
 enum Content {
     /// Arrays by key.
     Rows {
-        presence: WorkingRegion<u32>,
+        /// Bits by index, or the table of keys; none where a column says which indices have a row.
+        presence: Option<WorkingRegion<u32>>,
         columns: Vec<DeviceColumn>,
+        marker: Option<Marker>,
     },
     /// The words of all possible groups, from the number on.
     Groups(WorkingRegion<u64>, usize),
@@ -158,10 +170,26 @@ impl BuiltTable {
     /// Arrays without rows.
     pub(super) fn new(allocator: &Allocator<'_>, plan: &BuildPlan) -> Result<Self, RunError> {
         // A table of keys has two words of 32 bits a slot.
-        let presence = match plan.slots() {
-            None => allocator.bitmap(plan.indices())?,
-            Some(slots) => allocator.zeroed(2 * slots)?,
+        let presence = match (plan.slots(), plan.marker) {
+            (Some(slots), _) => Some(allocator.zeroed(2 * slots)?),
+            (None, Some(_)) => None,
+            (None, None) => Some(allocator.bitmap(plan.indices())?),
         };
+        let marker = plan.marker.map(|(position, spare)| {
+            let width = plan.columns[position].width;
+            Marker {
+                position,
+                bytes: width * plan.indices() as usize,
+                width,
+                spare,
+            }
+        });
+        let columns = plan.columns.iter().enumerate().map(|(position, column)| {
+            let marks = marker.as_ref().filter(|marker| marker.position == position);
+            // 0 is a code of every dictionary.
+            let byte = marks.map_or(0, |marker| marker.spare.byte);
+            allocator.column(column, plan.indices(), byte)
+        });
         Ok(Self {
             unique: plan.unique,
             slots: plan.slots(),
@@ -170,7 +198,8 @@ impl BuiltTable {
                 plan.dimension(),
                 Content::Rows {
                     presence,
-                    columns: allocator.columns(&plan.columns, plan.indices())?,
+                    columns: columns.collect::<Result<_, _>>()?,
+                    marker,
                 },
             )
         })
@@ -325,7 +354,9 @@ impl BuiltTable {
         match (&self.content, part) {
             (_, Part::Texts) => self.texts.as_ref().map_or(0, |texts| texts.region().address()),
             (Content::Groups(words, first), _) => words.address() + 8 * *first as u64,
-            (Content::Rows { presence, .. }, Part::Presence) => presence.address(),
+            (Content::Rows { presence, .. }, Part::Presence) => {
+                presence.as_ref().map_or(0, |presence| presence.address())
+            }
             (Content::Rows { columns, .. }, Part::Values(position)) => columns[position].values(),
             (Content::Rows { columns, .. }, Part::Nulls(position)) => columns[position].nulls(),
             (Content::Join(JoinPart::Lists(lists)), part) => lists.address(part),
@@ -361,9 +392,19 @@ impl BuiltTable {
         let Allocator { runtime, stream, .. } = *allocator;
         match &mut self.content {
             // The kernel has counted the keys of a table of keys.
-            Content::Rows { presence, .. } if self.unique && self.slots.is_none() => {
-                let ones = InOut(control.slice_mut(1..2)?);
-                CountBits::new(runtime.device())?.launch(stream, In(&**presence), ones)?;
+            Content::Rows {
+                presence,
+                columns,
+                marker,
+            } if self.unique && self.slots.is_none() => {
+                let count = InOut(control.slice_mut(1..2)?);
+                if let Some(marker) = marker {
+                    let entries = In(columns[marker.position].entries(marker.bytes)?);
+                    let kernel = CountWritten::new(runtime.device())?;
+                    kernel.launch(stream, entries, marker.width, marker.spare.byte, count)?;
+                } else if let Some(presence) = presence {
+                    CountBits::new(runtime.device())?.launch(stream, In(&**presence), count)?;
+                }
             }
             Content::Join(JoinPart::Lists(lists)) => {
                 lists.complete(allocator, stream.read(control, 1..2)?[0])?;
@@ -397,10 +438,12 @@ impl BuiltTable {
     fn regions(&self) -> Vec<&dyn Region> {
         let mut regions: Vec<&dyn Region> = match &self.content {
             Content::Groups(words, _) => vec![words],
-            Content::Rows { presence, columns } => {
-                let presence: &dyn Region = presence;
+            Content::Rows {
+                presence, columns, ..
+            } => {
+                let presence = presence.iter().map(|presence| -> &dyn Region { presence });
                 let columns = columns.iter().flat_map(DeviceColumn::regions);
-                [presence].into_iter().chain(columns).collect()
+                presence.chain(columns).collect()
             }
             Content::Join(part) => part.regions(),
             Content::Windows(rows) => rows.regions(),
@@ -414,10 +457,14 @@ impl BuiltTable {
     fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         let mut regions: Vec<&mut dyn Region> = match &mut self.content {
             Content::Groups(words, _) => vec![words],
-            Content::Rows { presence, columns } => {
-                let presence: &mut dyn Region = presence;
+            Content::Rows {
+                presence, columns, ..
+            } => {
+                let presence = presence
+                    .iter_mut()
+                    .map(|presence| -> &mut dyn Region { presence });
                 let columns = columns.iter_mut().flat_map(DeviceColumn::regions_mut);
-                [presence].into_iter().chain(columns).collect()
+                presence.chain(columns).collect()
             }
             Content::Join(part) => part.regions_mut(),
             Content::Windows(rows) => rows.regions_mut(),

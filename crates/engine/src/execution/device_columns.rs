@@ -65,11 +65,10 @@ impl Allocator<'_> {
         self.zeroed(bits.div_ceil(32))
     }
 
-    /// A column of `rows` rows. What no row has written may be read, though not used: a code of a
-    /// dictionary must be one.
-    pub(super) fn column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
+    /// A column of `rows` rows, whose entries are made of `byte` until a row writes them.
+    pub(super) fn column(&self, column: &BuiltColumn, rows: u64, byte: u8) -> Result<DeviceColumn, RunError> {
         let mut values = self.bytes(rows.max(1).saturating_mul(column.width as u64))?;
-        self.stream.fill(&mut *values, 0)?;
+        self.stream.fill(&mut *values, byte)?;
         Ok(DeviceColumn {
             values,
             nulls: column.nullable.then(|| self.bitmap(rows)).transpose()?,
@@ -84,9 +83,11 @@ impl Allocator<'_> {
         })
     }
 
-    /// Columns of `rows` rows each.
+    /// Columns of `rows` rows each. What no row has written may be read, though not used: 0 is a code of
+    /// every dictionary.
     pub(super) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
-        columns.iter().map(|column| self.column(column, rows)).collect()
+        let columns = columns.iter().map(|column| self.column(column, rows, 0));
+        columns.collect()
     }
 }
 

@@ -88,6 +88,52 @@ impl BuiltColumn {
             nullable: value.null.is_some(),
         })
     }
+
+    /// What entries without a row can hold, if there is anything that no row has.
+    pub(crate) fn spare(&self) -> Option<Spare> {
+        let values = match &self.values {
+            PayloadKind::Integer(interval) => *interval,
+            PayloadKind::Boolean => Interval { low: 0, high: 1 },
+            PayloadKind::Code(values) => Interval {
+                low: 0,
+                high: values.len().saturating_sub(1) as i128,
+            },
+            PayloadKind::Float32 | PayloadKind::Float64 => return None,
+        };
+        if self.nullable || self.width > size_of::<i64>() {
+            return None;
+        }
+        let unused = 8 * (size_of::<i64>() - self.width);
+        let spares = Spare::BYTES.map(|byte| {
+            let entry = u64::from_ne_bytes([byte; 8]);
+            let signed = self.c_type.starts_with('i');
+            Spare {
+                byte,
+                value: if signed {
+                    (entry << unused) as i64 >> unused
+                } else {
+                    (entry >> unused) as i64
+                },
+            }
+        });
+        spares
+            .into_iter()
+            .find(|spare| !values.contains(spare.value.into()))
+    }
+}
+
+/// A value that no row has, whose bytes are all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spare {
+    /// Its bytes.
+    pub(crate) byte: u8,
+    /// What a kernel reads.
+    pub(crate) value: i64,
+}
+
+impl Spare {
+    /// -1 or the greatest; about the least and the greatest; 0.
+    const BYTES: [u8; 4] = [0xff, 0x80, 0x7f, 0];
 }
 
 /// A side of a join.

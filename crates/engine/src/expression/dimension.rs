@@ -31,7 +31,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 
-use super::built::{BuiltColumn, PairShape, Part, PayloadKind};
+use super::built::{BuiltColumn, PairShape, Part, PayloadKind, Spare};
 use super::dictionary::{Bytes, CodedStrings};
 use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
@@ -61,8 +61,7 @@ pub struct Dimension {
     /// Whether rows have NULL for a key; not known of those on the device.
     null_keys: bool,
     pub(super) keys: Keys,
-    /// A bit per index: whether a row has it; `None` when every index has one.
-    pub(super) presence: Option<Table>,
+    pub(super) presence: Presence,
     columns: BTreeMap<usize, Payload>,
     pub(super) form: Form,
 }
@@ -86,6 +85,18 @@ pub(super) enum Form {
     Stored(u32),
     /// Rows in partitions, by their position.
     Partitions,
+}
+
+/// How it is told whether a row has an index.
+#[derive(Debug, PartialEq)]
+pub(super) enum Presence {
+    /// Every index has one.
+    Every,
+    /// By a bit for each index.
+    Bits(Table),
+    /// By the entry of the column with that number, which is this where there is no row: what a row needs of
+    /// its partner tells it that there is one.
+    Entry(usize, Spare),
 }
 
 /// What index a key has.
@@ -186,18 +197,27 @@ impl Dimension {
         Ok(Self {
             rows,
             null_keys: keys.null_count() > 0,
-            presence: (presence.ones < indexed.size).then(|| Table::Host(presence.words())),
+            presence: if presence.ones < indexed.size {
+                Presence::Bits(Table::Host(presence.words()))
+            } else {
+                Presence::Every
+            },
             keys: indexed.keys,
             columns,
             form: Form::Host,
         })
     }
 
-    /// The dimension that a pipeline builds on the device: its shape, whatever its rows are.
-    pub(crate) fn built(space: &KeySpace, columns: &[BuiltColumn]) -> Self {
+    /// The dimension that a pipeline builds on the device: its shape, whatever its rows are. The entries of
+    /// the column at the position that `marker` names say where there is no row.
+    pub(crate) fn built(space: &KeySpace, columns: &[BuiltColumn], marker: Option<(usize, Spare)>) -> Self {
         Self {
-            // A key that is in the table of keys has a row.
-            presence: (space.slots.is_none()).then_some(Table::Built(Part::Presence)),
+            presence: match (space.slots, marker) {
+                // A key that is in the table of keys has a row.
+                (Some(_), _) => Presence::Every,
+                (None, Some((position, spare))) => Presence::Entry(columns[position].column, spare),
+                (None, None) => Presence::Bits(Table::Built(Part::Presence)),
+            },
             columns: payloads(columns),
             ..Self::on_device(Keys::of(space), Form::Arrays)
         }
@@ -261,7 +281,7 @@ impl Dimension {
             rows: 0,
             null_keys: false,
             keys,
-            presence: None,
+            presence: Presence::Every,
             columns: BTreeMap::new(),
             form,
         }
@@ -328,11 +348,11 @@ impl Dimension {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let columns = (self.columns.values()).flat_map(|c| [Some(&c.table), c.nulls.as_ref()]);
-        columns
-            .chain([self.presence.as_ref()])
-            .flatten()
-            .map(|t| t.bytes().len())
-            .sum()
+        let presence = match &self.presence {
+            Presence::Bits(table) => Some(table),
+            Presence::Every | Presence::Entry(..) => None,
+        };
+        columns.chain([presence]).flatten().map(|t| t.bytes().len()).sum()
     }
 
     /// Indices, from the least key to the greatest.
@@ -448,8 +468,8 @@ mod tests {
         let dimension = Dimension::new("k", &keys, &[(1, names), (2, numbers)], true).expect("dense keys");
         assert_eq!(dimension.keys, Keys::Integers(Interval { low: -2, high: 1 }));
         assert_eq!(
-            dimension.presence.as_ref().map(Table::bytes),
-            Some(&[0b1101, 0, 0, 0][..]),
+            dimension.presence,
+            Presence::Bits(Table::Host(Arc::from([0b1101, 0, 0, 0]))),
             "-1 is absent"
         );
         let names = dimension.column(1).expect("asked for");

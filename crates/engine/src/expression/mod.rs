@@ -75,7 +75,7 @@ mod tests;
 
 pub use automaton::Automaton;
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
-pub(crate) use built::{BuiltColumn, PairShape, PairWord};
+pub(crate) use built::{BuiltColumn, PairShape, PairWord, Spare};
 pub use built::{PairSide, Part};
 pub(crate) use dictionary::CodedStrings;
 pub(crate) use dimension::is_key;

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::built::PayloadKind;
-use super::dimension::{Dimension, Payload};
+use super::dimension::{Dimension, Payload, Presence};
 
 /// What names the entry of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -288,9 +288,10 @@ impl Payload {
 impl Dimension {
     /// Whether a row has the key of the index.
     fn has(&self, at: u32) -> bool {
-        self.presence
-            .as_ref()
-            .is_none_or(|presence| bit(presence.bytes(), at))
+        match &self.presence {
+            Presence::Bits(table) => bit(table.bytes(), at),
+            Presence::Every | Presence::Entry(..) => true,
+        }
     }
 }
 

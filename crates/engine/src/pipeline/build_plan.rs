@@ -1,7 +1,7 @@
 //! Build sides as pipelines make them.
 
 use super::plan::Marking;
-use crate::expression::{BuiltColumn, Dimension, GroupWords, Interval, KeySpace, WindowShape};
+use crate::expression::{BuiltColumn, Dimension, GroupWords, Interval, KeySpace, Spare, WindowShape};
 use galatea_kernels::KeyWidth;
 
 /// A build side as a pipeline makes it.
@@ -13,6 +13,9 @@ pub struct BuildPlan {
     pub(crate) columns: Vec<BuiltColumn>,
     /// Whether no two rows may have the same key.
     pub(crate) unique: bool,
+    /// The column whose entries say where there is no row, by position, and what they are there; without it
+    /// there is a bit for each index, or a table of keys.
+    pub(crate) marker: Option<(usize, Spare)>,
 }
 
 impl BuildPlan {
@@ -33,13 +36,17 @@ impl BuildPlan {
             let nulls = if column.nullable { bits } else { 0 };
             self.indices().saturating_mul(column.width as u64) + nulls
         };
-        let presence = self.slots().map_or(bits, |slots| 8 * slots);
+        let presence = match (self.slots(), self.marker) {
+            (Some(slots), _) => 8 * slots,
+            (None, Some(_)) => 0,
+            (None, None) => bits,
+        };
         presence + self.columns.iter().map(column).sum::<u64>()
     }
 
     /// What others look up.
     pub fn dimension(&self) -> Dimension {
-        Dimension::built(&self.keys, &self.columns)
+        Dimension::built(&self.keys, &self.columns, self.marker)
     }
 }
 

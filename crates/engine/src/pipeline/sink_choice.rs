@@ -21,7 +21,7 @@ use super::sink::windows::WindowsSink;
 use super::strategy::Strategy;
 use crate::code::Code;
 use crate::config::RowOutput;
-use crate::expression::{BuiltColumn, Emitter, Expr, JoinKeyPart, KeySpace, Kind, Value, WindowShape};
+use crate::expression::{BuiltColumn, Emitter, Expr, JoinKeyPart, KeySpace, Kind, Spare, Value, WindowShape};
 use crate::policy::policy;
 use crate::reason::Reason;
 use galatea_kernels::KeyWidth;
@@ -40,6 +40,10 @@ policy! {
         /// Rows that the columns of an append sink hold at once; where more are expected, heap pages are at
         /// least as fast.
         direct_rows: f64 = 16.0 * 1024.0 * 1024.0,
+        /// Share of indices that have a row from which on the entries of a column say so, not bits.
+        full_arrays: f64 = 0.5,
+        /// The same from which on they do not matter: where so many such columns fit the cache.
+        cached_arrays: u64 = 4,
         /// Most groups that are numbered densely rather than hashed.
         dense_groups: u64 = 1 << 22,
     }
@@ -185,6 +189,7 @@ impl SinkInput<'_> {
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = BuildPlan {
+            marker: self.marker(&keys, &built),
             keys,
             columns: built,
             unique,
@@ -195,6 +200,25 @@ impl SinkInput<'_> {
             values,
         };
         Ok(BoundSink::new(sink, Strategy::Build, ResultPlan::Build(plan)))
+    }
+
+    /// The column whose entries say which indices have a row, instead of bits: then a row that looks up its
+    /// partner reads memory once instead of twice. Bits are a fraction of the bytes, so they stay where most
+    /// of those that look are told that there is no row, and the column would not fit the cache.
+    fn marker(&self, keys: &KeySpace, columns: &[BuiltColumn]) -> Option<(usize, Spare)> {
+        if keys.slots.is_some() {
+            return None;
+        }
+        let marks = |(position, column): (usize, &BuiltColumn)| {
+            let spare = column.spare()?;
+            Some((column.width, position, spare))
+        };
+        let narrowest = columns.iter().enumerate().filter_map(marks);
+        let (width, position, spare) = narrowest.min_by_key(|(width, position, _)| (*width, *position))?;
+        let rows = self.cardinality.rows as f64 * self.cardinality.passing;
+        let full = rows / keys.indices() as f64 >= POLICY.full_arrays;
+        let cached = keys.indices() * width as u64 * POLICY.cached_arrays <= self.options.machine.l2_bytes;
+        (full || cached).then_some((position, spare))
     }
 
     /// Columns that stay on the device, and the row's values of them.

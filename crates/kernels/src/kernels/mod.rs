@@ -4,6 +4,7 @@ mod checksum;
 mod collect_bits;
 mod copy_bandwidth;
 mod count_bits;
+mod count_written;
 mod dense_fold;
 mod fill_pattern;
 mod flow;
@@ -45,6 +46,7 @@ pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use collect_bits::{CollectBits, CollectBitsArguments};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use count_bits::{CountBits, CountBitsArguments};
+pub use count_written::{CountWritten, CountWrittenArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use flow::{Flow, FlowArguments};
@@ -95,6 +97,7 @@ pub const KERNELS: &[KernelEntry] = &[
     CollectBits::ENTRY,
     CopyBandwidth::ENTRY,
     CountBits::ENTRY,
+    CountWritten::ENTRY,
     DenseFold::ENTRY,
     FillPattern::ENTRY,
     Flow::ENTRY,

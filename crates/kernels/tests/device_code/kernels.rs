@@ -5,10 +5,10 @@ use galatea_device::{
     Out, testing,
 };
 use galatea_kernels::{
-    Accesses, Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern,
-    GlobalAtomics, GroupingProbes, KeyWidth, ListRows, MatchLanes, MergeWord, Nothing, PrefixSum,
-    RandomAccess, ReadBandwidth, ReadChunks, Repetition, SharedUpdates, Update, calibrate, calibration,
-    checksum_of, measure, pattern,
+    Accesses, Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, CountWritten, DenseFold,
+    FillPattern, GlobalAtomics, GroupingProbes, KeyWidth, ListRows, MatchLanes, MergeWord, Nothing,
+    PrefixSum, RandomAccess, ReadBandwidth, ReadChunks, Repetition, SharedUpdates, Update, calibrate,
+    calibration, checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -147,7 +147,7 @@ fn chunks_are_read_when_they_have_arrived() {
                 .unwrap()
                 .assume_written();
             let mut sums = device.zeroed::<u64>(&compute, chunks).unwrap();
-            let mut arrivals = device.zeroed::<u32>(&compute, chunks).unwrap();
+            let mut arrivals = device.words(&compute, chunks).unwrap();
             compute.fill(&mut values, 0xa5).unwrap();
             compute.synchronize().unwrap();
             let come = |chunk: usize, values: &mut DeviceBuffer<u64>, arrivals: &mut DeviceBuffer<u32>| {
@@ -341,6 +341,41 @@ fn bits_of_a_bitmap_are_counted() {
             let mut ones = device.upload(&stream, &[5u64]).unwrap();
             count.launch(&stream, In(&bitmap), InOut(&mut ones)).unwrap();
             assert_eq!(stream.read(&ones, ..).unwrap(), [5 + expected], "{words} words");
+        }
+    }
+}
+
+#[test]
+fn written_entries_are_counted() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let count = CountWritten::new(&device).unwrap();
+        for (width, byte) in [(1, 0xff), (2, 0x80), (4, 0x7f), (8, 0), (8, 0xff), (4, 0)] {
+            for entries in [0, 1, 2, 3, 7, 8, 31, 32, 33, 1000, 100_003] {
+                let mut array = vec![byte; entries * width];
+                let mut expected = 0;
+                for (number, entry) in array.chunks_mut(width).enumerate() {
+                    let drawn = pattern(8, number as u64) as usize;
+                    // One bit of it may be all that is different.
+                    if drawn % 3 != 0 {
+                        entry[(drawn / 3) % width] ^= 1 << (drawn >> 20 & 7);
+                        expected += 1;
+                    }
+                }
+                let array = device.upload(&stream, &array).unwrap();
+                let mut written = device.upload(&stream, &[5u64]).unwrap();
+                count
+                    .launch(&stream, In(&array), width, byte, InOut(&mut written))
+                    .unwrap();
+                let counted = stream.read(&written, ..).unwrap();
+                assert_eq!(counted, [5 + expected], "{entries} of {width} bytes, {byte:#x}");
+            }
+        }
+        let array = device.upload(&stream, &[0u8; 9]).unwrap();
+        let mut written = device.upload(&stream, &[0u64]).unwrap();
+        for width in [0, 2, 3, 4, 8, 9, 16] {
+            let outcome = count.launch(&stream, In(&array), width, 0, InOut(&mut written));
+            assert!(matches!(outcome, Err(DeviceError::Range { .. })), "{width}");
         }
     }
 }

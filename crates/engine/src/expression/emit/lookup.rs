@@ -1,9 +1,9 @@
 //! Rows of dimensions, by key: from tables in device memory, or packed in shared memory.
 
 use super::{Emitter, boolean};
-use crate::expression::built::{Part, PayloadKind};
+use crate::expression::built::{Part, PayloadKind, Spare};
 use crate::expression::dictionary::Bytes;
-use crate::expression::dimension::{Dimension, Form, Keys, Table};
+use crate::expression::dimension::{Dimension, Form, Keys, Payload, Presence, Table};
 use crate::expression::ir::Expr;
 use crate::expression::key_space::KeySpace;
 use crate::expression::kind::Kind;
@@ -23,6 +23,14 @@ pub(super) struct Place {
     pub(super) index: String,
     /// The key's NULL flag.
     pub(super) null: Option<String>,
+}
+
+/// The refusal of a column that the dimension does not have.
+fn not_collected(column: usize) -> Reason {
+    Reason::Encoding {
+        column,
+        needed: "a column that was collected",
+    }
 }
 
 impl<'a> Emitter<'a> {
@@ -48,7 +56,12 @@ impl<'a> Emitter<'a> {
                 let word = self.packed_word(dimension, packed, 0, &place.index);
                 self.define(&Kind::Bool, &format!("({word} & 1u) != 0"))
             }
-            (None, Some(presence)) if place.inside != "false" => {
+            (None, Presence::Entry(column, spare)) => {
+                let payload = found.column(*column).ok_or(not_collected(*column))?;
+                let entry = self.held(dimension, payload, &place.index);
+                self.present(&place, payload, &entry, *spare)
+            }
+            (None, Presence::Bits(presence)) if place.inside != "false" => {
                 let table = self.parameters.lookup_table(presence.of(dimension));
                 let test = format!(
                     "{} && table_bit(args.tables[{table}], {})",
@@ -100,10 +113,7 @@ impl<'a> Emitter<'a> {
                 .lookup_table(Table::Built(Part::Presence).of(dimension));
             return groups.column(self, (dimension, table, &index), column, expression.data_type());
         }
-        let not_collected = Reason::Encoding {
-            column,
-            needed: "a column that was collected",
-        };
+        let not_collected = not_collected(column);
         if let Form::Pairs(shape) = &found.form {
             let place = self.place(dimension, &found, key)?;
             return self.pair_column(expression, dimension, column, (&found, shape), &place);
@@ -118,16 +128,17 @@ impl<'a> Emitter<'a> {
             return Ok(self.part_column(expression, dimension, payload, &place));
         }
         let payload = found.column(column).ok_or(not_collected.clone())?;
-        let index = self.place(dimension, &found, key)?.index;
+        let place = self.place(dimension, &found, key)?;
+        let index = &place.index;
         let kind = payload.kind();
         let (code, null) = match self.packed(dimension) {
             Some(packed) => {
                 let (parts, null) = packed.column(column).ok_or(not_collected)?;
                 let null = null.map(|null| {
-                    let bit = self.packed_field(dimension, packed, null, &index);
+                    let bit = self.packed_field(dimension, packed, null, index);
                     self.define(&Kind::Bool, &format!("{bit} != 0"))
                 });
-                let parts = (parts.iter()).map(|part| self.packed_field(dimension, packed, *part, &index));
+                let parts = (parts.iter()).map(|part| self.packed_field(dimension, packed, *part, index));
                 let parts: Vec<String> = parts.collect();
                 let value = self.unpacked(&payload.values, &kind, &parts);
                 (self.define(&kind, &value), null)
@@ -137,12 +148,38 @@ impl<'a> Emitter<'a> {
                     let table = self.parameters.lookup_table(nulls.of(dimension));
                     self.define(&Kind::Bool, &format!("table_bit(args.tables[{table}], {index})"))
                 });
-                let table = self.parameters.lookup_table(payload.table.of(dimension));
-                let entry = format!("((const {}*)args.tables[{table}])[{index}]", payload.c_type);
-                (self.define(&kind, &format!("({}){entry}", kind.c_type())), null)
+                let entry = self.held(dimension, payload, index);
+                let code = match (&found.presence, &payload.values) {
+                    // What is no code must not be looked up in a table of codes.
+                    (Presence::Entry(marker, spare), PayloadKind::Code(_)) if *marker == column => {
+                        let present = self.present(&place, payload, &entry, *spare);
+                        self.define(&kind, &format!("{present} ? {entry} : 0"))
+                    }
+                    _ => entry,
+                };
+                (code, null)
             }
         };
         Ok(payload.value(code, null, expression.data_type()))
+    }
+
+    /// What a column holds at an index.
+    fn held(&mut self, dimension: usize, payload: &Payload, index: &str) -> String {
+        let table = self.parameters.lookup_table(payload.table.of(dimension));
+        let kind = payload.kind();
+        let entry = format!(
+            "({})((const {}*)args.tables[{table}])[{index}]",
+            kind.c_type(),
+            payload.c_type
+        );
+        self.define(&kind, &entry)
+    }
+
+    /// Whether a row is there, by the entry of the column that says so.
+    fn present(&mut self, place: &Place, payload: &Payload, entry: &str, spare: Spare) -> String {
+        let (inside, c_type) = (&place.inside, payload.kind().c_type());
+        let test = format!("{inside} && {entry} != ({c_type})({})", spare.value);
+        self.define(&Kind::Bool, &test)
     }
 
     fn packed(&self, dimension: usize) -> Option<&'a PackedDimension> {

@@ -1,15 +1,16 @@
-//! Build sides: each row is stored in arrays at its key's distance from the least one, with a bit that says
-//! it is there.
+//! Build sides: each row is stored in arrays at its key's distance from the least one. Where there is no row,
+//! the entries of one column hold a value that no row has; where there is no such value, or reading bits
+//! alone is less, a bit for each index says that a row is there.
 //!
 //! ```text
-//! args.groups           a bit per index: whether a row has it; where keys are far apart, a table of keys, whose slots are the indices
+//! args.groups           if no column says it, a bit per index: whether a row has it; where keys are far apart, a table of keys, whose slots are the indices
 //! args.outputs[k]       the entries of column k
 //! args.outputs[N/2 + k] a bit per index: whether column k is NULL there
 //! ```
 //!
 //! No row waits for another and nothing can be full. Where keys must be unique, the host compares the number
-//! of bits with that of the rows afterwards: of two rows of one key either may have won, but then the arrays
-//! are not read.
+//! of indices that have a row with that of the rows afterwards: of two rows of one key either may have won,
+//! but then the arrays are not read.
 
 use super::{Geometry, Sink};
 use crate::code::{Code, line};
@@ -29,18 +30,20 @@ pub(in crate::pipeline) struct BuildSink {
 
 impl Sink for BuildSink {
     fn headers(&self) -> &'static [&'static str] {
-        match self.plan.slots() {
-            Some(_) => &["key_table"],
-            None => &["bit_run"],
+        match (self.plan.slots(), self.plan.marker) {
+            (Some(_), _) => &["key_table"],
+            (None, Some(_)) => &[],
+            (None, None) => &["bit_run"],
         }
     }
 
     /// Declares the bits of the thread that are not written yet, or counts the keys that it found to be new.
     fn prologue(&self, _: Geometry, code: &mut Code) {
-        code.lines(match self.plan.slots() {
-            Some(_) => "u32 inserted = 0;",
-            None => "BitRun present(reinterpret_cast<u32*>(args.groups));",
-        });
+        match (self.plan.slots(), self.plan.marker) {
+            (Some(_), _) => code.lines("u32 inserted = 0;"),
+            (None, Some(_)) => {}
+            (None, None) => code.lines("BitRun present(reinterpret_cast<u32*>(args.groups));"),
+        }
     }
 
     fn row(&self, code: &mut Code) {
@@ -55,16 +58,19 @@ impl Sink for BuildSink {
         for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
             store(k, column, value, "slot", code);
         }
-        if self.plan.slots().is_none() {
+        if self.plan.slots().is_none() && self.plan.marker.is_none() {
             code.lines("present.set(slot);");
         }
     }
 
     fn epilogue(&self, _: Geometry, code: &mut Code) {
-        code.lines(match self.plan.slots() {
-            Some(_) => "if (inserted != 0) atomicAdd(args.counters, (unsigned long long)inserted);",
-            None => "present.flush();",
-        });
+        match (self.plan.slots(), self.plan.marker) {
+            (Some(_), _) => {
+                code.lines("if (inserted != 0) atomicAdd(args.counters, (unsigned long long)inserted);");
+            }
+            (None, Some(_)) => {}
+            (None, None) => code.lines("present.flush();"),
+        }
     }
 }
 
