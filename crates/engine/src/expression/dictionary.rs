@@ -1,13 +1,15 @@
 //! The sorted distinct strings of dictionaries, and dictionaries that are made of others.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, new_null_array};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
@@ -16,14 +18,60 @@ use crate::reason::Reason;
 /// Inputs that one thread ranks at once.
 const PIECE: usize = 1 << 14;
 
-/// The sorted distinct strings that codes number. Millions of them are compared whenever a query comes again,
-/// and are the same then.
+/// The sorted distinct strings that codes number. Millions of them are compared whenever a query comes again:
+/// they are the same then, or two arrays whose strings were found to be equal before.
 #[derive(Debug, Clone)]
 pub(crate) struct CodedStrings(pub(crate) ArrayRef);
 
 impl PartialEq for CodedStrings {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || *self.0 == *other.0
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return true;
+        }
+        if self.len() != other.len() {
+            return false;
+        }
+        if self.len() < EqualArrays::WORTH_KNOWING {
+            return *self.0 == *other.0;
+        }
+        EQUAL_ARRAYS.lock().has(&self.0, &other.0) || {
+            let equal = *self.0 == *other.0;
+            if equal {
+                EQUAL_ARRAYS.lock().add(&self.0, &other.0);
+            }
+            equal
+        }
+    }
+}
+
+/// Pairs of arrays that are equal, the last ones found.
+static EQUAL_ARRAYS: Mutex<EqualArrays> = Mutex::new(EqualArrays(VecDeque::new()));
+
+/// Pairs of arrays that are equal, as long as both exist: while one is remembered, no other is at its
+/// address.
+#[derive(Debug)]
+struct EqualArrays(VecDeque<[Weak<dyn Array>; 2]>);
+
+impl EqualArrays {
+    /// Strings from which on comparing takes longer than looking for the pair.
+    const WORTH_KNOWING: usize = 1 << 12;
+    /// Pairs that are remembered.
+    const PAIRS: usize = 64;
+
+    fn has(&self, one: &ArrayRef, other: &ArrayRef) -> bool {
+        let is =
+            |known: &Weak<dyn Array>, array: &ArrayRef| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(array));
+        let same = |[first, second]: &[Weak<dyn Array>; 2]| {
+            is(first, one) && is(second, other) || is(first, other) && is(second, one)
+        };
+        self.0.iter().any(same)
+    }
+
+    fn add(&mut self, one: &ArrayRef, other: &ArrayRef) {
+        self.0
+            .retain(|pair| pair.iter().all(|array| array.strong_count() > 0));
+        self.0.truncate(Self::PAIRS - 1);
+        self.0.push_front([Arc::downgrade(one), Arc::downgrade(other)]);
     }
 }
 
@@ -141,4 +189,26 @@ pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Ve
         other => cast(&values, &other),
     };
     Ok((values.map_err(refuse)?, ranks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::StringArray;
+
+    #[test]
+    fn equal_strings_are_compared_once() {
+        let strings = |last: &str| -> CodedStrings {
+            let numbers = (0..5000).map(|number| format!("{number:05}"));
+            let strings = numbers.chain([last.to_owned()]);
+            CodedStrings(Arc::new(StringArray::from_iter_values(strings)))
+        };
+        let known = |one: &CodedStrings, other: &CodedStrings| EQUAL_ARRAYS.lock().has(one, other);
+        let (one, other, third) = (strings("x"), strings("x"), strings("y"));
+        assert!(!known(&one, &other));
+        assert!(one == other && other == one && one != third);
+        assert!(known(&one, &other) && known(&other, &one) && !known(&one, &third));
+        let fourth = strings("x");
+        assert!(!known(&one, &fourth) && one == fourth, "not the same arrays");
+    }
 }
