@@ -14,6 +14,8 @@ use crate::{fiber, image};
 
 /// Dynamic plus static shared memory a kernel may use without opting in.
 pub(crate) const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
+/// No limit on dynamic shared memory was set.
+const UNSET: u32 = u32::MAX;
 
 /// The reason why an image is not a module.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +104,7 @@ impl Module {
                             0 => MAX_THREADS as u32,
                             bound => bound.min(MAX_THREADS as u32),
                         },
-                        max_dynamic: AtomicU32::new(SHARED_WITHOUT_OPT_IN),
+                        max_dynamic: AtomicU32::new(UNSET),
                         only: entries.len() == 1,
                         object: Arc::clone(&object),
                     })
@@ -146,7 +148,10 @@ impl Function {
 
     /// The most dynamic shared memory it may be launched with.
     pub(crate) fn max_dynamic(&self) -> u32 {
-        self.max_dynamic.load(Ordering::Relaxed)
+        match self.max_dynamic.load(Ordering::Relaxed) {
+            UNSET => SHARED_WITHOUT_OPT_IN.saturating_sub(self.static_shared()),
+            set => set,
+        }
     }
 
     pub(crate) fn set_max_dynamic(&self, bytes: u32) {

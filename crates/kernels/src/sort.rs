@@ -36,11 +36,20 @@ impl KeyWidth {
         self.bytes()
     }
 
-    /// Keys that a thread of a pass holds: as many as leave a multiprocessor three blocks by their registers.
-    pub(crate) const fn items(self) -> u32 {
+    /// Threads of a block of a pass, and keys that each holds: the fastest of those measured on an H200
+    /// (`bench/results/2026-11-23-nvidia-h200/sort`).
+    pub(crate) const fn block(self) -> (u32, u32) {
         match self {
-            Self::Four => 24,
-            Self::Eight => 16,
+            Self::Four => (384, 16),
+            Self::Eight => (256, 24),
+        }
+    }
+
+    /// Bytes of what a pass moves of a key: keys of 32 bits in pairs with their ids.
+    pub(crate) const fn moved_bytes(self) -> u32 {
+        match self {
+            Self::Four => 8,
+            Self::Eight => 12,
         }
     }
 

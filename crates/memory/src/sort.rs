@@ -7,11 +7,14 @@
 //!
 //! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A
 //! pass reads and writes every key and row number once; the first makes the row numbers, and the last of a
-//! word leaves its keys out. The counts of digits do not depend on the order of rows, so they are read back
-//! once for all words. Row numbers have 32 bits.
+//! word leaves its keys out. Between passes, keys of 32 bits are in pairs with their row numbers. The counts
+//! of digits do not depend on the order of rows, so they are read back once for all words. Row numbers have
+//! 32 bits.
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, DeviceSlice, In, InOut, Out, Stream};
-use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep};
+use galatea_kernels::{
+    DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortInput, SortOutput, SortPass, SortStep,
+};
 
 use crate::regions::MemoryManager;
 
@@ -94,7 +97,12 @@ impl<'a> RadixSort<'a> {
     pub fn scratch_bytes(widths: &[KeyWidth], rows: u64) -> u64 {
         let of = |width: &KeyWidth| {
             let prefixes = 4 * SortPass::scratch_words(*width, rows) as u64;
-            (width.bytes() as u64 * rows).saturating_add(prefixes)
+            // Gathered keys, and pairs or sorted keys.
+            let moved = match width {
+                KeyWidth::Four => 4 + 2 * 8,
+                KeyWidth::Eight => 8,
+            };
+            (rows.saturating_mul(moved)).saturating_add(prefixes)
         };
         // Two buffers of row numbers.
         (widths.iter().map(of).max().unwrap_or(0)).saturating_add(8 * rows)
@@ -135,67 +143,34 @@ impl<'a> RadixSort<'a> {
         let offsets = self.room("offsets", 4 * of_all.len(), || {
             self.device.upload(stream, &of_all)
         })?;
-        let most =
-            |of: fn(KeyWidth, usize) -> usize| widths.iter().map(|width| of(*width, rows)).max().unwrap_or(0);
-        let mut spare = self.allocate::<u8>(stream, "keys", most(|width, rows| width.bytes() * rows))?;
-        let prefixes = most(|width, rows| SortPass::scratch_words(width, rows as u64));
-        let mut scratch = self.allocate::<u32>(stream, "prefixes", prefixes)?;
-        let mut ids = self.allocate::<u32>(stream, "row numbers", rows)?;
-        let mut sorted_ids = self.allocate::<u32>(stream, "row numbers", if count > 1 { rows } else { 0 })?;
-        let gather = SortGather::new(self.device)?;
+        let mut sorted = Sorted {
+            sort: self,
+            stream,
+            rows,
+            spare: None,
+            pairs: [None, None],
+            scratch: {
+                let words = |width: &KeyWidth| SortPass::scratch_words(*width, rows as u64);
+                self.allocate(stream, "prefixes", widths.iter().map(words).max().unwrap_or(0))?
+            },
+            ids: None,
+        };
         // Offsets of the passes of a word begin there.
         let mut first = of_all.len();
-        let mut done = 0;
         for (word, passes) in words.iter_mut().zip(&passes).rev() {
             first -= passes.len() * DIGIT_VALUES;
             if passes.is_empty() {
                 continue;
             }
-            let kernel = SortPass::new(self.device, word.width, rows as u64)?;
-            let bytes = word.width.bytes() * rows;
-            let (mut keys, mut sorted_keys) = (&mut *word.values, &mut spare);
-            if done > 0 {
-                let gathered = Out(sorted_keys.slice_mut(..bytes)?);
-                gather.launch(
-                    stream,
-                    In(keys.slice(..bytes)?),
-                    In(&ids),
-                    word.width.bytes(),
-                    gathered,
-                )?;
-                std::mem::swap(&mut keys, &mut sorted_keys);
-            }
-            for (number, pass) in passes.iter().enumerate() {
-                let at = first + number * DIGIT_VALUES;
-                let last = number + 1 == passes.len();
-                // The first pass numbers the rows.
-                let (given, target) = match done {
-                    0 => (None, &mut ids),
-                    _ => (Some(In(&ids)), &mut sorted_ids),
-                };
-                let step = SortStep {
-                    digit: pass.digit,
-                    keys: In(keys.slice(..bytes)?),
-                    ids: given,
-                    offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
-                    sorted_keys: match last {
-                        true => None,
-                        false => Some(Out(sorted_keys.slice_mut(..bytes)?)),
-                    },
-                    sorted_ids: Out(target),
-                    scratch: &mut scratch,
-                };
-                kernel.launch(stream, step)?;
-                if done > 0 {
-                    std::mem::swap(&mut ids, &mut sorted_ids);
-                }
-                std::mem::swap(&mut keys, &mut sorted_keys);
-                done += 1;
+            let offsets = (&offsets, first);
+            match word.width {
+                KeyWidth::Four => sorted.by_pairs(word, passes, offsets)?,
+                KeyWidth::Eight => sorted.by_keys(word, passes, offsets)?,
             }
         }
         Ok(SortedRows {
-            ids: Some(ids),
-            passes: done,
+            ids: sorted.ids,
+            passes: count as u32,
         })
     }
 
@@ -274,6 +249,135 @@ impl<'a> RadixSort<'a> {
             available: self.device.budget().available(),
             limit: self.device.budget().limit(),
         })
+    }
+}
+
+/// A sort under way: the order by the words that are done, and memory that its passes take turns with.
+struct Sorted<'a> {
+    sort: &'a RadixSort<'a>,
+    stream: &'a Stream,
+    rows: usize,
+    /// Keys that were gathered, or sorted.
+    spare: Option<DeviceBuffer<u8>>,
+    pairs: [Option<DeviceBuffer<u64>>; 2],
+    scratch: DeviceBuffer<u32>,
+    /// Row numbers in order; as they are where no word is done.
+    ids: Option<DeviceBuffer<u32>>,
+}
+
+impl Sorted<'_> {
+    /// Sorts by a word of 64 bits, pass by pass; their offsets begin at a place of a buffer.
+    fn by_keys(
+        &mut self,
+        word: &mut KeyWord<'_>,
+        passes: &[Pass],
+        (offsets, first): (&DeviceBuffer<u32>, usize),
+    ) -> Result<(), SortError> {
+        let bytes = word.width.bytes() * self.rows;
+        let kernel = SortPass::new(self.sort.device, word.width, self.rows as u64)?;
+        let gathered = self.gather(word)?;
+        let mut spare = match self.spare.take() {
+            Some(spare) => spare,
+            None => self.sort.allocate(self.stream, "keys", bytes)?,
+        };
+        let (mut keys, mut sorted_keys) = (&mut *word.values, &mut spare);
+        if gathered {
+            std::mem::swap(&mut keys, &mut sorted_keys);
+        }
+        let mut other_ids = None;
+        for (number, pass) in passes.iter().enumerate() {
+            let mut ids = match other_ids.take() {
+                Some(ids) => ids,
+                None => self.row_numbers()?,
+            };
+            let at = first + number * DIGIT_VALUES;
+            let step = SortStep {
+                digit: pass.digit,
+                input: SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(|ids| In(ids))),
+                offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
+                output: if number + 1 == passes.len() {
+                    SortOutput::Ids(Out(&mut ids))
+                } else {
+                    SortOutput::Keys(Out(sorted_keys.slice_mut(..bytes)?), Out(&mut ids))
+                },
+                scratch: &mut self.scratch,
+            };
+            kernel.launch(self.stream, step)?;
+            other_ids = self.ids.replace(ids);
+            std::mem::swap(&mut keys, &mut sorted_keys);
+        }
+        self.spare = Some(spare);
+        Ok(())
+    }
+
+    /// Sorts by a word of 32 bits, as [`Self::by_keys`].
+    fn by_pairs(
+        &mut self,
+        word: &mut KeyWord<'_>,
+        passes: &[Pass],
+        (offsets, first): (&DeviceBuffer<u32>, usize),
+    ) -> Result<(), SortError> {
+        let bytes = word.width.bytes() * self.rows;
+        let kernel = SortPass::new(self.sort.device, word.width, self.rows as u64)?;
+        let gathered = self.gather(word)?;
+        let [mut pairs, mut sorted_pairs] = std::mem::take(&mut self.pairs);
+        for (number, pass) in passes.iter().enumerate() {
+            let last = number + 1 == passes.len();
+            let mut sorted_ids = last.then(|| self.row_numbers()).transpose()?;
+            if !last && sorted_pairs.is_none() {
+                sorted_pairs = Some(self.sort.allocate(self.stream, "keys", self.rows)?);
+            }
+            let keys = match &self.spare {
+                Some(spare) if gathered => spare,
+                _ => &*word.values,
+            };
+            let input = match &pairs {
+                Some(pairs) if number > 0 => SortInput::Pairs(In(pairs)),
+                _ => SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(|ids| In(ids))),
+            };
+            let output = match (&mut sorted_ids, &mut sorted_pairs) {
+                (Some(ids), _) => SortOutput::Ids(Out(ids)),
+                (None, Some(pairs)) => SortOutput::Pairs(Out(pairs)),
+                (None, None) => unreachable!("allocated above"),
+            };
+            let at = first + number * DIGIT_VALUES;
+            let step = SortStep {
+                digit: pass.digit,
+                input,
+                offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
+                output,
+                scratch: &mut self.scratch,
+            };
+            kernel.launch(self.stream, step)?;
+            std::mem::swap(&mut pairs, &mut sorted_pairs);
+            if sorted_ids.is_some() {
+                self.ids = sorted_ids;
+            }
+        }
+        self.pairs = [pairs, sorted_pairs];
+        Ok(())
+    }
+
+    /// Brings the keys of a word into the order so far, beside where they are; not where there is none.
+    fn gather(&mut self, word: &KeyWord<'_>) -> Result<bool, SortError> {
+        let Some(ids) = &self.ids else {
+            return Ok(false);
+        };
+        let (width, bytes) = (word.width.bytes(), word.width.bytes() * self.rows);
+        let spare = match self.spare.take() {
+            Some(spare) if spare.len() >= bytes => spare,
+            _ => self.sort.allocate(self.stream, "keys", bytes)?,
+        };
+        let spare = self.spare.insert(spare);
+        let keys = In(word.values.slice(..bytes)?);
+        let gathered = Out(spare.slice_mut(..bytes)?);
+        SortGather::new(self.sort.device)?.launch(self.stream, keys, In(ids), width, gathered)?;
+        Ok(true)
+    }
+
+    /// Room for the number of each row.
+    fn row_numbers(&self) -> Result<DeviceBuffer<u32>, SortError> {
+        self.sort.allocate(self.stream, "row numbers", self.rows)
     }
 }
 

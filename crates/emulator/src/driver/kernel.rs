@@ -239,10 +239,8 @@ unsafe fn queue(
     if block.volume() > u64::from(function.max_threads) {
         return Err(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     }
-    let most = function
-        .max_dynamic()
-        .min(device.options().shared_memory_per_block);
-    if dynamic_shared.saturating_add(function.static_shared()) > most {
+    let shared = dynamic_shared.saturating_add(function.static_shared());
+    if dynamic_shared > function.max_dynamic() || shared > device.options().shared_memory_per_block {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     if !function.sizes.is_empty() && parameters.is_null() {

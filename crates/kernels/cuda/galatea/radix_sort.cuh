@@ -1,8 +1,8 @@
 // Radix sort from the least significant digit on: what its kernels agree on. A digit is 8 bits of a key.
 //
-// Definitions of the compiler choose the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_ITEMS is the
-// number of keys that a thread of a pass holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for
-// more than 2^30 keys.
+// Definitions of the compiler choose the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_THREADS are the
+// threads of a pass's block, one for each value of a digit at least, GALATEA_SORT_ITEMS the keys that each
+// holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for more than 2^30 keys.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -10,8 +10,11 @@
 #ifndef GALATEA_SORT_KEY_BYTES
 #define GALATEA_SORT_KEY_BYTES 8
 #endif
+#ifndef GALATEA_SORT_THREADS
+#define GALATEA_SORT_THREADS 256
+#endif
 #ifndef GALATEA_SORT_ITEMS
-#define GALATEA_SORT_ITEMS 16
+#define GALATEA_SORT_ITEMS 24
 #endif
 
 namespace galatea {
@@ -28,21 +31,17 @@ constexpr u32 SORT_DIGITS = sizeof(SortKey);
 
 GALATEA_INLINE u32 sort_digit(SortKey key, u32 shift) { return u32(key >> shift) & (SORT_BINS - 1); }
 
-// The lanes of a whole warp with the same digit as this one.
-GALATEA_INLINE u32 lanes_with_digit(u32 digit) {
-#ifdef GALATEA_EMULATED
-    return __match_any_sync(0xffffffffu, digit);
-#else
-    // A vote per bit: the instruction that matches whole words looks at one distinct value at a time.
-    u32 lanes = 0xffffffffu;
-#pragma unroll
-    for (u32 bit = 0; bit < SORT_DIGIT_BITS; ++bit) {
-        const bool one = (digit >> bit & 1) != 0;
-        const u32 ones = __ballot_sync(0xffffffffu, one);
-        lanes &= one ? ones : ~ones;
-    }
+// The lanes of a whole warp with the same digit as this one. Each sets its bit in the word of its digit, and
+// the highest of them clears the word again: conflicts are few where digits differ, and where they do not,
+// the lanes read one word. `masks` are words of this warp alone, all 0 before and after.
+GALATEA_INLINE u32 lanes_with_digit(u32 digit, u32* masks) {
+    atomicOr(masks + digit, 1u << lane());
+    __syncwarp();
+    const u32 lanes = masks[digit];
+    __syncwarp();
+    if (lanes >> lane() == 1u) masks[digit] = 0;
+    __syncwarp();
     return lanes;
-#endif
 }
 
 // Counts of the digits of tiles, for the tiles behind them: one word a tile and digit, which its tile stores
@@ -60,7 +59,7 @@ constexpr TilePrefix TILE_INCLUSIVE = TilePrefix(2) << TILE_PREFIX_BITS;
 // The keys with a digit in the tiles before `tile`. `prefixes` is the word of that digit in the first tile.
 // Tiles are numbered in the order in which they begin, so those before this one are done or running.
 GALATEA_INLINE u32 keys_in_tiles_before(const TilePrefix* prefixes, u32 tile) {
-    constexpr u32 AHEAD = 4;  // loads under way at once
+    constexpr u32 AHEAD = sizeof(SortKey) == 4 ? 2 : 1;  // loads under way at once
     u32 keys = 0;
     while (tile > 0) {
         TilePrefix words[AHEAD];
@@ -77,7 +76,7 @@ GALATEA_INLINE u32 keys_in_tiles_before(const TilePrefix* prefixes, u32 tile) {
             keys += u32(words[k] & (TILE_ALONE - 1));
             tile = words[k] >= TILE_INCLUSIVE ? 0 : tile - 1;
         }
-        if (tile == from) __nanosleep(32);
+        if (tile == from) __nanosleep(0);
     }
     return keys;
 }

@@ -81,7 +81,7 @@ pub use repetition::Repetition;
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
 pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
-pub use sort_pass::{SortPass, SortPassArguments, SortStep};
+pub use sort_pass::{SortInput, SortOutput, SortPass, SortPassArguments, SortStep};
 pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
 pub use window_starts::{WindowStarts, WindowStartsArguments};
 pub use window_tree::{Fold, WindowTree, WindowTreeArguments};

@@ -9,9 +9,6 @@ use super::same_length;
 use crate::kernel::{KernelFunction, kernel};
 use crate::sort::{DIGIT_BITS, DIGIT_VALUES, KeyWidth};
 
-/// Threads of a block: one a value of a digit.
-const THREADS: u32 = DIGIT_VALUES as u32;
-
 /// Keys whose prefixes fit 32 bits beside what is known of them.
 const NARROW_ROWS: u64 = 1 << 30;
 
@@ -21,13 +18,15 @@ const HEAD_WORDS: usize = 16;
 kernel_arguments! {
     /// Arguments of `sort_pass`; see the header for the meaning of each field.
     pub struct SortPassArguments in "galatea/args/sort_pass.h" {
-        /// Keys.
+        /// Keys, or null.
         pub keys: DevicePointer<u8>,
         /// Their ids, or null.
         pub ids: DevicePointer<u32>,
-        /// Receives keys, or null.
-        pub sorted_keys: DevicePointer<u8>,
-        /// Receives ids.
+        /// Keys and ids in pairs, or null.
+        pub pairs: DevicePointer<u64>,
+        /// Receives pairs or keys, or null.
+        pub sorted_items: DevicePointer<u8>,
+        /// Receives ids, or null.
         pub sorted_ids: DevicePointer<u32>,
         /// Smaller keys, by value of the digit.
         pub offsets: DevicePointer<u32>,
@@ -52,23 +51,39 @@ pub struct SortPass {
     wide: bool,
 }
 
-/// What a pass reads and writes. Keys and ids of the result are other memory than those read.
+/// What a pass reads and writes: the result is other memory than what is read.
 #[derive(Debug)]
 pub struct SortStep<'a> {
     /// The digit to sort by, 0 being the least significant.
     pub digit: usize,
-    /// Whole keys.
-    pub keys: In<'a, u8>,
-    /// Their ids; without them ids are the keys' positions.
-    pub ids: Option<In<'a, u32>>,
+    /// The keys.
+    pub input: SortInput<'a>,
     /// By value of the digit, how many keys have a smaller one: 256 words.
     pub offsets: In<'a, u32>,
-    /// Receives the keys, if anyone needs them.
-    pub sorted_keys: Option<Out<'a, u8>>,
-    /// Receives the ids.
-    pub sorted_ids: Out<'a, u32>,
+    /// Receives them in order.
+    pub output: SortOutput<'a>,
     /// [`SortPass::scratch_words`] words, of any content.
     pub scratch: &'a mut DeviceBuffer<u32>,
+}
+
+/// Keys with ids.
+#[derive(Debug)]
+pub enum SortInput<'a> {
+    /// Keys, and their ids; without them ids are the keys' positions.
+    Keys(In<'a, u8>, Option<In<'a, u32>>),
+    /// Keys of 32 bits, each above its id, as another pass left them.
+    Pairs(In<'a, u64>),
+}
+
+/// What is wanted of the keys in order.
+#[derive(Debug)]
+pub enum SortOutput<'a> {
+    /// Their ids.
+    Ids(Out<'a, u32>),
+    /// Keys of 64 bits, and their ids.
+    Keys(Out<'a, u8>, Out<'a, u32>),
+    /// Keys of 32 bits, each above its id.
+    Pairs(Out<'a, u64>),
 }
 
 impl SortPass {
@@ -100,7 +115,12 @@ impl SortPass {
     /// Definitions that compile the kernel for keys of that width, and for prefixes of 64 bits where `wide`.
     #[must_use]
     pub fn options(width: KeyWidth, wide: bool) -> Vec<String> {
-        let mut options = vec![width.option(), format!("-DGALATEA_SORT_ITEMS={}", width.items())];
+        let (threads, items) = width.block();
+        let mut options = vec![
+            width.option(),
+            format!("-DGALATEA_SORT_THREADS={threads}"),
+            format!("-DGALATEA_SORT_ITEMS={items}"),
+        ];
         if wide {
             options.push("-DGALATEA_SORT_WIDE".to_owned());
         }
@@ -110,7 +130,8 @@ impl SortPass {
     /// Keys of a block.
     #[must_use]
     pub fn tile_rows(width: KeyWidth) -> u64 {
-        u64::from(width.items() * THREADS)
+        let (threads, items) = width.block();
+        u64::from(threads * items)
     }
 
     /// Words of 32 bits that a pass over `rows` keys of that width needs.
@@ -133,18 +154,23 @@ impl SortPass {
     /// Sorts by one digit: keys of equal digits stay in their order.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for lengths that do not agree, for more than 2^32 - 1 keys, and for a digit
-    /// that keys do not have; the device's.
+    /// [`DeviceError::Range`] for lengths that do not agree, for more than 2^32 - 1 keys, for a digit that
+    /// keys do not have, and for pairs of keys of 64 bits; the device's.
     pub fn launch(&self, stream: &Stream, step: SortStep<'_>) -> Result<()> {
-        let rows = self.width.rows(step.keys.len())?;
+        let rows = match &step.input {
+            SortInput::Keys(keys, _) => self.width.rows(keys.len())?,
+            SortInput::Pairs(pairs) => pairs.len() as u64,
+        };
         let most = if self.wide { u32::MAX.into() } else { NARROW_ROWS };
+        let digits = self.width.digits() as u64 - 1;
+        // Keys of 64 bits take more than what is left beside an id.
+        let paired = u64::from(matches!(step.input, SortInput::Pairs(_)))
+            + u64::from(matches!(step.output, SortOutput::Pairs(_)));
+        let pairs = if self.width == KeyWidth::Four { 2 } else { 0 };
         for (what, asked, limit) in [
             ("keys of a sort", rows, most),
-            (
-                "digits of a sort",
-                step.digit as u64,
-                self.width.digits() as u64 - 1,
-            ),
+            ("digits of a sort", step.digit as u64, digits),
+            ("pairs of a sort", paired, pairs),
         ] {
             if asked > limit {
                 return Err(DeviceError::Range {
@@ -160,42 +186,68 @@ impl SortPass {
             same_length("scratch words of a sort", words, step.scratch.len())?;
         }
         same_length("offsets of a digit", DIGIT_VALUES, step.offsets.len())?;
-        same_length("sorted ids", rows as usize, step.sorted_ids.len())?;
-        if let Some(ids) = &step.ids {
-            same_length("ids of a sort", rows as usize, ids.len())?;
+        let mut arguments = SortPassArguments {
+            keys: DevicePointer::NULL,
+            ids: DevicePointer::NULL,
+            pairs: DevicePointer::NULL,
+            sorted_items: DevicePointer::NULL,
+            sorted_ids: DevicePointer::NULL,
+            offsets: step.offsets.pointer(),
+            prefixes: DevicePointer::NULL,
+            tiles: DevicePointer::NULL,
+            rows,
+            shift: u64::from(DIGIT_BITS) * step.digit as u64,
+        };
+        if self.width == KeyWidth::Four {
+            arguments.shift += u64::from(u32::BITS);
         }
-        if let Some(keys) = &step.sorted_keys {
-            same_length("sorted keys", step.keys.len(), keys.len())?;
+        let mut references = vec![step.offsets.reference()];
+        match &step.input {
+            SortInput::Keys(keys, ids) => {
+                arguments.keys = keys.pointer();
+                references.push(keys.reference());
+                if let Some(ids) = ids {
+                    same_length("ids of a sort", rows as usize, ids.len())?;
+                    arguments.ids = ids.pointer();
+                    references.push(ids.reference());
+                }
+            }
+            SortInput::Pairs(pairs) => {
+                arguments.pairs = pairs.pointer();
+                references.push(pairs.reference());
+            }
+        }
+        match &step.output {
+            SortOutput::Ids(ids) => {
+                same_length("sorted ids", rows as usize, ids.len())?;
+                arguments.sorted_ids = ids.pointer();
+                references.push(ids.reference());
+            }
+            SortOutput::Keys(keys, ids) => {
+                same_length("sorted keys", 8 * rows as usize, keys.len())?;
+                same_length("sorted ids", rows as usize, ids.len())?;
+                arguments.sorted_items = keys.pointer();
+                arguments.sorted_ids = ids.pointer();
+                references.extend([keys.reference(), ids.reference()]);
+            }
+            SortOutput::Pairs(pairs) => {
+                same_length("sorted pairs", rows as usize, pairs.len())?;
+                arguments.sorted_items = DevicePointer::new(pairs.pointer().address());
+                references.push(pairs.reference());
+            }
         }
         if rows == 0 {
             return Ok(());
         }
         stream.fill(step.scratch.slice_mut(..words)?, 0)?;
         let scratch = InOut(step.scratch);
-        let head = scratch.pointer();
-        let arguments = SortPassArguments {
-            keys: step.keys.pointer(),
-            ids: step.ids.as_ref().map_or(DevicePointer::NULL, In::pointer),
-            sorted_keys: step
-                .sorted_keys
-                .as_ref()
-                .map_or(DevicePointer::NULL, Out::pointer),
-            sorted_ids: step.sorted_ids.pointer(),
-            offsets: step.offsets.pointer(),
-            prefixes: DevicePointer::new(head.address() + 4 * HEAD_WORDS as u64),
-            tiles: head,
-            rows,
-            shift: u64::from(DIGIT_BITS) * step.digit as u64,
-        };
-        let mut references = vec![
-            step.keys.reference(),
-            step.sorted_ids.reference(),
-            step.offsets.reference(),
-            scratch.reference(),
-        ];
-        references.extend(step.ids.as_ref().map(In::reference));
-        references.extend(step.sorted_keys.as_ref().map(Out::reference));
-        let geometry = Geometry::covering(rows, Self::tile_rows(self.width), THREADS);
+        arguments.tiles = scratch.pointer();
+        arguments.prefixes = DevicePointer::new(scratch.pointer().address() + 4 * HEAD_WORDS as u64);
+        references.push(scratch.reference());
+        let (threads, _) = self.width.block();
+        let tile = Self::tile_rows(self.width);
+        let geometry =
+            Geometry::covering(rows, tile, threads).with_shared(tile * u64::from(self.width.moved_bytes()));
         self.function.launch(stream, geometry, &arguments, &references)
     }
 }

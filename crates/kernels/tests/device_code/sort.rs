@@ -1,7 +1,9 @@
 //! Passes of the radix sort against the standard library's stable sort.
 
 use galatea_device::{Device, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, Stream, testing};
-use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep, pattern};
+use galatea_kernels::{
+    DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortInput, SortOutput, SortPass, SortStep, pattern,
+};
 
 use crate::emulated;
 
@@ -73,7 +75,8 @@ fn offsets_of(counts: &[u32]) -> Vec<u32> {
     each.collect()
 }
 
-/// One histogram, and passes by a low and a high digit, with ids and without, keys wanted and not.
+/// One histogram, and passes by a low and a high digit, with ids and without, of keys and of pairs, into
+/// what the next pass reads and into ids.
 fn check(device: &Device, stream: &Stream, width: KeyWidth, wide: bool, what: &str, keys: &[u64]) {
     let rows = keys.len();
     let uploaded = device.upload(stream, &bytes_of(width, keys)).unwrap();
@@ -99,40 +102,65 @@ fn check(device: &Device, stream: &Stream, width: KeyWidth, wide: bool, what: &s
     let mut scratch = device.upload(stream, &vec![u32::MAX; words]).unwrap();
     let given: Vec<u32> = (0..rows as u32).map(|id| id.wrapping_mul(0x9e37_79b9)).collect();
     let given_ids = device.upload(stream, &given).unwrap();
-    for (digit, ids) in [(0, false), (width.digits() - 1, true)] {
+    let paired = |keys: &[u64], ids: &[u32]| -> Vec<u64> {
+        let pairs = keys.iter().zip(ids);
+        pairs.map(|(key, id)| key << 32 | u64::from(*id)).collect()
+    };
+    let given_pairs = device
+        .upload(
+            stream,
+            &paired(if width == KeyWidth::Four { keys } else { &[] }, &given),
+        )
+        .unwrap();
+    let high = width.digits() - 1;
+    for (digit, ids, pairs) in [(0, false, false), (high, true, false), (high, true, true)] {
+        if pairs && width == KeyWidth::Eight {
+            continue;
+        }
+        let what = format!(
+            "digit {digit} of {rows} {what} keys of {width:?}, in pairs: {pairs}, on {}",
+            device.info().name
+        );
         let offsets = offsets_of(&expected[digit * DIGIT_VALUES..][..DIGIT_VALUES]);
         let offsets = device.upload(stream, &offsets).unwrap();
-        let mut sorted_keys = device
-            .upload(stream, &vec![0xaau8; rows * width.bytes()])
-            .unwrap();
-        let mut sorted_ids = device.upload(stream, &vec![u32::MAX; rows]).unwrap();
-        let step = SortStep {
-            digit,
-            keys: In(&uploaded),
-            ids: ids.then_some(In(&given_ids)),
-            offsets: In(&offsets),
-            sorted_keys: Some(Out(&mut sorted_keys)),
-            sorted_ids: Out(&mut sorted_ids),
-            scratch: &mut scratch,
-        };
-        pass.launch(stream, step).unwrap();
         let (order, sorted) = by_digit(keys, digit);
         let order: Vec<u32> = match ids {
             true => order.iter().map(|id| given[*id as usize]).collect(),
             false => order,
         };
-        let name = &device.info().name;
-        let got = stream.read(&sorted_ids, ..).unwrap();
-        assert_eq!(
-            got, order,
-            "digit {digit} of {rows} {what} keys of {width:?} on {name}"
-        );
-        let got = stream.read(&sorted_keys, ..).unwrap();
-        assert_eq!(
-            got,
-            bytes_of(width, &sorted),
-            "digit {digit} of {rows} {what} keys of {width:?}"
-        );
+        let mut sorted_ids = device.upload(stream, &vec![u32::MAX; rows]).unwrap();
+        let mut sorted_items = device.upload(stream, &vec![0xaau8; 8 * rows]).unwrap();
+        let mut sorted_pairs = device.upload(stream, &vec![u64::MAX; rows]).unwrap();
+        for alone in [false, true] {
+            let output = match (alone, width) {
+                (true, _) => SortOutput::Ids(Out(&mut sorted_ids)),
+                (false, KeyWidth::Four) => SortOutput::Pairs(Out(&mut sorted_pairs)),
+                (false, KeyWidth::Eight) => SortOutput::Keys(Out(&mut sorted_items), Out(&mut sorted_ids)),
+            };
+            let step = SortStep {
+                digit,
+                input: match pairs {
+                    true => SortInput::Pairs(In(&given_pairs)),
+                    false => SortInput::Keys(In(&uploaded), ids.then_some(In(&given_ids))),
+                },
+                offsets: In(&offsets),
+                output,
+                scratch: &mut scratch,
+            };
+            pass.launch(stream, step).unwrap();
+            if alone || width == KeyWidth::Eight {
+                assert_eq!(stream.read(&sorted_ids, ..).unwrap(), order, "{what}");
+                stream.fill(&mut sorted_ids, 0xff).unwrap();
+            }
+            if !alone && width == KeyWidth::Eight {
+                let got = stream.read(&sorted_items, ..).unwrap();
+                assert_eq!(got, bytes_of(width, &sorted), "{what}");
+            }
+            if !alone && width == KeyWidth::Four {
+                let got = stream.read(&sorted_pairs, ..).unwrap();
+                assert_eq!(got, paired(&sorted, &order), "{what}");
+            }
+        }
     }
 }
 
@@ -230,15 +258,25 @@ fn what_does_not_fit_is_refused() {
         let mut scratch = device.zeroed::<u32>(&stream, words).unwrap();
         let step = SortStep {
             digit,
-            keys: In(&keys),
-            ids: None,
+            input: SortInput::Keys(In(&keys), None),
             offsets: In(&offsets),
-            sorted_keys: None,
-            sorted_ids: Out(&mut sorted_ids),
+            output: SortOutput::Ids(Out(&mut sorted_ids)),
             scratch: &mut scratch,
         };
         refused(pass.launch(&stream, step));
     }
+    // Keys of 64 bits are not in pairs with ids.
+    let pairs = device.zeroed::<u64>(&stream, 2).unwrap();
+    let mut sorted_ids = device.zeroed::<u32>(&stream, 2).unwrap();
+    let mut scratch = device.zeroed::<u32>(&stream, 400).unwrap();
+    let step = SortStep {
+        digit: 0,
+        input: SortInput::Pairs(In(&pairs)),
+        offsets: In(&offsets),
+        output: SortOutput::Ids(Out(&mut sorted_ids)),
+        scratch: &mut scratch,
+    };
+    refused(pass.launch(&stream, step));
     let mut gathered = device.zeroed::<u8>(&stream, 6).unwrap();
     let ids = device.zeroed::<u32>(&stream, 2).unwrap();
     let gather = SortGather::new(&device).unwrap();
