@@ -22,7 +22,7 @@ use std::time::Duration;
 policy! {
     /// When the rows of a join are brought into partitions. Bytes stand for the time in which device memory
     /// reads them in order; fitted to joins of rows of 8 bytes on an H200, whose memory has 4.3 TB/s
-    /// (`bench/results/2026-11-22-nvidia-h200/joins-in-memory`).
+    /// (`bench/results/2026-11-23-nvidia-h200/joins-in-memory`).
     pub(super) struct PartitionPolicy {
         /// Rows at least.
         rows: u64 = 1 << 20,

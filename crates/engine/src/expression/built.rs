@@ -93,12 +93,12 @@ impl BuiltColumn {
     pub(crate) fn spare(&self) -> Option<Spare> {
         let values = match &self.values {
             PayloadKind::Integer(interval) => *interval,
-            PayloadKind::Boolean => Interval { low: 0, high: 1 },
             PayloadKind::Code(values) => Interval {
                 low: 0,
                 high: values.len().saturating_sub(1) as i128,
             },
-            PayloadKind::Float32 | PayloadKind::Float64 => return None,
+            // All that is not 0 is read as true.
+            PayloadKind::Boolean | PayloadKind::Float32 | PayloadKind::Float64 => return None,
         };
         if self.nullable || self.width > size_of::<i64>() {
             return None;

@@ -42,8 +42,6 @@ policy! {
         direct_rows: f64 = 16.0 * 1024.0 * 1024.0,
         /// Share of indices that have a row from which on the entries of a column say so, not bits.
         full_arrays: f64 = 0.5,
-        /// The same from which on they do not matter: where so many such columns fit the cache.
-        cached_arrays: u64 = 4,
         /// Most groups that are numbered densely rather than hashed.
         dense_groups: u64 = 1 << 22,
     }
@@ -203,22 +201,20 @@ impl SinkInput<'_> {
     }
 
     /// The column whose entries say which indices have a row, instead of bits: then a row that looks up its
-    /// partner reads memory once instead of twice. Bits are a fraction of the bytes, so they stay where most
-    /// of those that look are told that there is no row, and the column would not fit the cache.
+    /// partner reads memory once instead of twice. Bits are a fraction of the bytes and stay in the cache of
+    /// a multiprocessor, so they are better where most of those that look are told that there is no row.
     fn marker(&self, keys: &KeySpace, columns: &[BuiltColumn]) -> Option<(usize, Spare)> {
-        if keys.slots.is_some() {
+        let full = self.cardinality.passing >= POLICY.full_arrays * keys.indices() as f64;
+        if keys.slots.is_some() || !full {
             return None;
         }
         let marks = |(position, column): (usize, &BuiltColumn)| {
             let spare = column.spare()?;
             Some((column.width, position, spare))
         };
-        let narrowest = columns.iter().enumerate().filter_map(marks);
-        let (width, position, spare) = narrowest.min_by_key(|(width, position, _)| (*width, *position))?;
-        let rows = self.cardinality.rows as f64 * self.cardinality.passing;
-        let full = rows / keys.indices() as f64 >= POLICY.full_arrays;
-        let cached = keys.indices() * width as u64 * POLICY.cached_arrays <= self.options.machine.l2_bytes;
-        (full || cached).then_some((position, spare))
+        let columns = columns.iter().enumerate().filter_map(marks);
+        let (_, position, spare) = columns.min_by_key(|(width, position, _)| (*width, *position))?;
+        Some((position, spare))
     }
 
     /// Columns that stay on the device, and the row's values of them.

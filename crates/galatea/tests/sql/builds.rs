@@ -2,7 +2,10 @@
 
 use crate::compare::{Pair, answer, same};
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
-use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use datafusion::arrow::compute::take;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::collect;
 use galatea::QueryDevice;
@@ -351,6 +354,88 @@ async fn a_side_that_is_refused_ahead_is_not_collected_again() {
     ] {
         for run in ["first run", "second run"] {
             pair.check(sql, true, run).await;
+        }
+    }
+}
+
+/// Where every key or all but one has a row, the values of a column say so, if there is a value that none
+/// has.
+#[tokio::test]
+async fn values_say_which_keys_have_a_row() {
+    const ROWS: i64 = 1000;
+    let integers =
+        |value: fn(i64) -> i64| -> ArrayRef { Arc::new((0..ROWS).map(value).collect::<Int64Array>()) };
+    let texts = |different: i64| -> ArrayRef {
+        let texts = (0..ROWS).map(|row| format!("text {}", row % different));
+        Arc::new(StringArray::from_iter_values(texts))
+    };
+    let columns: [(&str, ArrayRef); 12] = [
+        ("with -1", integers(|row| row - 1)),
+        ("all bytes", integers(|row| row % 256)),
+        ("all signed bytes", integers(|row| row % 256 - 128)),
+        ("16 bits", integers(|row| row * 67 % 65536 - 32768)),
+        ("one value", integers(|_| -1)),
+        (
+            "both ends",
+            integers(|row| if row % 2 == 0 { i64::MIN } else { i64::MAX }),
+        ),
+        (
+            "truth",
+            Arc::new((0..ROWS).map(|row| Some(row % 3 == 0)).collect::<BooleanArray>()),
+        ),
+        (
+            "nan",
+            Arc::new(Float64Array::from_iter_values(
+                (0..ROWS).map(|row| if row % 5 == 0 { f64::NAN } else { row as f64 }),
+            )),
+        ),
+        (
+            "nulls",
+            Arc::new(
+                (0..ROWS)
+                    .map(|row| (row % 7 != 0).then_some(row))
+                    .collect::<Int64Array>(),
+            ),
+        ),
+        ("255 texts", texts(255)),
+        ("256 texts", texts(256)),
+        ("257 texts", texts(257)),
+    ];
+    let probe: ArrayRef = Arc::new(
+        (0..5000)
+            .map(|row| row * 7919 % (ROWS + 20) - 10)
+            .collect::<Int64Array>(),
+    );
+    for (what, column) in columns {
+        for missing in [None, Some(500)] {
+            let pair = Pair::new(&[BUILT, STRICT, ("galatea.min_rows", "0")]);
+            let rows = |row: &i64| Some(*row) != missing;
+            let kept: Int32Array = (0..ROWS as i32).filter(|row| rows(&(*row).into())).collect();
+            let keys: ArrayRef = Arc::new(kept.iter().map(|row| row.map(i64::from)).collect::<Int64Array>());
+            let column = take(&column, &kept, None).expect("rows");
+            let side = RecordBatch::try_from_iter_with_nullable([("k", keys, true), ("p", column, true)]);
+            pair.table("r", &[side.expect("one length")]);
+            let facts = RecordBatch::try_from_iter([("k", Arc::clone(&probe))]);
+            pair.table("s", &[facts.expect("a column")]);
+            for sql in [
+                "SELECT count(*), min(r.p), max(r.p), count(r.p) FROM s JOIN r ON s.k = r.k",
+                "SELECT r.p, count(*) FROM s JOIN r ON s.k = r.k GROUP BY r.p",
+                "SELECT s.k, r.p FROM s LEFT JOIN r ON s.k = r.k",
+                "SELECT count(*) FROM s WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = s.k AND r.p IS NOT NULL)",
+            ] {
+                pair.check(sql, true, &format!("{what}, without {missing:?}"))
+                    .await;
+            }
+            // Keys that repeat are found by the number of those that have a row.
+            let twice = answer(
+                &pair.gpu,
+                "SELECT count(*), max(b.p) FROM s JOIN (SELECT k % 300 AS k, p FROM r) b ON s.k = b.k",
+            );
+            let expected = answer(
+                &pair.cpu,
+                "SELECT count(*), max(b.p) FROM s JOIN (SELECT k % 300 AS k, p FROM r) b ON s.k = b.k",
+            );
+            same(&expected.await, &twice.await).unwrap_or_else(|difference| panic!("{what}\n{difference}"));
         }
     }
 }
