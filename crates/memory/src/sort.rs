@@ -293,7 +293,7 @@ impl Sorted<'_> {
             let at = first + number * DIGIT_VALUES;
             let step = SortStep {
                 digit: pass.digit,
-                input: SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(|ids| In(ids))),
+                input: SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(In)),
                 offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
                 output: if number + 1 == passes.len() {
                     SortOutput::Ids(Out(&mut ids))
@@ -333,7 +333,7 @@ impl Sorted<'_> {
             };
             let input = match &pairs {
                 Some(pairs) if number > 0 => SortInput::Pairs(In(pairs)),
-                _ => SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(|ids| In(ids))),
+                _ => SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(In)),
             };
             let output = match (&mut sorted_ids, &mut sorted_pairs) {
                 (Some(ids), _) => SortOutput::Ids(Out(ids)),

@@ -135,24 +135,41 @@ pub(super) struct BuiltTable {
     content: Content,
 }
 
-/// The column that says which indices have a row.
+/// What says which indices have a row.
 #[derive(Debug)]
-struct Marker {
-    position: usize,
-    /// Bytes of its entries, and of each.
-    bytes: usize,
-    width: usize,
-    spare: Spare,
+enum Presence {
+    /// Bits by index, or the table of keys.
+    Words(WorkingRegion<u32>),
+    /// The entries of the column at a position, of so many bytes each.
+    Entries {
+        position: usize,
+        width: usize,
+        spare: Spare,
+    },
+}
+
+impl Presence {
+    fn words(&self) -> Option<&WorkingRegion<u32>> {
+        match self {
+            Self::Words(words) => Some(words),
+            Self::Entries { .. } => None,
+        }
+    }
+
+    fn words_mut(&mut self) -> Option<&mut WorkingRegion<u32>> {
+        match self {
+            Self::Words(words) => Some(words),
+            Self::Entries { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug)]
 enum Content {
     /// Arrays by key.
     Rows {
-        /// Bits by index, or the table of keys; none where a column says which indices have a row.
-        presence: Option<WorkingRegion<u32>>,
+        presence: Presence,
         columns: Vec<DeviceColumn>,
-        marker: Option<Marker>,
     },
     /// The words of all possible groups, from the number on.
     Groups(WorkingRegion<u64>, usize),
@@ -171,23 +188,18 @@ impl BuiltTable {
     pub(super) fn new(allocator: &Allocator<'_>, plan: &BuildPlan) -> Result<Self, RunError> {
         // A table of keys has two words of 32 bits a slot.
         let presence = match (plan.slots(), plan.marker) {
-            (Some(slots), _) => Some(allocator.zeroed(2 * slots)?),
-            (None, Some(_)) => None,
-            (None, None) => Some(allocator.bitmap(plan.indices())?),
-        };
-        let marker = plan.marker.map(|(position, spare)| {
-            let width = plan.columns[position].width;
-            Marker {
+            (Some(slots), _) => Presence::Words(allocator.zeroed(2 * slots)?),
+            (None, Some((position, spare))) => Presence::Entries {
                 position,
-                bytes: width * plan.indices() as usize,
-                width,
+                width: plan.columns[position].width,
                 spare,
-            }
-        });
+            },
+            (None, None) => Presence::Words(allocator.bitmap(plan.indices())?),
+        };
         let columns = plan.columns.iter().enumerate().map(|(position, column)| {
-            let marks = marker.as_ref().filter(|marker| marker.position == position);
+            let marks = plan.marker.filter(|(marker, _)| *marker == position);
             // 0 is a code of every dictionary.
-            let byte = marks.map_or(0, |marker| marker.spare.byte);
+            let byte = marks.map_or(0, |(_, spare)| spare.byte);
             allocator.column(column, plan.indices(), byte)
         });
         Ok(Self {
@@ -199,7 +211,6 @@ impl BuiltTable {
                 Content::Rows {
                     presence,
                     columns: columns.collect::<Result<_, _>>()?,
-                    marker,
                 },
             )
         })
@@ -355,7 +366,7 @@ impl BuiltTable {
             (_, Part::Texts) => self.texts.as_ref().map_or(0, |texts| texts.region().address()),
             (Content::Groups(words, first), _) => words.address() + 8 * *first as u64,
             (Content::Rows { presence, .. }, Part::Presence) => {
-                presence.as_ref().map_or(0, |presence| presence.address())
+                presence.words().map_or(0, |words| words.address())
             }
             (Content::Rows { columns, .. }, Part::Values(position)) => columns[position].values(),
             (Content::Rows { columns, .. }, Part::Nulls(position)) => columns[position].nulls(),
@@ -392,18 +403,22 @@ impl BuiltTable {
         let Allocator { runtime, stream, .. } = *allocator;
         match &mut self.content {
             // The kernel has counted the keys of a table of keys.
-            Content::Rows {
-                presence,
-                columns,
-                marker,
-            } if self.unique && self.slots.is_none() => {
+            Content::Rows { presence, columns } if self.unique && self.slots.is_none() => {
                 let count = InOut(control.slice_mut(1..2)?);
-                if let Some(marker) = marker {
-                    let entries = In(columns[marker.position].entries(marker.bytes)?);
-                    let kernel = CountWritten::new(runtime.device())?;
-                    kernel.launch(stream, entries, marker.width, marker.spare.byte, count)?;
-                } else if let Some(presence) = presence {
-                    CountBits::new(runtime.device())?.launch(stream, In(&**presence), count)?;
+                match presence {
+                    Presence::Words(bits) => {
+                        CountBits::new(runtime.device())?.launch(stream, In(&**bits), count)?;
+                    }
+                    Presence::Entries {
+                        position,
+                        width,
+                        spare,
+                    } => {
+                        let bytes = *width * self.dimension.indices() as usize;
+                        let entries = In(columns[*position].entries(bytes)?);
+                        let kernel = CountWritten::new(runtime.device())?;
+                        kernel.launch(stream, entries, *width, spare.byte, count)?;
+                    }
                 }
             }
             Content::Join(JoinPart::Lists(lists)) => {
@@ -438,12 +453,10 @@ impl BuiltTable {
     fn regions(&self) -> Vec<&dyn Region> {
         let mut regions: Vec<&dyn Region> = match &self.content {
             Content::Groups(words, _) => vec![words],
-            Content::Rows {
-                presence, columns, ..
-            } => {
-                let presence = presence.iter().map(|presence| -> &dyn Region { presence });
+            Content::Rows { presence, columns } => {
+                let words = presence.words().map(|words| -> &dyn Region { words });
                 let columns = columns.iter().flat_map(DeviceColumn::regions);
-                presence.chain(columns).collect()
+                words.into_iter().chain(columns).collect()
             }
             Content::Join(part) => part.regions(),
             Content::Windows(rows) => rows.regions(),
@@ -457,14 +470,10 @@ impl BuiltTable {
     fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         let mut regions: Vec<&mut dyn Region> = match &mut self.content {
             Content::Groups(words, _) => vec![words],
-            Content::Rows {
-                presence, columns, ..
-            } => {
-                let presence = presence
-                    .iter_mut()
-                    .map(|presence| -> &mut dyn Region { presence });
+            Content::Rows { presence, columns } => {
+                let words = presence.words_mut().map(|words| -> &mut dyn Region { words });
                 let columns = columns.iter_mut().flat_map(DeviceColumn::regions_mut);
-                presence.chain(columns).collect()
+                words.into_iter().chain(columns).collect()
             }
             Content::Join(part) => part.regions_mut(),
             Content::Windows(rows) => rows.regions_mut(),

@@ -357,7 +357,7 @@ fn written_entries_are_counted() {
                 for (number, entry) in array.chunks_mut(width).enumerate() {
                     let drawn = pattern(8, number as u64) as usize;
                     // One bit of it may be all that is different.
-                    if drawn % 3 != 0 {
+                    if !drawn.is_multiple_of(3) {
                         entry[(drawn / 3) % width] ^= 1 << (drawn >> 20 & 7);
                         expected += 1;
                     }
