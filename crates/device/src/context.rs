@@ -269,9 +269,14 @@ impl Context {
         self.idle_words.lock().push((address, bytes));
     }
 
-    /// Waits for all work and gives the pool's free memory back to the card.
+    /// Waits for all work and gives free memory back to the card: the pool's, and what is kept outside of it.
     pub(crate) fn trim(&self) -> Result<()> {
         self.synchronize()?;
+        for (address, _) in std::mem::take(&mut *self.idle_words.lock()) {
+            // SAFETY: allocated by cuMemAlloc, used by nobody, freed once.
+            let code = unsafe { (self.driver.cuMemFree_v2)(address) };
+            self.check("cuMemFree", code)?;
+        }
         // SAFETY: the pool is the device's own.
         self.check("cuMemPoolTrimTo", unsafe {
             (self.driver.cuMemPoolTrimTo)(self.pool, 0)

@@ -78,6 +78,15 @@ impl Memory {
         (state.used, state.peak)
     }
 
+    /// Bytes of what was allocated in stream order, which the pool has.
+    pub(crate) fn pooled(&self) -> u64 {
+        let state = self.state.lock();
+        let pooled = state.live.values().filter(|allocation| allocation.pooled);
+        pooled
+            .map(|allocation| allocation.bytes.next_multiple_of(ALIGNMENT) as u64)
+            .sum()
+    }
+
     /// Allocates; `None` when the device (or the host) is full.
     pub(crate) fn allocate(&self, bytes: usize, pattern: u64, pooled: bool) -> Option<u64> {
         let charged = bytes.checked_next_multiple_of(ALIGNMENT)? as u64;

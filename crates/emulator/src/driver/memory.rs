@@ -158,10 +158,10 @@ pub(crate) unsafe extern "C" fn pool_get(pool: Handle, attribute: u32, value: *m
     const USED_HIGH: u32 = PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH as u32;
     const THRESHOLD: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32;
     answer(|| {
-        let (used, peak) = context_of_pool(pool)?.memory.used();
+        let memory = &context_of_pool(pool)?.memory;
         let answer = match attribute {
-            RESERVED | USED => used,
-            RESERVED_HIGH | USED_HIGH => peak,
+            RESERVED | USED => memory.pooled(),
+            RESERVED_HIGH | USED_HIGH => memory.used().1,
             THRESHOLD => 0,
             _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         };
