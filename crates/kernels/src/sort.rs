@@ -36,8 +36,8 @@ impl KeyWidth {
         self.bytes()
     }
 
-    /// Threads of a block of a pass, and keys that each holds: the fastest of those measured on an H200
-    /// (`bench/results/2026-11-23-nvidia-h200/sort`).
+    /// Threads of a block of a pass, and keys that each holds: tuned on an H200, so that a multiprocessor has
+    /// two blocks by registers and shared memory.
     pub(crate) const fn block(self) -> (u32, u32) {
         match self {
             Self::Four => (384, 16),

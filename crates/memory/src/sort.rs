@@ -162,10 +162,16 @@ impl<'a> RadixSort<'a> {
             if passes.is_empty() {
                 continue;
             }
-            let offsets = (&offsets, first);
+            let starts = (first..).step_by(DIGIT_VALUES);
+            let steps = passes.iter().zip(starts).map(|(pass, at)| {
+                let offsets = offsets.slice(at..at + DIGIT_VALUES)?;
+                Ok((pass.digit, offsets))
+            });
+            let steps = steps.collect::<Result<Vec<_>, DeviceError>>()?;
+            let kernel = SortPass::new(self.device, word.width, rows as u64)?;
             match word.width {
-                KeyWidth::Four => sorted.by_pairs(word, passes, offsets)?,
-                KeyWidth::Eight => sorted.by_keys(word, passes, offsets)?,
+                KeyWidth::Four => sorted.by_pairs(&kernel, word, &steps)?,
+                KeyWidth::Eight => sorted.by_keys(&kernel, word, &steps)?,
             }
         }
         Ok(SortedRows {
@@ -266,15 +272,14 @@ struct Sorted<'a> {
 }
 
 impl Sorted<'_> {
-    /// Sorts by a word of 64 bits, pass by pass; their offsets begin at a place of a buffer.
+    /// Sorts by a word of 64 bits, digit by digit, each with its offsets.
     fn by_keys(
         &mut self,
+        kernel: &SortPass,
         word: &mut KeyWord<'_>,
-        passes: &[Pass],
-        (offsets, first): (&DeviceBuffer<u32>, usize),
+        digits: &[(usize, DeviceSlice<'_, u32>)],
     ) -> Result<(), SortError> {
         let bytes = word.width.bytes() * self.rows;
-        let kernel = SortPass::new(self.sort.device, word.width, self.rows as u64)?;
         let gathered = self.gather(word)?;
         let mut spare = match self.spare.take() {
             Some(spare) => spare,
@@ -285,17 +290,16 @@ impl Sorted<'_> {
             std::mem::swap(&mut keys, &mut sorted_keys);
         }
         let mut other_ids = None;
-        for (number, pass) in passes.iter().enumerate() {
+        for (number, (digit, offsets)) in digits.iter().enumerate() {
             let mut ids = match other_ids.take() {
                 Some(ids) => ids,
                 None => self.row_numbers()?,
             };
-            let at = first + number * DIGIT_VALUES;
             let step = SortStep {
-                digit: pass.digit,
+                digit: *digit,
                 input: SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(In)),
-                offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
-                output: if number + 1 == passes.len() {
+                offsets: In(*offsets),
+                output: if number + 1 == digits.len() {
                     SortOutput::Ids(Out(&mut ids))
                 } else {
                     SortOutput::Keys(Out(sorted_keys.slice_mut(..bytes)?), Out(&mut ids))
@@ -313,16 +317,15 @@ impl Sorted<'_> {
     /// Sorts by a word of 32 bits, as [`Self::by_keys`].
     fn by_pairs(
         &mut self,
+        kernel: &SortPass,
         word: &mut KeyWord<'_>,
-        passes: &[Pass],
-        (offsets, first): (&DeviceBuffer<u32>, usize),
+        digits: &[(usize, DeviceSlice<'_, u32>)],
     ) -> Result<(), SortError> {
         let bytes = word.width.bytes() * self.rows;
-        let kernel = SortPass::new(self.sort.device, word.width, self.rows as u64)?;
         let gathered = self.gather(word)?;
         let [mut pairs, mut sorted_pairs] = std::mem::take(&mut self.pairs);
-        for (number, pass) in passes.iter().enumerate() {
-            let last = number + 1 == passes.len();
+        for (number, (digit, offsets)) in digits.iter().enumerate() {
+            let last = number + 1 == digits.len();
             let mut sorted_ids = last.then(|| self.row_numbers()).transpose()?;
             if !last && sorted_pairs.is_none() {
                 sorted_pairs = Some(self.sort.allocate(self.stream, "keys", self.rows)?);
@@ -340,11 +343,10 @@ impl Sorted<'_> {
                 (None, Some(pairs)) => SortOutput::Pairs(Out(pairs)),
                 (None, None) => unreachable!("allocated above"),
             };
-            let at = first + number * DIGIT_VALUES;
             let step = SortStep {
-                digit: pass.digit,
+                digit: *digit,
                 input,
-                offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
+                offsets: In(*offsets),
                 output,
                 scratch: &mut self.scratch,
             };

@@ -413,7 +413,7 @@ fn streams_store_words_behind_what_they_have_queued() {
             assert_eq!(
                 stream.read(&words, ..).unwrap(),
                 vec![0; len],
-                "{len} of 0, whoever had them before"
+                "{len} of 0, even where they are used again"
             );
             for (place, value) in [(0, 7), (len - 1, u32::MAX), (len / 2, 9)] {
                 copies
