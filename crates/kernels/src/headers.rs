@@ -50,6 +50,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/sort_gather.h",
     "galatea/args/sort_histogram.h",
     "galatea/args/sort_pass.h",
+    "galatea/args/sort_runs.h",
     "galatea/args/window_bounds.h",
     "galatea/args/window_starts.h",
     "galatea/args/window_tree.h",

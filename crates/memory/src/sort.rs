@@ -5,6 +5,11 @@
 //!     last word: passes, row numbers carried ── next word: gathered by the row numbers so far, passes ── ... ── first word
 //! ```
 //!
+//! Of many random keys of 64 bits the upper ones tell nearly all apart. Then passes by the lower digits are left out, and
+//! one read of the keys sorts the short runs that the upper digits leave equal. By how many digits to sort is
+//! estimated from the counts and from a sample; where the estimate is wrong, a run is too long, which is seen, and
+//! all passes follow.
+//!
 //! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A
 //! pass reads and writes every key and row number once; the first makes the row numbers, and the last of a
 //! word leaves its keys out. Between passes, keys of 32 bits are in pairs with their row numbers. The counts
@@ -13,10 +18,20 @@
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{
-    DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortInput, SortOutput, SortPass, SortStep,
+    DIGIT_BITS, DIGIT_VALUES, KeyWidth, RunParts, SortGather, SortHistogram, SortInput, SortOutput, SortPass,
+    SortRuns, SortStep,
 };
 
 use crate::regions::MemoryManager;
+
+/// Rows from which on lower digits may be left out: fewer are sorted before a sample has been read.
+const ROWS_TO_LEAVE_OUT: usize = 1 << 22;
+
+/// Keys of a sample: few enough that it is unlikely to have two with the digits that [`MOST_EQUAL`] allows.
+const SAMPLE_KEYS: usize = 1024;
+
+/// Keys, by key, with the same sorted digits: the most that may be left to [`SortRuns`].
+const MOST_EQUAL: f64 = 0.125;
 
 /// Why rows were not sorted.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -73,6 +88,8 @@ struct Pass {
     digit: usize,
     /// By value of the digit, the keys with a smaller one.
     offsets: Vec<u32>,
+    /// The chance that two keys have the same digit.
+    same: f64,
 }
 
 /// Sorts rows in device memory that a manager makes room for.
@@ -80,6 +97,7 @@ struct Pass {
 pub struct RadixSort<'a> {
     device: &'a Device,
     memory: &'a MemoryManager,
+    rows_to_leave_out: usize,
 }
 
 impl<'a> RadixSort<'a> {
@@ -89,6 +107,16 @@ impl<'a> RadixSort<'a> {
         Self {
             device: memory.device(),
             memory,
+            rows_to_leave_out: ROWS_TO_LEAVE_OUT,
+        }
+    }
+
+    /// The same sort, which may leave out lower digits from so many rows on.
+    #[must_use]
+    pub fn leaving_out_from(self, rows: usize) -> Self {
+        Self {
+            rows_to_leave_out: rows,
+            ..self
         }
     }
 
@@ -127,8 +155,7 @@ impl<'a> RadixSort<'a> {
             });
         }
         let passes = self.passes(stream, words, rows)?;
-        let count: usize = passes.iter().map(Vec::len).sum();
-        if count == 0 {
+        if passes.iter().all(Vec::is_empty) {
             return Ok(SortedRows { ids: None, passes: 0 });
         }
         let widths: Vec<KeyWidth> = (words.iter().zip(&passes))
@@ -154,6 +181,7 @@ impl<'a> RadixSort<'a> {
                 self.allocate(stream, "prefixes", widths.iter().map(words).max().unwrap_or(0))?
             },
             ids: None,
+            passes: 0,
         };
         // Offsets of the passes of a word begin there.
         let mut first = of_all.len();
@@ -171,12 +199,15 @@ impl<'a> RadixSort<'a> {
             let kernel = SortPass::new(self.device, word.width, rows as u64)?;
             match word.width {
                 KeyWidth::Four => sorted.by_pairs(&kernel, word, &steps)?,
-                KeyWidth::Eight => sorted.by_keys(&kernel, word, &steps)?,
+                KeyWidth::Eight => {
+                    let left_out = self.digits_to_leave_out(stream, word, passes, rows)?;
+                    sorted.by_keys(&kernel, word, &steps, left_out)?;
+                }
             }
         }
         Ok(SortedRows {
             ids: sorted.ids,
-            passes: count as u32,
+            passes: sorted.passes,
         })
     }
 
@@ -230,6 +261,51 @@ impl<'a> RadixSort<'a> {
         Ok(words.iter().map(of_word).collect())
     }
 
+    /// How many of a word's digits need no pass, from the least significant on, since the others tell nearly all keys
+    /// apart.
+    fn digits_to_leave_out(
+        &self,
+        stream: &Stream,
+        word: &KeyWord<'_>,
+        passes: &[Pass],
+        rows: usize,
+    ) -> Result<usize, SortError> {
+        if rows < self.rows_to_leave_out.max(2) {
+            return Ok(0);
+        }
+        // If digits were independent of each other; a sample says whether they are.
+        let mut equal = rows as f64;
+        let Some(sorted) = passes.iter().rev().position(|pass| {
+            equal *= pass.same;
+            equal <= MOST_EQUAL
+        }) else {
+            return Ok(0);
+        };
+        let mut left_out = passes.len() - 1 - sorted;
+        if left_out < 2 {
+            return Ok(0); // the read that finishes the sort costs about a pass
+        }
+        let keys = SAMPLE_KEYS.min(rows);
+        let places: Vec<u32> = (0..keys).map(|at| (at * rows / keys) as u32).collect();
+        let places = self.room("a sample", 4 * keys, || self.device.upload(stream, &places))?;
+        let sample = self.gather(stream, word.values, places.slice(..)?, size_of::<u64>())?;
+        let sample = stream.read(&sample, ..)?;
+        let keys = sample
+            .chunks_exact(size_of::<u64>())
+            .map(bytemuck::pod_read_unaligned);
+        let mut sample: Vec<u64> = keys.collect();
+        sample.sort_unstable();
+        while left_out > 0 {
+            let shift = DIGIT_BITS * passes[left_out].digit as u32;
+            let differ_below = |pair: &[u64]| pair[0] != pair[1] && pair[0] >> shift == pair[1] >> shift;
+            if !sample.windows(2).any(differ_below) {
+                break;
+            }
+            left_out -= 1;
+        }
+        Ok(if left_out < 2 { 0 } else { left_out })
+    }
+
     fn allocate<T: bytemuck::Pod>(
         &self,
         stream: &Stream,
@@ -269,15 +345,19 @@ struct Sorted<'a> {
     scratch: DeviceBuffer<u32>,
     /// Row numbers in order; as they are where no word is done.
     ids: Option<DeviceBuffer<u32>>,
+    /// Passes so far.
+    passes: u32,
 }
 
 impl Sorted<'_> {
-    /// Sorts by a word of 64 bits, digit by digit, each with its offsets.
+    /// Sorts by a word of 64 bits, digit by digit, each with its offsets; the first `left_out` of them only where the
+    /// others leave long runs of equal keys.
     fn by_keys(
         &mut self,
         kernel: &SortPass,
         word: &mut KeyWord<'_>,
         digits: &[(usize, DeviceSlice<'_, u32>)],
+        left_out: usize,
     ) -> Result<(), SortError> {
         let bytes = word.width.bytes() * self.rows;
         let gathered = self.gather(word)?;
@@ -290,28 +370,77 @@ impl Sorted<'_> {
             std::mem::swap(&mut keys, &mut sorted_keys);
         }
         let mut other_ids = None;
-        for (number, (digit, offsets)) in digits.iter().enumerate() {
-            let mut ids = match other_ids.take() {
-                Some(ids) => ids,
-                None => self.row_numbers()?,
-            };
-            let step = SortStep {
-                digit: *digit,
-                input: SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(In)),
-                offsets: In(*offsets),
-                output: if number + 1 == digits.len() {
-                    SortOutput::Ids(Out(&mut ids))
-                } else {
-                    SortOutput::Keys(Out(sorted_keys.slice_mut(..bytes)?), Out(&mut ids))
-                },
-                scratch: &mut self.scratch,
-            };
-            kernel.launch(self.stream, step)?;
-            other_ids = self.ids.replace(ids);
+        let mut first = left_out;
+        loop {
+            for (number, (digit, offsets)) in digits.iter().enumerate().skip(first) {
+                let mut ids = match other_ids.take() {
+                    Some(ids) => ids,
+                    None => self.row_numbers()?,
+                };
+                let step = SortStep {
+                    digit: *digit,
+                    input: SortInput::Keys(In(keys.slice(..bytes)?), self.ids.as_ref().map(In)),
+                    offsets: In(*offsets),
+                    output: if number + 1 == digits.len() && first == 0 {
+                        SortOutput::Ids(Out(&mut ids))
+                    } else {
+                        SortOutput::Keys(Out(sorted_keys.slice_mut(..bytes)?), Out(&mut ids))
+                    },
+                    scratch: &mut self.scratch,
+                };
+                kernel.launch(self.stream, step)?;
+                self.passes += 1;
+                other_ids = self.ids.replace(ids);
+                std::mem::swap(&mut keys, &mut sorted_keys);
+            }
+            let shift = DIGIT_BITS * digits[first].0 as u32;
+            if first == 0 || self.sort_runs(keys.slice(..bytes)?, shift)? {
+                break;
+            }
+            // Equal keys are in their order, so all passes may follow, once keys are where their ids are.
+            self.move_with_runs(keys.slice(..bytes)?, shift, sorted_keys)?;
             std::mem::swap(&mut keys, &mut sorted_keys);
+            first = 0;
         }
         self.spare = Some(spare);
         Ok(())
+    }
+
+    /// Brings the row numbers of keys that are in order by their bits from `shift` on into the order of whole keys;
+    /// `false` where some need passes.
+    fn sort_runs(&mut self, keys: DeviceSlice<'_, u8>, shift: u32) -> Result<bool, SortError> {
+        let mut unsorted = self.flag()?;
+        if let Some(ids) = &mut self.ids {
+            let parts = RunParts::Ids(InOut(ids));
+            SortRuns::new(self.sort.device)?.launch(
+                self.stream,
+                In(keys),
+                shift,
+                parts,
+                InOut(&mut unsorted),
+            )?;
+        }
+        Ok(self.stream.read(&unsorted, ..)? == [0])
+    }
+
+    /// Copies keys to where [`Self::sort_runs`] has moved their row numbers.
+    fn move_with_runs(
+        &self,
+        keys: DeviceSlice<'_, u8>,
+        shift: u32,
+        moved: &mut DeviceBuffer<u8>,
+    ) -> Result<(), SortError> {
+        let mut unsorted = self.flag()?;
+        self.stream.copy(moved.slice_mut(..keys.len())?, keys)?;
+        let parts = RunParts::Keys(InOut(moved.slice_mut(..keys.len())?));
+        SortRuns::new(self.sort.device)?.launch(self.stream, In(keys), shift, parts, InOut(&mut unsorted))?;
+        Ok(())
+    }
+
+    /// A word of zero.
+    fn flag(&self) -> Result<DeviceBuffer<u32>, SortError> {
+        let Self { sort, stream, .. } = self;
+        sort.room("a flag", 4, || sort.device.zeroed::<u32>(stream, 1))
     }
 
     /// Sorts by a word of 32 bits, as [`Self::by_keys`].
@@ -351,6 +480,7 @@ impl Sorted<'_> {
                 scratch: &mut self.scratch,
             };
             kernel.launch(self.stream, step)?;
+            self.passes += 1;
             std::mem::swap(&mut pairs, &mut sorted_pairs);
             if sorted_ids.is_some() {
                 self.ids = sorted_ids;
@@ -395,9 +525,11 @@ impl Pass {
             before += count;
             offset
         });
+        let share = |count: &u32| f64::from(*count) / f64::from(rows);
         Some(Self {
             digit,
             offsets: offsets.collect(),
+            same: counts.iter().map(|count| share(count).powi(2)).sum(),
         })
     }
 }

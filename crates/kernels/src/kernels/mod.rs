@@ -37,6 +37,7 @@ mod shared_updates;
 mod sort_gather;
 mod sort_histogram;
 mod sort_pass;
+mod sort_runs;
 mod window_bounds;
 mod window_starts;
 mod window_tree;
@@ -82,6 +83,7 @@ pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments
 pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
 pub use sort_pass::{SortInput, SortOutput, SortPass, SortPassArguments, SortStep};
+pub use sort_runs::{RunParts, SortRuns, SortRunsArguments};
 pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
 pub use window_starts::{WindowStarts, WindowStartsArguments};
 pub use window_tree::{Fold, WindowTree, WindowTreeArguments};
@@ -129,6 +131,7 @@ pub const KERNELS: &[KernelEntry] = &[
     SortGather::ENTRY,
     SortHistogram::ENTRY,
     SortPass::ENTRY,
+    SortRuns::ENTRY,
     WindowBounds::ENTRY,
     WindowStarts::ENTRY,
     WindowTree::ENTRY,

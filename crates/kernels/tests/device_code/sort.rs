@@ -2,7 +2,8 @@
 
 use galatea_device::{Device, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, Stream, testing};
 use galatea_kernels::{
-    DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortInput, SortOutput, SortPass, SortStep, pattern,
+    DIGIT_VALUES, KeyWidth, RunParts, SortGather, SortHistogram, SortInput, SortOutput, SortPass, SortRuns,
+    SortStep, pattern,
 };
 
 use crate::emulated;
@@ -202,6 +203,74 @@ fn tiles_look_back_over_many_others() {
             let rows = 12 * SortPass::tile_rows(width) as usize + 5;
             let keys = shaped(width, pattern, 23, rows);
             check(&device, &stream, width, wide, "random", &keys);
+        }
+    }
+}
+
+/// Runs of many lengths at every alignment, in order and not, of equal keys and of different ones.
+#[test]
+fn short_runs_of_equal_upper_bits_are_sorted() {
+    let longest = SortRuns::LONGEST as usize;
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = SortRuns::new(&device).unwrap();
+        for (seed, lengths) in [
+            (1, vec![]),
+            (2, vec![1]),
+            (3, vec![2]),
+            (4, vec![3, 1, 2, 2, 5, 1, 31, longest, 1, longest, longest - 1]),
+            (5, (1..400).map(|run| run % 7 + 1).collect()),
+            (6, vec![2, longest + 1, 3]),
+            (7, vec![3, 500, 2]),
+        ] {
+            for shift in [1u64, 20, 63] {
+                let runs = (0u64..).zip(&lengths);
+                let keys: Vec<u64> = runs
+                    .flat_map(|(run, length)| (0..*length).map(move |at| (run, at as u64)))
+                    .map(|(run, at)| match shift {
+                        63 => pattern(seed, at) >> 1,
+                        _ => {
+                            run << shift
+                                | pattern(seed, 1000 * run + at) & 1 << (shift - 1)
+                                | at % 2 & (shift - 1)
+                        }
+                    })
+                    .collect();
+                let upper = |at: usize| keys[at] >> shift;
+                let mut expected: Vec<u32> = (0..keys.len() as u32).map(|id| 7 * id).collect();
+                let mut sorted = keys.clone();
+                let (mut start, mut unsorted) = (0, 0);
+                while start < keys.len() {
+                    let end = (start..keys.len()).find(|at| upper(*at) != upper(start));
+                    let end = end.unwrap_or(keys.len());
+                    if keys[start..end].is_sorted() {
+                    } else if end - start > longest {
+                        unsorted = 1;
+                    } else {
+                        expected[start..end].sort_by_key(|id| keys[*id as usize / 7]);
+                        sorted[start..end].sort_unstable();
+                    }
+                    start = end;
+                }
+                let uploaded = device.upload(&stream, &bytes_of(KeyWidth::Eight, &keys)).unwrap();
+                let given: Vec<u32> = (0..keys.len() as u32).map(|id| 7 * id).collect();
+                let mut ids = device.upload(&stream, &given).unwrap();
+                let mut moved = device.upload(&stream, &bytes_of(KeyWidth::Eight, &keys)).unwrap();
+                let mut flag = device.upload(&stream, &[0u32]).unwrap();
+                let what = format!("seed {seed}, shift {shift}, on {}", device.info().name);
+                for parts in [RunParts::Ids(InOut(&mut ids)), RunParts::Keys(InOut(&mut moved))] {
+                    kernel
+                        .launch(&stream, In(&uploaded), shift as u32, parts, InOut(&mut flag))
+                        .unwrap();
+                }
+                assert_eq!(stream.read(&ids, ..).unwrap(), expected, "{what}");
+                assert_eq!(
+                    stream.read(&moved, ..).unwrap(),
+                    bytes_of(KeyWidth::Eight, &sorted),
+                    "{what}"
+                );
+                assert_eq!(stream.read(&flag, ..).unwrap(), [unsorted], "{what}");
+            }
         }
     }
 }

@@ -37,6 +37,21 @@ fn upload(device: &Device, stream: &Stream, width: KeyWidth, keys: &[u64]) -> De
 
 /// Sorts rows by words of these widths, and compares with the standard library's stable sort.
 fn check(device: &Device, words: &[(KeyWidth, Vec<u64>)], rows: usize, what: &str) -> SortedRows {
+    check_sort(device, words, rows, what, |sort| sort)
+}
+
+/// As [`check`], of a sort that may leave out lower digits of however few rows.
+fn check_leaving_out(device: &Device, words: &[(KeyWidth, Vec<u64>)], rows: usize, what: &str) -> SortedRows {
+    check_sort(device, words, rows, what, |sort| sort.leaving_out_from(0))
+}
+
+fn check_sort(
+    device: &Device,
+    words: &[(KeyWidth, Vec<u64>)],
+    rows: usize,
+    what: &str,
+    settings: impl FnOnce(RadixSort<'_>) -> RadixSort<'_>,
+) -> SortedRows {
     let stream = device.stream().unwrap();
     let manager = MemoryManager::new(device).unwrap();
     let mut buffers: Vec<DeviceBuffer<u8>> = words
@@ -49,7 +64,8 @@ fn check(device: &Device, words: &[(KeyWidth, Vec<u64>)], rows: usize, what: &st
             values,
         })
         .collect();
-    let sorted = RadixSort::new(&manager).sort(&stream, &mut keys, rows).unwrap();
+    let sort = settings(RadixSort::new(&manager));
+    let sorted = sort.sort(&stream, &mut keys, rows).unwrap();
     let mut expected: Vec<u32> = (0..rows as u32).collect();
     expected.sort_by_key(|row| {
         words
@@ -96,7 +112,44 @@ fn rows_are_sorted_by_several_words() {
                 .map(|_| word(&mut random, rows))
                 .collect();
             check(&device, &words, rows, &format!("seed {seed}"));
+            check_leaving_out(&device, &words, rows, &format!("leaving out, seed {seed}"));
         }
+    }
+}
+
+/// Keys whose upper bits tell most of them apart, all but a few, and far fewer than the digits suggest.
+#[test]
+fn lower_digits_of_random_keys_take_no_pass() {
+    let random = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let rows = 20_000;
+    let of = |key: &dyn Fn(u64) -> u64| vec![(KeyWidth::Eight, (0..rows).map(key).collect())];
+    for device in devices() {
+        let mut draws = SmallRng::seed_from_u64(6);
+        let drawn: Vec<u64> = (0..rows).map(|_| draws.random()).collect();
+        let words = of(&|at| drawn[at as usize]);
+        let sorted = check_leaving_out(&device, &words, rows as usize, "random");
+        assert_eq!(sorted.passes, 3);
+        // Equal keys are no reason to sort by more digits, however many there are.
+        let words = of(&|at| drawn[(random(at) % 50) as usize]);
+        let sorted = check_leaving_out(&device, &words, rows as usize, "few values");
+        assert!(sorted.passes < 8, "{} passes", sorted.passes);
+        // Digits that follow from each other: a sample sees it.
+        let words = of(&|at| (at % 256) * 0x0101_0101 << 32 | drawn[at as usize] >> 32);
+        let sorted = check_leaving_out(&device, &words, rows as usize, "upper digits are one");
+        assert_eq!(sorted.passes, 6);
+        // Rows between those of a sample have their upper digits in common: found after the passes by them.
+        let sampled: Vec<u64> = (0..1024).map(|at| at * rows / 1024).collect();
+        let words = of(&|at| match at {
+            9_000..9_060 if !sampled.contains(&at) => drawn[0] >> 40 << 40 | drawn[at as usize] >> 24,
+            _ => drawn[at as usize],
+        });
+        let sorted = check_leaving_out(&device, &words, rows as usize, "a run");
+        assert_eq!(sorted.passes, 3 + 8);
+        // The words before and behind keep their order.
+        let mut words = of(&|at| random(at) % 3);
+        words.extend(of(&|at| drawn[at as usize]));
+        words.extend(of(&|at| drawn[at as usize] % 7));
+        check_leaving_out(&device, &words, rows as usize, "between others");
     }
 }
 
