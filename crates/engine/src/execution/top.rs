@@ -12,15 +12,19 @@ use super::error::RunError;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
-use crate::expression::{BUCKETS, Expr};
+use crate::expression::{BUCKETS, Expr, Parameters};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
+use crate::reason::Reason;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
 use std::sync::Arc;
 
 /// Rows beyond the wanted ones that are returned rather than told apart.
 const MORE: u64 = 256;
+
+/// Rows whose texts begin alike that are returned whatever their share of all rows.
+const FEW_ALIKE: u64 = 1 << 16;
 
 /// Sort keys from the least to the greatest, both included, and rows among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +140,7 @@ impl Run<'_> {
             Some(part) if part.rows > enough => part,
             _ => return Ok(Wanted::UpTo(i64::MAX)),
         };
+        let all = part.rows;
         let (mut rows, mut before) = (top.fetch.max(1), 0);
         loop {
             let counts = self.counts(&top.key, part, passes)?;
@@ -145,9 +150,21 @@ impl Run<'_> {
             let few = within.rows - (rows - less) <= MORE;
             let one_key = part.shift() == 0;
             (part, rows, before) = (within, rows - less, before + less);
-            if one_key && !few && self.is_whole(top)? {
-                let key = part.least;
-                return Ok(Wanted::Ties { key, rows, before });
+            if one_key && !few {
+                let parameters = self.order_parameters(top)?;
+                if top.whole && !parameters.cuts_order {
+                    let key = part.least;
+                    return Ok(Wanted::Ties { key, rows, before });
+                }
+                let alike = part.rows;
+                if parameters.cuts_texts && alike > (all / 4).max(FEW_ALIKE) {
+                    return Err(RunError::Unsupported(Reason::Limit {
+                        expression: "ORDER BY of texts".into(),
+                        asked: alike,
+                        limit: (all / 4).max(FEW_ALIKE),
+                        unit: "rows whose texts begin alike",
+                    }));
+                }
             }
             if few || one_key {
                 return Ok(Wanted::UpTo(part.greatest));
@@ -155,11 +172,11 @@ impl Run<'_> {
         }
     }
 
-    /// Whether rows with one sort key are equal in the order.
-    fn is_whole(&self, top: &TopRows) -> Result<bool, RunError> {
+    /// What the code of the sort key has found out about it.
+    fn order_parameters(&self, top: &TopRows) -> Result<Parameters, RunError> {
         let plan = self.counting_plan(&top.key, Part::ALL);
         let preparation = self.over(&plan, &self.view_of(&plan)?).prepare()?;
-        Ok(top.whole && !preparation.pipeline.bound.parameters.cuts_order)
+        Ok(preparation.pipeline.bound.parameters.clone())
     }
 
     /// All keys; `None` without rows.

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, LargeBinaryArray, LargeStringArray, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use crate::reason::Reason;
@@ -83,45 +84,82 @@ impl Deref for CodedStrings {
     }
 }
 
-/// The values of a dictionary, and NULL after them.
-pub(crate) fn with_null(values: &ArrayRef) -> Result<ArrayRef, Reason> {
-    let null = new_null_array(values.data_type(), 1);
-    concat(&[values.as_ref(), null.as_ref()]).map_err(|error| Reason::Expression {
-        expression: "dictionary".to_owned(),
-        detail: error.to_string(),
-    })
+/// Where each string begins and ends among the bytes.
+enum Offsets {
+    Small(OffsetBuffer<i32>),
+    Large(OffsetBuffer<i64>),
 }
 
-/// Strings and binary values as bytes.
-pub(crate) struct Bytes(LargeBinaryArray);
+/// Strings and binary values as bytes, where the array has them.
+pub(crate) struct Bytes {
+    array: ArrayRef,
+    offsets: Offsets,
+    bytes: Buffer,
+}
 
 impl Bytes {
     pub(crate) fn of(values: &ArrayRef) -> Result<Self, Reason> {
-        let refuse = |error: ArrowError| Reason::Expression {
-            expression: "dictionary".to_owned(),
-            detail: error.to_string(),
-        };
-        let plain = match values.data_type() {
+        let array = match values.data_type() {
             DataType::Dictionary(_, inner) => cast(values, inner).map_err(refuse)?,
             _ => Arc::clone(values),
         };
-        let large = match plain.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                cast(&plain, &DataType::LargeUtf8).map_err(refuse)?
-            }
-            _ => plain,
+        let array = match array.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => array,
+            DataType::Utf8View => cast(&array, &DataType::LargeUtf8).map_err(refuse)?,
+            _ => cast(&array, &DataType::LargeBinary).map_err(refuse)?,
         };
-        let large = cast(&large, &DataType::LargeBinary).map_err(refuse)?;
-        Ok(Self(large.as_binary::<i64>().clone()))
+        let (offsets, bytes) = match array.data_type() {
+            DataType::Utf8 => {
+                let strings = array.as_string::<i32>();
+                (
+                    Offsets::Small(strings.offsets().clone()),
+                    strings.values().clone(),
+                )
+            }
+            DataType::LargeUtf8 => {
+                let strings = array.as_string::<i64>();
+                (
+                    Offsets::Large(strings.offsets().clone()),
+                    strings.values().clone(),
+                )
+            }
+            DataType::Binary => {
+                let strings = array.as_binary::<i32>();
+                (
+                    Offsets::Small(strings.offsets().clone()),
+                    strings.values().clone(),
+                )
+            }
+            _ => {
+                let strings = array.as_binary::<i64>();
+                (
+                    Offsets::Large(strings.offsets().clone()),
+                    strings.values().clone(),
+                )
+            }
+        };
+        Ok(Self {
+            array,
+            offsets,
+            bytes,
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.array.len()
+    }
+
+    /// The bytes of value `index`; of NULL whatever is there.
+    fn value(&self, index: usize) -> &[u8] {
+        match &self.offsets {
+            Offsets::Small(offsets) => &self.bytes[offsets[index] as usize..offsets[index + 1] as usize],
+            Offsets::Large(offsets) => &self.bytes[offsets[index] as usize..offsets[index + 1] as usize],
+        }
     }
 
     /// Value `index`; `None` if it is NULL.
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
-        self.0.is_valid(index).then(|| self.0.value(index))
+        self.array.is_valid(index).then(|| self.value(index))
     }
 
     /// Whether `bytes` is among sorted values, and the number of values that are less.
@@ -129,7 +167,7 @@ impl Bytes {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.0.value(middle).cmp(bytes) {
+            match self.value(middle).cmp(bytes) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => return Ok(middle),
@@ -137,13 +175,33 @@ impl Bytes {
         }
         Err(low)
     }
+
+    /// Whether the values ascend, and none is there twice or NULL: those of a dictionary do.
+    fn ascend(&self) -> bool {
+        let pairs = (1..self.len()).into_par_iter().with_min_len(PIECE);
+        self.array.null_count() == 0 && pairs.all(|index| self.value(index - 1) < self.value(index))
+    }
+}
+
+fn refuse(error: ArrowError) -> Reason {
+    Reason::Expression {
+        expression: "dictionary".to_owned(),
+        detail: error.to_string(),
+    }
 }
 
 /// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of
 /// every input (0 for NULL).
-///
-/// Values are told apart by hashing first, because most columns repeat a few; only distinct ones are sorted.
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>), Reason> {
+    let plain = match like {
+        DataType::Dictionary(_, inner) => inner.as_ref(),
+        other => other,
+    };
+    if let Some(ranked) = added_to_sorted(inputs, plain)? {
+        return Ok(ranked);
+    }
+    // Values are told apart by hashing first, because most columns repeat a few; only distinct ones are
+    // sorted.
     let pieces: Vec<(&Bytes, usize)> = (inputs.iter())
         .flat_map(|bytes| (0..bytes.len()).step_by(PIECE).map(|start| (*bytes, start)))
         .collect();
@@ -165,36 +223,166 @@ pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Ve
             indices.map(|index| bytes.get(index).map_or(0, rank)).collect()
         })
         .collect();
-    let values: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values(&distinct));
-    let plain = match like {
-        DataType::Dictionary(_, inner) => inner.as_ref(),
-        other => other,
+    Ok((array_of(plain, &distinct)?, ranks))
+}
+
+/// Sorted distinct values that are an array already, as those of a dictionary, with the few that the other inputs
+/// add; `None` where no input is such an array, or many are added.
+fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<(ArrayRef, Vec<Vec<u32>>)>, Reason> {
+    let Some((sorted_at, sorted)) = inputs.iter().enumerate().max_by_key(|(_, bytes)| bytes.len()) else {
+        return Ok(None);
     };
-    let small = distinct.iter().map(|value| value.len()).sum::<usize>() < i32::MAX as usize;
-    let target = match (crate::expression::text::is_utf8(plain), small) {
+    let others = || inputs.iter().enumerate().filter(|(at, _)| *at != sorted_at);
+    let more: usize = others().map(|(_, bytes)| bytes.len()).sum();
+    if more > sorted.len() / 16
+        || *sorted.array.data_type() != type_of(plain, sorted.bytes.len())
+        || !sorted.ascend()
+    {
+        return Ok(None);
+    }
+    // By the place before which each is added.
+    let mut added: Vec<(usize, &[u8])> = others()
+        .flat_map(|(_, bytes)| (0..bytes.len()).filter_map(|index| bytes.get(index)))
+        .filter_map(|value| Some((sorted.rank(value).err()?, value)))
+        .collect();
+    added.sort_unstable();
+    added.dedup();
+    let bytes = sorted.bytes.len() + added.iter().map(|(_, value)| value.len()).sum::<usize>();
+    if type_of(plain, bytes) != *sorted.array.data_type() {
+        return Ok(None);
+    }
+    let before = |place: usize| added.partition_point(|(at, _)| *at <= place) as u32;
+    let rank = |value: &[u8]| match sorted.rank(value) {
+        Ok(place) => place as u32 + before(place),
+        Err(place) => {
+            place as u32 + added.partition_point(|(at, other)| (*at, *other) < (place, value)) as u32
+        }
+    };
+    let ranks = (inputs.iter().enumerate())
+        .map(|(at, bytes)| {
+            let indices = (0..bytes.len()).into_par_iter();
+            match at == sorted_at {
+                true => indices.map(|place| place as u32 + before(place)).collect(),
+                false => indices.map(|index| bytes.get(index).map_or(0, rank)).collect(),
+            }
+        })
+        .collect();
+    if added.is_empty() {
+        return Ok(Some((Arc::clone(&sorted.array), ranks)));
+    }
+    let (mut parts, mut end) = (Vec::new(), 0);
+    for (place, value) in &added {
+        parts.push(sorted.array.slice(end, place - end));
+        parts.push(
+            array_of(plain, &[*value])
+                .and_then(|value| cast(&value, sorted.array.data_type()).map_err(refuse))?,
+        );
+        end = *place;
+    }
+    parts.push(sorted.array.slice(end, sorted.len() - end));
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    Ok(Some((concat(&parts).map_err(refuse)?, ranks)))
+}
+
+/// The type of an array of so many bytes.
+fn type_of(plain: &DataType, bytes: usize) -> DataType {
+    let small = i32::try_from(bytes).is_ok();
+    match (crate::expression::text::is_utf8(plain), small) {
         (true, true) => DataType::Utf8,
         (true, false) => DataType::LargeUtf8,
         (false, true) => DataType::Binary,
         (false, false) => DataType::LargeBinary,
-    };
-    let refuse = |error: ArrowError| Reason::Expression {
-        expression: "dictionary".to_owned(),
-        detail: error.to_string(),
-    };
-    let values = match target {
-        DataType::Utf8 => cast(
-            &cast(&values, &DataType::LargeUtf8).map_err(refuse)?,
-            &DataType::Utf8,
+    }
+}
+
+/// Values as an array of the type for their bytes.
+fn array_of(plain: &DataType, values: &[&[u8]]) -> Result<ArrayRef, Reason> {
+    let lengths = || values.iter().map(|value| value.len());
+    let mut bytes = Vec::with_capacity(lengths().sum());
+    values.iter().for_each(|value| bytes.extend_from_slice(value));
+    let data_type = type_of(plain, bytes.len());
+    let bytes = Buffer::from_vec(bytes);
+    Ok(match data_type {
+        DataType::Utf8 => Arc::new(
+            StringArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
         ),
-        other => cast(&values, &other),
-    };
-    Ok((values.map_err(refuse)?, ranks))
+        DataType::LargeUtf8 => Arc::new(
+            LargeStringArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
+        ),
+        DataType::Binary => Arc::new(
+            BinaryArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
+        ),
+        _ => Arc::new(
+            LargeBinaryArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
+        ),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::StringArray;
+
+    /// As the ranks among all values, whichever way they were found.
+    fn check(inputs: &[&ArrayRef], like: &DataType) {
+        let bytes: Vec<Bytes> = inputs
+            .iter()
+            .map(|input| Bytes::of(input).expect("strings"))
+            .collect();
+        let (values, ranks) = ranked(&bytes.iter().collect::<Vec<_>>(), like).expect("strings");
+        let values = Bytes::of(&values).expect("strings");
+        assert!(values.ascend(), "{inputs:?}");
+        let mut used = HashSet::new();
+        for (bytes, ranks) in bytes.iter().zip(&ranks) {
+            assert_eq!(bytes.len(), ranks.len());
+            for (index, rank) in ranks.iter().enumerate() {
+                if let Some(value) = bytes.get(index) {
+                    assert_eq!(value, values.value(*rank as usize), "{inputs:?}");
+                    used.insert(*rank);
+                }
+            }
+        }
+        assert_eq!(used.len(), values.len(), "{inputs:?}");
+    }
+
+    #[test]
+    fn few_values_are_added_to_sorted_ones() {
+        let array = |values: Vec<Option<&str>>| Arc::new(StringArray::from(values)) as ArrayRef;
+        let sorted: Vec<String> = (0..2000).map(|number| format!("{:05}", 3 * number)).collect();
+        let sorted = array(sorted.iter().map(|value| Some(value.as_str())).collect());
+        let views = cast(&sorted, &DataType::Utf8View).expect("views");
+        let binary = cast(&sorted, &DataType::LargeBinary).expect("bytes");
+        let unsorted = array(vec![Some("b"), None, Some("a"), Some("b")]);
+        let few = array(vec![
+            Some("00004"),
+            Some(""),
+            Some("00005"),
+            None,
+            Some("00004"),
+            Some("z"),
+            Some("00003"),
+        ]);
+        let there = array(vec![Some("00003"), Some("05997"), None]);
+        let nothing = array(Vec::new());
+        for others in [
+            vec![],
+            vec![&few],
+            vec![&there, &few],
+            vec![&nothing],
+            vec![&few, &unsorted],
+        ] {
+            for all in [&sorted, &views, &binary, &unsorted, &nothing] {
+                let mut inputs = others.clone();
+                inputs.push(all);
+                check(&inputs, &DataType::Utf8);
+                inputs.rotate_right(1);
+                check(&inputs, &DataType::Utf8View);
+            }
+        }
+        // Nothing is copied where nothing is added.
+        let inputs = [&sorted, &there].map(|input| Bytes::of(input).expect("strings"));
+        let (values, _) = ranked(&inputs.each_ref(), &DataType::Utf8).expect("strings");
+        assert!(Arc::ptr_eq(&values, &sorted));
+    }
 
     #[test]
     fn equal_strings_are_compared_once() {

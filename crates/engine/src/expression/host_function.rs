@@ -102,21 +102,38 @@ impl HostFunction {
     /// Evaluates the function for each row of `inputs`, an array for each of its arguments, of as many rows.
     pub(crate) fn evaluate(&self, inputs: &[ArrayRef]) -> Result<Evaluated, Reason> {
         let rows = inputs.first().map_or(0, Array::len);
+        let starts = (0..rows.max(1)).step_by(PIECE);
+        self.evaluate_pieces(
+            starts
+                .map(|start| sliced(inputs, start, PIECE.min(rows - start)))
+                .collect(),
+        )
+    }
+
+    /// Evaluates a function of one argument for each of `values`, and for NULL after them.
+    pub(crate) fn evaluate_with_null(&self, values: &ArrayRef) -> Result<Evaluated, Reason> {
+        let starts = (0..values.len()).step_by(PIECE);
+        let pieces = starts.map(|start| vec![values.slice(start, PIECE.min(values.len() - start))]);
+        let null = vec![new_null_array(values.data_type(), 1)];
+        self.evaluate_pieces(pieces.chain([null]).collect())
+    }
+
+    /// Evaluates the function for the rows of all pieces, each on one thread.
+    fn evaluate_pieces(&self, pieces: Vec<Vec<ArrayRef>>) -> Result<Evaluated, Reason> {
         let refuse = |error: ArrowError| Reason::Expression {
             expression: self.to_string(),
             detail: error.to_string(),
         };
-        let inputs = (inputs.iter().zip(self.schema.fields()))
-            .map(|(input, field)| cast(input, field.data_type()).map_err(refuse))
-            .collect::<Result<Vec<_>, _>>()?;
-        let starts: Vec<usize> = (0..rows.max(1)).step_by(PIECE).collect();
-        let pieces = starts.into_par_iter().map(|start| {
-            let count = PIECE.min(rows - start);
-            let (mut results, mut errors) = (Vec::new(), Vec::with_capacity(count));
-            self.evaluate_parts(&sliced(&inputs, start, count), &mut results, &mut errors);
-            (results, errors)
+        let pieces = pieces.into_par_iter().map(|piece| {
+            let inputs = (piece.iter().zip(self.schema.fields()))
+                .map(|(input, field)| cast(input, field.data_type()))
+                .collect::<Result<Vec<_>, _>>()?;
+            let (mut results, mut errors) = (Vec::new(), Vec::new());
+            self.evaluate_parts(&inputs, &mut results, &mut errors);
+            Ok((results, errors))
         });
-        let (results, errors): (Vec<_>, Vec<_>) = pieces.unzip();
+        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+        let (results, errors): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
         let mut errors: Vec<Option<String>> = errors.into_iter().flatten().collect();
         if errors.iter().all(Option::is_none) {
             errors.clear();

@@ -38,6 +38,8 @@ pub struct Parameters {
     pub errors: Vec<String>,
     /// Whether an order has more bits than its sort key.
     pub cuts_order: bool,
+    /// Whether it has but the first bytes of a text.
+    pub cuts_texts: bool,
     /// Whether some tables are those of regular expressions.
     pub has_automata: bool,
     /// Whether some texts are made of others, or of numbers.

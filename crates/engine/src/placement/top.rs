@@ -40,8 +40,9 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree
             descending: key.options.descending,
             nulls_first: key.options.nulls_first,
         };
-        // Keys of groups have dictionaries; columns of tables only where those pay.
-        (of_groups || !is_text(value.data_type())).then_some((value, order))
+        // Keys of groups have dictionaries; of columns of tables the first bytes do.
+        let ordered = of_groups || !is_text(value.data_type()) || value.as_column().is_some();
+        ordered.then_some((value, order))
     });
     let keys: Vec<_> = keys.collect();
     if keys.is_empty() {

@@ -4,6 +4,8 @@
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
 use crate::joins::{STRICT, facts, star, text};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use std::sync::Arc;
 
 /// Rows of tables, by keys of every kind.
 const ROWS: &[&str] = &[
@@ -23,9 +25,84 @@ const ROWS: &[&str] = &[
     "SELECT i64 + 1 AS next, i64 FROM t WHERE low = 'AIR' ORDER BY next DESC NULLS LAST LIMIT 4",
     // All rows are as good.
     "SELECT 1 AS one, i8 IS NULL AND false AS no FROM t ORDER BY one, no LIMIT 12",
-    // Of strings the CPU finds the first.
+    // Texts by their first bytes.
     "SELECT high, i64 FROM t WHERE i8 > 0 ORDER BY high, i64 LIMIT 6",
+    "SELECT high, low, view FROM t ORDER BY high DESC NULLS LAST, view, low DESC LIMIT 40",
+    "SELECT k, view, high FROM t ORDER BY k, view DESC, high LIMIT 12",
+    "SELECT upper(high) AS u, i64 FROM t ORDER BY u, i64 LIMIT 6",
 ];
+
+/// Texts without a dictionary, of which many begin alike: as long as their first bytes, longer, shorter, empty,
+/// with zeros at the end, not of ASCII letters, and NULL.
+fn texts(rows: u64) -> RecordBatch {
+    let texts = (0..rows).map(|row| {
+        let number = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        Some(match row % 11 {
+            0 => return None,
+            1 => String::new(),
+            2 => format!("{number:08}"),
+            3 => format!("{number:07}"),
+            4 => format!("{number:09}"),
+            5 => format!("{number:06}\0"),
+            6 => format!("{number:06}\0\0"),
+            7 => format!("ünïcødé{number}"),
+            8 => format!("\u{10ffff}{number}"),
+            _ => format!("aaaaaaaa{number}"),
+        })
+    });
+    let texts: StringArray = texts.collect();
+    let rows: Int64Array = (0..rows as i64).collect();
+    RecordBatch::try_from_iter([
+        ("text", Arc::new(texts) as ArrayRef),
+        ("v", Arc::new(rows) as ArrayRef),
+    ])
+    .expect("columns of one length")
+}
+
+#[tokio::test]
+async fn first_rows_by_texts_without_a_dictionary_are_found_on_the_device() {
+    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "3000")]);
+    pair.table("t", &[texts(9000)]);
+    for order in [
+        "text, v",
+        "text DESC, v",
+        "text NULLS FIRST, v DESC",
+        "text DESC NULLS LAST, v",
+    ] {
+        for (filter, limit) in [
+            ("true", "3"),
+            ("true", "100 OFFSET 700"),
+            ("text <> ''", "10"),
+            ("text LIKE 'a%'", "900"),
+            ("text > '\u{10ffff}'", "5"),
+            ("v % 11 = 0", "5"),
+            ("false", "5"),
+        ] {
+            let sql = format!("SELECT text, v FROM t WHERE {filter} ORDER BY {order} LIMIT {limit}");
+            pair.check(&sql, filter != "false", "by text").await;
+        }
+    }
+}
+
+/// Where very many texts begin alike, the CPU goes on.
+#[tokio::test]
+async fn texts_that_begin_alike_are_not_returned_in_great_numbers() {
+    let pair = Pair::new(&[]);
+    let texts: StringArray = (0..90_000)
+        .map(|row| Some(format!("https://{}", row * 7919 % 90_001)))
+        .collect();
+    let texts = RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).expect("one column");
+    pair.table("t", &[texts]);
+    let sql = "SELECT text FROM t ORDER BY text LIMIT 10";
+    pair.check(sql, false, "alike").await;
+    let report = galatea::last_query_report(&pair.gpu).expect("a report");
+    assert!(
+        report.reasons.iter().any(|reason| reason.contains("begin alike")),
+        "{report:?}"
+    );
+    // Remembered.
+    pair.check(sql, false, "alike, again").await;
+}
 
 #[tokio::test]
 async fn the_first_rows_of_a_table_are_the_same() {

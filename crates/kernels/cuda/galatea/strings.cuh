@@ -79,6 +79,15 @@ static GALATEA_NOINLINE i32 text_compare(Text a, Text b) {
     return a.length == b.length ? 0 : (a.length < b.length ? -1 : 1);
 }
 
+// The first eight bytes as a number in the order of texts; behind the end of a shorter one are zeros.
+static GALATEA_INLINE u64 text_prefix(Text text) {
+    TextBytes bytes(text);
+    u64 prefix = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) prefix = prefix << 8 | (i < text.length ? bytes.take() : 0);
+    return prefix;
+}
+
 static GALATEA_INLINE bool text_starts_with(Text text, Text prefix) {
     return prefix.length <= text.length && bytes_equal(text.data, prefix.data, prefix.length);
 }

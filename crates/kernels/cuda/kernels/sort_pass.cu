@@ -48,7 +48,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     // that exist.
     const u32 strip = warp() * (WARP * ITEMS) + lane();
     u64 items[ITEMS];
-    u32 ids[PAIRS ? 1 : ITEMS];
+    u32 ids[ITEMS];
+    const auto load_ids = [&] {
+        // A test of all loads at once, not one before each: they are under way together.
+        if (args.ids == nullptr) {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; ++i) ids[i] = u32(first) + strip + i * WARP;
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; ++i) {
+                const u32 at = strip + i * WARP;
+                ids[i] = at < rows ? args.ids[first + at] : 0;
+            }
+        }
+    };
     if (args.pairs != nullptr) {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; ++i) {
@@ -60,25 +73,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
         for (u32 i = 0; i < ITEMS; ++i) {
             const u32 at = strip + i * WARP;
-            const SortKey key = at < rows ? keys[at] : SortKey(~SortKey(0));
-            if (PAIRS) {
-                const u32 id = args.ids == nullptr ? u32(first) + at : at < rows ? args.ids[first + at] : 0;
-                items[i] = u64(key) << 32 | id;
-            } else {
-                items[i] = key;
-            }
+            items[i] = at < rows ? keys[at] : SortKey(~SortKey(0));
+        }
+        if (PAIRS) {
+            load_ids();
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; ++i) items[i] = items[i] << 32 | ids[i];
         }
     }
     u32* const places_of_warp = places_of[warp()];
 #pragma unroll
     for (u32 i = 0; i < ITEMS; ++i) atomicAdd(places_of_warp + digit_of(items[i]), 1u);
     if (!PAIRS) {
-        // Ids are on their way while the block counts.
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; ++i) {
-            const u32 at = strip + i * WARP;
-            ids[i] = args.ids == nullptr ? u32(first) + at : at < rows ? args.ids[first + at] : 0;
-        }
+        load_ids();  // on their way while the block counts
     }
     __syncthreads();
 

@@ -1,12 +1,14 @@
 //! Functions of one string as tables over the codes of its dictionary.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::slice::{ParallelSlice, ParallelSliceMut};
 
 use super::{Emitter, boolean, integer_of, integer_value};
-use crate::expression::dictionary::{Bytes, ranked, with_null};
+use crate::expression::dictionary::{Bytes, ranked};
 use crate::expression::error::ErrorCode;
 use crate::expression::host_function::HostFunction;
 use crate::expression::interval::Interval;
@@ -16,6 +18,9 @@ use crate::expression::text::is_text;
 use crate::expression::value::Value;
 use crate::reason::Reason;
 
+/// Entries of a table that one thread writes.
+const TABLE_PIECE: usize = 1 << 14;
+
 /// Sets of so many members fit a literal.
 const MASK: usize = 64;
 
@@ -24,6 +29,13 @@ struct Chain {
     base: Value,
     results: ArrayRef,
     errors: Vec<Option<String>>,
+}
+
+/// Results as integers of 64 bits, where all of their type are.
+fn integers(results: &ArrayRef) -> Option<Int64Array> {
+    let fit = results.data_type().is_integer() && *results.data_type() != DataType::UInt64;
+    let integers = fit.then(|| cast(results, &DataType::Int64).ok()).flatten()?;
+    Some(integers.as_primitive::<Int64Type>().clone())
 }
 
 impl Emitter<'_> {
@@ -79,7 +91,7 @@ impl Emitter<'_> {
         let Kind::Code { values } = &base.kind else {
             return Ok(None);
         };
-        let evaluated = function.evaluate(&[with_null(values)?])?;
+        let evaluated = function.evaluate_with_null(values)?;
         Ok(Some(Chain {
             base,
             results: evaluated.results,
@@ -204,7 +216,10 @@ impl Emitter<'_> {
                 })
             }
             data_type => {
-                let entries: Vec<Option<i128>> = scalars()?.iter().map(integer_of).collect();
+                let entries: Vec<Option<i128>> = match integers(results) {
+                    Some(integers) => integers.iter().map(|entry| entry.map(i128::from)).collect(),
+                    None => scalars()?.iter().map(integer_of).collect(),
+                };
                 let known = || entries.iter().flatten().copied();
                 let low = known().min().unwrap_or(0);
                 let interval = Interval {
@@ -221,17 +236,23 @@ impl Emitter<'_> {
     }
 
     /// Text that reads an integer from a table of the narrowest type.
-    pub(super) fn number_table(&mut self, entries: &[i128], index: &str) -> String {
-        let low = entries.iter().copied().min().unwrap_or(0);
-        let high = entries.iter().copied().max().unwrap_or(0);
-        let (c_type, width) = Interval { low, high }.table_type();
-        let mut bytes = Vec::with_capacity(entries.len().max(1) * width);
-        for entry in entries {
-            bytes.extend_from_slice(&entry.to_le_bytes()[..width]);
-        }
-        if entries.is_empty() {
-            bytes.resize(width, 0);
-        }
+    pub(super) fn number_table<N: Copy + Into<i128> + Sync>(&mut self, entries: &[N], index: &str) -> String {
+        let numbers = || entries.par_iter().map(|entry| (*entry).into());
+        let interval = Interval {
+            low: numbers().min().unwrap_or(0),
+            high: numbers().max().unwrap_or(0),
+        };
+        let (c_type, width) = interval.table_type();
+        let mut bytes = vec![0; entries.len().max(1) * width];
+        let pieces = bytes.par_chunks_mut(TABLE_PIECE * width);
+        pieces
+            .zip(entries.par_chunks(TABLE_PIECE))
+            .for_each(|(bytes, entries)| {
+                for (target, entry) in bytes.chunks_exact_mut(width).zip(entries) {
+                    let number: i128 = (*entry).into();
+                    target.copy_from_slice(&number.to_le_bytes()[..width]);
+                }
+            });
         let table = self.parameters.table(bytes);
         format!("((const {c_type}*)args.tables[{table}])[{index}]")
     }

@@ -5,6 +5,8 @@
 //! words of 64:    │ ... NULL? │ value − least of the first ke│y │ NULL? │ value − least of the second key │
 //! ```
 //!
+//! Of a text without a dictionary a sort key takes the first bytes; no word holds a whole text.
+//!
 //! Intervals tell how many bits a key takes. Complemented where the greatest comes first. Words end with the
 //! last bit of the last key, so their upper digits are the same in all rows.
 
@@ -28,6 +30,15 @@ struct Ordered {
     bits: u32,
 }
 
+/// What stands for texts.
+#[derive(Clone, Copy, PartialEq)]
+enum Texts {
+    /// Codes of sorted dictionaries; others have no order.
+    Coded,
+    /// Without a dictionary, their first bytes, which leave texts equal that are not.
+    First,
+}
+
 impl Emitter<'_> {
     pub(super) fn sort_key(&mut self, orders: &[SortOrder], arguments: &[Expr]) -> Result<Value, Reason> {
         let mut key = String::from("0ull");
@@ -37,7 +48,7 @@ impl Emitter<'_> {
                 self.parameters.cuts_order = true;
                 break;
             }
-            for Ordered { code, bits } in self.fields(*order, argument)? {
+            for Ordered { code, bits } in self.fields(*order, argument, Texts::First)? {
                 let taken = bits.min(free);
                 self.parameters.cuts_order |= taken < bits;
                 if taken == 0 {
@@ -71,7 +82,7 @@ impl Emitter<'_> {
     ) -> Result<Value, Reason> {
         let mut fields = Vec::new();
         for (order, argument) in orders.iter().zip(arguments) {
-            fields.extend(self.fields(*order, argument)?);
+            fields.extend(self.fields(*order, argument, Texts::Coded)?);
         }
         let bits: u32 = fields.iter().map(|field| field.bits).sum();
         if bits > words * u64::BITS {
@@ -125,7 +136,7 @@ impl Emitter<'_> {
 
     /// The fields of a key, the most significant first: whether it is NULL, and the value, complemented where
     /// the greatest comes first, and 0 where it is NULL. Each has 64 bits at most.
-    fn fields(&mut self, order: SortOrder, argument: &Expr) -> Result<Vec<Ordered>, Reason> {
+    fn fields(&mut self, order: SortOrder, argument: &Expr, texts: Texts) -> Result<Vec<Ordered>, Reason> {
         let value = self.expression(argument)?;
         let mut fields = Vec::new();
         if let Some(null) = &value.null {
@@ -138,7 +149,7 @@ impl Emitter<'_> {
                 bits: 1,
             });
         }
-        for Ordered { mut code, bits } in self.ordered(&value)? {
+        for Ordered { mut code, bits } in self.ordered(&value, texts)? {
             if order.descending {
                 let mask = self.parameter(u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0));
                 code = format!("(args.literals[{mask}] - {code})");
@@ -152,7 +163,7 @@ impl Emitter<'_> {
     }
 
     /// A value as fields of at most 64 bits, the most significant first; those of NULL are of no meaning.
-    fn ordered(&mut self, value: &Value) -> Result<Vec<Ordered>, Reason> {
+    fn ordered(&mut self, value: &Value, texts: Texts) -> Result<Vec<Ordered>, Reason> {
         let (code, bits) = match &value.kind {
             Kind::Bool => (format!("u64({})", value.code), 1),
             Kind::Code { values } => {
@@ -194,6 +205,10 @@ impl Emitter<'_> {
                         bits.min(u64::BITS),
                     ),
                 }
+            }
+            Kind::Text if texts == Texts::First => {
+                self.parameters.cuts_texts = true;
+                (format!("text_prefix({})", value.code), u64::BITS)
             }
             Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Type {

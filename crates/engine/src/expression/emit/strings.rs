@@ -238,8 +238,7 @@ impl Emitter<'_> {
                 code.to_owned()
             }
             ranks => {
-                let entries: Vec<i128> = ranks.iter().map(|rank| i128::from(*rank)).collect();
-                let read = self.number_table(&entries, code);
+                let read = self.number_table(ranks, code);
                 self.define_as("u32", &format!("(u32){read}"))
             }
         }
