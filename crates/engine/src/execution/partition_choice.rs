@@ -200,7 +200,7 @@ impl Run<'_> {
         {
             let own = match result {
                 ResultPlan::Build(plan) => Some((plan.bytes(), plan.keys)),
-                ResultPlan::BuildGroups(plan) => Some((8 * plan.words(), KeySpace::of_integers(plan.keys))),
+                ResultPlan::BuildGroups(plan) => Some((8 * plan.words(), plan.keys.clone())),
                 ResultPlan::Lists(plan) => Some((plan.lookup_bytes(), plan.keys)),
                 _ => None,
             };

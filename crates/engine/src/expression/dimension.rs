@@ -224,8 +224,8 @@ impl Dimension {
     }
 
     /// The groups that a pipeline leaves on the device, as [`Self::built`].
-    pub(crate) fn grouped(keys: Interval, groups: GroupWords) -> Self {
-        Self::on_device(Keys::Integers(keys), Form::Groups(groups))
+    pub(crate) fn grouped(space: &KeySpace, groups: GroupWords) -> Self {
+        Self::on_device(Keys::of(space), Form::Groups(groups))
     }
 
     /// The entries of a group table that a pipeline leaves on the device, as the rows of another one.

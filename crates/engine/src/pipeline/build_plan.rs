@@ -1,7 +1,7 @@
 //! Build sides as pipelines make them.
 
 use super::plan::Marking;
-use crate::expression::{BuiltColumn, Dimension, GroupWords, Interval, KeySpace, Spare, WindowShape};
+use crate::expression::{BuiltColumn, Dimension, GroupWords, KeySpace, Spare, WindowShape};
 use galatea_kernels::KeyWidth;
 
 /// A build side as a pipeline makes it.
@@ -195,8 +195,8 @@ fn row_bytes(columns: &[BuiltColumn], rows: u64) -> u64 {
 /// Groups as a build side.
 #[derive(Debug, Clone)]
 pub struct GroupBuildPlan {
-    /// The possible keys.
-    pub(crate) keys: Interval,
+    /// The possible keys, each of which has its group.
+    pub(crate) keys: KeySpace,
     /// What is left of each group.
     pub(crate) words: GroupWords,
 }
@@ -204,11 +204,11 @@ pub struct GroupBuildPlan {
 impl GroupBuildPlan {
     /// Words of all possible groups.
     pub fn words(&self) -> u64 {
-        ((self.keys.high - self.keys.low + 1) as u64).saturating_mul(self.words.stride as u64)
+        (self.keys.indices()).saturating_mul(self.words.stride as u64)
     }
 
     /// What others look up.
     pub fn dimension(&self) -> Dimension {
-        Dimension::grouped(self.keys, self.words.clone())
+        Dimension::grouped(&self.keys, self.words.clone())
     }
 }

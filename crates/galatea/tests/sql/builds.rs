@@ -439,3 +439,56 @@ async fn values_say_which_keys_have_a_row() {
         }
     }
 }
+
+/// Groups by a text are found by the text, though each table has a dictionary of its own.
+#[tokio::test]
+async fn groups_by_texts_of_another_dictionary_are_found() {
+    let table = |rows: i64, texts: &dyn Fn(i64) -> Option<String>| {
+        let numbers: Int64Array = (0..rows).map(|row| (row % 11 > 0).then_some(row % 50)).collect();
+        let texts: StringArray = (0..rows).map(texts).collect();
+        let keys: Int64Array = (0..rows).map(|row| Some(row % 3)).collect();
+        let columns: [(&str, ArrayRef, bool); 3] = [
+            ("text", Arc::new(texts), true),
+            ("v", Arc::new(numbers), true),
+            ("k", Arc::new(keys), false),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns).expect("one length")
+    };
+    let text = |row: i64, of: i64| (row % 9 > 0).then(|| format!("text {}", row % of));
+    type Texts = fn(i64, &dyn Fn(i64, i64) -> Option<String>) -> Option<String>;
+    // Others before those in both, fewer, none in common, all NULL.
+    let sides: [Texts; 5] = [
+        |row, text| text(row, 20),
+        |row, text| {
+            if row % 4 == 0 {
+                Some(format!("first {row}"))
+            } else {
+                text(row, 30)
+            }
+        },
+        |row, text| text(row, 3),
+        |row, _| Some(format!("other {}", row % 5)),
+        |_, _| None,
+    ];
+    for (number, side) in sides.into_iter().enumerate() {
+        for (rows, of_side) in [(900, 300), (33, 700), (200, 0)] {
+            let pair = Pair::new(&[BUILT, STRICT, ("galatea.min_rows", "0")]);
+            pair.table("l", &[table(rows, &|row| text(row, 17))]);
+            pair.table("r", &[table(of_side, &|row| side(row, &text))]);
+            for sql in [
+                "SELECT l.v, count(*), count(r.v), sum(r.v), max(r.v) FROM r RIGHT JOIN l ON r.text = l.text GROUP BY l.v",
+                "SELECT l.text, count(*), sum(r.v) FROM l LEFT JOIN r ON r.text = l.text GROUP BY l.text",
+                "SELECT l.k, count(*), min(r.v) FROM l LEFT JOIN r ON r.text = l.text AND r.k = l.k GROUP BY l.k",
+                "SELECT l.v, g.n, g.s FROM l JOIN (SELECT text, count(*) n, sum(v) s FROM r GROUP BY text) g ON g.text = l.text",
+                "SELECT l.v, g.n FROM l LEFT JOIN (SELECT text, count(*) n FROM r GROUP BY text HAVING count(*) > 2) g
+                 ON g.text = l.text",
+                "SELECT l.v, (SELECT max(r.v) FROM r WHERE r.text = l.text) FROM l",
+                "SELECT count(*) FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.text = l.text AND r.v <> l.v)",
+                "SELECT count(*) FROM l WHERE l.v > (SELECT avg(r.v) FROM r WHERE r.text = l.text)",
+            ] {
+                let context = format!("side {number}, {rows} rows, {of_side} of the side");
+                pair.check(sql, rows > 0 && of_side > 0, &context).await;
+            }
+        }
+    }
+}

@@ -33,7 +33,6 @@ impl SinkInput<'_> {
     ) -> Result<BoundSink, Reason> {
         let key = (self.rewrite)(key);
         let value = emitter.emit(&key, code)?;
-        let keys = value.interval();
         let rows = self.cardinality.rows;
         let space = KeySpace::new(vec![JoinKeyPart::new(&value, false)], rows)?;
         if space.slots.is_some() {
@@ -58,7 +57,7 @@ impl SinkInput<'_> {
             warp_aggregated: true,
             copies: 1,
         };
-        let result = ResultPlan::BuildGroups(GroupBuildPlan { keys, words });
+        let result = ResultPlan::BuildGroups(GroupBuildPlan { keys: space, words });
         let sink = DenseSink { accumulators, layout };
         Ok(BoundSink::new(sink, Strategy::BuildGroups, result))
     }
