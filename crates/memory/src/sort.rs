@@ -5,10 +5,10 @@
 //!     last word: passes, row numbers carried ── next word: gathered by the row numbers so far, passes ── ... ── first word
 //! ```
 //!
-//! Of many random keys of 64 bits the upper ones tell nearly all apart. Then passes by the lower digits are left out, and
-//! one read of the keys sorts the short runs that the upper digits leave equal. By how many digits to sort is
-//! estimated from the counts and from a sample; where the estimate is wrong, a run is too long, which is seen, and
-//! all passes follow.
+//! Of many random keys of 64 bits the upper ones tell nearly all apart. Then passes by the lower digits are
+//! left out, and one read of the keys sorts the short runs that the upper digits leave equal. By how many
+//! digits to sort is estimated from the counts and from a sample; where the estimate is wrong, a run is too
+//! long, which is seen, and all passes follow.
 //!
 //! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A
 //! pass reads and writes every key and row number once; the first makes the row numbers, and the last of a
@@ -261,8 +261,8 @@ impl<'a> RadixSort<'a> {
         Ok(words.iter().map(of_word).collect())
     }
 
-    /// How many of a word's digits need no pass, from the least significant on, since the others tell nearly all keys
-    /// apart.
+    /// How many of a word's digits need no pass, from the least significant on, since the others tell nearly
+    /// all keys apart.
     fn digits_to_leave_out(
         &self,
         stream: &Stream,
@@ -350,8 +350,8 @@ struct Sorted<'a> {
 }
 
 impl Sorted<'_> {
-    /// Sorts by a word of 64 bits, digit by digit, each with its offsets; the first `left_out` of them only where the
-    /// others leave long runs of equal keys.
+    /// Sorts by a word of 64 bits, digit by digit, each with its offsets; the first `left_out` of them only
+    /// where the others leave long runs of equal keys.
     fn by_keys(
         &mut self,
         kernel: &SortPass,
@@ -406,8 +406,8 @@ impl Sorted<'_> {
         Ok(())
     }
 
-    /// Brings the row numbers of keys that are in order by their bits from `shift` on into the order of whole keys;
-    /// `false` where some need passes.
+    /// Brings the row numbers of keys that are in order by their bits from `shift` on into the order of whole
+    /// keys; `false` where some need passes.
     fn sort_runs(&mut self, keys: DeviceSlice<'_, u8>, shift: u32) -> Result<bool, SortError> {
         let mut unsorted = self.flag()?;
         if let Some(ids) = &mut self.ids {

@@ -397,7 +397,7 @@ impl SinkState {
     ) -> Result<bool, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
         raise(control[0] as u32, bound)?;
-        let (held, stopped) = (control[1], control[2] != 0);
+        let (held, stopped, fetch) = (control[1], control[2] != 0, self.fetch);
         match &mut self.form {
             Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => return Ok(false),
             Form::Table(table) => {
@@ -411,7 +411,9 @@ impl SinkState {
                 outputs, validity, ..
             } => {
                 if let ResultPlan::Rows(plan) = &bound.result {
-                    report.link_bytes += rows.take(stream, plan, outputs, validity, held)?;
+                    // A launch may leave many more rows than are still wanted.
+                    let wanted = fetch.map_or(held, |fetch| held.min(fetch.saturating_sub(rows.count())));
+                    report.link_bytes += rows.take(stream, plan, outputs, validity, wanted)?;
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }

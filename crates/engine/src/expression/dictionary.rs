@@ -190,9 +190,12 @@ fn refuse(error: ArrowError) -> Reason {
     }
 }
 
+/// Sorted distinct values, and of each input the ranks of its values.
+type Ranked = (ArrayRef, Vec<Vec<u32>>);
+
 /// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of
 /// every input (0 for NULL).
-pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>), Reason> {
+pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<Ranked, Reason> {
     let plain = match like {
         DataType::Dictionary(_, inner) => inner.as_ref(),
         other => other,
@@ -226,9 +229,9 @@ pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Ve
     Ok((array_of(plain, &distinct)?, ranks))
 }
 
-/// Sorted distinct values that are an array already, as those of a dictionary, with the few that the other inputs
-/// add; `None` where no input is such an array, or many are added.
-fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<(ArrayRef, Vec<Vec<u32>>)>, Reason> {
+/// Sorted distinct values that are an array already, as those of a dictionary, with the few that the other
+/// inputs add; `None` where no input is such an array, or many are added.
+fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<Ranked>, Reason> {
     let Some((sorted_at, sorted)) = inputs.iter().enumerate().max_by_key(|(_, bytes)| bytes.len()) else {
         return Ok(None);
     };

@@ -32,8 +32,8 @@ const ROWS: &[&str] = &[
     "SELECT upper(high) AS u, i64 FROM t ORDER BY u, i64 LIMIT 6",
 ];
 
-/// Texts without a dictionary, of which many begin alike: as long as their first bytes, longer, shorter, empty,
-/// with zeros at the end, not of ASCII letters, and NULL.
+/// Texts without a dictionary, of which many begin alike: as long as their first bytes, longer, shorter,
+/// empty, with zeros at the end, not of ASCII letters, and NULL.
 fn texts(rows: u64) -> RecordBatch {
     let texts = (0..rows).map(|row| {
         let number = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;

@@ -1,6 +1,6 @@
-// Grid scope. Finishes a sort whose keys are in order by their upper bits: where keys with the same upper bits are not
-// in order by the lower ones, one lane sorts them. Such runs are few and short, or the sort would not have left bits
-// out.
+// Grid scope. Finishes a sort whose keys are in order by their upper bits: where keys with the same upper
+// bits are not in order by the lower ones, one lane sorts them. Such runs are few and short, or the sort
+// would not have left bits out.
 #include "galatea/args/sort_runs.h"
 #include "galatea/thread.cuh"
 
@@ -8,8 +8,8 @@ using namespace galatea;
 
 constexpr u32 LONGEST = 32;  // keys of a run that is sorted
 
-// Keys of the run around `at`, of which `at` is the last in order: [begin, end). Empty where another lane sorts the
-// run, because keys before are not in order either.
+// Keys of the run around `at`, of which `at` is the last in order: [begin, end). Empty where another lane
+// sorts the run, because keys before are not in order either.
 struct Run {
     u64 begin, end;
 };

@@ -42,12 +42,14 @@ impl SortRuns {
     /// Keys of the longest run that is sorted.
     pub const LONGEST: u64 = 32;
 
-    /// Brings ids or a copy of keys into the order of whole keys: `keys`, of 64 bits, are in order by their bits from
-    /// `shift` on, and stay where they are. Equal keys stay in their order. Where more than [`Self::LONGEST`] keys with
-    /// the same upper bits are not in order, they are left as they are, and `unsorted` becomes 1.
+    /// Brings ids or a copy of keys into the order of whole keys: `keys`, of 64 bits, are in order by their
+    /// bits from `shift` on, and stay where they are. Equal keys stay in their order. Where more than
+    /// [`Self::LONGEST`] keys with the same upper bits are not in order, they are left as they are, and
+    /// `unsorted` becomes 1.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for lengths that do not agree and for a `shift` that is not below 64; the device's.
+    /// [`DeviceError::Range`] for lengths that do not agree and for a `shift` that is not below 64; the
+    /// device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -232,7 +232,7 @@ fn short_runs_of_equal_upper_bits_are_sorted() {
                         _ => {
                             run << shift
                                 | pattern(seed, 1000 * run + at) & 1 << (shift - 1)
-                                | at % 2 & (shift - 1)
+                                | (at % 2) & (shift - 1)
                         }
                     })
                     .collect();

@@ -134,7 +134,7 @@ fn lower_digits_of_random_keys_take_no_pass() {
         let sorted = check_leaving_out(&device, &words, rows as usize, "few values");
         assert!(sorted.passes < 8, "{} passes", sorted.passes);
         // Digits that follow from each other: a sample sees it.
-        let words = of(&|at| (at % 256) * 0x0101_0101 << 32 | drawn[at as usize] >> 32);
+        let words = of(&|at| ((at % 256) * 0x0101_0101) << 32 | drawn[at as usize] >> 32);
         let sorted = check_leaving_out(&device, &words, rows as usize, "upper digits are one");
         assert_eq!(sorted.passes, 6);
         // Rows between those of a sample have their upper digits in common: found after the passes by them.

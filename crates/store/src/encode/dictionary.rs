@@ -372,9 +372,9 @@ struct Entry {
 /// Entries of so many bytes in common that are sorted by comparing the rest.
 const FEW_ENTRIES: usize = 32;
 
-/// Sorts distinct values whose first `from` bytes are the same, and whose words are the next eight: by words, and
-/// those with one word by the next. Comparing numbers that lie beside each other is much faster than comparing strings,
-/// most of which begin alike.
+/// Sorts distinct values whose first `from` bytes are the same, and whose words are the next eight: by words,
+/// and those with one word by the next. Comparing numbers that lie beside each other is much faster than
+/// comparing strings, most of which begin alike.
 fn sort<'a>(entries: &mut [Entry], from: usize, value: &(impl Fn(&Entry) -> &'a [u8] + Sync)) {
     entries.par_sort_unstable_by_key(|entry| entry.word);
     let alike = entries.chunk_by_mut(|left, right| left.word == right.word);
