@@ -195,6 +195,8 @@ pub struct Failure {
     pub drawn: String,
     /// Its text.
     pub sql: String,
+    /// Whether it used the device.
+    pub on_device: bool,
     /// The difference.
     pub what: String,
 }
@@ -203,8 +205,16 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "query {}, {}\n{}\n{}",
-            self.number, self.drawn, self.sql, self.what
+            "query {}, {}\n{}\n{}, {}",
+            self.number,
+            self.drawn,
+            self.sql,
+            self.what,
+            if self.on_device {
+                "on the device"
+            } else {
+                "on the CPU"
+            }
         )
     }
 }
@@ -256,7 +266,10 @@ impl Plan {
                 match ended {
                     Ended::Same { on_device } => outcome.on_device += u64::from(on_device),
                     Ended::BothFail => outcome.errors += 1,
-                    Ended::Differs(failure) => failures.push(failure),
+                    Ended::Differs(failure) => {
+                        outcome.on_device += u64::from(failure.on_device);
+                        failures.push(failure);
+                    }
                 }
             }
             done(&failures, outcome.queries);
@@ -316,30 +329,31 @@ impl Plan {
         let family = self.families[(number % self.families.len().max(1) as u64) as usize];
         let Query { sql, ordered } = family.draw(&mut Grammar::new(number));
         let order = if ordered { RowOrder::Fixed } else { RowOrder::Any };
-        let differs = |what: String| {
+        let differs = |what: String, on_device: bool| {
             Ended::Differs(Failure {
                 number,
                 drawn: round.to_string(),
                 sql: sql.clone(),
+                on_device,
                 what,
             })
         };
         match (answer(cpu, &sql).await, answer(device, &sql).await) {
             (Ok((expected, _)), Ok((actual, report))) => {
+                let on_device = (report.as_ref()).is_some_and(|report| report.placed > report.fell_back);
                 if let Err(difference) = compare(&expected, &actual, order) {
-                    return differs(difference.to_string());
+                    return differs(difference.to_string(), on_device);
                 }
                 // The CPU may take over for many reasons; a program that does not compile is none of them.
                 let reasons = report.iter().flat_map(|report| &report.reasons);
                 if let Some(reason) = reasons.clone().find(|reason| reason.contains("does not compile")) {
-                    return differs(reason.clone());
+                    return differs(reason.clone(), on_device);
                 }
-                let on_device = report.is_some_and(|report| report.placed > report.fell_back);
                 Ended::Same { on_device }
             }
             (Err(_), Err(_)) => Ended::BothFail,
-            (Ok(_), Err(error)) => differs(format!("only the device fails: {error}")),
-            (Err(error), Ok(_)) => differs(format!("only the CPU fails: {error}")),
+            (Ok(_), Err(error)) => differs(format!("only the device fails: {error}"), true),
+            (Err(error), Ok(_)) => differs(format!("only the CPU fails: {error}"), true),
         }
     }
 }
