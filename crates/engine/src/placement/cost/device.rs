@@ -72,8 +72,9 @@ policy! {
         dimension_value: [f64; 2] = [30.0, 150.0],
         /// Encoding a value that was read from a file, on one core.
         encoded_value: [f64; 2] = [4.0, 20.0],
-        /// Encoding a byte of a text in a file, as [`HostCosts::file_byte`] counts them, as text, and where the column
-        /// must have a dictionary (ClickBench Q20 and Q21 over 100 million rows: 2.5 and 8.3 s with 16 cores).
+        /// Encoding a byte of a text in a file, as [`HostCosts::file_byte`] counts them, as text, and where
+        /// the column must have a dictionary (ClickBench Q20 and Q21 over 100 million rows: 2.5 and 8.3 s
+        /// with 16 cores).
         encoded_byte: [f64; 2] = [2.2, 12.4],
     }
 }

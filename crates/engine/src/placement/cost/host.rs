@@ -28,8 +28,8 @@ policy! {
     pub(super) struct HostCosts {
         /// Reading and decoding a value of a file: of fixed width, and text.
         file_value: [f64; 2] = [8.0, 25.0],
-        /// Reading and decoding a byte of a text in a file, as it is there without compression: next to nothing
-        /// where the file has a dictionary (ClickBench Q20 over 100 million rows, 16 cores: 1.4 s).
+        /// Reading and decoding a byte of a text in a file, as it is there without compression: next to
+        /// nothing where the file has a dictionary (ClickBench Q20 over 100 million rows, 16 cores: 1.4 s).
         file_byte: f64 = 2.0,
         /// Parsing a value of a text file.
         parsed_value: f64 = 60.0,
@@ -72,8 +72,8 @@ pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
 }
 
 impl Estimator {
-    /// By column of a scan of Parquet files, the bytes of its texts there, without compression; 0 where they are not
-    /// known, and of other columns.
+    /// By column of a scan of Parquet files, the bytes of its texts there, without compression; 0 where they
+    /// are not known, and of other columns.
     pub(super) fn text_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> Vec<f64> {
         let schema = scan.schema();
         let has_texts = schema.fields().iter().any(|field| is_text(field.data_type()));
