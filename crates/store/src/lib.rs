@@ -33,7 +33,7 @@ mod width;
 pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install};
 pub use column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 pub use decode::Decoder;
-pub use encode::supports_type;
+pub use encode::{strings_array, supports_type};
 pub use error::{Result, StoreError};
 pub use file::FileTable;
 pub use galatea_memory::{Holder, Identity};

@@ -195,7 +195,7 @@ pub struct Failure {
     pub drawn: String,
     /// Its text.
     pub sql: String,
-    /// Whether it used the device.
+    /// Whether it has an answer that used the device.
     pub on_device: bool,
     /// The difference.
     pub what: String,
@@ -205,16 +205,12 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "query {}, {}\n{}\n{}, {}",
+            "query {}, {}\n{}\n{}{}",
             self.number,
             self.drawn,
             self.sql,
             self.what,
-            if self.on_device {
-                "on the device"
-            } else {
-                "on the CPU"
-            }
+            if self.on_device { ", on the device" } else { "" }
         )
     }
 }
@@ -338,9 +334,12 @@ impl Plan {
                 what,
             })
         };
+        let used = |report: &Option<QueryReport>| {
+            (report.as_ref()).is_some_and(|report| report.placed > report.fell_back)
+        };
         match (answer(cpu, &sql).await, answer(device, &sql).await) {
             (Ok((expected, _)), Ok((actual, report))) => {
-                let on_device = (report.as_ref()).is_some_and(|report| report.placed > report.fell_back);
+                let on_device = used(&report);
                 if let Err(difference) = compare(&expected, &actual, order) {
                     return differs(difference.to_string(), on_device);
                 }
@@ -352,8 +351,9 @@ impl Plan {
                 Ended::Same { on_device }
             }
             (Err(_), Err(_)) => Ended::BothFail,
-            (Ok(_), Err(error)) => differs(format!("only the device fails: {error}"), true),
-            (Err(error), Ok(_)) => differs(format!("only the CPU fails: {error}"), true),
+            // A query that failed has no report: it is not counted among those that used the device.
+            (Ok(_), Err(error)) => differs(format!("only the device fails: {error}"), false),
+            (Err(error), Ok((_, report))) => differs(format!("only the CPU fails: {error}"), used(&report)),
         }
     }
 }

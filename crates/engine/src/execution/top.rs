@@ -9,10 +9,11 @@
 //! the columns of filters and keys alone, so wide rows are made for few (late materialisation).
 
 use super::error::RunError;
+use super::prepared::Prepared;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
-use crate::expression::{BUCKETS, Expr, Parameters};
+use crate::expression::{BUCKETS, Expr};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
 use crate::reason::Reason;
@@ -151,17 +152,18 @@ impl Run<'_> {
             let one_key = part.shift() == 0;
             (part, rows, before) = (within, rows - less, before + less);
             if one_key && !few {
-                let parameters = self.order_parameters(top)?;
+                let counted = self.counted(top)?;
+                let parameters = &counted.bound.parameters;
                 if top.whole && !parameters.cuts_order {
                     let key = part.least;
                     return Ok(Wanted::Ties { key, rows, before });
                 }
-                let alike = part.rows;
-                if parameters.cuts_texts && alike > (all / 4).max(FEW_ALIKE) {
+                let limit = (all / 4).max(FEW_ALIKE);
+                if parameters.cuts_texts && part.rows > limit {
                     return Err(RunError::Unsupported(Reason::Limit {
                         expression: "ORDER BY of texts".into(),
-                        asked: alike,
-                        limit: (all / 4).max(FEW_ALIKE),
+                        asked: part.rows,
+                        limit,
                         unit: "rows whose texts begin alike",
                     }));
                 }
@@ -172,11 +174,10 @@ impl Run<'_> {
         }
     }
 
-    /// What the code of the sort key has found out about it.
-    fn order_parameters(&self, top: &TopRows) -> Result<Parameters, RunError> {
+    /// The pipeline that counted rows, whose binding has found out what the sort key leaves out of the order.
+    fn counted(&self, top: &TopRows) -> Result<Arc<Prepared>, RunError> {
         let plan = self.counting_plan(&top.key, Part::ALL);
-        let preparation = self.over(&plan, &self.view_of(&plan)?).prepare()?;
-        Ok(preparation.pipeline.bound.parameters.clone())
+        Ok(self.over(&plan, &self.view_of(&plan)?).prepare()?.pipeline)
     }
 
     /// All keys; `None` without rows.

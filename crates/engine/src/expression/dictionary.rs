@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, LargeBinaryArray, LargeStringArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::compute::{cast, concat};
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
+use arrow::datatypes::{BinaryType, ByteArrayType, DataType, LargeBinaryType, LargeUtf8Type, Utf8Type};
+use galatea_store::strings_array;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
+use crate::expression::text::is_utf8;
 use crate::reason::Reason;
 
 /// Inputs that one thread ranks at once.
@@ -109,34 +110,10 @@ impl Bytes {
             _ => cast(&array, &DataType::LargeBinary).map_err(refuse)?,
         };
         let (offsets, bytes) = match array.data_type() {
-            DataType::Utf8 => {
-                let strings = array.as_string::<i32>();
-                (
-                    Offsets::Small(strings.offsets().clone()),
-                    strings.values().clone(),
-                )
-            }
-            DataType::LargeUtf8 => {
-                let strings = array.as_string::<i64>();
-                (
-                    Offsets::Large(strings.offsets().clone()),
-                    strings.values().clone(),
-                )
-            }
-            DataType::Binary => {
-                let strings = array.as_binary::<i32>();
-                (
-                    Offsets::Small(strings.offsets().clone()),
-                    strings.values().clone(),
-                )
-            }
-            _ => {
-                let strings = array.as_binary::<i64>();
-                (
-                    Offsets::Large(strings.offsets().clone()),
-                    strings.values().clone(),
-                )
-            }
+            DataType::Utf8 => parts::<Utf8Type>(&array, Offsets::Small),
+            DataType::LargeUtf8 => parts::<LargeUtf8Type>(&array, Offsets::Large),
+            DataType::Binary => parts::<BinaryType>(&array, Offsets::Small),
+            _ => parts::<LargeBinaryType>(&array, Offsets::Large),
         };
         Ok(Self {
             array,
@@ -183,7 +160,15 @@ impl Bytes {
     }
 }
 
-fn refuse(error: ArrowError) -> Reason {
+fn parts<T: ByteArrayType>(
+    array: &ArrayRef,
+    offsets: impl FnOnce(OffsetBuffer<T::Offset>) -> Offsets,
+) -> (Offsets, Buffer) {
+    let strings = array.as_bytes::<T>();
+    (offsets(strings.offsets().clone()), strings.values().clone())
+}
+
+fn refuse(error: impl std::fmt::Display) -> Reason {
     Reason::Expression {
         expression: "dictionary".to_owned(),
         detail: error.to_string(),
@@ -290,7 +275,7 @@ fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<Ranked>
 /// The type of an array of so many bytes.
 fn type_of(plain: &DataType, bytes: usize) -> DataType {
     let small = i32::try_from(bytes).is_ok();
-    match (crate::expression::text::is_utf8(plain), small) {
+    match (is_utf8(plain), small) {
         (true, true) => DataType::Utf8,
         (true, false) => DataType::LargeUtf8,
         (false, true) => DataType::Binary,
@@ -300,30 +285,13 @@ fn type_of(plain: &DataType, bytes: usize) -> DataType {
 
 /// Values as an array of the type for their bytes.
 fn array_of(plain: &DataType, values: &[&[u8]]) -> Result<ArrayRef, Reason> {
-    let lengths = || values.iter().map(|value| value.len());
-    let mut bytes = Vec::with_capacity(lengths().sum());
-    values.iter().for_each(|value| bytes.extend_from_slice(value));
-    let data_type = type_of(plain, bytes.len());
-    let bytes = Buffer::from_vec(bytes);
-    Ok(match data_type {
-        DataType::Utf8 => Arc::new(
-            StringArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
-        ),
-        DataType::LargeUtf8 => Arc::new(
-            LargeStringArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
-        ),
-        DataType::Binary => Arc::new(
-            BinaryArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
-        ),
-        _ => Arc::new(
-            LargeBinaryArray::try_new(OffsetBuffer::from_lengths(lengths()), bytes, None).map_err(refuse)?,
-        ),
-    })
+    strings_array(values, is_utf8(plain)).map_err(refuse)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::StringArray;
 
     /// As the ranks among all values, whichever way they were found.
     fn check(inputs: &[&ArrayRef], like: &DataType) {

@@ -23,6 +23,7 @@
 
 mod host;
 
+pub(super) use host::integers;
 use host::{Bits, Indexed};
 
 use std::collections::BTreeMap;

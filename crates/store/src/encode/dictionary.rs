@@ -348,7 +348,7 @@ pub(crate) fn merge(
         0 => vec![&[]],
         _ => sorted.par_iter().map(value).collect(),
     };
-    let values = values_array(&values, utf8)?;
+    let values = strings_array(&values, utf8)?;
     tracing::debug!(
         entries,
         count,
@@ -369,7 +369,7 @@ struct Entry {
     index: u32,
 }
 
-/// Entries of so many bytes in common that are sorted by comparing the rest.
+/// Entries with one word up to which they are sorted by comparing the rest of them.
 const FEW_ENTRIES: usize = 32;
 
 /// Sorts distinct values whose first `from` bytes are the same, and whose words are the next eight: by words,
@@ -406,7 +406,12 @@ fn pays(count: usize, bytes: u64, width: Width, rows: u64, text_bytes: u64) -> b
 /// Values that one thread copies.
 const COPIED: usize = 1 << 14;
 
-fn values_array(values: &[&[u8]], utf8: bool) -> Result<ArrayRef> {
+/// Strings, or binary values where they are not `utf8`, as an array, copied by all threads. Its offsets have
+/// 32 bits where these count its bytes, else 64.
+///
+/// # Errors
+/// [`StoreError::Arrow`] of strings that are not UTF-8.
+pub fn strings_array(values: &[&[u8]], utf8: bool) -> Result<ArrayRef> {
     let mut ends: Vec<i64> = Vec::with_capacity(values.len() + 1);
     ends.push(0);
     let mut end = 0;
@@ -494,7 +499,7 @@ mod tests {
                 .map(|number| "x".repeat(number % 5) + &number.to_string())
                 .collect();
             let values: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-            let array = values_array(&values, true).expect("texts");
+            let array = strings_array(&values, true).expect("texts");
             let expected: StringArray = texts.iter().map(Some).collect();
             assert_eq!(array.as_ref(), &expected as &dyn arrow::array::Array);
         }

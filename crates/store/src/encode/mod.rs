@@ -29,6 +29,7 @@ mod slots;
 pub(crate) mod text;
 
 pub(crate) use self::chunk::LocalChunk;
+pub use self::dictionary::strings_array;
 pub(crate) use self::encoder::ColumnEncoder;
 pub(crate) use self::integer::greatest_common_divisor;
 pub use self::kind::supports_type;

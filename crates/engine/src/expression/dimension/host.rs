@@ -176,7 +176,7 @@ fn narrowest(numbers: &[i128], interval: Interval) -> (&'static str, Arc<[u8]>) 
 }
 
 /// The integers that Arrow stores for values of an integer-like type.
-fn integers(array: &ArrayRef, place: &str) -> Result<Vec<Option<i128>>, Reason> {
+pub(in crate::expression) fn integers(array: &ArrayRef, place: &str) -> Result<Vec<Option<i128>>, Reason> {
     fn typed<T: ArrowNativeType + Into<i128>>(array: &ArrayRef) -> Vec<Option<i128>> {
         let data = array.to_data();
         let values = ScalarBuffer::<T>::new(data.buffers()[0].clone(), data.offset(), data.len());

@@ -1,14 +1,14 @@
 //! Functions of one string as tables over the codes of its dictionary.
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::slice::{ParallelSlice, ParallelSliceMut};
 
 use super::{Emitter, boolean, integer_of, integer_value};
 use crate::expression::dictionary::{Bytes, ranked};
+use crate::expression::dimension::integers;
 use crate::expression::error::ErrorCode;
 use crate::expression::host_function::HostFunction;
 use crate::expression::interval::Interval;
@@ -29,13 +29,6 @@ struct Chain {
     base: Value,
     results: ArrayRef,
     errors: Vec<Option<String>>,
-}
-
-/// Results as integers of 64 bits, where all of their type are.
-fn integers(results: &ArrayRef) -> Option<Int64Array> {
-    let fit = results.data_type().is_integer() && *results.data_type() != DataType::UInt64;
-    let integers = fit.then(|| cast(results, &DataType::Int64).ok()).flatten()?;
-    Some(integers.as_primitive::<Int64Type>().clone())
 }
 
 impl Emitter<'_> {
@@ -216,9 +209,9 @@ impl Emitter<'_> {
                 })
             }
             data_type => {
-                let entries: Vec<Option<i128>> = match integers(results) {
-                    Some(integers) => integers.iter().map(|entry| entry.map(i128::from)).collect(),
-                    None => scalars()?.iter().map(integer_of).collect(),
+                let entries: Vec<Option<i128>> = match integers(results, "a dictionary") {
+                    Ok(integers) => integers,
+                    Err(_) => scalars()?.iter().map(integer_of).collect(),
                 };
                 let known = || entries.iter().flatten().copied();
                 let low = known().min().unwrap_or(0);
