@@ -211,6 +211,12 @@ impl Plan {
                     _ => shared.insert(self.session(mode).await?),
                 };
                 let run = run(ctx, &query.sql).await?;
+                match mode.measures_first_runs() {
+                    // The next session has the machine for itself.
+                    true => _ = galatea::cancel_background(ctx),
+                    // The next run finds what this one lacked.
+                    false => galatea::finish_background(ctx).await,
+                }
                 measured
                     .rows
                     .push(self.row(mode, query, run_number, warmups, &run));

@@ -56,6 +56,7 @@ mod retry;
 mod shared;
 mod stream;
 mod sys;
+mod threads;
 
 #[cfg(test)]
 mod tests;
@@ -95,4 +96,5 @@ pub use programs::{Compiled, Origin};
 pub use retry::{RETRY, Retried};
 pub use shared::SharedMemory;
 pub use stream::Stream;
+pub use threads::lower_thread_priority;
 pub use vectors::{VectorWork, in_vectors};

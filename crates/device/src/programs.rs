@@ -6,15 +6,15 @@
 //!
 //! Who cannot wait takes the quick tier of a program ([`crate::Device::compile_soon`]), half of the time, and
 //! the optimised one is compiled behind it, on one thread so that queries keep the others. A process that
-//! ends waits for the program that is being compiled then, because the compiler's own end would pull its
+//! ends waits for the programs that are being compiled then, because the compiler's own end would pull its
 //! state from under it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use rayon::prelude::*;
 
 use crate::cache::{DiskCache, Key, KeyRecord};
@@ -136,7 +136,10 @@ impl Programs {
         if let Some(module) = self.load_from_disk(key, program)? {
             return Ok((module, Origin::Disk));
         }
-        let image = nvrtc.compile_with_options(program, self.options(program))?;
+        let image = {
+            let _compiling = (self.backend() == Backend::Gpu).then(compiling);
+            nvrtc.compile_with_options(program, self.options(program))?
+        };
         let module = self.module(program, &image)?;
         self.disk.store(key, &image);
         Ok((module, Origin::Compiler))
@@ -233,52 +236,40 @@ pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<C
     }
 }
 
-/// The thread that compiles behind queries, and the end of the process.
-struct Behind {
-    pool: rayon::ThreadPool,
-    /// Held while it compiles.
-    compiling: Mutex<()>,
-    /// Whether the process is ending.
-    ending: AtomicBool,
+/// Held by threads that compile.
+static COMPILING: RwLock<()> = RwLock::new(());
+
+/// Holds up the end of the process while a GPU's compiler is at work, as long as the guard lives. `None`:
+/// the system does not tell of the end.
+fn compiling() -> Option<RwLockReadGuard<'static, ()>> {
+    static TOLD: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the function has the type that is asked for, lives as long as the program, and does not unwind:
+    // it takes a lock that is never poisoned.
+    let told = TOLD.get_or_init(|| unsafe { libc::atexit(end_compiling) } == 0);
+    told.then(|| COMPILING.read())
 }
 
-static BEHIND: OnceLock<Option<Behind>> = OnceLock::new();
-
-/// Waits until nothing is being compiled behind, and lets nothing begin.
+/// Waits until nothing is being compiled, and lets nothing begin.
 extern "C" fn end_compiling() {
-    if let Some(Some(behind)) = BEHIND.get() {
-        behind.ending.store(true, Ordering::SeqCst);
-        drop(behind.compiling.lock());
-    }
+    std::mem::forget(COMPILING.write());
 }
+
+/// The thread that compiles behind queries; `None` where the system gives none.
+static BEHIND: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
 
 /// Runs a compilation behind queries; where the system gives no thread, never.
 pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
     let behind = BEHIND.get_or_init(|| {
-        let pool = rayon::ThreadPoolBuilder::new()
+        rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .thread_name(|_| "galatea-optimise".to_owned())
             .stack_size(STACK)
             .build()
-            .ok()?;
-        // SAFETY: the function has the type that is asked for, lives as long as the program, and does not
-        // unwind: it stores a flag and takes a lock that is never poisoned.
-        if unsafe { libc::atexit(end_compiling) } != 0 {
-            return None;
-        }
-        Some(Behind {
-            pool,
-            compiling: Mutex::new(()),
-            ending: AtomicBool::new(false),
-        })
+            .ok()
     });
-    let Some(behind) = behind else { return };
-    behind.pool.spawn_fifo(move || {
-        let _compiling = behind.compiling.lock();
-        if !behind.ending.load(Ordering::SeqCst) {
-            task();
-        }
-    });
+    if let Some(behind) = behind {
+        behind.spawn_fifo(task);
+    }
 }
 
 /// Waits until all that was to be compiled behind queries is.
@@ -287,7 +278,7 @@ pub(crate) fn wait_for_behind() {
         // One thread takes tasks in turn.
         let (done, end) = std::sync::mpsc::channel::<()>();
         // Dropping the sender is the message.
-        behind.pool.spawn_fifo(move || drop(done));
+        behind.spawn_fifo(move || drop(done));
         assert!(end.recv().is_err());
     }
 }

@@ -156,6 +156,11 @@ settings! {
         /// Whether encoded columns stay in device memory after the query that brought them there, as far as
         /// there is room. Off, every query brings what it reads over the link.
         pub cache_device: Switch = Switch(true),
+        /// Whether columns and kernels that a query lacks on the device are made behind it, where making them
+        /// first would take longer than the CPU's answer: the query runs on the CPU, and when it has ended,
+        /// threads of low priority read, encode and compile for those that come after it. Off, a query waits
+        /// for them once runs on the CPU have lost half of that time.
+        pub background: Switch = Switch(true),
         /// Whether one kernel reads several chunks while they come over the link, and waits for each, instead
         /// of a launch for each behind its copy: on, off, or auto, where `galatea calibrate` has measured
         /// that chunks of the size are faster so, which small ones may be.

@@ -20,6 +20,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod background;
 pub mod calibration;
 pub mod code;
 pub mod config;

@@ -158,6 +158,16 @@ pub enum Reason {
         /// How it is known.
         cpu_basis: Basis,
     },
+    /// The device would be faster, but for columns and kernels that it lacks.
+    #[error("columns and kernels are made behind the query: {} on the device with them, {} until the first result, {} on the CPU (predicted)", milliseconds(*hot), milliseconds(*first), milliseconds(*cpu))]
+    Behind {
+        /// Time on the device once they are there.
+        hot: Duration,
+        /// Time on the device until they are there, too.
+        first: Duration,
+        /// Time on the CPU.
+        cpu: Duration,
+    },
     /// A setting rules the device out.
     #[error("{setting} = {value}")]
     Setting {

@@ -4,14 +4,18 @@ mod device;
 
 pub use device::{DeviceRuntime, QueryStreams, Staging};
 
+use crate::background::Background;
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
 use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use crate::spill::{StoreMemory, TemporaryFiles};
+use datafusion::config::ConfigOptions;
+use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 use galatea_device::{Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, Retried, probe};
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
@@ -33,6 +37,7 @@ pub struct Runtime {
     environment: OnceLock<Arc<RuntimeEnv>>,
     host_rules: OnceLock<OptimizerRules>,
     history: History,
+    background: Background,
 }
 
 /// How opening a device ended.
@@ -76,6 +81,14 @@ impl Runtime {
         }
     }
 
+    /// Opens a device in place of the GPU.
+    #[cfg(test)]
+    pub(crate) fn with_open_device(self, device: Device) -> Self {
+        let opened = DeviceRuntime::new(device).expect("a device");
+        *self.gpu.lock() = Opened::Open(Arc::new(opened));
+        self
+    }
+
     /// Object stores of the session, which placement needs to know what of a file is loaded.
     #[must_use]
     pub fn with_environment(self, environment: Arc<RuntimeEnv>) -> Self {
@@ -93,6 +106,22 @@ impl Runtime {
     /// See [`Self::with_host_rules`]; DataFusion's own where there are none.
     pub(crate) fn host_rules(&self) -> &OptimizerRules {
         self.host_rules.get_or_init(|| PhysicalOptimizer::new().rules)
+    }
+
+    /// A plan after the session's physical rules beside ours, without which a join may not know how its
+    /// inputs are distributed.
+    pub(crate) fn finished(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+        let rules = self.host_rules();
+        (rules.iter()).try_fold(plan, |plan, rule| rule.optimize(plan, options))
+    }
+
+    /// What is done behind the session's queries.
+    pub fn background(&self) -> &Background {
+        &self.background
     }
 
     /// What the session's earlier queries have shown.
@@ -139,6 +168,7 @@ impl Runtime {
                     .refusal()
                     .map_or(Ok(()), |reason| Err(reason.clone()))
             }
+            DeviceChoice::Auto | DeviceChoice::Gpu if self.opened(config).is_some() => Ok(()),
             DeviceChoice::Auto | DeviceChoice::Gpu => {
                 if let Some(reason) = self.gpu.lock().refusal() {
                     return Err(reason.clone());

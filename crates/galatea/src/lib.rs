@@ -185,6 +185,21 @@ pub fn end_early(ctx: &SessionContext) -> bool {
     reports(ctx).is_some_and(|reports| reports.end_early())
 }
 
+/// Waits until the columns and kernels are made that queries of the session have left to the background
+/// (`galatea.background`).
+pub async fn finish_background(ctx: &SessionContext) {
+    if let Some(runtime) = ctx.copied_config().get_extension::<Runtime>() {
+        runtime.background().finished().await;
+    }
+}
+
+/// Drops what queries of the session have left to the background; whether something was being done, which
+/// stops at its next step.
+pub fn cancel_background(ctx: &SessionContext) -> bool {
+    let runtime = ctx.copied_config().get_extension::<Runtime>();
+    runtime.is_some_and(|runtime| runtime.background().cancel())
+}
+
 /// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is
 /// not a Galatea session.
 pub fn plan_statistics(ctx: &SessionContext) -> Option<PlanStatistics> {

@@ -38,6 +38,7 @@ pub use error::{Result, StoreError};
 pub use file::FileTable;
 pub use galatea_memory::{Holder, Identity};
 pub use layout::{ConflictLayout, DenseColumn, NoLayout, SlotLayout};
+pub use pool::work_in_background;
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};
 pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

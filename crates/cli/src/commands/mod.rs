@@ -21,12 +21,16 @@ mod sort;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::arguments::{Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments};
 use crate::errors::{self, CliError};
 use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
 use crate::shell::{Ended, Script, Shell};
+
+/// How long the process waits for what it did in the background to stop.
+const STOPPING: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
@@ -107,11 +111,19 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
         })?;
     }
     let mut shell = shell(arguments, query).await?;
+    let ended = prompt_or_all(&mut shell, query).await;
+    if galatea::cancel_background(&shell.ctx) {
+        tokio::time::sleep(STOPPING).await;
+    }
+    ended
+}
+
+async fn prompt_or_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     if query.files.is_empty() && query.commands.is_empty() && query.inputs.is_empty() {
         shell.output.pager = true;
-        return prompt::run(&mut shell, query).await;
+        return prompt::run(shell, query).await;
     }
-    run_all(&mut shell, query).await
+    run_all(shell, query).await
 }
 
 /// Runs files, commands and inputs up to the first that fails.

@@ -1,15 +1,18 @@
 //! Which supported subtrees are worth a place on the device.
 //!
 //! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there.
-//! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model;
-//! unless all subtrees together are expected to save less of the query's time than the model may be wrong by;
-//! and if a whole query was measured to take longer with its GPU subtrees than without, its next plan has
-//! none. Subtrees over streams are placed where the host is expected to do less for each row (`stream.rs`). A
-//! pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
+//! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model,
+//! with all that it lacks on the device and makes first; where that alone speaks against it, it is made
+//! behind the query (`waiting.rs`); unless all subtrees together are expected to save less of the query's
+//! time than the model may be wrong by; and if a whole query was measured to take longer with its GPU
+//! subtrees than without, its next plan has none. Subtrees over streams are placed where the host is expected
+//! to do less for each row (`stream.rs`). A pipeline that an earlier run had to leave to the CPU is left to
+//! it at once, whatever the setting.
 
 use super::cost::Estimator;
 use super::key;
-use super::placer::{Placer, Reasons, Waiting, seconds};
+use super::placer::{FewGroups, Placer, Reasons, seconds};
+use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, OneTime, PlanKey};
@@ -46,9 +49,8 @@ pub(crate) struct Decision {
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
-    /// What its run on the CPU pays for what is made once, see
-    /// [`History::forgo`](crate::history::History::forgo).
-    pub(crate) forgone: Vec<OneTime>,
+    /// Subtrees that stay on the CPU for the time of loading alone.
+    pub(super) waiting: Vec<Waiting>,
     /// What its run makes.
     pub(crate) made: Vec<OneTime>,
     /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
@@ -66,6 +68,8 @@ pub(crate) struct Grounds {
     times: Option<Times>,
     /// Subtrees that wait for loading, where no subtree is placed.
     waiting: Vec<Waiting>,
+    /// Groups that were taken for few.
+    few: Vec<FewGroups>,
 }
 
 /// The times of a plan that may have GPU subtrees.
@@ -88,6 +92,7 @@ impl Grounds {
             refusals: runtime.history().refusals_version(),
             times: None,
             waiting: Vec::new(),
+            few: Vec::new(),
         }
     }
 
@@ -102,7 +107,10 @@ impl Grounds {
         if (&now.usable, now.refusals) != (&self.usable, self.refusals) {
             return false;
         }
-        if !self.waiting.iter().all(|waiting| waiting.waits(runtime, config)) {
+        if !self.few.iter().all(|few| few.are_few(runtime, config)) {
+            return false;
+        }
+        if !self.waiting.iter().all(|waiting| waiting.waits(runtime)) {
             return false;
         }
         self.times.is_none_or(|times| {
@@ -145,6 +153,7 @@ pub(super) fn place(
     let report = decision.report.clone();
     let placer = Placer::new(runtime, config, &report, cores);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
+    grounds.few = placer.few.take();
     let nothing = Arc::ptr_eq(&placed, &plan);
     if nothing && !placer.waits_for_loading() {
         // No subtree is placed and none would be if its columns were loaded: measured times do not affect
@@ -161,7 +170,7 @@ pub(super) fn place(
     let hot = reason_for_cpu(measured, placer.hot_gain.get(), whole);
     let waiting = placer.waiting.take();
     if hot.is_none() {
-        decision.forgone = waiting.iter().flat_map(|one| one.shares.clone()).collect();
+        decision.waiting.clone_from(&waiting);
     }
     if nothing && hot.is_none() {
         // Nothing but what is paid for, or loaded, changes that.

@@ -47,8 +47,11 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
 
 /// Hashes the settings that decide how a plan runs.
 fn settings(config: &GalateaConfig, state: &mut impl Hasher) {
+    let default = GalateaConfig::default();
     let config = GalateaConfig {
-        plan_cache: GalateaConfig::default().plan_cache,
+        plan_cache: default.plan_cache,
+        fallback: default.fallback,
+        priority: default.priority,
         ..config.clone()
     };
     format!("{config:?}").hash(state);

@@ -34,6 +34,7 @@ mod subtree;
 mod timing;
 mod top;
 mod union;
+mod waiting;
 mod window_input;
 mod window_rows;
 mod windows;

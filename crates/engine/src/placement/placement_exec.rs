@@ -211,10 +211,10 @@ impl ExecutionPlan for PlacementExec {
         } else {
             context
         };
-        let stream = self.input.execute(partition, context)?;
+        let stream = self.input.execute(partition, Arc::clone(&context))?;
         let partitions = self.properties().output_partitioning().partition_count();
         Ok(match &self.timing {
-            Some(timing) => Arc::clone(timing).watch(partitions, stream),
+            Some(timing) => Arc::clone(timing).watch(partitions, stream, &context),
             None => stream,
         })
     }

@@ -1,14 +1,14 @@
 //! Replacing the supported subtrees of one plan that are worth it, from its root down.
 
 use super::cost::Estimator;
-use super::cost::device::DeviceTime;
 use super::find::{finder, refusal, subtree};
 use super::nodes::{ends, is_partial, orders_result, unsupported};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
+use super::waiting::Waiting;
 use super::{classes, grouping_sets, key, sort, stream, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::{GpuExec, WorkRowsExec};
-use crate::history::OneTime;
+use crate::history::{OneTime, PlanKey};
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -59,26 +59,20 @@ pub(super) fn seconds(seconds: f64) -> Duration {
 /// not better than that, and what its parts return is not copied.
 const PARTS_GAIN: f64 = 0.9;
 
-/// A subtree that stays on the CPU until runs there have paid for its loading.
-#[derive(Debug, Clone)]
-pub(super) struct Waiting {
-    subtree: Subtree,
-    /// Cores of the CPU.
-    cores: usize,
-    /// Seconds that it takes on the device, loaded.
-    hot: f64,
-    /// Seconds that it takes on the CPU.
-    cpu: f64,
-    /// What a run on the CPU pays.
-    pub(super) shares: Vec<OneTime>,
+/// Groups that are taken for few until a run shows how many they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FewGroups {
+    /// The pipeline that returns them.
+    shape: Option<PlanKey>,
+    estimate: f64,
 }
 
-impl Waiting {
-    /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
-    pub(super) fn waits(&self, runtime: &Runtime, config: &GalateaConfig) -> bool {
-        let once = Estimator::new(self.cores).once(&self.subtree, runtime, config);
-        let time = DeviceTime { hot: self.hot, once };
-        time.unpaid(runtime.history()) > self.cpu
+impl FewGroups {
+    /// Whether they are few, for all that is known now.
+    pub(super) fn are_few(&self, runtime: &Runtime, config: &GalateaConfig) -> bool {
+        let seen = self.shape.and_then(|shape| runtime.history().returned(shape));
+        let groups = seen.map_or(self.estimate, |groups| groups as f64);
+        groups < config.build_rows.0 as f64
     }
 }
 
@@ -92,6 +86,8 @@ pub(super) struct Placer<'a> {
     pub(super) waiting: RefCell<Vec<Waiting>>,
     /// What the subtrees placed so far make, for themselves and others.
     pub(super) made: RefCell<Vec<OneTime>>,
+    /// Groups that the plan returns because they are taken for few.
+    pub(super) few: RefCell<Vec<FewGroups>>,
     /// Seconds that the subtrees placed so far are expected to save, with their columns in device memory:
     /// whether loading is worth it was decided of each.
     pub(super) gain: Cell<f64>,
@@ -113,6 +109,7 @@ impl<'a> Placer<'a> {
             estimator: Estimator::new(cores),
             waiting: RefCell::default(),
             made: RefCell::default(),
+            few: RefCell::default(),
             gain: Cell::new(0.0),
             hot_gain: Cell::new(0.0),
         }
@@ -366,7 +363,7 @@ impl<'a> Placer<'a> {
         }
         if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
             && !plan.is::<AggregateExec>()
-            && self.estimator.groups(groups) < self.config.build_rows.0 as f64
+            && self.are_few(groups)
         {
             return Err(Reason::Node {
                 node: "FilterExec".into(),
@@ -388,11 +385,15 @@ impl<'a> Placer<'a> {
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
         let history = self.runtime.history();
-        let device = time.unpaid(history);
+        let behind = self.config.background.0;
+        let device = match behind {
+            true => time.whole(),
+            false => time.unpaid(history),
+        };
         if time.hot <= cpu {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
-        if device <= cpu {
+        if time.suits(cpu, behind, history) {
             self.gain.set(self.gain.get() + cpu - time.hot);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
@@ -405,13 +406,23 @@ impl<'a> Placer<'a> {
             });
         }
         let loading = time.hot <= cpu;
+        let hot = seconds(time.hot);
         if loading {
             self.waiting.borrow_mut().push(Waiting {
                 shares: time.shares(cpu - time.hot, history),
                 hot: time.hot,
-                cpu,
+                host: cpu,
                 cores: self.estimator.cores(),
+                config: self.config.clone(),
+                cpu: Arc::clone(plan),
                 subtree: found,
+            });
+        }
+        if loading && behind {
+            return Err(Reason::Behind {
+                hot,
+                first: seconds(device),
+                cpu: seconds(cpu),
             });
         }
         Err(Reason::Cost {
@@ -428,6 +439,23 @@ impl<'a> Placer<'a> {
 }
 
 impl Placer<'_> {
+    /// Whether an aggregate is expected to have so few groups that its result is better returned than
+    /// kept on the device: as an earlier run of it had, or else by the estimate.
+    fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
+        let repeats = |side: &BuildSide| repeats(self.runtime, side);
+        let alone = subtree(groups, &finder(&repeats, false)).and_then(Result::ok);
+        let shape = alone.map(|alone| key::shape(&alone, self.config));
+        let few = FewGroups {
+            shape,
+            estimate: self.estimator.groups(groups),
+        };
+        let are_few = few.are_few(self.runtime, self.config);
+        if are_few {
+            self.few.borrow_mut().push(few);
+        }
+        are_few
+    }
+
     /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could
     /// not arrange on the host; unless one has shown that they cannot be made so.
     fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
@@ -471,7 +499,7 @@ fn repeats(runtime: &Runtime, side: &BuildSide) -> bool {
 ///
 /// # Errors
 /// Why there is none.
-fn place_again(
+pub(super) fn place_again(
     plan: &Arc<dyn ExecutionPlan>,
     runtime: &Arc<Runtime>,
     config: &GalateaConfig,

@@ -1,11 +1,12 @@
 //! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
 
 use super::decide::Decision;
+use super::waiting::{Waiting, forgone, prepare};
 use crate::history::{OneTime, PlanKey};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
@@ -18,17 +19,18 @@ use std::time::{Duration, Instant};
 pub(super) struct Timing {
     runtime: Arc<Runtime>,
     plan: PlanKey,
-    /// What the run pays for what is made once, and what it makes.
-    forgone: Vec<OneTime>,
+    /// Subtrees that lack columns or kernels on the device, and what the run makes of such.
+    waiting: Vec<Waiting>,
     made: Vec<OneTime>,
     /// What the plan's execution reports to: whether its GPU subtrees ran on the device.
     report: PlanReport,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     started: Option<Instant>,
+    context: Option<Arc<TaskContext>>,
     /// Partitions that have ended.
     ended: usize,
 }
@@ -48,7 +50,7 @@ impl Timing {
             Arc::new(Self {
                 runtime: Arc::clone(runtime),
                 plan,
-                forgone: decision.forgone.clone(),
+                waiting: decision.waiting.clone(),
                 made: decision.made.clone(),
                 report: decision.report.clone(),
                 state: Mutex::default(),
@@ -61,7 +63,7 @@ impl Timing {
         Arc::new(Self {
             runtime: Arc::clone(&self.runtime),
             plan: self.plan,
-            forgone: self.forgone.clone(),
+            waiting: self.waiting.clone(),
             made: self.made.clone(),
             report,
             state: Mutex::default(),
@@ -73,8 +75,12 @@ impl Timing {
         self: Arc<Self>,
         partitions: usize,
         stream: SendableRecordBatchStream,
+        context: &Arc<TaskContext>,
     ) -> SendableRecordBatchStream {
-        self.state.lock().started.get_or_insert_with(Instant::now);
+        let mut state = self.state.lock();
+        state.started.get_or_insert_with(Instant::now);
+        state.context.get_or_insert_with(|| Arc::clone(context));
+        drop(state);
         let schema = stream.schema();
         Box::pin(RecordBatchStreamAdapter::new(
             schema,
@@ -110,8 +116,11 @@ impl Timing {
             if report.fell_back == 0 {
                 let history = self.runtime.history();
                 history.ran(self.plan, report.placed > 0, took);
-                history.forgo(&self.forgone);
+                history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
+                if let Some(context) = state.context.take() {
+                    prepare(&self.waiting, self.plan, &self.runtime, &context);
+                }
             }
         }
     }

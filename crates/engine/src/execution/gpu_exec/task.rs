@@ -241,18 +241,11 @@ impl Task {
         let plan = renewed_host(&self.cpu).ok()?;
         let mut found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
         for child in found.children_mut() {
-            *child = self.finished(Arc::clone(child)).ok()?;
+            let options = self.context.session_config().options();
+            *child = self.runtime.finished(Arc::clone(child), options).ok()?;
         }
         let fetch = self.subtree.fetch;
         Some(Subtree { fetch, ..found })
-    }
-
-    /// A part of the plan as it was placed, after the rules of DataFusion that come later: without them a
-    /// join may not know how its inputs are distributed.
-    fn finished(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = self.context.session_config().options();
-        let rules = self.runtime.host_rules();
-        (rules.iter()).try_fold(plan, |plan, rule| rule.optimize(plan, options))
     }
 
     /// What of a failure the next run of the same pipeline over the same data would meet again, and of what
@@ -348,7 +341,8 @@ impl Task {
             }
             _ => fresh,
         };
-        let mut plan = self.finished(limited)?;
+        let options = self.context.session_config().options();
+        let mut plan = self.runtime.finished(limited, options)?;
         if let (true, Some(order)) = (self.subtree.sorts(), plan.output_ordering().cloned()) {
             let merged = SortPreservingMergeExec::new(order, plan);
             plan = Arc::new(merged.with_fetch(self.subtree.fetch));

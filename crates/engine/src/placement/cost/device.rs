@@ -33,6 +33,10 @@ policy! {
         /// it is made: with all of it, at most twice the time is spent that would have been best; queries
         /// that have come tend to come again.
         investment: f64 = 0.5,
+        /// How often the time of what is made once must fit into a run on the CPU to be made before the query
+        /// and not behind it, which costs one such run: compilers and encoders share the cores, and take
+        /// longer than predicted more often than less.
+        haste: f64 = 3.0,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -97,6 +101,24 @@ impl DeviceTime {
         self.hot + self.once.iter().map(|one| left(one, history)).sum::<f64>()
     }
 
+    /// Seconds of one run that makes first what is missing.
+    pub(in crate::placement) fn whole(&self) -> f64 {
+        self.hot + self.making()
+    }
+
+    fn making(&self) -> f64 {
+        self.once.iter().map(|one| one.seconds).sum()
+    }
+
+    /// Whether it suits a query that takes `host` seconds on the CPU, as [`Self::unpaid`] does; `behind`:
+    /// what is missing can be made behind the query.
+    pub(in crate::placement) fn suits(&self, host: f64, behind: bool, history: &History) -> bool {
+        match behind {
+            true => self.hot + POLICY.haste * self.making() <= host,
+            false => self.unpaid(history) <= host,
+        }
+    }
+
     /// What a run on the CPU that loses `lost` seconds pays for each.
     pub(in crate::placement) fn shares(&self, lost: f64, history: &History) -> Vec<OneTime> {
         let left: Vec<f64> = self.once.iter().map(|one| left(one, history)).collect();
@@ -129,6 +151,8 @@ struct Bringing {
     each_run: f64,
     /// What later runs do not spend again.
     once: Vec<OneTime>,
+    /// Bytes of host memory of columns that are not encoded yet.
+    missing: f64,
 }
 
 /// Nanoseconds that a row takes until it is in the order of a window, with what functions need of it.
@@ -262,6 +286,19 @@ impl Estimator {
         }
     }
 
+    /// Bytes of host memory that columns of `found` will take that are not encoded yet.
+    pub(in crate::placement) fn missing_bytes(
+        &self,
+        found: &Subtree,
+        runtime: &Runtime,
+        config: &GalateaConfig,
+    ) -> f64 {
+        let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
+        let builds = found.builds();
+        let below = builds.map(|build| self.missing_bytes(build, runtime, config));
+        self.bringing(found, rows, runtime, config).missing + below.sum::<f64>()
+    }
+
     /// Seconds until a dimension's rows are collected and arranged.
     fn dimension(&self, found: &Subtree, number: usize) -> f64 {
         let source = &found.dimensions[number];
@@ -296,6 +333,7 @@ impl Estimator {
             bytes: 0.0,
             each_run: 0.0,
             once: Vec::new(),
+            missing: 0.0,
         };
         for (column, residence) in columns.iter().zip(&known.columns) {
             let field = found.schema.field(*column);
@@ -311,6 +349,7 @@ impl Estimator {
                     let byte =
                         HostCosts::DEFAULT.file_byte + POLICY.encoded_byte[usize::from(residence.dictionary)];
                     let texts = texts.get(*column).copied().unwrap_or(0.0);
+                    bringing.missing += bytes + texts;
                     (rows * value + texts * byte) * 1e-9 / self.cores
                 }
                 _ => 0.0,

@@ -1,12 +1,17 @@
 use super::*;
 use crate::config::SettingValue;
+use crate::placement::waiting::forgone;
+use crate::placement::{AnnotatePlacement, PlaceOnDevice, query_report};
+use crate::report::QueryDevice;
 use crate::report::QueryReports;
 use crate::stream::{Channel, GpuStreamExec};
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, TimeUnit};
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use std::time::Duration;
 
 /// A session without rules of ours, its file of 200,000 rows in the folder, and what the session knows.
@@ -45,9 +50,11 @@ async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn E
     (runtime, plan)
 }
 
+/// Settings by which queries wait for what they lack, once that is paid for.
 fn auto() -> GalateaConfig {
     GalateaConfig {
         min_rows: SettingValue::parse("0").expect("a number"),
+        background: SettingValue::parse("false").expect("a switch"),
         ..GalateaConfig::default()
     }
 }
@@ -59,7 +66,7 @@ fn pay(runtime: &Arc<Runtime>, plan: &Arc<dyn ExecutionPlan>) {
         if placed {
             return;
         }
-        runtime.history().forgo(&decision.forgone);
+        runtime.history().forgo(&forgone(&decision.waiting));
     }
     panic!("the query never comes to the device");
 }
@@ -106,12 +113,12 @@ async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
         "{:?}",
         decision.reasons.texts
     );
-    let all: f64 = decision.forgone.iter().map(|one| one.seconds).sum();
+    let all: f64 = forgone(&decision.waiting).iter().map(|one| one.seconds).sum();
     assert!(all > 0.0 && decision.made.is_empty());
     pay(&runtime, &plan);
     let (placed, decision) = decide(&runtime, &plan);
     assert!(placed, "a query that keeps coming is worth it");
-    assert!(decision.forgone.is_empty() && !decision.made.is_empty());
+    assert!(forgone(&decision.waiting).is_empty() && !decision.made.is_empty());
     // Where what was loaded is gone again, queries wait again.
     runtime.history().made(&decision.made);
     assert!(!decide(&runtime, &plan).0);
@@ -127,9 +134,13 @@ async fn a_column_is_paid_for_by_all_queries_that_read_it() {
     let third = planned(&ctx, "SELECT max(v) FROM t WHERE v % 5 > 2").await;
     let (placed, decision) = decide(&runtime, &third);
     assert!(!placed, "its kernels were never compiled");
-    let shares = || decision.forgone.iter().map(|one| one.seconds);
+    let shares = || forgone(&decision.waiting).into_iter().map(|one| one.seconds);
     let largest = shares().fold(0.0, f64::max);
-    assert!(largest > 0.99 * shares().sum::<f64>(), "{:?}", decision.forgone);
+    assert!(
+        largest > 0.99 * shares().sum::<f64>(),
+        "{:?}",
+        forgone(&decision.waiting)
+    );
 }
 
 #[tokio::test]
@@ -248,7 +259,7 @@ async fn a_query_that_gains_little_even_without_loading_is_decided() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, &small_part()).await;
     let (placed, decision) = decide(&runtime, &plan);
-    assert!(decision.forgone.is_empty());
+    assert!(forgone(&decision.waiting).is_empty());
     let grounds = decision.grounds.expect("no run will change it");
     assert!(!placed && grounds.hold(&plan, &runtime, &auto()));
 }
@@ -288,4 +299,101 @@ async fn streams_are_decided_by_row() {
         let placed = place(&runtime, &auto(), CORES, plan, &mut decision).expect("placed or not");
         assert_eq!(stream(&placed), expected, "{sql}: {:?}", decision.reasons.texts);
     }
+}
+
+/// A session with our rules over the same file, whose GPU is an emulated device, with that setting of
+/// `galatea.background`.
+async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (Arc<Runtime>, SessionContext) {
+    let (_, files) = session(folder).await;
+    let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default());
+    let runtime = Runtime::new(QueryReports::default())
+        .with_environment(files.runtime_env())
+        .with_open_device(device.expect("always there"));
+    let runtime = Arc::new(runtime);
+    let background = SettingValue::parse(&background.to_string()).expect("a switch");
+    let mut config = SessionConfig::new().with_target_partitions(1);
+    config
+        .options_mut()
+        .extensions
+        .insert(GalateaConfig { background, ..auto() });
+    let place: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
+        Arc::new(PlaceOnDevice::new(Arc::clone(&runtime)));
+    let annotate = Arc::new(AnnotatePlacement::new(Arc::clone(&runtime)));
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config)
+        .with_runtime_env(files.runtime_env())
+        .with_physical_optimizer_rules(vec![place, annotate])
+        .build();
+    let ctx = SessionContext::new_with_state(state);
+    let path = folder.path().join("t.parquet");
+    let path = path.to_str().expect("a path of text");
+    ctx.register_parquet("t", path, ParquetReadOptions::default())
+        .await
+        .expect("a table");
+    (runtime, ctx)
+}
+
+/// Runs a query: its plan, and its first column.
+async fn run(ctx: &SessionContext, sql: &str) -> (Arc<dyn ExecutionPlan>, Vec<i64>) {
+    let plan = planned(ctx, sql).await;
+    let batches = datafusion::physical_plan::collect(Arc::clone(&plan), ctx.task_ctx()).await;
+    let batches = batches.expect("rows");
+    let values = batches.iter().flat_map(|batch| {
+        let column = batch.column(0).as_primitive::<Int64Type>();
+        column.values().to_vec()
+    });
+    (plan, values.collect())
+}
+
+fn device(plan: &Arc<dyn ExecutionPlan>) -> QueryDevice {
+    query_report(plan).expect("offered to the device").device
+}
+
+/// Runs until [`QUERY`] is on the device, if they are 20 at most; each waits for what the one before it has
+/// left to the background.
+async fn runs_until_placed(background: bool) -> Option<usize> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, ctx) = session_with_device(&folder, background).await;
+    for number in 1..=20 {
+        let (plan, sum) = run(&ctx, QUERY).await;
+        assert_eq!(sum, [(0..200_000).filter(|v| v % 3 == 1).sum::<i64>()]);
+        if device(&plan) == QueryDevice::Gpu {
+            return Some(number);
+        }
+        runtime.background().finished().await;
+    }
+    None
+}
+
+#[tokio::test]
+async fn what_a_query_lacks_is_made_behind_it() {
+    let runs = runs_until_placed(true).await;
+    assert_eq!(runs, Some(2), "the background has loaded and compiled");
+    assert_eq!(
+        runs_until_placed(false).await,
+        None,
+        "twenty runs have not paid for it"
+    );
+}
+
+#[tokio::test]
+async fn groups_that_were_taken_for_few_are_ordered_on_the_device_once_they_are_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, ctx) = session_with_device(&folder, true).await;
+    let query = "SELECT v % 99991 AS k, count(*) AS c FROM t GROUP BY k ORDER BY c DESC, k LIMIT 3";
+    let mut first_on_device = Vec::new();
+    for _ in 0..4 {
+        let (plan, keys) = run(&ctx, query).await;
+        assert_eq!(keys, [0, 1, 2]);
+        if device(&plan) == QueryDevice::Gpu {
+            let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false);
+            first_on_device.push(shown.to_string().contains("first 3"));
+        }
+        runtime.background().finished().await;
+    }
+    assert_eq!(
+        first_on_device, [true; 3],
+        "the background has counted the groups"
+    );
 }

@@ -1,0 +1,243 @@
+//! Work that serves later queries, done behind those that run: one piece after the other, on threads of the
+//! lowest priority.
+
+use crate::history::PlanKey;
+use datafusion::common::Result;
+use futures::future::BoxFuture;
+use galatea_store::work_in_background;
+use parking_lot::Mutex;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::runtime;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+/// Pieces that wait at most; of more, the oldest is dropped.
+const WAITING: usize = 64;
+
+/// Pieces remembered at most that have failed.
+const FAILED: usize = 4096;
+
+/// How long the first piece waits: a session that ends with its query begins nothing.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What makes a piece of work, when its turn has come.
+type Work = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
+
+/// The work of a session, and the threads that do it, which are started when there is some.
+#[derive(Debug)]
+pub struct Background {
+    threads: OnceLock<Option<runtime::Runtime>>,
+    shared: Arc<Shared>,
+}
+
+/// What is left to do.
+struct Shared {
+    pieces: Mutex<Pieces>,
+    /// Pieces that wait or are being done.
+    open: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct Pieces {
+    waiting: VecDeque<(PlanKey, Work)>,
+    /// The piece that is being done.
+    current: Option<PlanKey>,
+    worker: Option<AbortHandle>,
+    /// What would fail again.
+    failed: HashSet<PlanKey>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("open", &*self.open.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Background {
+    fn default() -> Self {
+        let shared = Shared {
+            pieces: Mutex::default(),
+            open: watch::Sender::new(0),
+        };
+        Self {
+            threads: OnceLock::new(),
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+impl Background {
+    /// Leaves a piece of work, known by `key`, to the background, unless it waits there already, is being
+    /// done, or has failed.
+    pub(crate) fn leave(&self, key: PlanKey, work: Work) {
+        let threads = self.threads.get_or_init(|| {
+            let threads = runtime::Builder::new_multi_thread()
+                .thread_name("galatea-background")
+                .on_thread_start(work_in_background)
+                .enable_all()
+                .build();
+            if let Err(error) = &threads {
+                tracing::warn!("nothing is done in the background: {error}");
+            }
+            threads.ok()
+        });
+        let Some(threads) = threads else { return };
+        let mut pieces = self.shared.pieces.lock();
+        let known = pieces.current == Some(key)
+            || pieces.failed.contains(&key)
+            || pieces.waiting.iter().any(|(other, _)| *other == key);
+        if known {
+            return;
+        }
+        if pieces.waiting.len() == WAITING {
+            pieces.waiting.pop_front();
+        }
+        pieces.waiting.push_back((key, work));
+        self.shared.count(&pieces);
+        if pieces.worker.is_none() {
+            let worker = threads.spawn(Arc::clone(&self.shared).work());
+            pieces.worker = Some(worker.abort_handle());
+        }
+    }
+
+    /// Waits until all that was left to it is done.
+    pub async fn finished(&self) {
+        let mut open = self.shared.open.subscribe();
+        // The sender lives as long as this.
+        let _ = open.wait_for(|open| *open == 0).await;
+    }
+
+    /// Drops what waits, and stops what is being done at its next step; whether something was.
+    pub fn cancel(&self) -> bool {
+        let mut pieces = self.shared.pieces.lock();
+        pieces.waiting.clear();
+        let stopped = pieces.current.take().is_some();
+        if let Some(worker) = pieces.worker.take() {
+            worker.abort();
+        }
+        self.shared.count(&pieces);
+        stopped
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.cancel();
+        // The last one to know the session may be a thread of these, which cannot wait for itself.
+        if let Some(threads) = self.threads.take().flatten() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+impl Shared {
+    fn count(&self, pieces: &Pieces) {
+        let open = pieces.waiting.len() + usize::from(pieces.current.is_some());
+        self.open.send_replace(open);
+    }
+
+    /// Does what waits, until nothing does.
+    async fn work(self: Arc<Self>) {
+        tokio::time::sleep(PAUSE).await;
+        while let Some((key, work)) = self.next() {
+            if let Err(error) = work().await {
+                tracing::debug!("not prepared: {error}");
+                let mut pieces = self.pieces.lock();
+                if pieces.failed.len() < FAILED {
+                    pieces.failed.insert(key);
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(PlanKey, Work)> {
+        let mut pieces = self.pieces.lock();
+        let next = pieces.waiting.pop_front();
+        pieces.current = next.as_ref().map(|(key, _)| *key);
+        if next.is_none() {
+            pieces.worker = None;
+        }
+        self.count(&pieces);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::exec_err;
+    use futures::FutureExt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Notify;
+
+    /// Work that counts itself once `gate` is open.
+    fn counted(done: &Arc<AtomicUsize>, gate: &Arc<Notify>) -> Work {
+        let (done, gate) = (Arc::clone(done), Arc::clone(gate));
+        Box::new(|| {
+            async move {
+                gate.notified().await;
+                done.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            }
+            .boxed()
+        })
+    }
+
+    #[tokio::test]
+    async fn each_piece_is_done_once_while_it_waits() {
+        let (background, done, gate) = (Background::default(), Arc::default(), Arc::default());
+        background.finished().await;
+        for key in [1, 2, 1, 2, 3] {
+            background.leave(PlanKey(key), counted(&done, &gate));
+        }
+        for _ in 0..3 {
+            gate.notify_one();
+            while done.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            done.fetch_sub(1, Ordering::SeqCst);
+        }
+        background.finished().await;
+        assert_eq!(done.load(Ordering::SeqCst), 0, "three of five");
+        gate.notify_one();
+        background.leave(PlanKey(1), counted(&done, &gate));
+        background.finished().await;
+        assert_eq!(
+            done.load(Ordering::SeqCst),
+            1,
+            "what was done may be wanted again"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_has_failed_is_not_tried_again() {
+        let (background, tries) = (Background::default(), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..3 {
+            let tries = Arc::clone(&tries);
+            let fail = move || {
+                tries.fetch_add(1, Ordering::SeqCst);
+                async { exec_err!("as it should") }.boxed()
+            };
+            background.leave(PlanKey(7), Box::new(fail));
+            background.finished().await;
+        }
+        assert_eq!(tries.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn cancelled_work_ends_and_later_work_is_done() {
+        let (background, done) = (Background::default(), Arc::default());
+        let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
+        (0..100).for_each(|key| background.leave(PlanKey(key), counted(&done, &shut)));
+        background.cancel();
+        background.finished().await;
+        open.notify_one();
+        background.leave(PlanKey(1), counted(&done, &open));
+        background.finished().await;
+        assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+}

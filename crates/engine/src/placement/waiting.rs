@@ -1,0 +1,136 @@
+//! Subtrees that stay on the CPU for the time that loading their columns and compiling their kernels would
+//! take.
+//!
+//! Once a query has run there, the session's background ([`crate::background`]) makes what they lack: by
+//! running them on the device, with nobody who reads the rows, so that the next run finds everything as it
+//! would be after a first one. Columns that others would have to leave the store for wait until runs on the
+//! CPU have lost half of the time that making them takes.
+
+use super::cost::Estimator;
+use super::cost::device::DeviceTime;
+use super::placer::place_again;
+use super::subtree::Subtree;
+use crate::config::{Fallback, GalateaConfig};
+use crate::execution::GpuExec;
+use crate::history::{OneTime, PlanKey};
+use crate::plans::renewed_host;
+use crate::report::PlanReport;
+use crate::runtime::Runtime;
+use datafusion::common::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::config::SessionConfig;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{FutureExt, StreamExt};
+use std::sync::Arc;
+
+/// Rows after which the first run of a subtree has shown enough.
+const ROWS: usize = 1 << 20;
+
+/// A subtree that would be placed if its columns were loaded and its kernels compiled.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    pub(super) subtree: Subtree,
+    /// What it computes, as DataFusion planned it.
+    pub(super) cpu: Arc<dyn ExecutionPlan>,
+    pub(super) config: GalateaConfig,
+    /// Cores of the CPU.
+    pub(super) cores: usize,
+    /// Seconds that it takes on the device, loaded.
+    pub(super) hot: f64,
+    /// Seconds that it takes on the CPU.
+    pub(super) host: f64,
+    /// What a run on the CPU pays.
+    pub(super) shares: Vec<OneTime>,
+}
+
+impl Waiting {
+    /// What it takes on the device now.
+    fn time(&self, runtime: &Runtime) -> DeviceTime {
+        DeviceTime {
+            hot: self.hot,
+            once: Estimator::new(self.cores).once(&self.subtree, runtime, &self.config),
+        }
+    }
+
+    /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
+    pub(super) fn waits(&self, runtime: &Runtime) -> bool {
+        let behind = self.config.background.0;
+        !self.time(runtime).suits(self.host, behind, runtime.history())
+    }
+
+    /// Whether what it lacks is worth the memory: there is room for it, or runs have paid for it.
+    fn is_worth_making(&self, runtime: &Runtime) -> bool {
+        let store = runtime.store(&self.config);
+        let room = store.memory_limit().saturating_sub(store.memory_used());
+        let wanted = Estimator::new(self.cores).missing_bytes(&self.subtree, runtime, &self.config);
+        wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host
+    }
+
+    /// Runs it on the device and drops its rows.
+    async fn make(&self, runtime: &Arc<Runtime>, context: Arc<TaskContext>) -> Result<()> {
+        let mut subtree = self.subtree.clone();
+        // The query has run these nodes, and had rules go over them that come after placement.
+        for child in subtree.children_mut() {
+            let options = context.session_config().options();
+            *child = runtime.finished(renewed_host(child)?, options)?;
+        }
+        let config = GalateaConfig {
+            fallback: Fallback::Error,
+            ..self.config.clone()
+        };
+        let node = GpuExec::new(
+            subtree,
+            renewed_host(&self.cpu)?,
+            Arc::clone(runtime),
+            config,
+            place_again,
+            PlanReport::default(),
+        );
+        let mut rows = execute_stream(Arc::new(node), context)?;
+        let mut seen = 0;
+        while seen < ROWS
+            && let Some(batch) = rows.next().await
+        {
+            seen += batch?.num_rows();
+        }
+        Ok(())
+    }
+}
+
+/// What a run of subtrees on the CPU pays for what is made once.
+pub(super) fn forgone(waiting: &[Waiting]) -> Vec<OneTime> {
+    let shares = waiting.iter().flat_map(|one| &one.shares);
+    shares.copied().collect()
+}
+
+/// Leaves what the subtrees of a query lack to the background, if it is to be made there.
+pub(super) fn prepare(
+    waiting: &[Waiting],
+    query: PlanKey,
+    runtime: &Arc<Runtime>,
+    context: &Arc<TaskContext>,
+) {
+    let wanted = |one: &&Waiting| one.config.background.0 && one.is_worth_making(runtime);
+    let environment = context.runtime_env();
+    let waiting: Vec<Waiting> = waiting.iter().filter(wanted).cloned().collect();
+    if waiting.is_empty() {
+        return;
+    }
+    // A session that is closed waits for nothing: its settings know the session, too.
+    let session = Arc::downgrade(runtime);
+    let settings = SessionConfig::from(context.session_config().options().as_ref().clone());
+    let context = TaskContext::default();
+    let context = context.with_session_config(settings).with_runtime(environment);
+    let context = Arc::new(context);
+    let work = move || {
+        async move {
+            for one in &waiting {
+                let Some(runtime) = session.upgrade() else { break };
+                one.make(&runtime, Arc::clone(&context)).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    };
+    runtime.background().leave(query, Box::new(work));
+}
