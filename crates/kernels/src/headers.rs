@@ -113,6 +113,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/radix_sort.cuh",
     "galatea/small_text.cuh",
     "galatea/strings.cuh",
+    "galatea/text_scan.cuh",
     "galatea/thread.cuh",
     "galatea/warp.cuh",
     "galatea/windows.cuh",

@@ -324,6 +324,12 @@ impl Dimension {
         self.keys == Keys::Rows && matches!(self.form, Form::Groups(_) | Form::Partitions)
     }
 
+    /// Whether a pipeline that has it goes through its rows, and not through those of a table.
+    #[must_use]
+    pub fn gives_rows(&self) -> bool {
+        self.is_pairs() || self.is_windows() || self.is_partitions() || self.is_entries()
+    }
+
     /// The keys of rows that a pipeline left on the device, if they are looked up by key.
     pub(crate) fn key_space(&self) -> Option<KeySpace> {
         match &self.keys {

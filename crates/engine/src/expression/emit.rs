@@ -29,6 +29,7 @@ mod pairs;
 mod parts;
 mod sort_key;
 mod strings;
+mod text_scan;
 mod windows;
 
 use std::collections::HashMap;
@@ -76,6 +77,8 @@ pub struct Emitter<'a> {
     guards: Vec<String>,
     /// Every error that may be raised so far, in order.
     raises: Vec<Raise>,
+    /// What warps look for in the texts of their rows, where nearly all of these are needed.
+    scans: Option<text_scan::TextScans>,
 }
 
 /// What is defined at a place of the code.
@@ -110,6 +113,7 @@ impl<'a> Emitter<'a> {
             scope: Scope::default(),
             guards: vec![],
             raises: vec![],
+            scans: None,
         }
     }
 

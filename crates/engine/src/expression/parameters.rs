@@ -46,6 +46,8 @@ pub struct Parameters {
     pub makes_texts: bool,
     /// Whether some texts are found by their places.
     pub finds_texts: bool,
+    /// Whether parts of texts are looked for in the bytes of a warp's rows.
+    pub scans_texts: bool,
 }
 
 impl Parameters {

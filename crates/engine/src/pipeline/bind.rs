@@ -67,13 +67,26 @@ pub fn bind(
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
     let mut loops = RowLoops::new(&columns, items);
     let mut body = Code::default();
+    // Where rows are those of the table, in its order, a warp has some that follow each other.
+    let in_order = !dimensions.iter().any(|dimension| dimension.gives_rows());
+    let offsets = in_order.then(|| {
+        columns
+            .iter()
+            .map(|column| column.form.offset_type())
+            .collect::<Vec<_>>()
+    });
     // Evaluates the conjuncts of a stage for row `i`; what is emitted after them is evaluated where they
     // hold.
-    let filter_row = |stage: &Stage, emitter: &mut Emitter<'_>, row: &mut Code| {
+    let filter_row = |stage: &Stage, emitter: &mut Emitter<'_>, row: &mut Code, body: &mut Code| {
         let mut keep = Vec::new();
         for index in &stage.filters {
+            // All rows need the first filter.
+            if let (0, Some(offsets)) = (*index, &offsets) {
+                emitter.begin_scans(offsets.clone(), items);
+            }
             // A filter is evaluated for the rows that those before it keep.
             keep.push(emitter.emit_where(&keep, &filters[*index], row)?.code);
+            body.nest(0, &emitter.end_scans());
         }
         if !keep.is_empty() {
             line!(row, "if (!({})) live &= ~(1u << i);", keep.join(" && "));
@@ -85,14 +98,14 @@ pub fn bind(
         let mut emitter = Emitter::new(&bindings, &mut parameters)
             .with_dimensions(dimensions, &lookups.packed)
             .with_guard(LIVE);
-        filter_row(stage, &mut emitter, &mut row)?;
+        filter_row(stage, &mut emitter, &mut row, &mut body)?;
         loops.stage(&stage.columns, &row, &mut body);
     }
     let mut row = Code::default();
     let mut emitter = Emitter::new(&bindings, &mut parameters)
         .with_dimensions(dimensions, &lookups.packed)
         .with_guard(LIVE);
-    filter_row(&stages.last, &mut emitter, &mut row)?;
+    filter_row(&stages.last, &mut emitter, &mut row, &mut body)?;
     let input = SinkInput {
         plan,
         view,

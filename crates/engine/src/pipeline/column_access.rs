@@ -73,6 +73,17 @@ impl AccessForm {
     }
 }
 
+impl AccessForm {
+    /// C++ type of the offsets of a text.
+    pub(super) fn offset_type(self) -> Option<&'static str> {
+        match self {
+            Self::Text { offset_width: 4 } => Some("u32"),
+            Self::Text { .. } => Some("u64"),
+            _ => None,
+        }
+    }
+}
+
 impl ColumnAccess {
     /// The access of a store column; `parameters` take the lookup table of a laid-out one.
     pub fn new(source: usize, column: &Column, parameters: &mut Parameters) -> Self {

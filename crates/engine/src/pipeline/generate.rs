@@ -49,6 +49,9 @@ const MADE_TEXT: &str = "made_text";
 /// Header of texts that are found by their places.
 const INTERNED: &str = "interned";
 
+/// Header of texts that a warp goes through together.
+const TEXT_SCAN: &str = "text_scan";
+
 /// What a pipeline looks up, as far as the text of the kernel depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
@@ -80,6 +83,7 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
         (bound.parameters.has_automata, &AUTOMATON),
         (bound.parameters.makes_texts, &MADE_TEXT),
         (bound.parameters.finds_texts, &INTERNED),
+        (bound.parameters.scans_texts, &TEXT_SCAN),
     ];
     let also = also
         .into_iter()

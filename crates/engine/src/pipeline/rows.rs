@@ -148,9 +148,9 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
             format!("const u32 c{k} = {LIVE} ? u32({code}) : 0u;")
         }
         (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32({code});"),
-        (AccessForm::Text { offset_width }, _) => format!(
+        (form @ AccessForm::Text { .. }, _) => format!(
             "const Text c{k} = text_at<{}>(o{k}, d{k}, row + i, end);",
-            if offset_width == 4 { "u32" } else { "u64" }
+            form.offset_type().unwrap_or_default()
         ),
         (form, kind) => format!("#error column {k}: {form:?} as {kind:?}"),
     }

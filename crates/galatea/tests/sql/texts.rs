@@ -284,6 +284,83 @@ async fn long_texts_are_searched_on_the_device() {
     }
 }
 
+/// Parts that a warp looks for in the bytes of its rows: at the ends of texts, across them, often in one, in
+/// texts longer than what a warp loads at once.
+#[tokio::test]
+async fn parts_are_found_wherever_they_are() {
+    let patterns = [
+        "%goog%",
+        "%google%",
+        "google%",
+        "%google",
+        "%oo%",
+        "%goo_le%le%",
+        "%日本日本%",
+        "%google.com/search?q=42%",
+        r"%50\%\_%",
+        "%",
+    ];
+    let conditions = patterns.iter().flat_map(|like| {
+        [
+            format!("url LIKE '{like}'"),
+            format!("url NOT LIKE '{like}'"),
+            format!("(url LIKE '%/goo%' OR url LIKE '{like}' OR n > 4) AND referer LIKE '%google%'"),
+            format!("n > 0 AND url LIKE '{like}'"),
+        ]
+    });
+    let conditions: Vec<String> = conditions.collect();
+    for (rows, seed) in [(0, 0), (1, 1), (31, 2), (33, 3), (512, 4), (515, 5), (4000, 6)] {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut texts = || -> Vec<Option<String>> {
+            let pieces = [
+                "goo",
+                "gle",
+                "google",
+                "/",
+                "o",
+                "日本",
+                ".com/search?q=42",
+                "50%_",
+                "",
+            ];
+            let mut text = || {
+                let length = if rng.random_range(0..50) == 0 {
+                    900
+                } else {
+                    rng.random_range(0..6)
+                };
+                let pieces = (0..length).map(|_| *pieces.choose(&mut rng).expect("not empty"));
+                let text: String = pieces.collect();
+                (rng.random_range(0..10) > 0).then_some(text)
+            };
+            (0..rows).map(|_| text()).collect()
+        };
+        let columns: Vec<(&str, ArrayRef, bool)> = vec![
+            ("url", Arc::new(StringArray::from(texts())), true),
+            ("referer", Arc::new(StringViewArray::from_iter(texts())), true),
+            (
+                "n",
+                Arc::new(Int32Array::from_iter_values((0..rows).map(|row| row % 9 - 3))),
+                false,
+            ),
+        ];
+        let table = RecordBatch::try_from_iter_with_nullable(columns).expect("one length");
+        for chunk_rows in ["512", "100"] {
+            let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", chunk_rows)]);
+            pair.table("t", std::slice::from_ref(&table));
+            for condition in &conditions {
+                let sql = format!("SELECT count(*), sum(n) FROM t WHERE {condition}");
+                pair.check(
+                    &sql,
+                    true,
+                    &format!("{rows} rows of seed {seed}, chunks of {chunk_rows}"),
+                )
+                .await;
+            }
+        }
+    }
+}
+
 /// What has no automaton is the CPU's, which says why.
 #[tokio::test]
 async fn what_is_not_regular_is_left_to_the_cpu() {

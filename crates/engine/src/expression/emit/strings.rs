@@ -22,7 +22,7 @@ use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Bytes up to the end of a word: kernels read texts by whole ones.
-fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(super) fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes
 }
@@ -306,7 +306,12 @@ impl Emitter<'_> {
             [text, operand] => Ok(format!("{name}({}, {})", text.code, operand.code)),
             _ => Err(refuse()),
         };
+        let scanned = self.scanned(function, arguments);
         let condition = match function {
+            Function::Contains if let Some(found) = scanned => found,
+            Function::Like if let Some(found) = scanned => {
+                format!("({found} && {})", predicate("text_like")?)
+            }
             Function::Like => predicate("text_like")?,
             Function::StartsWith => predicate("text_starts_with")?,
             Function::EndsWith => predicate("text_ends_with")?,
