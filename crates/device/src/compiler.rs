@@ -5,6 +5,7 @@ use std::ptr;
 
 use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
+use crate::ending::before_the_end;
 use crate::errors::{DeviceError, Missing, Result};
 use crate::info::Architecture;
 use crate::program::{OPTIONAL, Program};
@@ -46,7 +47,7 @@ impl Nvrtc {
     /// # Errors
     /// [`DeviceError::Compile`] with log and numbered source.
     pub fn compile(&self, architecture: Architecture, program: &Program) -> Result<Vec<u8>> {
-        self.compile_with_options(program, program.all_options(architecture))
+        before_the_end(|| self.compile_with_options(program, program.all_options(architecture)))
     }
 
     /// As [`Nvrtc::compile`], with exactly these options.

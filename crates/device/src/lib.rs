@@ -40,6 +40,7 @@ mod device;
     path = "no_emulator.rs"
 )]
 mod emulator;
+mod ending;
 mod errors;
 mod event;
 mod geometry;

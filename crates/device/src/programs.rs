@@ -6,20 +6,20 @@
 //!
 //! Who cannot wait takes the quick tier of a program ([`crate::Device::compile_soon`]), half of the time, and
 //! the optimised one is compiled behind it, on one thread so that queries keep the others. A process that
-//! ends waits for the programs that are being compiled then, because the compiler's own end would pull its
-//! state from under it.
+//! ends waits for the programs that are being compiled or loaded for a GPU then ([`crate::ending`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use crate::cache::{DiskCache, Key, KeyRecord};
 use crate::compiler::Nvrtc;
 use crate::context::Context;
+use crate::ending::before_the_end;
 use crate::errors::{DeviceError, Result};
 use crate::module::Module;
 use crate::program::{Program, Tier};
@@ -99,7 +99,11 @@ impl Programs {
                 time: start.elapsed(),
             });
         }
-        let (module, origin) = self.load(key, program, nvrtc)?;
+        let load = || self.load(key, program, nvrtc);
+        let (module, origin) = match self.backend() {
+            Backend::Gpu => before_the_end(load),
+            Backend::Emulated => load(),
+        }?;
         let module = Arc::new(module);
         *held = Some(Arc::clone(&module));
         let time = start.elapsed();
@@ -136,10 +140,7 @@ impl Programs {
         if let Some(module) = self.load_from_disk(key, program)? {
             return Ok((module, Origin::Disk));
         }
-        let image = {
-            let _compiling = (self.backend() == Backend::Gpu).then(compiling);
-            nvrtc.compile_with_options(program, self.options(program))?
-        };
+        let image = nvrtc.compile_with_options(program, self.options(program))?;
         let module = self.module(program, &image)?;
         self.disk.store(key, &image);
         Ok((module, Origin::Compiler))
@@ -234,24 +235,6 @@ pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<C
             None => several.iter().map(|program| programs.compile(program)).collect(),
         },
     }
-}
-
-/// Held by threads that compile.
-static COMPILING: RwLock<()> = RwLock::new(());
-
-/// Holds up the end of the process while a GPU's compiler is at work, as long as the guard lives. `None`:
-/// the system does not tell of the end.
-fn compiling() -> Option<RwLockReadGuard<'static, ()>> {
-    static TOLD: OnceLock<bool> = OnceLock::new();
-    // SAFETY: the function has the type that is asked for, lives as long as the program, and does not unwind:
-    // it takes a lock that is never poisoned.
-    let told = TOLD.get_or_init(|| unsafe { libc::atexit(end_compiling) } == 0);
-    told.then(|| COMPILING.read())
-}
-
-/// Waits until nothing is being compiled, and lets nothing begin.
-extern "C" fn end_compiling() {
-    std::mem::forget(COMPILING.write());
 }
 
 /// The thread that compiles behind queries; `None` where the system gives none.
