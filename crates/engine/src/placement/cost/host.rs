@@ -20,6 +20,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use galatea_store::StoreScanExec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 policy! {
@@ -72,18 +73,19 @@ pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
 }
 
 impl Estimator {
-    /// By column of a scan of Parquet files, the bytes of its texts there, without compression; 0 where they
-    /// are not known, and of other columns.
-    pub(super) fn text_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> Vec<f64> {
+    /// By name of a column that a scan of Parquet files reads, the bytes of its texts there, without
+    /// compression, where they are known.
+    pub(super) fn text_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> HashMap<String, f64> {
         let schema = scan.schema();
         let has_texts = schema.fields().iter().any(|field| is_text(field.data_type()));
         let Some(statistics) = has_texts.then(|| self.statistics(scan)).flatten() else {
-            return vec![0.0; schema.fields().len()];
+            return HashMap::new();
         };
         let columns = schema.fields().iter().zip(&statistics.column_statistics);
-        let bytes = columns.map(|(field, column)| match column.byte_size.get_value() {
-            Some(bytes) if is_text(field.data_type()) => *bytes as f64,
-            _ => 0.0,
+        let texts = columns.filter(|(field, _)| is_text(field.data_type()));
+        let bytes = texts.filter_map(|(field, column)| {
+            let bytes = column.byte_size.get_value()?;
+            Some((field.name().clone(), *bytes as f64))
         });
         bytes.collect()
     }
@@ -159,7 +161,7 @@ impl Estimator {
             let source = scan.data_source();
             return match source.downcast_ref::<FileScanConfig>() {
                 Some(files) if files.file_source().file_type() == "parquet" => {
-                    let bytes: f64 = self.text_bytes(plan).iter().sum();
+                    let bytes: f64 = self.text_bytes(plan).values().sum();
                     rows * values(POLICY.file_value) + bytes * POLICY.file_byte
                 }
                 Some(_) => rows * values([POLICY.parsed_value; 2]),
@@ -285,10 +287,10 @@ mod tests {
         let bytes = Estimator::new(1).text_bytes(&plan);
         // A hundred bytes and their number; nothing; a few bits.
         assert!(
-            bytes[0] > 50_000.0 * 100.0 && bytes[0] < 50_000.0 * 110.0,
+            bytes["long"] > 50_000.0 * 100.0 && bytes["long"] < 50_000.0 * 110.0,
             "{bytes:?}"
         );
-        assert!(bytes[1] == 0.0 && bytes[2] < 50_000.0, "{bytes:?}");
+        assert!(bytes.len() == 2 && bytes["few"] < 50_000.0, "{bytes:?}");
         Ok(())
     }
 }

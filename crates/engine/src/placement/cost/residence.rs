@@ -4,6 +4,7 @@ use crate::config::GalateaConfig;
 use crate::execution::columns::ColumnPages;
 use crate::placement::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
+use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use galatea_store::{ColumnSource, LoadHints, TableId};
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub(super) struct ColumnResidence {
     pub(super) encoded: Option<u64>,
     /// Those of them that are not in device memory.
     pub(super) away: u64,
+    /// Values of its dictionary, if it is encoded and has one.
+    pub(super) values: usize,
     /// Whether it must be a dictionary, although it is text.
     pub(super) dictionary: bool,
 }
@@ -63,6 +66,7 @@ impl Residence {
                 .as_ref()
                 .map_or(0, |device| device.memory().bytes_of(&ColumnPages(&kept)));
             ColumnResidence {
+                values: kept.dictionary().map_or(0, Array::len),
                 encoded: Some(bytes),
                 away: bytes.saturating_sub(here),
                 ..unknown(column)
