@@ -6,7 +6,7 @@ use datafusion::common::Result;
 use futures::future::BoxFuture;
 use galatea_store::work_in_background;
 use parking_lot::Mutex;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime;
@@ -19,16 +19,21 @@ const WAITING: usize = 64;
 /// Pieces remembered at most that have failed.
 const FAILED: usize = 4096;
 
+/// Times that a piece is tried: memory that was short once may be there later.
+const TRIES: u32 = 3;
+
 /// How long the first piece waits: a session that ends with its query begins nothing.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What makes a piece of work, when its turn has come.
 type Work = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 
-/// The work of a session, and the threads that do it, which are started when there is some.
+/// Threads that drive the work of all sessions; what they read is decoded and encoded by others.
+const THREADS: usize = 4;
+
+/// The work of a session.
 #[derive(Debug)]
 pub struct Background {
-    threads: OnceLock<Option<runtime::Runtime>>,
     shared: Arc<Shared>,
 }
 
@@ -45,8 +50,8 @@ struct Pieces {
     /// The piece that is being done.
     current: Option<PlanKey>,
     worker: Option<AbortHandle>,
-    /// What would fail again.
-    failed: HashSet<PlanKey>,
+    /// How often each has failed.
+    failed: HashMap<PlanKey, u32>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -64,7 +69,6 @@ impl Default for Background {
             open: watch::Sender::new(0),
         };
         Self {
-            threads: OnceLock::new(),
             shared: Arc::new(shared),
         }
     }
@@ -72,23 +76,12 @@ impl Default for Background {
 
 impl Background {
     /// Leaves a piece of work, known by `key`, to the background, unless it waits there already, is being
-    /// done, or has failed.
+    /// done, or has failed too often.
     pub(crate) fn leave(&self, key: PlanKey, work: Work) {
-        let threads = self.threads.get_or_init(|| {
-            let threads = runtime::Builder::new_multi_thread()
-                .thread_name("galatea-background")
-                .on_thread_start(work_in_background)
-                .enable_all()
-                .build();
-            if let Err(error) = &threads {
-                tracing::warn!("nothing is done in the background: {error}");
-            }
-            threads.ok()
-        });
-        let Some(threads) = threads else { return };
+        let Some(threads) = threads() else { return };
         let mut pieces = self.shared.pieces.lock();
         let known = pieces.current == Some(key)
-            || pieces.failed.contains(&key)
+            || pieces.failed.get(&key).is_some_and(|failed| *failed >= TRIES)
             || pieces.waiting.iter().any(|(other, _)| *other == key);
         if known {
             return;
@@ -127,11 +120,25 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.cancel();
-        // The last one to know the session may be a thread of these, which cannot wait for itself.
-        if let Some(threads) = self.threads.take().flatten() {
-            threads.shutdown_background();
-        }
     }
+}
+
+/// The threads, started when there is work for the first time; `None` where the system gives none.
+fn threads() -> Option<&'static runtime::Runtime> {
+    static STARTED: OnceLock<Option<runtime::Runtime>> = OnceLock::new();
+    let start = || {
+        let threads = runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("galatea-background")
+            .on_thread_start(work_in_background)
+            .enable_all()
+            .build();
+        if let Err(error) = &threads {
+            tracing::warn!("nothing is done in the background: {error}");
+        }
+        threads.ok()
+    };
+    STARTED.get_or_init(start).as_ref()
 }
 
 impl Shared {
@@ -148,7 +155,7 @@ impl Shared {
                 tracing::debug!("not prepared: {error}");
                 let mut pieces = self.pieces.lock();
                 if pieces.failed.len() < FAILED {
-                    pieces.failed.insert(key);
+                    *pieces.failed.entry(key).or_default() += 1;
                 }
             }
         }
@@ -214,9 +221,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_failed_is_not_tried_again() {
+    async fn what_fails_is_not_tried_for_ever() {
         let (background, tries) = (Background::default(), Arc::new(AtomicUsize::new(0)));
-        for _ in 0..3 {
+        for _ in 0..10 {
             let tries = Arc::clone(&tries);
             let fail = move || {
                 tries.fetch_add(1, Ordering::SeqCst);
@@ -225,7 +232,7 @@ mod tests {
             background.leave(PlanKey(7), Box::new(fail));
             background.finished().await;
         }
-        assert_eq!(tries.load(Ordering::SeqCst), 1);
+        assert_eq!(tries.load(Ordering::SeqCst), TRIES as usize);
     }
 
     #[tokio::test]

@@ -414,6 +414,7 @@ impl<'a> Placer<'a> {
                 host: cpu,
                 cores: self.estimator.cores(),
                 config: self.config.clone(),
+                place_again,
                 cpu: Arc::clone(plan),
                 subtree: found,
             });
@@ -499,7 +500,7 @@ fn repeats(runtime: &Runtime, side: &BuildSide) -> bool {
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn place_again(
+fn place_again(
     plan: &Arc<dyn ExecutionPlan>,
     runtime: &Arc<Runtime>,
     config: &GalateaConfig,

@@ -8,10 +8,9 @@
 
 use super::cost::Estimator;
 use super::cost::device::DeviceTime;
-use super::placer::place_again;
 use super::subtree::Subtree;
 use crate::config::{Fallback, GalateaConfig};
-use crate::execution::GpuExec;
+use crate::execution::{GpuExec, PlaceAgain};
 use crate::history::{OneTime, PlanKey};
 use crate::plans::renewed_host;
 use crate::report::PlanReport;
@@ -33,6 +32,7 @@ pub(super) struct Waiting {
     /// What it computes, as DataFusion planned it.
     pub(super) cpu: Arc<dyn ExecutionPlan>,
     pub(super) config: GalateaConfig,
+    pub(super) place_again: PlaceAgain,
     /// Cores of the CPU.
     pub(super) cores: usize,
     /// Seconds that it takes on the device, loaded.
@@ -83,7 +83,7 @@ impl Waiting {
             renewed_host(&self.cpu)?,
             Arc::clone(runtime),
             config,
-            place_again,
+            self.place_again,
             PlanReport::default(),
         );
         let mut rows = execute_stream(Arc::new(node), context)?;
