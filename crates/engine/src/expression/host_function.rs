@@ -130,17 +130,26 @@ impl HostFunction {
                 .collect::<Result<Vec<_>, _>>()?;
             let (mut results, mut errors) = (Vec::new(), Vec::new());
             self.evaluate_parts(&inputs, &mut results, &mut errors);
-            Ok((results, errors))
+            let rows = errors.len();
+            // Millions of values without an error are not worth a list of none.
+            if errors.iter().all(Option::is_none) {
+                errors = Vec::new();
+            }
+            Ok((results, (rows, errors)))
         });
         let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
         let (results, errors): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
-        let mut errors: Vec<Option<String>> = errors.into_iter().flatten().collect();
-        if errors.iter().all(Option::is_none) {
-            errors.clear();
+        let mut all = Vec::new();
+        if errors.iter().any(|(_, errors)| !errors.is_empty()) {
+            for (rows, errors) in errors {
+                let end = all.len() + rows;
+                all.extend(errors);
+                all.resize(end, None);
+            }
         }
         let results: Vec<&dyn Array> = results.iter().flatten().map(AsRef::as_ref).collect();
         let results = concat(&results).map_err(refuse)?;
-        Ok(Evaluated { results, errors })
+        Ok(Evaluated { results, errors: all })
     }
 
     /// Evaluates inputs together, or in halves if some of them raise errors.

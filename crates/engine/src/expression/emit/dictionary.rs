@@ -1,7 +1,8 @@
 //! Functions of one string as tables over the codes of its dictionary.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::DataType;
+use arrow::compute::{cast, max, min};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::slice::{ParallelSlice, ParallelSliceMut};
@@ -208,6 +209,23 @@ impl Emitter<'_> {
                     range: None,
                 })
             }
+            data_type if data_type.is_integer() && *data_type != DataType::UInt64 => {
+                let wide = cast(results, &DataType::Int64).map_err(|error| refuse(error.into()))?;
+                let entries = wide.as_primitive::<Int64Type>();
+                let low = min(entries).unwrap_or(0);
+                let interval = Interval {
+                    low: low.into(),
+                    high: max(entries).unwrap_or(0).into(),
+                };
+                let read = match entries.null_count() {
+                    0 => self.number_table(entries.values(), index),
+                    _ => {
+                        let filled: Vec<i64> = entries.iter().map(|entry| entry.unwrap_or(low)).collect();
+                        self.number_table(&filled, index)
+                    }
+                };
+                Ok(self.table_entry(&read, null, data_type, interval))
+            }
             data_type => {
                 let entries: Vec<Option<i128>> = match integers(results, "a dictionary") {
                     Ok(integers) => integers,
@@ -221,11 +239,22 @@ impl Emitter<'_> {
                 };
                 let filled: Vec<i128> = entries.iter().map(|entry| entry.unwrap_or(low)).collect();
                 let read = self.number_table(&filled, index);
-                let kind = interval.kind();
-                let code = self.define(&kind, &format!("({}){read}", kind.c_type()));
-                Ok(integer_value(code, null, kind, data_type.clone(), interval))
+                Ok(self.table_entry(&read, null, data_type, interval))
             }
         }
+    }
+
+    /// An integer that `read` reads.
+    fn table_entry(
+        &mut self,
+        read: &str,
+        null: Option<String>,
+        data_type: &DataType,
+        interval: Interval,
+    ) -> Value {
+        let kind = interval.kind();
+        let code = self.define(&kind, &format!("({}){read}", kind.c_type()));
+        integer_value(code, null, kind, data_type.clone(), interval)
     }
 
     /// Text that reads an integer from a table of the narrowest type.
