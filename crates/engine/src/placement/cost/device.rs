@@ -26,8 +26,8 @@ policy! {
         link_rate: f64 = 52e9,
         /// Seconds of every pipeline: launches, waiting for them, a small result.
         pipeline: f64 = 0.5e-3,
-        /// Seconds of compiling a pipeline that no query has run before (first runs of ClickBench on 16 cores:
-        /// 0.1 to 0.6).
+        /// Seconds of compiling a pipeline that no query has run before (first runs of ClickBench on 16
+        /// cores: 0.1 to 0.6).
         compiling: f64 = 0.35,
         /// Evaluating functions for a value of a dictionary, on all cores (ClickBench Q27 over 100 million
         /// rows: 18 million values in 5 s).
