@@ -69,6 +69,10 @@ pub enum MergeWord {
     Or64 = 5,
     /// Bits that are set in an odd number of values.
     Xor64 = 6,
+    /// Place of the least text.
+    LeastText = 7,
+    /// Place of the greatest text.
+    GreatestText = 8,
     /// High word of the sum before it.
     High = 255,
 }

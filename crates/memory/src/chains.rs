@@ -174,6 +174,7 @@ impl RowChains {
         groups: InOut<'_, u64>,
         layout: SlotLayout,
         merges: In<'_, u8>,
+        texts: Option<In<'_, u64>>,
         pages: InOut<'_, u64>,
     ) -> Result<()> {
         let merge = HashMerge::new(device, heap.build())?;
@@ -184,6 +185,7 @@ impl RowChains {
             groups,
             layout,
             merges,
+            texts,
             pages,
         )?;
         Ok(stream.fill(&mut self.overflow, 0)?)

@@ -3,6 +3,7 @@
 
 use super::demand::DemandPolicy;
 use super::error::RunError;
+use super::interned::InternedTexts;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
 use super::working::{SinkNeeds, zeroed};
@@ -137,15 +138,15 @@ impl TableState {
     }
 
     /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word
-    /// `groups` of the control words receives the number of groups. Where the device is full, nothing has
-    /// changed.
+    /// `groups` of the control words receives the number of groups; `texts` are those of accumulators. Where
+    /// the device is full, nothing has changed.
     pub(super) fn merge(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
-        control: &mut DeviceBuffer<u64>,
-        groups: usize,
+        (control, groups): (&mut DeviceBuffer<u64>, usize),
         (held, waiting): (u64, u64),
+        texts: Option<&InternedTexts>,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
         let Some(heap) = &mut self.heap else {
@@ -186,6 +187,7 @@ impl TableState {
             InOut(control.slice_mut(groups)?),
             self.layout,
             In(&merges),
+            texts.map(|texts| In(&**texts.region())),
             InOut(&mut pages),
         )?;
         report.pages += stream.read(&pages, ..)?[0];
@@ -250,6 +252,12 @@ pub(super) fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
     let mut words = vec![MergeWord::High as u8; plan.words];
     for contribution in &plan.contributions {
         words[contribution.word] = contribution.accumulator.merge_word() as u8;
+    }
+    for extreme in &plan.extremes {
+        words[extreme.word] = match extreme.least {
+            true => MergeWord::LeastText as u8,
+            false => MergeWord::GreatestText as u8,
+        };
     }
     words
 }

@@ -1,5 +1,6 @@
-//! Texts without a dictionary that are keys of groups or of build sides: device memory has each of them once,
-//! and its place there is the key's word (`galatea/interned.cuh`).
+//! Texts without a dictionary that are keys of groups or of build sides, or the least or greatest of a group:
+//! device memory has each key once, and the place there is the key's or the accumulator's word
+//! (`galatea/interned.cuh`).
 //!
 //! How many texts there will be, and how long, is not known. A run that finds no room for one ends and begins
 //! again with [`InternedPolicy::growth`] times as much, up to what can be allocated: nothing of it has been
@@ -14,7 +15,7 @@ use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::{Use, WorkingRegion};
 
 policy! {
-    /// The memory for texts that are keys.
+    /// The memory for texts that are keys or accumulators.
     pub(super) struct InternedPolicy {
         /// Words of 64 bits for each row that is scanned, at first.
         row_words: u64 = 4,
@@ -38,7 +39,7 @@ const LIMIT: usize = 4;
 const COLLIDE: usize = 5;
 
 /// What the memory is for, in errors and lists.
-const WHAT: &str = "texts of keys";
+const WHAT: &str = "texts of groups and keys";
 
 /// How much memory there is to be for the texts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +119,12 @@ impl InternedTexts {
         self.region.park();
     }
 
+    /// The same after [`Self::park`].
+    pub(super) fn parked(mut self) -> Self {
+        self.park();
+        self
+    }
+
     /// What a launch does to it.
     pub(super) fn used(&mut self) -> Use<'_> {
         self.region.used(Access::ReadWrite)
@@ -150,5 +157,11 @@ impl TextsAtPlaces {
         };
         let bytes: &[u8] = bytemuck::cast_slice(&self.0[place + 1..]);
         &bytes[..*length as usize]
+    }
+
+    /// The integer whose text is at a place; 0 where there is none.
+    pub(crate) fn integer(&self, place: u64) -> i128 {
+        let rank = self.get(place).try_into().map(u128::from_be_bytes);
+        rank.map_or(0, |rank| (rank ^ (1 << 127)) as i128)
     }
 }

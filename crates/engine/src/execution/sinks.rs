@@ -104,7 +104,7 @@ pub(super) struct Contents {
     pub error: u32,
     /// Bytes read back.
     pub bytes: u64,
-    /// Texts of group keys that have no dictionary.
+    /// Texts of group keys and of accumulators that have no dictionary.
     pub texts: TextsAtPlaces,
     /// The build side, if it is one.
     pub built: Option<BuiltTable>,
@@ -402,7 +402,8 @@ impl SinkState {
             Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => return Ok(false),
             Form::Table(table) => {
                 if stopped {
-                    table.merge(runtime, stream, &mut self.control, 1, (held, control[4]), report)?;
+                    let (control, rows) = ((&mut *self.control, 1), (held, control[4]));
+                    table.merge(runtime, stream, control, rows, self.texts.as_ref(), report)?;
                     stream.fill(self.control.slice_mut(4..5)?, 0)?;
                 }
                 table.set_resume(stopped);

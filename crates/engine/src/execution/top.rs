@@ -197,6 +197,7 @@ impl Run<'_> {
         let sink = SinkPlan::Aggregate {
             keys: Vec::new(),
             aggregates: calls,
+            kept: false,
         };
         let plan = self.plan_of(sink, Arc::new(Schema::new(fields)), []);
         let batches = self.groups(&plan, passes)?;

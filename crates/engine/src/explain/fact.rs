@@ -112,7 +112,7 @@ impl Facts {
         let filters: Vec<Expr> = filters.filter(|filter| !of_entries(filter)).cloned().collect();
         facts.extend(Fact::list("filters", named(&filters)));
         match &subtree.plan.sink {
-            SinkPlan::Aggregate { keys, aggregates } => {
+            SinkPlan::Aggregate { keys, aggregates, .. } => {
                 facts.extend(Fact::list("keys", named(keys)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
             }

@@ -85,8 +85,8 @@ pub(crate) enum GroupForm {
         complement: bool,
         values: CodedStrings,
     },
-    /// The place of a text that is a group key.
-    Text { word: usize },
+    /// The place of a text that is a group key, or the least or greatest of a group.
+    Text { word: usize, form: TextForm },
     /// A decimal average: the sum times the factor, divided by the count towards zero.
     Average {
         sum: usize,
@@ -97,6 +97,15 @@ pub(crate) enum GroupForm {
     },
     /// An average of doubles.
     AverageFloat { sum: usize, count: usize },
+}
+
+/// What a text at a place says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextForm {
+    /// Itself.
+    Text,
+    /// An integer: 16 bytes, the highest first, with the sign turned (`WideBytes` in `interned.cuh`).
+    Integer,
 }
 
 /// What a digit of a key stands for.

@@ -230,7 +230,7 @@ impl Lowering<'_> {
         if let Some(literal) = expression.downcast_ref::<Literal>() {
             return Ok(Expr::literal(literal.value().clone()));
         }
-        if expression.is::<ScalarSubqueryExpr>() && !is_text(data_type) {
+        if expression.is::<ScalarSubqueryExpr>() {
             let pending = PendingScalar::new(Arc::clone(expression));
             // A subquery may return no row.
             return Ok(Expr::new(ExprKind::Pending(pending), data_type.clone(), true));

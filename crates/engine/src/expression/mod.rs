@@ -86,6 +86,7 @@ pub(crate) use emit::{PAIR_CHUNK_BITS, integer_literal};
 pub use error::ErrorCode;
 pub(crate) use function::BUCKETS;
 pub use function::{DatePart, Elementary, Function, SortOrder, TruncateUnit};
+pub use group_words::TextForm;
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub use host_function::HostFunction;
 pub(crate) use interval::{Interval, domain, widens};

@@ -14,7 +14,7 @@ pub enum LookupTable {
     /// Contents, little endian; elements are aligned to their size relative to the start, which must be
     /// aligned to 16 bytes.
     Host(Arc<[u8]>),
-    /// The texts that are group keys of this run.
+    /// The texts of this run that are keys or accumulators.
     Interned,
     /// A part of a dimension that was built on the device, of whatever content.
     Built {
@@ -78,7 +78,7 @@ impl Parameters {
         self.tables.len() - 1
     }
 
-    /// The index of the table of texts that are group keys, if it is there.
+    /// The index of the table of texts that are keys or accumulators, if it is there.
     #[must_use]
     pub fn interned(&self) -> Option<usize> {
         self.tables

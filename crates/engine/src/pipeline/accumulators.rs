@@ -8,7 +8,7 @@ use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, SumWidth, 
 use super::moments::{Moment, MomentSum};
 use super::shared_sums::shared_sums;
 use crate::code::Code;
-use crate::expression::{Emitter, Expr, Kind, Value};
+use crate::expression::{Emitter, Expr, Interval, Kind, TextForm, Value};
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
 
@@ -47,11 +47,30 @@ impl Contribution {
     }
 }
 
+/// The least or the greatest text of a group, whose accumulator is the text's place (`interned.cuh`). A row
+/// that has a better one writes it down and puts its place there, in global memory, however the others are
+/// collected: that happens a few dozen times for a group, and elsewhere there is no text to compare with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extreme {
+    /// Whether it is the least one.
+    pub least: bool,
+    /// C++ condition for the row to count; `None` for every row.
+    pub condition: Option<String>,
+    /// C++ expression of the text.
+    pub text: String,
+    /// Number of the table of texts.
+    pub table: usize,
+    /// Its word in the group's words in global memory.
+    pub word: usize,
+}
+
 /// The accumulators of a group and how results come out of them.
 #[derive(Debug, Clone, Default)]
 pub struct AccumulatorPlan {
     /// What a row adds.
     pub contributions: Vec<Contribution>,
+    /// Texts that a row may be the least or the greatest of.
+    pub extremes: Vec<Extreme>,
     /// One per aggregate call.
     pub finishes: Vec<Finish>,
     /// Words per group in global memory.
@@ -116,6 +135,12 @@ impl AccumulatorPlan {
             }
             let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
             let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+            if let ([argument], true) = (&arguments[..], call.function.orders_values())
+                && let Some((text, form)) = emitter.compared_text(argument)
+            {
+                accumulators.extreme(call, (argument, text, form), filter.as_ref());
+                continue;
+            }
             if let AggregateFunction::Moment(moment) = call.function {
                 accumulators.moment(call, moment, &arguments, filter.as_ref(), rows)?;
                 continue;
@@ -123,6 +148,41 @@ impl AccumulatorPlan {
             accumulators.call(call, arguments.first(), filter.as_ref(), rows, grouped)?;
         }
         Ok(accumulators)
+    }
+
+    /// Adds a call of MIN or MAX of values that are compared as texts: the C++ of the text and the number of
+    /// the table of texts.
+    fn extreme(
+        &mut self,
+        call: &AggregateCall,
+        (argument, (text, table), form): (&Value, (String, usize), TextForm),
+        filter: Option<&Value>,
+    ) {
+        let extreme = Extreme {
+            least: call.function == AggregateFunction::Min,
+            condition: condition(&[argument], filter),
+            text,
+            table,
+            word: self.words,
+        };
+        let same = |known: &&Extreme| {
+            Extreme {
+                word: known.word,
+                ..extreme.clone()
+            } == **known
+        };
+        let known = self.extremes.iter().find(same).map(|known| known.word);
+        let word = known.unwrap_or_else(|| {
+            self.words += 1;
+            self.extremes.push(extreme);
+            self.words - 1
+        });
+        self.finishes.push(Finish {
+            form: FinishForm::Place { word, form },
+            // The place of a text is not 0.
+            valid: Some(word),
+            data_type: call.field.data_type().clone(),
+        });
     }
 
     /// A word that counts all rows of a group.
@@ -408,29 +468,14 @@ impl AccumulatorPlan {
                 word: word(self, format!("rank_i64(i64({code}))")),
                 complement,
             },
-            Kind::I128 => {
-                let within = |least: i128, greatest: i128| {
-                    argument
-                        .range
-                        .is_some_and(|(low, high)| low >= least && high <= greatest)
-                };
-                if within(i64::MIN.into(), i64::MAX.into()) {
-                    FinishForm::RankInteger {
-                        word: word(self, format!("rank_i64(i64({code}))")),
-                        complement,
-                    }
-                } else if within(0, u64::MAX.into()) {
-                    FinishForm::RankUnsigned {
-                        word: word(self, format!("u64({code})")),
-                        complement,
-                    }
-                } else {
-                    return Err(Reason::Type {
-                        data_type: argument.data_type.clone(),
-                        place: "min or max of values beyond 64 bits".into(),
-                    });
-                }
-            }
+            Kind::I128 if argument.interval().within(Interval::of::<i64>()) => FinishForm::RankInteger {
+                word: word(self, format!("rank_i64(i64({code}))")),
+                complement,
+            },
+            Kind::I128 if argument.interval().within(Interval::of::<u64>()) => FinishForm::RankUnsigned {
+                word: word(self, format!("u64({code})")),
+                complement,
+            },
             Kind::F32 | Kind::F64 => FinishForm::RankFloat {
                 word: word(self, format!("rank_f64(double({code}))")),
                 complement,
@@ -440,7 +485,8 @@ impl AccumulatorPlan {
                 complement,
                 values: values.clone(),
             },
-            Kind::Text | Kind::MadeText | Kind::Place => {
+            // Those are compared as texts.
+            Kind::I128 | Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Type {
                     data_type: argument.data_type.clone(),
                     place: "min or max".into(),

@@ -7,7 +7,7 @@ use super::group_key::{GroupKey, KeyForm, KeyLayout, KeyPart};
 use super::strategy::Strategy;
 use crate::expression::{
     CodedStrings, DigitValue, Dimension, GroupColumn, GroupForm, GroupNull, GroupWords, Interval, Product,
-    domain,
+    TextForm, domain,
 };
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
@@ -136,7 +136,10 @@ fn word_form(part: &KeyPart, word: usize) -> (GroupForm, usize) {
             )
         }
         KeyForm::Float64 => (GroupForm::Float { word }, 1),
-        KeyForm::Text => (GroupForm::Text { word }, 1),
+        KeyForm::Text => {
+            let form = TextForm::Text;
+            (GroupForm::Text { word, form }, 1)
+        }
     }
 }
 
@@ -236,6 +239,10 @@ pub(super) fn aggregates(
             FinishForm::RankFloat { word, complement } => GroupForm::RankFloat {
                 word: first + word,
                 complement: *complement,
+            },
+            FinishForm::Place { word, form } => GroupForm::Text {
+                word: first + word,
+                form: *form,
             },
             FinishForm::RankCode {
                 word,

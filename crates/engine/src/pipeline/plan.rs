@@ -35,6 +35,8 @@ pub enum SinkPlan {
         keys: Vec<Expr>,
         /// Aggregates, following the keys in the output.
         aggregates: Vec<AggregateCall>,
+        /// Whether the groups stay on the device for other pipelines.
+        kept: bool,
     },
     /// One output row per surviving row.
     Materialise {
@@ -166,10 +168,18 @@ impl SinkPlan {
     /// The keys and the aggregates of groups, returned or kept by key.
     pub(crate) fn grouped(&self) -> Option<(&[Expr], &[AggregateCall])> {
         match self {
-            Self::Aggregate { keys, aggregates } => Some((keys, aggregates)),
+            Self::Aggregate { keys, aggregates, .. } => Some((keys, aggregates)),
             Self::BuildGroups { key, aggregates } => Some((std::slice::from_ref(key), aggregates)),
             _ => None,
         }
+    }
+
+    /// The same of groups that stay on the device for other pipelines.
+    pub(crate) fn kept(mut self) -> Self {
+        if let Self::Aggregate { kept, .. } = &mut self {
+            *kept = true;
+        }
+        self
     }
 
     /// The key and the columns of rows that stay on the device: a side of a join, or in partitions.
@@ -233,9 +243,14 @@ impl SinkPlan {
             calls.into_iter().map(call).collect::<Result<_, E>>()
         };
         Ok(match self {
-            Self::Aggregate { keys, aggregates } => Self::Aggregate {
+            Self::Aggregate {
+                keys,
+                aggregates,
+                kept,
+            } => Self::Aggregate {
                 keys: all(keys)?,
                 aggregates: calls(aggregates)?,
+                kept,
             },
             Self::Materialise { outputs, order } => Self::Materialise {
                 outputs: all(outputs)?,
@@ -333,6 +348,7 @@ impl PipelinePlan {
             sink: SinkPlan::Aggregate {
                 keys: part.into_iter().collect(),
                 aggregates: vec![count],
+                kept: false,
             },
             output: Arc::new(Schema::new(fields)),
         }

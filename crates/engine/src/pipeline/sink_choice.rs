@@ -96,7 +96,7 @@ impl SinkInput<'_> {
     /// The sink; the values that it takes of a live row are emitted into `code`.
     pub(super) fn bind(&self, emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
         match &self.plan.sink {
-            SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::Aggregate { keys, aggregates, .. } => self.groups(keys, aggregates, emitter, code),
             SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
             SinkPlan::Build {
                 key,

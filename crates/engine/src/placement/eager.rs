@@ -149,6 +149,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder
     let sink = SinkPlan::Aggregate {
         keys,
         aggregates: calls,
+        kept: false,
     };
     chain.finish(sink, Arc::clone(output)).ok()
 }

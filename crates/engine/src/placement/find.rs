@@ -90,7 +90,15 @@ fn aggregate_subtree(
             aggregate_call(call, filter, Arc::clone(field), &lower_here)
         })
         .collect::<Result<Vec<_>, _>>()?;
-    chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
+    let kept = false;
+    chain.finish(
+        SinkPlan::Aggregate {
+            keys,
+            aggregates,
+            kept,
+        },
+        output,
+    )
 }
 
 fn rows_subtree(
@@ -251,12 +259,13 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     }
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
-    if let Some(Ok(groups)) = aggregate(plan, finder)
+    if let Some(Ok(mut groups)) = aggregate(plan, finder)
         && !matches!(groups.source, PipelineSource::Plan(_))
         && !groups.plan.finishes_on_host()
     {
         let source = PipelineSource::Groups(Arc::clone(plan));
         let mut chain = Chain::over_table(source, schema, groups.rows, &indices);
+        groups.plan.sink = groups.plan.sink.kept();
         chain.groups = Some(groups);
         return Ok(chain);
     }

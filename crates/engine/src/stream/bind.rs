@@ -44,7 +44,7 @@ pub(super) enum Results {
     /// Rows that passed.
     Rows(RowResults),
     /// Groups of windows.
-    Windows(WindowResults),
+    Windows(Box<WindowResults>),
 }
 
 impl BoundStream {
@@ -96,7 +96,7 @@ impl BoundStream {
                 let after = results.after_rows();
                 (Results::Rows(results), String::new(), after)
             }
-            SinkPlan::Aggregate { keys, aggregates } => {
+            SinkPlan::Aggregate { keys, aggregates, .. } => {
                 let window = plan.window.ok_or_else(no_window)?;
                 let calls = (keys.as_slice(), aggregates.as_slice());
                 let results = WindowResults::new(
@@ -109,7 +109,7 @@ impl BoundStream {
                 )?;
                 let before = results.publish();
                 (
-                    Results::Windows(results),
+                    Results::Windows(Box::new(results)),
                     before,
                     "work.set_output_bytes(0);".to_owned(),
                 )

@@ -130,6 +130,12 @@ impl WindowResults {
         let key = GroupKey::new(parts, POLICY.dense_groups.min(settings.groups))?;
         let bounds = (u64::MAX, true);
         let mut accumulators = AccumulatorPlan::of_calls(calls, rewrite, bounds, emitter, &mut update)?;
+        if !accumulators.extremes.is_empty() {
+            return Err(Reason::Function {
+                name: "MIN and MAX".into(),
+                detail: "of values beyond 64 bits in windows of a stream".into(),
+            });
+        }
         let (slots, limit, occupied) = match key.layout {
             KeyLayout::Dense { groups } => (groups, groups, accumulators.row_count()),
             // Each thread may insert one group more, since it looks at their number before.

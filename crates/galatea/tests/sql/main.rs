@@ -14,6 +14,7 @@ mod concurrent;
 mod data;
 mod dimensions;
 mod explain;
+mod extremes;
 mod faults;
 mod file_types;
 mod files;

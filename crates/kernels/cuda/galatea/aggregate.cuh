@@ -130,7 +130,8 @@ struct GlobalWords {
 
 // How two partial words become one, by kind; used by the merges below.
 // A widening sum is 64 bits within a block and 128 bits in global memory.
-enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64, Or64, Xor64 };
+// Least and greatest texts are places of texts, which interned.cuh compares; nothing here merges them.
+enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64, Or64, Xor64, LeastText, GreatestText };
 
 // Two partials of one accumulator become one.
 template <Merge M>
@@ -191,7 +192,7 @@ GALATEA_INLINE void merge_group(u64* group, const u64* partial, u64 stride, u32 
             case Merge::Xor64: merge_into<Merge::Xor64>(group + w, low, 0); break;
             case Merge::Sum128:
             case Merge::SumWidening: merge_into<Merge::Sum128>(group + w, low, partial[(w + 1) * stride]); break;
-            default: break;  // MERGE_HIGH
+            default: break;  // MERGE_HIGH, and texts
         }
     }
 }

@@ -1,5 +1,6 @@
 // Grid scope: texts that are keys, each of which device memory has once, at a place of its own: two
-// texts are equal where their places are. Places say nothing of the order of texts.
+// texts are equal where their places are. Places say nothing of the order of texts. Beside them are the
+// least and the greatest texts of groups, whose accumulator is the place.
 //
 //     words  [0, INTERNED_HEAD)    how many words are used, and so on
 //            [.., + slots)         a table with open addressing: a part of the hash, and the place; 0: free
@@ -116,6 +117,91 @@ template <class T> GALATEA_NOINLINE u64 find_interned(const u8* memory, const T&
         if (found == 0) return 0;
         const u64 place = found & INTERNED_PLACE;
         if ((found & ~INTERNED_PLACE) == tag && is_interned(slots + count, place, text)) return place;
+    }
+}
+
+// An integer as a text whose order is that of the integers.
+struct WideBytes {
+    u128 rank;
+    GALATEA_INLINE explicit WideBytes(i128 value) : rank(u128(value) ^ (u128(1) << 127)) {}
+    GALATEA_INLINE u64 length() const { return 16; }
+    struct Walk {
+        u128 rest;
+        GALATEA_INLINE explicit Walk(const WideBytes& bytes) : rest(bytes.rank) {}
+        GALATEA_INLINE u32 take() {
+            const u32 byte = u32(rest >> 120);
+            rest <<= 8;
+            return byte;
+        }
+    };
+};
+
+// The integer whose text is at a place.
+GALATEA_INLINE i128 interned_integer(const u8* memory, u64 place) {
+    if (place == 0) return 0;
+    const u64* const head = reinterpret_cast<const u64*>(memory);
+    const u64* const at = head + INTERNED_HEAD + head[INTERNED_SLOTS] + place;
+    u128 rank = 0;
+    for (u32 byte = 0; byte < 16; ++byte) rank = rank << 8 | u128((at[1 + byte / 8] >> 8 * (byte & 7)) & 0xff);
+    return i128(rank ^ (u128(1) << 127));
+}
+
+// The bytes of a word from its first to its last, in memory, as a number.
+GALATEA_INLINE u64 turned_bytes(u64 word) {
+    return u64(__byte_perm(u32(word), 0, 0x0123)) << 32 | __byte_perm(u32(word >> 32), 0, 0x0123);
+}
+
+// Thread scope. Whether a text is before the one at a place (LEAST), or behind it.
+template <bool LEAST, class T> GALATEA_NOINLINE bool is_beyond(const u64* texts, u64 place, const T& text) {
+    const volatile u64* from = texts + place;
+    const u64 length = text_length(text), other = *from++;
+    WalkOver<T> walk(text);
+    const u64 both = length < other ? length : other;
+    for (u64 at = 0; at < both; at += 8) {
+        // Bytes behind the end of one are zero, and where they are equal to the other's its length decides.
+        const u64 own = turned_bytes(take_word(walk, length - at)), its = turned_bytes(*from++);
+        if (own != its) return (own < its) == LEAST;
+    }
+    return length != other && (length < other) == LEAST;
+}
+
+// Thread scope. Makes a text, if it is before the one of a group (LEAST) or behind it, the one of the group,
+// whose place is `word`; 0: there is none. Raises the error `full` where there is no room.
+template <bool LEAST, class T>
+GALATEA_NOINLINE void keep_extreme(u64* word, const u8* memory, const T& text, u32* error, u32 full) {
+    u64* const head = reinterpret_cast<u64*>(const_cast<u8*>(memory));
+    u64* const texts = head + INTERNED_HEAD + head[INTERNED_SLOTS];
+    u64 own = 0;
+    for (u64 held = *reinterpret_cast<volatile u64*>(word);;) {
+        if (held != 0) {
+            __threadfence();
+            if (!is_beyond<LEAST>(texts, held, text)) return;
+        }
+        if (own == 0) {
+            // After an error no place counts.
+            if (*reinterpret_cast<volatile u32*>(error) != 0) return;
+            own = write_interned(head, texts, text);
+            if (own == 0) {
+                galatea_raise(error, full);
+                return;
+            }
+            __threadfence();
+        }
+        const u64 found = atomicCAS(word, held, own);
+        if (found == held) return;
+        held = found;
+    }
+}
+
+// Thread scope. The same with a text that is at a place; 0: none.
+template <bool LEAST> GALATEA_NOINLINE void merge_extreme(u64* word, const u64* memory, u64 place) {
+    const u64* const texts = memory + INTERNED_HEAD + memory[INTERNED_SLOTS];
+    const Text text = {reinterpret_cast<const u8*>(texts + place + 1), u32(texts[place])};
+    for (u64 held = *reinterpret_cast<volatile u64*>(word); place != 0;) {
+        if (held != 0 && !is_beyond<LEAST>(texts, held, text)) return;
+        const u64 found = atomicCAS(word, held, place);
+        if (found == held) return;
+        held = found;
     }
 }
 

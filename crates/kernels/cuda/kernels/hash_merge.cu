@@ -2,6 +2,7 @@
 // back. A block takes whole chains and leaves them empty, but for the tile their writers resume at.
 #include "galatea/aggregate.cuh"
 #include "galatea/args/hash_merge.h"
+#include "galatea/interned.cuh"
 
 using namespace galatea;
 
@@ -19,7 +20,14 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
             for (u64 row = threadIdx.x; row < header.rows; row += blockDim.x) {
                 const u64* key = rows + row;
                 u64* group = table.find_or_insert(key, inserted, chains.page_rows);
-                merge_group(group, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
+                const u64* partial = key + u64(table.key_words) * chains.page_rows;
+                merge_group(group, partial, chains.page_rows, words, args.merges);
+                if (args.texts == nullptr) continue;
+                for (u32 w = 0; w < words; ++w) {
+                    const u64 place = partial[w * chains.page_rows];
+                    if (Merge(args.merges[w]) == Merge::LeastText) merge_extreme<true>(group + w, args.texts, place);
+                    if (Merge(args.merges[w]) == Merge::GreatestText) merge_extreme<false>(group + w, args.texts, place);
+                }
             }
             __syncthreads();
             if (threadIdx.x == 0) heap_give_one(chains.heap, page);

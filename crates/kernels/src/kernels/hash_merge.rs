@@ -16,6 +16,8 @@ kernel_arguments! {
         pub chains: PageChainsView,
         /// By accumulator word, how it merges.
         pub merges: DevicePointer<u8>,
+        /// The texts whose places are accumulators; null where there are none.
+        pub texts: DevicePointer<u64>,
         /// Counts pages.
         pub pages: DevicePointer<u64>,
     }
@@ -44,7 +46,7 @@ impl HashMerge {
     /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which have room for
     /// all their groups, and adds the number of new ones to `groups`. Pages go back to the heap, `pages`
     /// counts them; the chains are empty. `merges` has a [`MergeWord`](crate::MergeWord) for every
-    /// accumulator word.
+    /// accumulator word, and `texts` is the memory of those that are places of texts (`interned.cuh`).
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte a
@@ -61,6 +63,7 @@ impl HashMerge {
         groups: InOut<'_, u64>,
         layout: SlotLayout,
         merges: In<'_, u8>,
+        texts: Option<In<'_, u64>>,
         pages: InOut<'_, u64>,
     ) -> Result<()> {
         same_length("counters of groups", 1, groups.len())?;
@@ -71,19 +74,17 @@ impl HashMerge {
             table: layout.view(&slots, &groups),
             chains,
             merges: merges.pointer(),
+            texts: texts.as_ref().map_or(DevicePointer::NULL, In::pointer),
             pages: pages.pointer(),
         };
         let geometry = Geometry::grid_stride(chains.count.into(), 1, BLOCK, self.blocks);
-        self.function.launch(
-            stream,
-            geometry,
-            &arguments,
-            &[
-                slots.reference(),
-                groups.reference(),
-                merges.reference(),
-                pages.reference(),
-            ],
-        )
+        let mut used = vec![
+            slots.reference(),
+            groups.reference(),
+            merges.reference(),
+            pages.reference(),
+        ];
+        used.extend(texts.iter().map(In::reference));
+        self.function.launch(stream, geometry, &arguments, &used)
     }
 }

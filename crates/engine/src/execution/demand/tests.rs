@@ -17,6 +17,7 @@ fn aggregate() -> PipelinePlan {
         sink: SinkPlan::Aggregate {
             keys: Vec::new(),
             aggregates: Vec::new(),
+            kept: false,
         },
         output: Arc::new(Schema::new(vec![Field::new("sum", DataType::Int64, true)])),
     }

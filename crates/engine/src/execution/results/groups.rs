@@ -5,6 +5,7 @@ use super::{Integers, Outlet, batch, dictionary_array, text_array};
 use crate::execution::error::RunError;
 use crate::execution::interned::TextsAtPlaces;
 use crate::execution::sinks::{Contents, GroupStorage};
+use crate::expression::TextForm;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::accumulators::{AccumulatorPlan, Finish, FinishForm};
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
@@ -136,7 +137,7 @@ fn arrays(
         first: key.map_or(0, GroupKey::slot_key_words),
     };
     for finish in &accumulators.finishes {
-        arrays.push(states.finish(finish)?);
+        arrays.push(states.finish(finish, texts)?);
     }
     Ok(arrays)
 }
@@ -249,7 +250,7 @@ impl States<'_> {
             .map(|(low, high)| ((u128::from(high) << 64) | u128::from(low)) as i128)
     }
 
-    fn finish(&self, finish: &Finish) -> Result<ArrayRef, RunError> {
+    fn finish(&self, finish: &Finish, texts: &TextsAtPlaces) -> Result<ArrayRef, RunError> {
         let nulls = finish.valid.map(|word| {
             let counts: Vec<u64> = self.words(word).collect();
             NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |i| counts[i] != 0))
@@ -317,6 +318,19 @@ impl States<'_> {
                     f64::from_bits(if rank >> 63 == 1 { rank ^ (1 << 63) } else { !rank })
                 };
                 floats(self.words(*word).map(value).collect(), nulls)?
+            }
+            FinishForm::Place { word, form } => {
+                let places = self.words(*word);
+                match form {
+                    TextForm::Text => {
+                        let found = places.map(|place| (place != 0).then(|| texts.get(place)));
+                        text_array(found, data_type)?
+                    }
+                    TextForm::Integer => {
+                        let values = places.map(|place| texts.integer(place)).collect();
+                        Integers::Wide(values).array(nulls, data_type)?
+                    }
+                }
             }
             FinishForm::RankCode {
                 word,

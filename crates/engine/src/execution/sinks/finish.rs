@@ -5,6 +5,7 @@ use crate::execution::built::BuiltTable;
 use crate::execution::device_columns::Allocator;
 use crate::execution::error::RunError;
 use crate::execution::group_table::merges;
+use crate::execution::interned::InternedTexts;
 use crate::execution::results::Rows;
 use crate::execution::row_heap::RowHeap;
 use crate::execution::run_report::RunReport;
@@ -97,7 +98,8 @@ impl SinkState {
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
-                    table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
+                    let (control, rows) = ((&mut *self.control, 1), (held, waiting));
+                    table.merge(runtime, stream, control, rows, self.texts.as_ref(), report)?;
                     held = stream.read(&self.control, 1..2)?[0];
                 }
                 report.groups = Some(held);
@@ -138,24 +140,23 @@ impl SinkState {
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
-        let texts = self.texts.take().map(|mut texts| {
-            texts.park();
-            texts
-        });
         let built = match self.form {
             Form::Fixed(words) => {
                 self.control.park();
+                let texts = self.texts.map(InternedTexts::parked);
                 let entries = words / bound.slot_words().max(1);
                 BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64, texts)
             }
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
-                    table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
+                    let (control, rows) = ((&mut *self.control, 1), (held, waiting));
+                    table.merge(runtime, stream, control, rows, self.texts.as_ref(), report)?;
                     held = stream.read(&self.control, 1..2)?[0];
                 }
                 report.groups = Some(held);
                 let (slots, entries) = table.keep(runtime);
+                let texts = self.texts.map(InternedTexts::parked);
                 BuiltTable::of_table(dimension, slots, 0, entries, texts)
             }
             form => unreachable!("{form:?} has no groups"),

@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::expression::built::Part;
-use crate::expression::group_words::{DigitValue, GroupForm, GroupNull, GroupWords, Product};
+use crate::expression::group_words::{DigitValue, GroupForm, GroupNull, GroupWords, Product, TextForm};
 use crate::expression::interval::Interval;
 use crate::expression::kind::Kind;
 use crate::expression::parameters::LookupTable;
@@ -233,18 +233,18 @@ impl Entry<'_, '_> {
                 let code = flip(self.word(*word), *complement);
                 (Kind::Code { values }, format!("u32({code})"), None)
             }
-            GroupForm::Text { word } => {
+            GroupForm::Text { word, form } => {
                 let place = self.word(*word);
                 let dimension = self.dimension;
                 let part = Part::Texts;
                 let parameters = &mut self.emitter.parameters;
                 parameters.finds_texts = true;
                 let texts = parameters.lookup_table(LookupTable::Built { dimension, part });
-                (
-                    Kind::Text,
-                    format!("interned_text(args.tables[{texts}], {place})"),
-                    None,
-                )
+                let (kind, function) = match form {
+                    TextForm::Text => (Kind::Text, "interned_text"),
+                    TextForm::Integer => (Kind::I128, "interned_integer"),
+                };
+                (kind, format!("{function}(args.tables[{texts}], {place})"), None)
             }
             GroupForm::Average {
                 sum,

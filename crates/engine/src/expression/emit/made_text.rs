@@ -9,6 +9,8 @@ use super::{Emitter, as_kind};
 use crate::code::Code;
 use crate::expression::error::ErrorCode;
 use crate::expression::function::Function;
+use crate::expression::group_words::TextForm;
+use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
 use crate::expression::kind::Kind;
 use crate::expression::letters::LetterCase;
@@ -53,6 +55,22 @@ impl Emitter<'_> {
             kind: Kind::Place,
             ..value
         }
+    }
+
+    /// The text by which MIN and MAX compare a value whose rank does not fit a word, and the table that such
+    /// texts are kept in; `None`: its rank does.
+    pub(crate) fn compared_text(&mut self, value: &Value) -> Option<((String, usize), TextForm)> {
+        let words = [Interval::of::<i64>(), Interval::of::<u64>()];
+        let (text, form) = match &value.kind {
+            Kind::Text | Kind::MadeText => (value.code.clone(), TextForm::Text),
+            Kind::I128 if !words.iter().any(|word| value.interval().within(*word)) => {
+                (format!("WideBytes({})", value.code), TextForm::Integer)
+            }
+            _ => return None,
+        };
+        self.parameters.finds_texts = true;
+        let table = self.parameters.lookup_table(LookupTable::Interned);
+        Some(((text, table), form))
     }
 
     /// A text by its bytes.

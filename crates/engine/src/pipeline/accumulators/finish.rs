@@ -1,5 +1,6 @@
 //! How result columns are made from the words of a group.
 
+use crate::expression::TextForm;
 use crate::pipeline::moments::{Moment, MomentSum};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -91,6 +92,13 @@ pub enum FinishForm {
         word: usize,
         /// MIN.
         complement: bool,
+    },
+    /// Place of a text; the group has no value where it is 0.
+    Place {
+        /// The word.
+        word: usize,
+        /// What the text says.
+        form: TextForm,
     },
     /// Rank of a dictionary code; complemented for MIN.
     RankCode {

@@ -131,6 +131,7 @@ fn sums(key: usize, groups: Vec<Expr>) -> PipelinePlan {
         SinkPlan::Aggregate {
             keys: groups,
             aggregates,
+            kept: false,
         },
     )
 }

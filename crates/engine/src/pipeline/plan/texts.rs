@@ -41,14 +41,19 @@ impl PipelinePlan {
         functions.chain(coded).flatten().collect()
     }
 
-    /// Texts that go by their codes: those of group keys, of MIN and MAX, of keys and columns of build sides
-    /// and windows, and those among output columns and keys of an order that are computed.
+    /// Texts that go by their codes: those of group keys, of keys and columns of build sides and windows, and
+    /// those among output columns, keys of an order and arguments of MIN and MAX that are chosen or evaluated
+    /// by their values.
     pub(super) fn coded_texts(&self) -> Vec<&Expr> {
         let is_coded = |column: &&Expr| !matches!(column.kind(), ExprKind::ByRow(_));
         let mut all: Vec<&Expr> = Vec::new();
         if let Some((_, aggregates)) = self.sink.grouped() {
             let ordered = aggregates.iter().filter(|call| call.function.orders_values());
-            all.extend(ordered.filter_map(|call| call.argument.as_ref()));
+            let ordered = ordered.filter_map(|call| call.argument.as_ref());
+            // Pipelines that read a result where it is can order and return it if it is a code.
+            let returned = matches!(self.sink, SinkPlan::Aggregate { kept: false, .. });
+            let by_place = |text: &Expr| text.is_made() || (returned && text.as_column().is_some());
+            all.extend(ordered.filter(|text| !by_place(text)));
         }
         if let Some((key, columns)) = self.sink.keyed() {
             let by_place = matches!(

@@ -4,7 +4,7 @@
 //! launch.
 
 use super::Sink;
-use super::statements::{add_to_global, combine_in_global};
+use super::statements::{add_to_global, combine_in_global, compare_texts, words_of_group};
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::AccumulatorPlan;
 use crate::pipeline::group_layout::DenseLayout;
@@ -37,5 +37,11 @@ impl Sink for DenseSink {
         } else {
             add_to_global(&self.accumulators, code);
         }
+        // Texts are in the first copy alone.
+        compare_texts(
+            &self.accumulators,
+            &words_of_group(&self.accumulators, "group"),
+            code,
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! it remembers which rows of its morsel are still to come, for those before them are in their groups
 //! already.
 
-use super::statements::{CHAINS, add_to_global, combine_in_global, row_words};
+use super::statements::{CHAINS, add_to_global, combine_in_global, compare_texts, row_words};
 use super::{FIRST_MORSEL, Geometry, Sink};
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::AccumulatorPlan;
@@ -106,6 +106,7 @@ u8 row_over[{1}];",
         } else {
             add_to_global(&self.accumulators, &mut update);
         }
+        compare_texts(&self.accumulators, "at", &mut update);
         if !self.overflows {
             return code.nest(0, &update);
         }

@@ -1,7 +1,7 @@
 //! Groups in registers: one of a query without keys, or very few. Merged by warp, by block, then with one
 //! atomic a word and block.
 
-use super::statements::{add_to_registers, merge_registers};
+use super::statements::{add_to_registers, compare_texts, merge_registers, words_of_group};
 use super::{Geometry, Sink};
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::AccumulatorPlan;
@@ -19,6 +19,7 @@ impl Sink for ScalarSink {
 
     fn row(&self, code: &mut Code) {
         add_to_registers(&self.accumulators, |w| format!("&w0_{w}"), code);
+        compare_texts(&self.accumulators, &words_of_group(&self.accumulators, "0"), code);
     }
 
     fn epilogue(&self, geometry: Geometry, code: &mut Code) {

@@ -6,7 +6,7 @@
 //! a warp's lanes with one group, for groups so many that copies do not fit, and so frequent that lanes
 //! conflict.
 
-use super::statements::{add_to_registers, combine_lanes, value_of};
+use super::statements::{add_to_registers, combine_lanes, compare_texts, value_of, words_of_group};
 use super::{Geometry, Sink, hot, scalar};
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::{AccumulatorPlan, Contribution};
@@ -67,6 +67,7 @@ impl Sink for SharedSink {
 
     fn row(&self, code: &mut Code) {
         let (plan, layout) = (&self.accumulators, &self.layout);
+        compare_texts(plan, &words_of_group(plan, &self.group()), code);
         if layout.accumulators == AccumulatorLayout::Registers {
             for group in 0..layout.groups {
                 line!(code, "if (group == {group}u) {{");

@@ -2,7 +2,8 @@
 
 use super::Geometry;
 use crate::code::{Code, line};
-use crate::pipeline::accumulators::{AccumulatorPlan, Contribution};
+use crate::expression::ErrorCode;
+use crate::pipeline::accumulators::{AccumulatorPlan, Contribution, Extreme};
 use crate::pipeline::aggregate::Accumulator;
 
 /// Adds a row to registers of the thread; `word` is the address of partial word `w`.
@@ -42,6 +43,35 @@ pub(crate) fn add_to_global(plan: &AccumulatorPlan, code: &mut Code) {
             .map(|w| format!("at + {w}"))
             .collect();
         add(c, "GlobalWords", c.accumulator.update_global(), &words, code);
+    }
+}
+
+/// The words of a group in global memory, by its number.
+pub(super) fn words_of_group(plan: &AccumulatorPlan, group: &str) -> String {
+    format!(
+        "reinterpret_cast<u64*>(args.groups) + u64({group}) * {}u",
+        plan.words
+    )
+}
+
+/// Compares a row with the least and greatest texts of its group, whose words in global memory are at `at`.
+pub(super) fn compare_texts(plan: &AccumulatorPlan, at: &str, code: &mut Code) {
+    let full = ErrorCode::TextsFull.code();
+    for extreme in &plan.extremes {
+        if let Some(condition) = &extreme.condition {
+            code.part(format_args!("if ({condition}) "));
+        }
+        let Extreme {
+            least,
+            text,
+            table,
+            word,
+            ..
+        } = extreme;
+        line!(
+            code,
+            "keep_extreme<{least}>({at} + {word}, args.tables[{table}], {text}, args.error, {full}u);"
+        );
     }
 }
 
@@ -85,6 +115,9 @@ pub(super) fn combine_lanes(
 /// Adds the rows of the lanes `lanes` to the words in global memory at `at`, combined where `place` is the
 /// same.
 pub(super) fn combine_in_global(plan: &AccumulatorPlan, (lanes, place): (&str, &str), code: &mut Code) {
+    if plan.contributions.is_empty() {
+        return;
+    }
     combine_lanes(plan, (lanes, place), code, |_, c, low, high| {
         // What a row adds has the form of the words in global memory.
         let merge = match c.accumulator.words() {
@@ -131,6 +164,21 @@ pub(super) fn row_words(plan: &AccumulatorPlan, code: &mut Code) -> Vec<String> 
                 words[c.word + 1] = format!("u64(u128(sum{k}) >> 64)");
             }
         }
+    }
+    let full = ErrorCode::TextsFull.code();
+    for Extreme {
+        condition,
+        text,
+        table,
+        word,
+        ..
+    } in &plan.extremes
+    {
+        let place = format!("intern(args.tables[{table}], {text}, args.error, {full}u)");
+        words[*word] = match condition {
+            Some(condition) => format!("(({condition}) ? {place} : 0ull)"),
+            None => place,
+        };
     }
     words
 }

@@ -179,7 +179,10 @@ impl SinkInput<'_> {
         lines: usize,
     ) -> group_choice::GroupChoice {
         let slots = match keys {
-            [only] => only.as_column().and_then(|column| self.slots(column)),
+            // Slots do not tell the group whose texts a row is compared with.
+            [only] if accumulators.extremes.is_empty() => {
+                only.as_column().and_then(|column| self.slots(column))
+            }
             _ => None,
         };
         let rows = GroupedRows {

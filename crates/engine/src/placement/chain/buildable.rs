@@ -3,6 +3,7 @@
 
 use super::{Chain, Subtree};
 use crate::expression::Expr;
+use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{Marking, SinkPlan};
 use crate::placement::subtree::PipelineSource;
 use crate::placement::window_input::Window;
@@ -33,14 +34,21 @@ pub(in crate::placement) enum Buildable {
 }
 
 impl Buildable {
-    /// Whether column `index` is a text that has no dictionary, as only keys of groups may be.
+    /// Whether column `index` is a text that has no dictionary, as only those of groups may be.
     pub(in crate::placement) fn is_made(&self, index: usize) -> bool {
-        match self {
-            Self::Complete(subtree) => match &subtree.plan.sink {
-                SinkPlan::Aggregate { keys, .. } => keys.get(index).is_some_and(Expr::is_made),
-                _ => false,
-            },
-            _ => false,
+        let Self::Complete(subtree) = self else {
+            return false;
+        };
+        let SinkPlan::Aggregate { keys, aggregates, .. } = &subtree.plan.sink else {
+            return false;
+        };
+        let of_call = |call: &AggregateCall| {
+            let argument = call.argument.as_ref().filter(|_| call.function.orders_values());
+            argument.is_some_and(Expr::is_made)
+        };
+        match index.checked_sub(keys.len()) {
+            None => keys[index].is_made(),
+            Some(call) => aggregates.get(call).is_some_and(of_call),
         }
     }
 
@@ -83,7 +91,7 @@ impl Buildable {
         if subtree.plan.finishes_on_host() {
             return None;
         }
-        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
+        let SinkPlan::Aggregate { keys, aggregates, .. } = subtree.plan.sink else {
             return None;
         };
         let key = keys.into_iter().next().filter(|key| !key.is_made())?;
