@@ -66,8 +66,10 @@ impl History {
     /// Remembers that a pipeline cannot run on the device.
     pub fn refuse(&self, shape: PlanKey, reason: Reason) {
         let mut refusals = self.refusals.lock();
-        let known = refusals.iter().any(|(key, _)| *key == shape);
-        entry(&mut refusals, shape, || reason);
+        let known = refusals.iter().any(|known| *known == (shape, reason.clone()));
+        // What was refused for one reason and made in another way may have been refused for another one
+        // since.
+        reason.clone_into(entry(&mut refusals, shape, || reason.clone()));
         if !known {
             self.refusals_version.fetch_add(1, Ordering::Relaxed);
         }

@@ -193,6 +193,9 @@ pub enum Reason {
 /// What is counted where rows of a build side have the same key although they must not.
 const ROWS_OF_ONE_KEY: &str = "rows of one key";
 
+/// What is counted where keys of groups that are a build side lie too far apart for arrays by key.
+const KEYS_OF_GROUPS: &str = "keys of groups, from the least to the greatest";
+
 impl Reason {
     /// `rows` rows of a build side have the same key, of which `what` takes one.
     pub(crate) fn repeated_key(what: impl Into<String>, rows: u64) -> Self {
@@ -202,6 +205,27 @@ impl Reason {
             limit: 1,
             unit: ROWS_OF_ONE_KEY,
         }
+    }
+
+    /// The keys of groups that are a build side are so many numbers, for which there are `limit` places at
+    /// most.
+    pub(crate) fn scattered_groups(numbers: u64, limit: u64) -> Self {
+        Self::Limit {
+            expression: "a join with groups".into(),
+            asked: numbers,
+            limit,
+            unit: KEYS_OF_GROUPS,
+        }
+    }
+
+    /// Whether it says something of the rows of a build side, which is so however they are built.
+    pub(crate) fn is_of_rows(&self) -> bool {
+        self.is_repeated_key() || self.is_scattered_groups()
+    }
+
+    /// Whether it is that the keys of groups lie too far apart.
+    pub(crate) fn is_scattered_groups(&self) -> bool {
+        matches!(self, Self::Limit { unit, .. } if *unit == KEYS_OF_GROUPS)
     }
 
     /// A text that kernels compute is needed by its codes.

@@ -199,12 +199,14 @@ impl Grammar {
             ),
             5 => format!(
                 "min({})",
-                self.column(&["i64", "u32", "d18", "f64", "day", "ts", "low", "view", "high"])
+                self.column(&[
+                    "i64", "u32", "d18", "d38", "f64", "day", "ts", "low", "view", "high"
+                ])
             ),
             6 => format!("count(DISTINCT {})", self.column(&["k", "i8", "low", "day"])),
             _ => format!(
                 "max({})",
-                self.column(&["i8", "u64", "d9", "f32", "day", "low", "high"])
+                self.column(&["i8", "u64", "d9", "d38", "f32", "day", "low", "high"])
             ),
         };
         if self.once_in(4) {

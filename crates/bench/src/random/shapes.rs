@@ -107,9 +107,10 @@ impl Grammar {
                 let kind = self.pick(&["JOIN", "LEFT JOIN", "LEFT ANTI JOIN"]);
                 self.scope = vec!["u"];
                 let outer = self.filter();
+                let key = self.pick(&["k", "k", "v", "k * 1000000000000000000", "v * 1000000000000"]);
                 format!(
-                    "WITH g AS (SELECT k, {aggregate} AS a, count(*) AS n FROM t{filter} GROUP BY k) \
-                     SELECT u.low, count(*), sum(u.v) FROM u {kind} g ON u.k = g.k{outer} GROUP BY u.low"
+                    "WITH g AS (SELECT {key} AS k, {aggregate} AS a, count(*) AS n FROM t{filter} GROUP BY 1) \
+                     SELECT u.low, count(*), sum(u.v) FROM u {kind} g ON u.{key} = g.k{outer} GROUP BY u.low"
                 )
                 .into()
             }
@@ -243,6 +244,17 @@ impl Grammar {
                     format!("{} = {table}.{right}", self.column(left))
                 })
                 .collect();
+            if self.once_in(6) {
+                // Keys far apart; both do not fit 64 bits.
+                let far = |column: &str, factor: &str| {
+                    format!("t.{column} * {factor} = {table}.{column} * {factor}")
+                };
+                conditions = match (number, self.rng.random_range(0..2)) {
+                    (0, 0) => vec![far("v", "1000000000000")],
+                    (0, _) => vec![far("v", "1000000000000"), far("k", "1000000000000000000")],
+                    _ => conditions,
+                };
+            }
             if self.once_in(4) {
                 self.scope.push(table);
                 conditions.push(self.truth(1));

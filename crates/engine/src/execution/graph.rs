@@ -289,7 +289,7 @@ impl Graph<'_> {
             }
             Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),
             // Known of its rows, however they are built.
-            Err(Failure::Run(RunError::Unsupported(reason))) if reason.is_repeated_key() => {
+            Err(Failure::Run(RunError::Unsupported(reason))) if reason.is_of_rows() => {
                 Err(Failure::Dimension(source.shape, reason))
             }
             // Known of this build side, whatever pipeline looks it up.

@@ -4,6 +4,9 @@
 //! number = ((part 0 - least) * span of part 1 + (part 1 - least)) * ...      the index itself where numbers lie close together,
 //!                                                                             else the slot of the number in a table of keys
 //! ```
+//!
+//! Keys that are more than 64 bits have the place of their words among interned texts (`interned.cuh`) for a
+//! number.
 
 use super::dictionary::CodedStrings;
 use super::interval::Interval;
@@ -96,13 +99,15 @@ pub(crate) struct KeySpace {
     pub(crate) parts: Vec<JoinKeyPart>,
     /// Slots of the table of keys, a power of two; `None`: numbers are indices.
     pub(crate) slots: Option<u64>,
+    /// Whether keys do not fit a number of 64 bits: it is the place of their words then.
+    pub(crate) is_wide: bool,
 }
 
 impl KeySpace {
     /// The space of keys of these parts, for at most `rows` rows.
     ///
     /// # Errors
-    /// [`Reason::Limit`] of keys that do not fit 63 bits, or of more rows than there are indices.
+    /// [`Reason::Limit`] of more rows than there are indices.
     pub(crate) fn new(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(parts, rows, indices_for(rows))
     }
@@ -140,43 +145,45 @@ impl KeySpace {
         Self {
             parts: vec![part],
             slots: None,
+            is_wide: false,
         }
     }
 
     /// Keys are indices if there are no more than `indices`.
     fn within(parts: Vec<JoinKeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
-        let limit = |asked: u64, limit: u64, unit| Reason::Limit {
-            expression: "a join".into(),
-            asked,
-            limit,
-            unit,
+        let space = Self {
+            parts,
+            slots: None,
+            is_wide: false,
         };
-        let numbers = parts
-            .iter()
-            .try_fold(1i128, |all, part| all.checked_mul(part.numbers()?));
-        let numbers = numbers.filter(|numbers| *numbers <= i128::from(i64::MAX));
-        let numbers = numbers.ok_or_else(|| limit(64, 63, "bits of a key"))? as u64;
-        let allowed = indices.min(MAX_INDICES);
-        if numbers <= allowed {
-            return Ok(Self { parts, slots: None });
+        let numbers = space.numbers();
+        if numbers.is_some_and(|numbers| numbers <= indices.min(MAX_INDICES)) {
+            return Ok(space);
         }
         if rows > MAX_INDICES / 2 {
-            return Err(limit(rows, MAX_INDICES / 2, "rows of a build side"));
+            return Err(Reason::Limit {
+                expression: "a join".into(),
+                asked: rows,
+                limit: MAX_INDICES / 2,
+                unit: "rows of a build side",
+            });
         }
         Ok(Self {
-            parts,
             slots: Some((2 * rows.max(32)).next_power_of_two()),
+            is_wide: numbers.is_none(),
+            ..space
         })
     }
 
-    /// Possible keys.
-    pub(crate) fn numbers(&self) -> u64 {
-        let numbers = self.parts.iter().filter_map(JoinKeyPart::numbers);
-        numbers.map(|numbers| numbers as u64).product()
+    /// Possible keys; `None` of 2^64 or more.
+    pub(crate) fn numbers(&self) -> Option<u64> {
+        let mut parts = self.parts.iter();
+        let numbers = parts.try_fold(1i128, |all, part| all.checked_mul(part.numbers()?));
+        numbers.and_then(|numbers| u64::try_from(numbers).ok())
     }
 
     /// Number of indices.
     pub(crate) fn indices(&self) -> u64 {
-        self.slots.unwrap_or_else(|| self.numbers())
+        (self.slots).unwrap_or_else(|| self.numbers().unwrap_or_default())
     }
 }

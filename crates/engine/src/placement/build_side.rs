@@ -3,7 +3,6 @@
 
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{input, other, refuse, statistics};
-use super::shared_rows::SharedRows;
 use super::subtree::{BuildSide, PipelineSource, Subtree, key_name};
 use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
 use crate::pipeline::SinkPlan;
@@ -49,7 +48,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The groups by `key` that `plan` selects and projects, if they are of a table.
+    /// The groups by `key` that `plan` selects and projects, if they are of a table and a run has not found
+    /// their keys to lie too far apart for arrays by key.
     pub(super) fn of(
         plan: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
@@ -68,12 +68,22 @@ impl Groups {
             .as_column()
             == Some(0);
         let one = matches!(keys.as_slice(), [key] if domain(key.data_type()).is_some());
-        (by_key && one && chain.dimensions.is_empty()).then(|| Self {
+        let groups = (by_key && one && chain.dimensions.is_empty()).then(|| Self {
             plan: Arc::clone(aggregate),
             subtree: found,
             columns: chain.columns,
             filters: chain.filters,
-        })
+        })?;
+        // Whatever rows look up.
+        let scattered = |unique| finder.found_scattered(&groups.source(&Expr::row_number(), unique));
+        (!scattered(true) && !scattered(false)).then_some(groups)
+    }
+
+    /// The build side, of whose rows `wanted` looks one up.
+    fn source(&self, wanted: &Expr, unique: bool) -> BuildSide {
+        let schema = self.plan.schema();
+        let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
+        BuildSide::new(&self.plan, &key, wanted.clone(), unique)
     }
 }
 
@@ -109,17 +119,6 @@ pub(super) fn side(
             None => Expr::lookup(number, index, field, wanted.clone()),
         }
     };
-    let source = |plan: &Arc<dyn ExecutionPlan>, key| BuildSide {
-        plan: Arc::clone(plan),
-        key,
-        wanted: wanted.clone(),
-        unique,
-        rows: None,
-        shape: None,
-        limit: None,
-        build: None,
-        shared: SharedRows::default(),
-    };
     let groups = match tuple {
         None => Groups::of(dimension, key, finder).filter(|groups| !anti || groups.filters.is_empty()),
         Some(_) => None,
@@ -129,12 +128,11 @@ pub(super) fn side(
         let of_group: Vec<Expr> = (0..schema.fields().len())
             .map(|index| column(&schema, index, (index == 0).then_some(&wanted)))
             .collect();
-        let key = Arc::new(Column::new(schema.field(0).name(), 0));
         let over = |expressions: &[Expr]| expressions.iter().map(|e| e.substitute(&of_group)).collect();
         return Ok(Side {
             columns: over(&groups.columns),
             filters: over(&groups.filters),
-            source: source(&groups.plan, key),
+            source: groups.source(&wanted, unique),
             buildable: Buildable::groups(groups.subtree),
         });
     }
@@ -170,7 +168,7 @@ pub(super) fn side(
         source: BuildSide {
             rows,
             limit,
-            ..source(dimension, Arc::clone(key))
+            ..BuildSide::new(dimension, key, wanted, unique)
         },
         buildable,
     })
@@ -230,7 +228,7 @@ impl NotEqualSemiJoin {
         join: &HashJoinExec,
         fact: JoinSide,
         chain: &Chain,
-        (key, wanted): (&Arc<dyn PhysicalExpr>, &Expr),
+        (key_of_side, wanted): (&Arc<dyn PhysicalExpr>, &Expr),
         finder: &Finder<'_>,
     ) -> Option<Self> {
         let filter = join.filter()?;
@@ -255,10 +253,18 @@ impl NotEqualSemiJoin {
         let Buildable::Rows {
             chain: mut others_chain,
             key,
-        } = buildable(input(join, other(fact)), &[key], finder)?
+        } = buildable(input(join, other(fact)), &[key_of_side], finder)?
         else {
             return None;
         };
+        if finder.found_scattered(&BuildSide::new(
+            input(join, other(fact)),
+            key_of_side,
+            wanted.clone(),
+            true,
+        )) {
+            return None;
+        }
         let value = others_chain.columns.get(others)?.clone();
         let data_type = value.data_type().clone();
         if join.on().len() != 1 || domain(&data_type).is_none() || *own.data_type() != data_type {
@@ -313,15 +319,8 @@ impl NotEqualSemiJoin {
             _ => chain.filters.extend(exists),
         }
         chain.dimensions.push(BuildSide {
-            plan: Arc::clone(dimension),
-            key: Arc::clone(key),
-            wanted: self.wanted,
-            unique: true,
-            rows: None,
-            shape: None,
             limit: Some(refuse("a condition that columns differ, beside the keys")),
-            build: None,
-            shared: SharedRows::default(),
+            ..BuildSide::new(dimension, key, self.wanted, true)
         });
         chain
             .buildable

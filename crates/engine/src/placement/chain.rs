@@ -5,7 +5,6 @@ mod buildable;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
-use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
 use crate::pipeline::{PipelinePlan, SinkPlan};
@@ -22,8 +21,8 @@ use std::sync::Arc;
 /// chains of their own.
 pub(super) struct Finder<'f> {
     pub(super) find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
-    /// Whether a run has found rows of one key in a build side.
-    pub(super) repeats: &'f dyn Fn(&BuildSide) -> bool,
+    /// What a run has found in the rows of a build side that speaks against it: see [`Reason::is_of_rows`].
+    pub(super) found: &'f dyn Fn(&BuildSide) -> Option<Reason>,
     /// Whether rows that CPU operators make are encoded and brought to the device: where it is forced.
     pub(super) encodes: bool,
 }
@@ -40,6 +39,11 @@ impl Finder<'_> {
             encodes: false,
             ..*self
         }
+    }
+
+    /// Whether a run has found that the keys of groups which are a build side lie too far apart.
+    pub(super) fn found_scattered(&self, side: &BuildSide) -> bool {
+        (self.found)(side).is_some_and(|reason| reason.is_scattered_groups())
     }
 
     /// Whether the rows of the chain are on the device, or may be brought there.
@@ -164,16 +168,10 @@ impl Chain {
 
     /// Adds a build side that has to stay on the device, where a pipeline makes it of `plan`.
     fn add_made(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, buildable: Buildable) {
+        let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new("keys", 0));
         self.dimensions.push(BuildSide {
             limit: Some(node(plan.name(), "its rows have to stay on the device")),
-            plan,
-            key: Arc::new(Column::new("keys", 0)),
-            wanted,
-            unique: false,
-            rows: None,
-            shape: None,
-            build: None,
-            shared: SharedRows::default(),
+            ..BuildSide::new(&plan, &key, wanted, false)
         });
         self.buildable.push(Some(buildable));
     }

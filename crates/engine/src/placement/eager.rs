@@ -18,7 +18,6 @@ use super::aggregate_call::aggregate_call;
 use super::build_side::buildable;
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
-use super::shared_rows::SharedRows;
 use super::subtree::{BuildSide, Subtree};
 use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
 use crate::pipeline::SinkPlan;
@@ -91,6 +90,9 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder
     if wanted.data_type() != built_key.data_type() {
         return None;
     }
+    if finder.found_scattered(&BuildSide::new(dimension, key, wanted.clone(), true)) {
+        return None;
+    }
     // The columns of the aggregate's input, over those of the side they are of.
     let over = |chain: &Chain, side: JoinSide, expression: &Expr| -> Option<Expr> {
         let first = if side == JoinSide::Left { 0 } else { left };
@@ -135,15 +137,8 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder
     };
     let groups = rows.finish(sink, Arc::new(Schema::empty())).ok()?;
     chain.dimensions.push(BuildSide {
-        plan: Arc::clone(dimension),
-        key: Arc::clone(key),
-        wanted,
-        unique: true,
-        rows: None,
-        shape: None,
         limit: Some(refuse("rows of one key, aggregated before the join")),
-        build: None,
-        shared: SharedRows::default(),
+        ..BuildSide::new(dimension, key, wanted, true)
     });
     chain.buildable.push(Some(Buildable::Complete(Box::new(groups))));
     let sink = SinkPlan::Aggregate {

@@ -20,12 +20,12 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
-/// Finds chains with what is known of build sides that `repeats` tells apart: those in which a run has found
-/// rows of one key; `encodes`: also over rows that CPU operators make.
-pub(super) fn finder(repeats: &dyn Fn(&BuildSide) -> bool, encodes: bool) -> Finder<'_> {
+/// Finds chains with what runs have found in the rows of build sides, which `found` tells; `encodes`: also
+/// over rows that CPU operators make.
+pub(super) fn finder(found: &dyn Fn(&BuildSide) -> Option<Reason>, encodes: bool) -> Finder<'_> {
     Finder {
         find: below,
-        repeats,
+        found,
         encodes,
     }
 }

@@ -163,7 +163,7 @@ fn attach(
         (chain.dimensions.len(), looks_up || conditional, anti),
         finder,
     )?;
-    if source.unique && (finder.repeats)(&source) {
+    if source.unique && (finder.found)(&source).is_some_and(|reason| reason.is_repeated_key()) {
         return Err(Reason::repeated_key("a join", 2));
     }
     let own = chain.columns.clone();

@@ -128,8 +128,8 @@ impl<'a> Placer<'a> {
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (before, waiting) = (self.hot_gain.get(), self.waiting.borrow().len());
-        let repeats = |side: &BuildSide| repeats(self.runtime, side);
-        let finder = finder(&repeats, self.config.device != DeviceChoice::Auto);
+        let found = |side: &BuildSide| found_in_rows(self.runtime, side);
+        let finder = finder(&found, self.config.device != DeviceChoice::Auto);
         let sorted = sort::below(&plan, &finder);
         let is_sort = sorted.is_some();
         if let Some((sort, found)) = sorted {
@@ -310,7 +310,7 @@ impl<'a> Placer<'a> {
         // Filters say it themselves.
         if let PipelineSource::Plan(made) = &found.source
             && made.is::<ProjectionExec>()
-            && let Err(reason) = finder(&|side| repeats(self.runtime, side), false).below(made)
+            && let Err(reason) = finder(&|side| found_in_rows(self.runtime, side), false).below(made)
         {
             note(reasons, made, &reason);
         }
@@ -443,8 +443,8 @@ impl Placer<'_> {
     /// Whether an aggregate is expected to have so few groups that its result is better returned than
     /// kept on the device: as an earlier run of it had, or else by the estimate.
     fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
-        let repeats = |side: &BuildSide| repeats(self.runtime, side);
-        let alone = subtree(groups, &finder(&repeats, false)).and_then(Result::ok);
+        let found = |side: &BuildSide| found_in_rows(self.runtime, side);
+        let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
         let shape = alone.map(|alone| key::shape(&alone, self.config));
         let few = FewGroups {
             shape,
@@ -490,13 +490,13 @@ impl Placer<'_> {
     }
 }
 
-/// Whether a run has found rows of one key in a build side.
-fn repeats(runtime: &Runtime, side: &BuildSide) -> bool {
+/// What a run has found in the rows of a build side that speaks against it.
+fn found_in_rows(runtime: &Runtime, side: &BuildSide) -> Option<Reason> {
     let refusal = runtime.history().refusal(key::dimension(side));
-    refusal.is_some_and(|reason| reason.is_repeated_key())
+    refusal.filter(Reason::is_of_rows)
 }
 
-/// The subtree of `plan` as it would be placed now, after a run of it has found that keys repeat.
+/// The subtree of `plan` as it would be placed now, after a run of it has refused a build side.
 ///
 /// # Errors
 /// Why there is none.
@@ -505,8 +505,8 @@ fn place_again(
     runtime: &Arc<Runtime>,
     config: &GalateaConfig,
 ) -> Result<Subtree, Reason> {
-    let repeats = |side: &BuildSide| repeats(runtime, side);
-    let finder = finder(&repeats, config.device != DeviceChoice::Auto);
+    let found = |side: &BuildSide| found_in_rows(runtime, side);
+    let finder = finder(&found, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
     let nothing = || Reason::Node {
         node: plan.name().into(),

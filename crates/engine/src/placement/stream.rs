@@ -108,7 +108,7 @@ mod tests {
         let frame = ctx.sql(sql).await.expect("parses");
         let mut plan = frame.create_physical_plan().await.expect("plans");
         loop {
-            if let Some(Ok(found)) = subtree(&plan, &finder(&|_| false, true)) {
+            if let Some(Ok(found)) = subtree(&plan, &finder(&|_| None, true)) {
                 return (plan, found);
             }
             plan = Arc::clone(

@@ -233,6 +233,26 @@ pub(super) fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
 }
 
 impl BuildSide {
+    /// The rows of `plan` by `key`, of which nothing is known yet.
+    pub(super) fn new(
+        plan: &Arc<dyn ExecutionPlan>,
+        key: &Arc<dyn PhysicalExpr>,
+        wanted: Expr,
+        unique: bool,
+    ) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            key: Arc::clone(key),
+            wanted,
+            unique,
+            rows: None,
+            shape: None,
+            limit: None,
+            build: None,
+            shared: SharedRows::default(),
+        }
+    }
+
     /// Name of the key.
     pub fn key_name(&self) -> String {
         key_name(&self.key)

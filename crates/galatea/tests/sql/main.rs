@@ -37,6 +37,7 @@ mod plans;
 mod recursion;
 mod results;
 mod rows;
+mod scattered;
 mod sessions;
 mod side_texts;
 mod sort;

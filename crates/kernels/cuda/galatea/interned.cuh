@@ -1,6 +1,6 @@
-// Grid scope: texts that are keys, each of which device memory has once, at a place of its own: two
-// texts are equal where their places are. Places say nothing of the order of texts. Beside them are the
-// least and the greatest texts of groups, whose accumulator is the place.
+// Grid scope: texts that are keys, and the words of keys that do not fit one, each of which device memory has
+// once, at a place of its own: two texts are equal where their places are. Places say nothing of the order
+// of texts. Beside them are the least and the greatest texts of groups, whose accumulator is the place.
 //
 //     words  [0, INTERNED_HEAD)    how many words are used, and so on
 //            [.., + slots)         a table with open addressing: a part of the hash, and the place; 0: free
@@ -135,6 +135,21 @@ struct WideBytes {
         }
     };
 };
+
+// The words of a key that does not fit one, as a text.
+struct KeyWords {
+    const u64* next;
+    template <class K> GALATEA_INLINE explicit KeyWords(const K& key) : next(key.words) {}
+};
+template <u32 WORDS> struct KeyBytes {
+    u64 words[WORDS];
+    GALATEA_INLINE u64 length() const { return 8 * WORDS; }
+    using Walk = KeyWords;
+};
+GALATEA_INLINE u64 take_word(KeyWords& walk, u64) { return *walk.next++; }
+template <class... Words> GALATEA_INLINE KeyBytes<u32(sizeof...(Words))> key_bytes(Words... words) {
+    return {{u64(words)...}};
+}
 
 // The integer whose text is at a place.
 GALATEA_INLINE i128 interned_integer(const u8* memory, u64 place) {

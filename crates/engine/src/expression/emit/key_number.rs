@@ -7,7 +7,7 @@ use crate::expression::dictionary::Bytes;
 use crate::expression::dimension::Table;
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
-use crate::expression::key_space::KeySpace;
+use crate::expression::key_space::{JoinKeyPart, KeySpace};
 use crate::expression::kind::Kind;
 use crate::expression::value::Value;
 use crate::reason::Reason;
@@ -36,24 +36,19 @@ impl Emitter<'_> {
         key: &Expr,
         values: &[Value],
     ) -> Result<(String, String), Reason> {
+        if space.is_wide {
+            return self.wide_number(space, dimension, key, values);
+        }
         let (mut number, mut inside) = (String::new(), Vec::new());
         for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
             let span = (part.interval.high - part.interval.low) as u64;
             let before = inside.len();
-            let offset = match (&part.values, &value.kind) {
-                // Of the build side itself.
-                (Some(keys), Kind::Code { values }) if Arc::ptr_eq(keys, values) => value.code.clone(),
-                (Some(keys), _) => {
-                    let (rank, found) = self.translated_rank(&Bytes::of(keys)?, key, value)?;
-                    inside.push(found);
-                    rank
+            let offset = match self.number_of_text(part, dimension, (key, value))? {
+                Some((offset, test)) => {
+                    inside.extend(test);
+                    offset
                 }
-                (None, _) if part.by_place => {
-                    let place = self.place_of_text(dimension, key, value)?;
-                    inside.push(format!("{place} != 0"));
-                    place
-                }
-                (None, _) => {
+                None => {
                     let (unsigned, offset) = self.offset(part.interval, value);
                     let most = self.parameters.literal(span);
                     inside.push(format!("{offset} <= ({unsigned})args.literals[{most}]"));
@@ -88,6 +83,97 @@ impl Emitter<'_> {
         Ok((self.define_as("u64", &number), inside))
     }
 
+    /// C++ of the code or the place of a text among the keys' and of whether it is one of them; `None` of
+    /// other values.
+    fn number_of_text(
+        &mut self,
+        part: &JoinKeyPart,
+        dimension: Option<usize>,
+        (key, value): (&Expr, &Value),
+    ) -> Result<Option<(String, Option<String>)>, Reason> {
+        Ok(match (&part.values, &value.kind) {
+            // Of the build side itself.
+            (Some(keys), Kind::Code { values }) if Arc::ptr_eq(keys, values) => {
+                Some((value.code.clone(), None))
+            }
+            (Some(keys), _) => {
+                let (rank, found) = self.translated_rank(&Bytes::of(keys)?, key, value)?;
+                Some((rank, Some(found)))
+            }
+            (None, _) if part.by_place => {
+                let place = self.place_of_text(dimension, key, value)?;
+                let found = format!("{place} != 0");
+                Some((place, Some(found)))
+            }
+            (None, _) => None,
+        })
+    }
+
+    /// As [`Self::number`], of keys that do not fit a word: the place of their words, which a build side
+    /// interns and others find.
+    fn wide_number(
+        &mut self,
+        space: &KeySpace,
+        dimension: Option<usize>,
+        key: &Expr,
+        values: &[Value],
+    ) -> Result<(String, String), Reason> {
+        let (mut words, mut inside) = (Vec::new(), Vec::new());
+        for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
+            let (mut own, mut tests) = (Vec::new(), Vec::new());
+            let word = Interval::of::<i64>();
+            match self.number_of_text(part, dimension, (key, value))? {
+                Some((number, test)) => {
+                    own.push(number);
+                    tests.extend(test);
+                }
+                None if part.interval.within(word) => {
+                    own.push(format!("i64({})", value.code));
+                    if !value.interval().within(word) {
+                        tests.push(format!("i128(i64({0})) == {0}", value.code));
+                    }
+                }
+                None => {
+                    let wide = self.define_as("u128", &format!("u128(i128({}))", value.code));
+                    own.extend([wide.clone(), format!("{wide} >> 64")]);
+                }
+            }
+            // Where NULL is a value, a word more says so.
+            match (part.nulls, &value.null) {
+                (true, Some(null)) => {
+                    for word in &mut own {
+                        *word = format!("({null} ? 0ull : u64({word}))");
+                    }
+                    for test in &mut tests {
+                        *test = format!("({null} || {test})");
+                    }
+                    own.push(null.clone());
+                }
+                (true, None) => own.push("0".to_owned()),
+                (false, _) => {}
+            }
+            words.extend(own);
+            inside.extend(tests);
+        }
+        let bytes = format!("key_bytes({})", words.join(", "));
+        self.parameters.finds_texts = true;
+        let Some(dimension) = dimension else {
+            let place = self.intern(&bytes);
+            let place = self.define_as("u64", &place);
+            return Ok((place, "true".to_owned()));
+        };
+        let texts = Table::Built(Part::Texts).of(dimension);
+        let texts = self.parameters.lookup_table(texts);
+        let found = format!("find_interned(args.tables[{texts}], {bytes})");
+        let place = match inside.as_slice() {
+            [] => found,
+            inside => format!("{} ? {found} : 0ull", inside.join(" && ")),
+        };
+        let place = self.define_as("u64", &place);
+        let inside = self.define(&Kind::Bool, &format!("{place} != 0"));
+        Ok((place, inside))
+    }
+
     /// Defines the partition of a key, of `parts`, a power of two: those of keys whose indices have equal
     /// high bits, or whose searches in a table of keys begin at such slots. Keys that are not in the space,
     /// NULL among them, are in any partition.
@@ -98,6 +184,14 @@ impl Emitter<'_> {
         key: &Expr,
         code: &mut Code,
     ) -> Result<String, Reason> {
+        if space.is_wide {
+            return Err(Reason::Limit {
+                expression: "partitions".into(),
+                asked: 128,
+                limit: 64,
+                unit: "bits of a key",
+            });
+        }
         let mut values = Vec::new();
         for part in key.parts() {
             values.push(self.text_operand(part)?);
@@ -106,7 +200,7 @@ impl Emitter<'_> {
         let (hash, bits) = match space.slots {
             Some(_) => (format!("hash_word({number})"), u64::BITS),
             None => {
-                let most = space.numbers().saturating_sub(1);
+                let most = space.indices().saturating_sub(1);
                 (number, (u64::BITS - most.leading_zeros()).max(parts.ilog2()))
             }
         };

@@ -36,18 +36,12 @@ impl Emitter<'_> {
         if !value.kind.is_bytes() {
             return value;
         }
-        self.parameters.finds_texts = true;
-        let table = self.parameters.lookup_table(LookupTable::Interned);
-        let full = ErrorCode::TextsFull.code();
         let null = value
             .null
             .as_ref()
             .map(|null| format!("{null} ? u64(0) : "))
             .unwrap_or_default();
-        let rhs = format!(
-            "{null}intern(args.tables[{table}], {}, args.error, {full}u)",
-            value.code
-        );
+        let rhs = format!("{null}{}", self.intern(&value.code));
         let place = self.define(&Kind::Place, &rhs);
         code.nest(0, &self.out.take());
         Value {
@@ -55,6 +49,14 @@ impl Emitter<'_> {
             kind: Kind::Place,
             ..value
         }
+    }
+
+    /// C++ of the place of a text among those of the run.
+    pub(super) fn intern(&mut self, text: &str) -> String {
+        self.parameters.finds_texts = true;
+        let table = self.parameters.lookup_table(LookupTable::Interned);
+        let full = ErrorCode::TextsFull.code();
+        format!("intern(args.tables[{table}], {text}, args.error, {full}u)")
     }
 
     /// The text by which MIN and MAX compare a value whose rank does not fit a word, and the table that such

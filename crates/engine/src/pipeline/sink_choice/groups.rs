@@ -36,12 +36,10 @@ impl SinkInput<'_> {
         let rows = self.cardinality.rows;
         let space = KeySpace::new(vec![JoinKeyPart::new(&value, false)], rows)?;
         if space.slots.is_some() {
-            return Err(Reason::Limit {
-                expression: "groups of a build side".into(),
-                asked: space.numbers(),
-                limit: rows,
-                unit: "keys, from the least to the greatest",
-            });
+            return Err(Reason::scattered_groups(
+                space.numbers().unwrap_or(u64::MAX),
+                rows,
+            ));
         }
         let mut accumulators = self.calls(aggregates, true, &mut emitter, code)?;
         let occupied = accumulators.row_count();
