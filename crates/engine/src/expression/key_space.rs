@@ -182,6 +182,14 @@ impl KeySpace {
         numbers.and_then(|numbers| u64::try_from(numbers).ok())
     }
 
+    /// Why there is a table of keys, if there is one.
+    pub(crate) fn why_table(&self) -> Option<&'static str> {
+        self.slots.map(|_| match self.is_wide {
+            true => "a table of keys, which are more than 64 bits",
+            false => "a table of keys, which lie far apart",
+        })
+    }
+
     /// Number of indices.
     pub(crate) fn indices(&self) -> u64 {
         (self.slots).unwrap_or_else(|| self.numbers().unwrap_or_default())

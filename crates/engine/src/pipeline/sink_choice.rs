@@ -65,7 +65,7 @@ pub(super) struct BoundSink {
     pub(super) sink: Box<dyn Sink>,
     pub(super) strategy: Strategy,
     pub(super) result: ResultPlan,
-    /// Why dense groups are collected as they are.
+    /// Why dense groups are collected as they are, or how rows are found by their keys.
     pub(super) why: Option<String>,
 }
 
@@ -197,7 +197,15 @@ impl SinkInput<'_> {
             number,
             values,
         };
-        Ok(BoundSink::new(sink, Strategy::Build, ResultPlan::Build(plan)))
+        let presence = match plan.marker {
+            Some(_) => "values say which keys have a row",
+            None => "bits say which keys have a row",
+        };
+        let why = plan.keys.why_table().unwrap_or(presence);
+        Ok(BoundSink {
+            why: Some(why.to_owned()),
+            ..BoundSink::new(sink, Strategy::Build, ResultPlan::Build(plan))
+        })
     }
 
     /// The column whose entries say which indices have a row, instead of bits: then a row that looks up its
@@ -262,6 +270,7 @@ impl SinkInput<'_> {
         };
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
+        let why = keys.why_table();
         let plan = ListsPlan { keys, columns: built };
         let result = ResultPlan::Lists(plan.clone());
         let sink = ListsSink {
@@ -270,7 +279,10 @@ impl SinkInput<'_> {
             null,
             values,
         };
-        Ok(BoundSink::new(sink, Strategy::Lists, result))
+        Ok(BoundSink {
+            why: why.map(str::to_owned),
+            ..BoundSink::new(sink, Strategy::Lists, result)
+        })
     }
 
     /// Rows by position, with the lists of their partners.
