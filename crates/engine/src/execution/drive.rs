@@ -117,6 +117,7 @@ impl Run<'_> {
             let tight = KernelOptions { row_output, ..tight };
             return self.run_with(turn, tight, keep, &mut attempt).map_err(full);
         }
+        attempt.texts = attempt.texts.within(self.runtime.room());
         let with_texts = |options, keep, attempt: &mut Attempt| loop {
             match self.run_with(turn, options, keep, attempt) {
                 Err(RunError::TextsFull) if self.result.restart() => attempt.texts = attempt.texts.grown(),

@@ -23,6 +23,8 @@ policy! {
         least_words: u64 = 1 << 16,
         /// Words at first, at most.
         most_words: u64 = 1 << 25,
+        /// Bytes of free memory for each word at first, which has slots, too: about a third of it is taken.
+        room_share: u64 = 64,
         /// How many times as much a run gets that had too little.
         growth: u64 = 8,
     }
@@ -53,6 +55,12 @@ impl InternedWords {
             true => HEAD as u64,
             false => words.clamp(POLICY.least_words, POLICY.most_words),
         })
+    }
+
+    /// The same, with slots no more than a share of so many bytes: texts are often few, and a run that finds
+    /// no room is only begun again.
+    pub(super) fn within(self, bytes: u64) -> Self {
+        Self(self.0.min((bytes / POLICY.room_share).max(HEAD as u64)))
     }
 
     /// After a run that had too little.
