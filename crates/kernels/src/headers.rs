@@ -16,6 +16,7 @@ macro_rules! embed {
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
     "galatea/args/collect_bits.h",
+    "galatea/args/collect_groups.h",
     "galatea/args/copy_bandwidth.h",
     "galatea/args/count_bits.h",
     "galatea/args/count_written.h",
@@ -23,7 +24,6 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/fill_pattern.h",
     "galatea/args/flow.h",
     "galatea/args/global_atomics.h",
-    "galatea/args/hash_collect.h",
     "galatea/args/hash_merge.h",
     "galatea/args/hash_rehash.h",
     "galatea/args/heap_allocate.h",

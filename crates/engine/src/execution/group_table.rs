@@ -15,7 +15,7 @@ use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::heap::PageChainsView;
-use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
+use galatea_kernels::{CollectGroups, GroupEntries, HashRehash, MergeWord, SlotLayout};
 use galatea_memory::regions::{Use, WorkingRegion};
 
 /// What the slots are called where they do not fit.
@@ -209,13 +209,13 @@ impl TableState {
             let words = groups * u64::from(self.layout.slot_words);
             let mut out = zeroed(runtime, stream, words, "groups to return")?;
             let mut used = runtime.zeroed::<u64>(stream, 1, "a counter")?;
-            HashCollect::new(runtime.device())?.launch(
-                stream,
-                In(&*self.slots),
-                Out(&mut out),
-                InOut(&mut used),
-                self.layout,
-            )?;
+            let entries = GroupEntries {
+                words: self.layout.slot_words,
+                marker: 0,
+                numbered: false,
+            };
+            let (slots, used) = (In(&*self.slots), InOut(&mut used));
+            CollectGroups::new(runtime.device())?.launch(stream, slots, Out(&mut out), used, entries)?;
             collected = Some(out);
         }
         if let Some(heap) = self.heap {

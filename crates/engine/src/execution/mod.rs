@@ -66,6 +66,7 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         chunks::LaunchPolicy::listed(),
         demand::DemandPolicy::listed(),
         interned::InternedPolicy::listed(),
+        sinks::FinishPolicy::listed(),
         row_heap::RowHeapPolicy::listed(),
         results::ResultPolicy::listed(),
         partition_choice::PartitionPolicy::listed(),

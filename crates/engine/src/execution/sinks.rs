@@ -2,6 +2,7 @@
 
 mod finish;
 
+pub(super) use finish::FinishPolicy;
 use finish::gather;
 
 use super::built::BuiltTable;
@@ -85,6 +86,8 @@ pub(super) enum GroupStorage {
     Fixed(WorkingRegion<u64>, Range<usize>),
     /// Device memory, `[word][group]`, key words included.
     Collected(DeviceBuffer<u64>),
+    /// Device memory, `[word][group]`, behind the numbers of the groups.
+    Numbered(DeviceBuffer<u64>),
 }
 
 impl Default for GroupStorage {

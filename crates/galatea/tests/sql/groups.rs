@@ -2,6 +2,7 @@
 //! is the one that was asked for.
 
 use crate::compare::Pair;
+use crate::joins::STRICT;
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int16Array, Int64Array, RecordBatch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use rand::rngs::SmallRng;
@@ -272,4 +273,31 @@ async fn large_blocks_of_wide_rows_still_collect_in_shared_memory() {
         "{found}"
     );
     pair.check(sql, true, "1024 threads").await;
+}
+
+/// Dense accumulators of which few have a row are told from the others before they are read; where many have
+/// one, all are read.
+#[tokio::test]
+async fn few_of_many_dense_accumulators_are_returned() {
+    for (rows, spread) in [(0, 1), (1, 1), (3000, 199_999), (200_000, 1)] {
+        let pair = Pair::new(&[STRICT, ("galatea.group_by", "dense")]);
+        let key = |row: i64| (row % 97 != 3).then(|| row.wrapping_mul(spread) % 300_000);
+        let keys = [0, 299_999].into_iter().map(Some).chain((0..rows).map(key));
+        let keys: Int64Array = keys.collect();
+        let values: Int64Array = (0..keys.len() as i64)
+            .map(|row| (row % 5 != 2).then_some(row))
+            .collect();
+        let columns = [
+            ("k", Arc::new(keys) as ArrayRef),
+            ("v", Arc::new(values) as ArrayRef),
+        ];
+        pair.table("t", &[RecordBatch::try_from_iter(columns).expect("one length")]);
+        for sql in [
+            "SELECT k, count(*), sum(v), max(v) FROM t GROUP BY k",
+            "SELECT k, count(*) FROM t WHERE v > 20 GROUP BY k ORDER BY 2 DESC, 1 LIMIT 7",
+            "SELECT k, avg(v) FROM t WHERE v < -1 GROUP BY k",
+        ] {
+            pair.check(sql, true, &format!("{rows} rows")).await;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod checksum;
 mod collect_bits;
+mod collect_groups;
 mod copy_bandwidth;
 mod count_bits;
 mod count_written;
@@ -9,7 +10,6 @@ mod dense_fold;
 mod fill_pattern;
 mod flow;
 mod global_atomics;
-mod hash_collect;
 mod hash_merge;
 mod hash_rehash;
 mod heap_allocate;
@@ -45,6 +45,7 @@ mod window_values;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use collect_bits::{CollectBits, CollectBitsArguments};
+pub use collect_groups::{CollectGroups, CollectGroupsArguments, GroupEntries};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use count_bits::{CountBits, CountBitsArguments};
 pub use count_written::{CountWritten, CountWrittenArguments};
@@ -52,7 +53,6 @@ pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use flow::{Flow, FlowArguments};
 pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
-pub use hash_collect::{HashCollect, HashCollectArguments};
 pub use hash_merge::{HashMerge, HashMergeArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments};
 pub use heap_allocate::{HeapAllocate, HeapAllocateArguments};
@@ -97,6 +97,7 @@ use crate::kernel::{Kernel, KernelEntry};
 pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
     CollectBits::ENTRY,
+    CollectGroups::ENTRY,
     CopyBandwidth::ENTRY,
     CountBits::ENTRY,
     CountWritten::ENTRY,
@@ -104,7 +105,6 @@ pub const KERNELS: &[KernelEntry] = &[
     FillPattern::ENTRY,
     Flow::ENTRY,
     GlobalAtomics::ENTRY,
-    HashCollect::ENTRY,
     HashMerge::ENTRY,
     HashRehash::ENTRY,
     HeapAllocate::ENTRY,

@@ -5,10 +5,10 @@ use galatea_device::{
     Out, testing,
 };
 use galatea_kernels::{
-    Accesses, Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, CountWritten, DenseFold,
-    FillPattern, GlobalAtomics, GroupingProbes, KeyWidth, ListRows, MatchLanes, MergeWord, Nothing,
-    PrefixSum, RandomAccess, ReadBandwidth, ReadChunks, Repetition, SharedUpdates, Update, calibrate,
-    calibration, checksum_of, measure, pattern,
+    Accesses, Checksum, CollectBits, CollectGroups, ConflictingLanes, CopyBandwidth, CountBits, CountWritten,
+    DenseFold, FillPattern, GlobalAtomics, GroupEntries, GroupingProbes, KeyWidth, ListRows, MatchLanes,
+    MergeWord, Nothing, PrefixSum, RandomAccess, ReadBandwidth, ReadChunks, Repetition, SharedUpdates,
+    Update, calibrate, calibration, checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -418,6 +418,76 @@ fn random_accesses_are_to_the_places_of_their_numbers() {
         };
         let refused = access.read(&stream, accesses, In(&nothing), InOut(&mut sum));
         assert!(matches!(refused, Err(DeviceError::Range { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn groups_of_a_table_are_told_from_other_entries() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let collect = CollectGroups::new(&device).unwrap();
+        for (count, words, marker, numbered) in [
+            (0, 1, 0, false),
+            (1, 1, 0, true),
+            (33, 3, 2, true),
+            (1000, 2, 1, false),
+            (4097, 5, 3, true),
+        ] {
+            let is_group = |entry: u64| pattern(entry, 5).is_multiple_of(3);
+            let word = |entry: u64, word: u64| match (word == marker, is_group(entry)) {
+                (true, held) => u64::from(held) * (entry + 1),
+                (false, _) => pattern(entry, word),
+            };
+            let table: Vec<u64> = (0..count)
+                .flat_map(|entry| (0..words).map(move |w| word(entry, w)))
+                .collect();
+            let mut expected: Vec<Vec<u64>> = (0..count)
+                .filter(|entry| is_group(*entry))
+                .map(|entry| {
+                    let own = (0..words).map(|w| word(entry, w));
+                    numbered.then_some(entry).into_iter().chain(own).collect()
+                })
+                .collect();
+            let entries = GroupEntries {
+                words: words as u32,
+                marker: marker as u32,
+                numbered,
+            };
+            // Also where there is room for none, and for one less than there are.
+            for room in [0, expected.len().saturating_sub(1), expected.len()] {
+                let table = device.upload(&stream, &table).unwrap();
+                let poison = vec![0xdead; room * entries.columns() + 1];
+                let mut groups = device.upload(&stream, &poison).unwrap();
+                let mut used = device.zeroed::<u64>(&stream, 1).unwrap();
+                let into = Out(groups.slice_mut(..room * entries.columns()).unwrap());
+                collect
+                    .launch(&stream, In(&table), into, InOut(&mut used), entries)
+                    .unwrap();
+                assert_eq!(stream.read(&used, ..).unwrap(), [expected.len() as u64]);
+                let groups = stream.read(&groups, ..).unwrap();
+                assert_eq!(groups.last(), Some(&0xdead), "behind the room");
+                let mut found: Vec<Vec<u64>> = (0..room)
+                    .map(|place| (0..entries.columns()).map(|c| groups[c * room + place]).collect())
+                    .collect();
+                found.sort();
+                expected.sort();
+                assert!(found.iter().all(|group| expected.contains(group)), "{entries:?}");
+                assert!(room < expected.len() || found == expected, "{entries:?}");
+            }
+        }
+        let table = device.zeroed::<u64>(&stream, 7).unwrap();
+        let mut used = device.zeroed::<u64>(&stream, 1).unwrap();
+        let mut groups = device.zeroed::<u64>(&stream, 9).unwrap();
+        for (words, marker) in [(2, 0), (7, 7)] {
+            let entries = GroupEntries {
+                words,
+                marker,
+                numbered: false,
+            };
+            let (into, used) = (Out(&mut groups), InOut(&mut used));
+            let refused = collect.launch(&stream, In(&table), into, used, entries);
+            assert!(matches!(refused, Err(DeviceError::Range { .. })), "{refused:?}");
+        }
     }
 }
 

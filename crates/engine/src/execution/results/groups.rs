@@ -46,14 +46,20 @@ pub(in crate::execution) fn groups(
                 decode(plan, bound, groups, texts)
             })
         }
-        GroupStorage::Collected(words) => {
-            let groups = words.len() / stride;
-            let parts: Vec<Part> = (0..stride)
-                .map(|word| Part::Words(words, word * groups))
+        GroupStorage::Collected(words) | GroupStorage::Numbered(words) => {
+            let numbered = matches!(contents.groups, GroupStorage::Numbered(_));
+            let columns = stride + usize::from(numbered);
+            let groups = words.len() / columns;
+            let parts: Vec<Part> = (0..columns)
+                .map(|column| Part::Words(words, column * groups))
                 .collect();
             let wanted = fetch.map_or(groups, |fetch| groups.min(fetch as usize));
             outlet.pieces(stream, wanted, &parts, |piece| {
-                let groups = Groups::new(piece.all_words(), piece.first, piece.rows, piece.rows, 1);
+                let (numbers, words) = piece.all_words().split_at(if numbered { piece.rows } else { 0 });
+                let groups = Groups {
+                    numbers: numbered.then(|| numbers.to_vec()),
+                    ..Groups::new(words, piece.first, piece.rows, piece.rows, 1)
+                };
                 decode(plan, bound, groups, texts)
             })
         }
@@ -74,9 +80,9 @@ fn decode(
     else {
         return Err(RunError::Raised("a sink of rows has no groups".into()));
     };
-    // Dense accumulators exist for every possible group.
+    // Dense accumulators exist for every possible group, unless those that have a row were collected.
     let used = match (occupied, &bound.strategy) {
-        (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) => all.nonzero(*word),
+        (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) if all.numbers.is_none() => all.nonzero(*word),
         _ => all,
     };
     let arrays = arrays(key.as_ref(), accumulators, &used, texts)?;

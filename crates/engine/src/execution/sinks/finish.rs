@@ -9,14 +9,30 @@ use crate::execution::interned::InternedTexts;
 use crate::execution::results::Rows;
 use crate::execution::row_heap::RowHeap;
 use crate::execution::run_report::RunReport;
+use crate::execution::working::zeroed;
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_layout::DenseLayout;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::strategy::Strategy;
+use crate::policy::policy;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{In, InOut, Stream};
-use galatea_kernels::DenseFold;
+use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_kernels::{CollectGroups, DenseFold, GroupEntries};
+use std::ops::Range;
+
+policy! {
+    /// When dense groups are told from accumulators without a row before they are read.
+    pub(in crate::execution) struct FinishPolicy {
+        /// Words of accumulators at least: reading so many and looking through them on the host takes a
+        /// millisecond, counting and collecting on the device some ten microseconds.
+        collected_words: usize = 1 << 19,
+        /// One of so many accumulators is a group at most.
+        collected_share: usize = 2,
+    }
+}
+
+const POLICY: FinishPolicy = FinishPolicy::DEFAULT;
 
 impl SinkState {
     /// After the last launch: adds up copies of groups.
@@ -94,7 +110,13 @@ impl SinkState {
         }
         match self.form {
             Form::Fixed(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
-            Form::Fixed(_) => contents.groups = GroupStorage::Fixed(self.control, CONTROL_WORDS..end),
+            Form::Fixed(_) => {
+                let words = CONTROL_WORDS..end;
+                contents.groups = match self.few_groups(runtime, stream, bound, words.clone())? {
+                    Some(groups) => GroupStorage::Numbered(groups),
+                    None => GroupStorage::Fixed(self.control, words),
+                };
+            }
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
@@ -128,6 +150,50 @@ impl SinkState {
             }
         }
         Ok(contents)
+    }
+
+    /// The groups that have a row, `[word][group]` behind their numbers, where dense accumulators take much
+    /// memory and most of them are no group; otherwise, and where there is no memory for them, all are read.
+    fn few_groups(
+        &self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        words: Range<usize>,
+    ) -> Result<Option<DeviceBuffer<u64>>, RunError> {
+        let ResultPlan::Groups {
+            occupied: Some(marker),
+            ..
+        } = bound.result
+        else {
+            return Ok(None);
+        };
+        if words.len() < POLICY.collected_words {
+            return Ok(None);
+        }
+        let entries = GroupEntries {
+            words: bound.slot_words() as u32,
+            marker: marker as u32,
+            numbered: true,
+        };
+        let most = words.len() / bound.slot_words() / POLICY.collected_share;
+        let collect = CollectGroups::new(runtime.device())?;
+        let table = self.control.slice(words)?;
+        let collected = |groups: usize| -> Result<_, RunError> {
+            let words = (groups * entries.columns()) as u64;
+            let mut collected = zeroed(runtime, stream, words, "groups to return")?;
+            let mut used = runtime.zeroed::<u64>(stream, 1, "a counter")?;
+            collect.launch(stream, In(table), Out(&mut collected), InOut(&mut used), entries)?;
+            Ok((collected, stream.read(&used, ..)?[0] as usize))
+        };
+        let (_, groups) = collected(0)?;
+        if groups > most {
+            return Ok(None);
+        }
+        match collected(groups) {
+            Err(RunError::Memory { .. }) => Ok(None),
+            collected => Ok(Some(collected?.0)),
+        }
     }
 
     /// Leaves the groups on the device, as the rows of another pipeline, which `dimension` describes.
