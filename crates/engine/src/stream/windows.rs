@@ -133,7 +133,7 @@ impl WindowResults {
         if !accumulators.extremes.is_empty() {
             return Err(Reason::Function {
                 name: "MIN and MAX".into(),
-                detail: "of values beyond 64 bits in windows of a stream".into(),
+                detail: "of texts without codes, and of values beyond 64 bits, in windows of a stream".into(),
             });
         }
         let (slots, limit, occupied) = match key.layout {
