@@ -400,8 +400,16 @@ impl Grammar {
         let partition = match self.rng.random_range(0..4) {
             0 => String::new(),
             _ => format!(
-                "PARTITION BY t.{} ",
-                self.pick(&["k", "low", "flag", "i8", "day"])
+                "PARTITION BY {} ",
+                self.pick(&[
+                    "t.k",
+                    "t.low",
+                    "t.flag",
+                    "t.i8",
+                    "t.day",
+                    "t.high",
+                    "concat(t.low, t.k)"
+                ])
             ),
         };
         let first = format!("{} OVER ({partition}{})", self.ranking(), self.unique_order());
@@ -438,6 +446,8 @@ impl Grammar {
             "t.i8, ",
             "t.day DESC, ",
             "t.low NULLS FIRST, ",
+            "t.high DESC, ",
+            "concat(t.view, t.low), ",
             "t.d9 DESC NULLS LAST, ",
         ]);
         format!("ORDER BY {before}t.v{}", self.pick(&["", " DESC"]))

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use galatea_kernels::pattern;
@@ -19,11 +19,23 @@ use crate::{BenchError, Result};
 /// Rows of a batch.
 const BATCH: u64 = 1 << 16;
 
-/// By name: one word of few bits, one of more, and two words.
-const QUERIES: [(&str, &str); 3] = [
+/// By name: one word of few bits, one of more, and two words; texts that begin alike and are all different;
+/// functions in the order of a window, reduced to one row so that what is measured is not output.
+const QUERIES: [(&str, &str); 6] = [
     ("one key", "SELECT u, v FROM t ORDER BY u"),
     ("two keys, one word", "SELECT k32, v FROM t ORDER BY k32, v"),
     ("two keys, two words", "SELECT k64, v FROM t ORDER BY k64 DESC, v"),
+    ("texts, all different", "SELECT v FROM t ORDER BY address"),
+    (
+        "window, numbers",
+        "SELECT sum(r), max(s), sum(p) FROM (SELECT rank() OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS r,
+         sum(v) OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS s, lag(v) OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS p FROM t) AS w",
+    ),
+    (
+        "window, texts",
+        "SELECT sum(r), max(s) FROM (SELECT rank() OVER (PARTITION BY k32 % 1000 ORDER BY address) AS r,
+         sum(v) OVER (PARTITION BY k32 % 1000 ORDER BY address) AS s FROM t) AS w",
+    ),
 ];
 
 /// The rows of all queries over a table of `rows` rows.
@@ -90,8 +102,8 @@ async fn timed(ctx: &SessionContext, sql: &str, runs: usize, row: &mut Row) -> R
     Ok(first.unwrap_or_default())
 }
 
-/// Columns u, all different; k32 and k64, random; v, the number of the row. In as many partitions as there
-/// are cores.
+/// Columns u, all different; k32 and k64, random; v, the number of the row; address, a text that has much in
+/// common with all others and is equal to none. In as many partitions as there are cores.
 fn table(rows: u64) -> Result<Arc<MemTable>> {
     let batch = |number: u64| {
         let numbers = number * BATCH..((number + 1) * BATCH).min(rows);
@@ -99,7 +111,14 @@ fn table(rows: u64) -> Result<Arc<MemTable>> {
             Arc::new(Int64Array::from_iter_values(numbers.clone().map(value)))
         };
         let k32 = numbers.clone().map(|row| pattern(32, row) as i32);
-        let columns: [(&str, ArrayRef); 4] = [
+        let addresses = (numbers.clone()).map(|row| {
+            format!(
+                "https://example.org/{:03}/{:016x}",
+                row % 1000,
+                row.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            )
+        });
+        let columns: [(&str, ArrayRef); 5] = [
             // An odd factor: a permutation of 32 bits.
             (
                 "u",
@@ -108,6 +127,7 @@ fn table(rows: u64) -> Result<Arc<MemTable>> {
             ("k32", Arc::new(Int32Array::from_iter_values(k32))),
             ("k64", column(|row| pattern(64, row) as i64)),
             ("v", column(|row| row as i64)),
+            ("address", Arc::new(StringArray::from_iter_values(addresses))),
         ];
         RecordBatch::try_from_iter(columns)
     };

@@ -19,7 +19,7 @@ async fn every_shape_is_checked_and_timed() {
     };
     let mut told = 0;
     let report = run(&device, &plan, |_| told += 1).await.expect("a report");
-    assert_eq!((told, report.rows.len()), (2 * 2 + 3 * 2, 10));
+    assert_eq!((told, report.rows.len()), (2 * 2 + 6 * 2, 16));
     for row in &report.rows {
         // One row is in order as it is.
         assert!(
@@ -32,11 +32,11 @@ async fn every_shape_is_checked_and_timed() {
     // Keys of 8 bytes: read for the histogram, then moved with 4 bytes of a row number eight times.
     assert_eq!(report.rows[3].bytes, 9001 * (8 + 8 * 24 - 12));
     assert!(report.rows[9].device.contains("emulated"), "{:?}", report.rows[9]);
-    assert_eq!(report.summary().lines().count(), 12);
+    assert_eq!(report.summary().lines().count(), 18);
     let out = tempfile::tempdir().expect("a directory");
     let written = report
         .write(out.path(), "sort", "galatea bench sort")
         .expect("written");
     let csv = std::fs::read_to_string(written.join("sort.csv")).expect("a file");
-    assert_eq!(csv.lines().count(), 11);
+    assert_eq!(csv.lines().count(), 17);
 }

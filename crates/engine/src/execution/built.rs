@@ -268,6 +268,11 @@ impl BuiltTable {
         self.texts = texts;
     }
 
+    /// Whether the texts of its keys are looked for once it is complete: not those of an order.
+    pub(super) fn finds_texts(&self) -> bool {
+        !matches!(self.content, Content::Windows(_))
+    }
+
     /// With texts that it has by the numbers of their rows.
     pub(super) fn add_text_rows(&mut self, text_rows: TextsOfSide) {
         self.text_rows = text_rows;
@@ -394,11 +399,12 @@ impl BuiltTable {
     }
 
     /// After the last launch, with the first counter of the control words: counts the keys there, where they
-    /// must be unique, and completes parts of joins.
+    /// must be unique, and completes parts of joins and windows; `texts`: those whose places are in keys.
     pub(super) fn complete(
         &mut self,
         allocator: &Allocator<'_>,
         control: &mut DeviceBuffer<u64>,
+        texts: Option<&InternedTexts>,
     ) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         match &mut self.content {
@@ -428,7 +434,9 @@ impl BuiltTable {
                 probe.complete(allocator, stream.read(control, 1..2)?[0])?;
             }
             Content::Join(JoinPart::Marks(marks)) => marks.complete(allocator)?,
-            Content::Windows(rows) => rows.complete(allocator, stream.read(control, 1..2)?[0])?,
+            Content::Windows(rows) => {
+                rows.complete(allocator, stream.read(control, 1..2)?[0], texts)?;
+            }
             Content::Partitions(rows) => rows.complete(allocator)?,
             Content::Rows { .. }
             | Content::Groups(..)

@@ -1,16 +1,16 @@
-//! Texts without a dictionary that are keys of groups or of build sides, or the least or greatest of a group:
-//! device memory has each key once, and the place there is the key's or the accumulator's word
-//! (`galatea/interned.cuh`).
+//! Texts without a dictionary that are keys of groups, of build sides or of an order, or the least or
+//! greatest of a group: device memory has each key once, and the place there is the key's or the
+//! accumulator's word (`galatea/interned.cuh`).
 //!
 //! How many texts there will be, and how long, is not known. A run that finds no room for one ends and begins
 //! again with [`InternedPolicy::growth`] times as much, up to what can be allocated: nothing of it has been
-//! read by then, since groups and build sides are read after the last row.
+//! read by then, since groups, build sides and rows in order are read after the last row.
 
 use super::error::RunError;
 use crate::expression::PLACES;
 use crate::policy::policy;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{Access, Stream};
+use galatea_device::{Access, DeviceSlice, Stream};
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::{Use, WorkingRegion};
 
@@ -37,6 +37,7 @@ const HEAD: usize = 8;
 const USED: usize = 0;
 const WORDS: usize = 1;
 const SLOTS: usize = 2;
+const HELD: usize = 3;
 const LIMIT: usize = 4;
 const COLLIDE: usize = 5;
 
@@ -138,13 +139,35 @@ impl InternedTexts {
         self.region.used(Access::ReadWrite)
     }
 
+    /// How many there are, and the words that they take.
+    pub(super) fn size(&self, stream: &Stream) -> Result<InternedSize, RunError> {
+        let head = stream.read(&self.region, ..HEAD)?;
+        Ok(InternedSize {
+            texts: head[HELD],
+            words: head[USED].min(head[WORDS]),
+        })
+    }
+
+    /// The slots of the table: 0, or the place of a text and some bits of its hash above.
+    pub(super) fn slots(&self) -> Result<DeviceSlice<'_, u64>, RunError> {
+        Ok(self.region.slice(HEAD..HEAD + self.slots)?)
+    }
+
     /// Reads the texts back.
     pub(super) fn read(&self, stream: &Stream) -> Result<TextsAtPlaces, RunError> {
-        let head = stream.read(&self.region, ..HEAD)?;
-        let used = head[USED].min(head[WORDS]) as usize;
+        let used = self.size(stream)?.words as usize;
         let first = HEAD + self.slots;
         Ok(TextsAtPlaces(stream.read(&self.region, first..first + used)?))
     }
+}
+
+/// What is in the memory of texts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InternedSize {
+    /// Distinct texts.
+    pub texts: u64,
+    /// Words, the first of which is none: places are less.
+    pub words: u64,
 }
 
 /// Texts by their places.

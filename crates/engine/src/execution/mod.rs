@@ -48,6 +48,7 @@ mod slot_ring;
 mod sort;
 mod source;
 mod stored_rows;
+mod text_order;
 mod text_rows;
 mod top;
 mod windows;

@@ -3,8 +3,10 @@
 
 use super::device_columns::Allocator;
 use super::error::RunError;
+use super::interned::InternedTexts;
 use super::results::Rows;
 use super::run_report::RunReport;
+use super::text_order::rank_texts;
 use crate::pipeline::output::{OutputColumn, RowsPlan};
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, Stream};
@@ -101,13 +103,14 @@ impl SortColumns {
             .collect()
     }
 
-    /// Sorts the first `count` rows, and moves as many of them to the host as are wanted.
+    /// Sorts the first `count` rows, and moves as many of them to the host as are wanted; `texts`: those
+    /// whose places are in the words.
     #[expect(clippy::too_many_arguments, reason = "the end of one run, used in one place")]
     pub(super) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
-        plan: &RowsPlan,
+        (plan, texts): (&RowsPlan, Option<&InternedTexts>),
         count: u64,
         fetch: Option<u64>,
         rows: &Rows<'_>,
@@ -122,6 +125,15 @@ impl SortColumns {
                 values,
             })
             .collect();
+        if let Some(texts) = texts {
+            let allocator = Allocator {
+                runtime,
+                stream,
+                owner: self.owner,
+                what: "the order of texts",
+            };
+            rank_texts(&allocator, texts, &mut words, &plan.texts, count as usize)?;
+        }
         let sorted = sort.sort(stream, &mut words, count as usize)?;
         report.sort_passes = sorted.passes;
         drop(keys);

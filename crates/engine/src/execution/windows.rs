@@ -12,7 +12,9 @@
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
+use super::interned::InternedTexts;
 use super::pairs::check_rows;
+use super::text_order::rank_texts;
 use crate::expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
 use crate::pipeline::build_plan::WindowsPlan;
 use crate::runtime::DeviceRuntime;
@@ -89,27 +91,34 @@ impl WindowRows {
         }
     }
 
-    /// After `rows` rows are in it: puts them in order.
-    pub(super) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
+    /// After `rows` rows are in it: puts them in order; `texts`: those whose places are in the words.
+    pub(super) fn complete(
+        &mut self,
+        allocator: &Allocator<'_>,
+        rows: u64,
+        texts: Option<&InternedTexts>,
+    ) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let count = rows as usize;
-        let keys: usize = self.plan.keys.iter().sum();
-        // The sort overwrites what tells partitions and peers apart.
-        let mut compared = Vec::new();
-        for (width, words) in self.plan.words.iter().zip(&self.words).take(keys) {
-            let mut copy = allocator.bytes((count * width.bytes()).max(1) as u64)?;
-            if count > 0 {
-                let bytes = ..count * width.bytes();
-                stream.copy(copy.slice_mut(bytes)?, words.slice(bytes)?)?;
-            }
-            compared.push(copy);
-        }
         let mut words: Vec<KeyWord> = (self.words.iter_mut().zip(&self.plan.words))
             .map(|(values, width)| KeyWord {
                 width: *width,
                 values,
             })
             .collect();
+        if let Some(texts) = texts {
+            rank_texts(allocator, texts, &mut words, &self.plan.texts, count)?;
+        }
+        // The sort overwrites what tells partitions and peers apart.
+        let mut compared = Vec::new();
+        for word in &words[..self.plan.keys.iter().sum()] {
+            let mut copy = allocator.bytes((count * word.width.bytes()).max(1) as u64)?;
+            if count > 0 {
+                let bytes = ..count * word.width.bytes();
+                stream.copy(copy.slice_mut(bytes)?, word.values.slice(bytes)?)?;
+            }
+            compared.push(copy);
+        }
         let sorted = RadixSort::new(runtime.memory()).sort(stream, &mut words, count)?;
         self.words.clear();
         let ids = sorted

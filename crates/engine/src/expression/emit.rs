@@ -53,6 +53,7 @@ pub(crate) use cast::supported as cast_supported;
 use guards::Raise;
 use literal::{constant_text, integer_of, text_of};
 pub(crate) use pairs::PAIR_CHUNK_BITS;
+pub use sort_key::OrderedText;
 
 /// The number of an integer-like constant.
 pub(crate) fn integer_literal(value: &datafusion::common::ScalarValue) -> Option<i128> {
@@ -79,6 +80,8 @@ pub struct Emitter<'a> {
     raises: Vec<Raise>,
     /// What warps look for in the texts of their rows, where nearly all of these are needed.
     scans: Option<text_scan::TextScans>,
+    /// By word of an order the texts without a dictionary that it has the last bit of.
+    ordered_texts: HashMap<Expr, Vec<OrderedText>>,
 }
 
 /// What is defined at a place of the code.
@@ -114,6 +117,7 @@ impl<'a> Emitter<'a> {
             guards: vec![],
             raises: vec![],
             scans: None,
+            ordered_texts: HashMap::new(),
         }
     }
 
@@ -368,7 +372,7 @@ impl<'a> Emitter<'a> {
             ) => self.add_interval(expression, (*months, *days, *nanoseconds), input),
             (Function::SortKey(orders), arguments) => self.sort_key(orders, arguments),
             (Function::SortWord { orders, word, words }, arguments) => {
-                self.sort_word(orders, arguments, *word, *words)
+                self.sort_word(expression, orders, arguments, (*word, *words))
             }
             (Function::Within, [key, least, greatest]) => self.within(key, [least, greatest]),
             (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),

@@ -34,10 +34,13 @@ pub(super) fn indices_for(rows: u64) -> u64 {
     rows.saturating_mul(INDICES_PER_ROW).saturating_add(FREE_INDICES)
 }
 
+/// Bits of the place of a text among those of a run.
+pub(crate) const PLACE_BITS: u32 = galatea_kernels::PLACE_FIELD_BITS;
+
 /// Places of texts that are keys.
 pub(crate) const PLACES: Interval = Interval {
     low: 0,
-    high: (1 << 31) - 1,
+    high: (1 << PLACE_BITS) - 1,
 };
 
 /// Most indices: they are numbers of 32 bits.

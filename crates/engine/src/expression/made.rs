@@ -85,7 +85,8 @@ pub(crate) fn takes_made(function: &Function, argument: usize) -> bool {
         | Function::JoinBy
         | Function::Upper
         | Function::Lower
-        | Function::Repeat => true,
+        | Function::Repeat
+        | Function::SortWord { .. } => true,
         // The others are gone through again and again.
         Function::Like | Function::Pad { .. } | Function::Replace => argument == 0,
         _ => false,

@@ -81,7 +81,7 @@ pub(crate) use dictionary::CodedStrings;
 pub(crate) use dimension::is_key;
 pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
 pub use display::Named;
-pub use emit::Emitter;
+pub use emit::{Emitter, OrderedText};
 pub(crate) use emit::{PAIR_CHUNK_BITS, integer_literal};
 pub use error::ErrorCode;
 pub(crate) use function::BUCKETS;

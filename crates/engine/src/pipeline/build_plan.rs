@@ -1,7 +1,7 @@
 //! Build sides as pipelines make them.
 
 use super::plan::Marking;
-use crate::expression::{BuiltColumn, Dimension, GroupWords, KeySpace, Spare, WindowShape};
+use crate::expression::{BuiltColumn, Dimension, GroupWords, KeySpace, OrderedText, Spare, WindowShape};
 use galatea_kernels::KeyWidth;
 
 /// A build side as a pipeline makes it.
@@ -115,6 +115,8 @@ pub struct WindowsPlan {
     pub(crate) words: Vec<KeyWidth>,
     /// How many of them are of partitions, and how many of the order in these.
     pub(crate) keys: [usize; 2],
+    /// The texts without a dictionary in them, with the number of the word.
+    pub(crate) texts: Vec<(usize, OrderedText)>,
     /// The functions.
     pub(crate) shape: WindowShape,
 }

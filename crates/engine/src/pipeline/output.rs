@@ -2,7 +2,7 @@
 
 use super::column_access::{AccessForm, ColumnAccess};
 use crate::code::Code;
-use crate::expression::{Emitter, Expr, HostFunction, Kind, Value};
+use crate::expression::{Emitter, Expr, HostFunction, Kind, OrderedText, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -16,6 +16,8 @@ pub struct RowsPlan {
     pub columns: Vec<OutputColumn>,
     /// The results, in their order.
     pub results: Vec<RowResult>,
+    /// The texts without a dictionary in the words of the order, with the number of the word, from 0 on.
+    pub(crate) texts: Vec<(usize, OrderedText)>,
 }
 
 /// A column of the result.

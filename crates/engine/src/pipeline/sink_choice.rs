@@ -144,9 +144,13 @@ impl SinkInput<'_> {
         let columns = &mut rows.columns;
         let outputs = columns.len();
         for (index, word) in words.iter().enumerate() {
-            let value = emitter.emit(&(self.rewrite)(word), code)?;
+            let word = (self.rewrite)(word);
+            let value = emitter.emit(&word, code)?;
             // Words that are always zero order nothing.
             if value.range != Some((0, 0)) {
+                let texts = emitter.ordered_texts(&word).iter();
+                rows.texts
+                    .extend(texts.map(|text| (columns.len() - outputs, *text)));
                 columns.push(output::column(outputs + index, &value)?);
             }
         }
@@ -318,16 +322,19 @@ impl SinkInput<'_> {
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
         let (columns, values) = self.built(&input.columns, &mut emitter, code)?;
-        let mut words = Vec::new();
+        let (mut words, mut texts) = (Vec::new(), Vec::new());
         let mut keys = [0; 2];
         let ties = input.ties.as_slice();
         for (part, expressions) in [&*input.partition, &*input.order, ties].into_iter().enumerate() {
             for word in expressions {
-                let value = emitter.emit(&(self.rewrite)(word), code)?;
+                let word = (self.rewrite)(word);
+                let value = emitter.emit(&word, code)?;
                 // Words that are always zero order nothing.
                 if value.range == Some((0, 0)) {
                     continue;
                 }
+                let placed = emitter.ordered_texts(&word).iter();
+                texts.extend(placed.map(|text| (words.len(), *text)));
                 let width = match value.kind {
                     Kind::I32 => KeyWidth::Four,
                     _ => KeyWidth::Eight,
@@ -341,6 +348,7 @@ impl SinkInput<'_> {
             columns,
             words: words.iter().map(|(width, _)| *width).collect(),
             keys,
+            texts,
         };
         let strategy = Strategy::Windows { words: words.len() };
         let result = ResultPlan::Windows(plan.clone());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Rows with a group of few and one of many, a text without a dictionary, and a wide decimal. Texts are
 /// empty, end in zeros, begin alike for many bytes, are the beginning of others, not of ASCII, or NULL; those
 /// of group 3 of few are all NULL.
-fn table(rows: u64, seed: u64) -> RecordBatch {
+pub(crate) fn table(rows: u64, seed: u64) -> RecordBatch {
     let number = |row: u64| (row + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let few = |row: u64| (number(row) % 5) as i64;
     let texts = (0..rows).map(|row| {

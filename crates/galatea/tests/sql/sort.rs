@@ -187,19 +187,3 @@ async fn orders_are_the_same_when_memory_is_short() {
         }
     }
 }
-
-/// Strings without a dictionary have no order on the device, which returns the rows nevertheless.
-#[tokio::test]
-async fn strings_without_a_dictionary_are_sorted_by_the_cpu() {
-    let pair = Pair::new(&[STRICT]);
-    pair.table("t", &[batch(4000, 9, Shape::Ordinary)]);
-    let sql = "SELECT high, v FROM t WHERE i8 > 0 ORDER BY high, v";
-    for _ in 0..2 {
-        check(&pair, sql, same_in_order, "strings of a text column").await;
-    }
-    let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
-    assert!(
-        plan.contains("SortExec") && plan.contains("an order of strings without a dictionary"),
-        "{plan}"
-    );
-}

@@ -1,6 +1,7 @@
 // Grid scope: texts that are keys, and the words of keys that do not fit one, each of which device memory has
-// once, at a place of its own: two texts are equal where their places are. Places say nothing of the order
-// of texts. Beside them are the least and the greatest texts of groups, whose accumulator is the place.
+// once, at a place of its own: two texts are equal where their places are. Places say nothing of the order of
+// texts: where that is asked for, they are sorted and places become ranks (text_sort.cu, rank_keys.cu).
+// Beside them are the least and the greatest texts of groups, whose accumulator is the place.
 //
 //     words  [0, INTERNED_HEAD)    how many words are used, and so on
 //            [.., + slots)         a table with open addressing: a part of the hash, and the place; 0: free
@@ -178,6 +179,18 @@ template <bool LEAST, class T> GALATEA_NOINLINE bool is_beyond(const u64* texts,
         if (own != its) return (own < its) == LEAST;
     }
     return length != other && (length < other) == LEAST;
+}
+
+// Thread scope. Whether the text at one place is before the one at another, by their bytes.
+static GALATEA_NOINLINE bool is_before(const u64* texts, u64 place, u64 other) {
+    const u64 *one = texts + place, *its = texts + other;
+    const u64 length = *one++, its_length = *its++;
+    const u64 both = length < its_length ? length : its_length;
+    for (u64 at = 0; at < both; at += 8, ++one, ++its) {
+        // As in is_beyond.
+        if (*one != *its) return turned_bytes(*one) < turned_bytes(*its);
+    }
+    return length < its_length;
 }
 
 // Thread scope. Makes a text, if it is before the one of a group (LEAST) or behind it, the one of the group,

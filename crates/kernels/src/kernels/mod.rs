@@ -30,6 +30,7 @@ mod nothing;
 mod pipeline;
 mod prefix_sum;
 mod random_access;
+mod rank_keys;
 mod read_bandwidth;
 mod read_chunks;
 mod repetition;
@@ -38,6 +39,8 @@ mod sort_gather;
 mod sort_histogram;
 mod sort_pass;
 mod sort_runs;
+mod text_ranks;
+mod text_sort;
 mod window_bounds;
 mod window_starts;
 mod window_tree;
@@ -76,6 +79,7 @@ pub use pipeline::{
 };
 pub use prefix_sum::{PrefixSum, PrefixSumArguments};
 pub use random_access::{Accesses, RandomAccess, RandomAccessArguments};
+pub use rank_keys::{PLACE_FIELD_BITS, PlaceField, RankKeys, RankKeysArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use read_chunks::{ReadChunks, ReadChunksArguments};
 pub use repetition::Repetition;
@@ -84,6 +88,8 @@ pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
 pub use sort_pass::{SortInput, SortOutput, SortPass, SortPassArguments, SortStep};
 pub use sort_runs::{RunParts, SortRuns, SortRunsArguments};
+pub use text_ranks::{TextRanks, TextRanksArguments};
+pub use text_sort::{TextSort, TextSortArguments};
 pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
 pub use window_starts::{WindowStarts, WindowStartsArguments};
 pub use window_tree::{Fold, WindowTree, WindowTreeArguments};
@@ -125,6 +131,7 @@ pub const KERNELS: &[KernelEntry] = &[
     Pipeline::ENTRY,
     PrefixSum::ENTRY,
     RandomAccess::ENTRY,
+    RankKeys::ENTRY,
     ReadBandwidth::ENTRY,
     ReadChunks::ENTRY,
     SharedUpdates::ENTRY,
@@ -132,6 +139,8 @@ pub const KERNELS: &[KernelEntry] = &[
     SortHistogram::ENTRY,
     SortPass::ENTRY,
     SortRuns::ENTRY,
+    TextRanks::ENTRY,
+    TextSort::ENTRY,
     WindowBounds::ENTRY,
     WindowStarts::ENTRY,
     WindowTree::ENTRY,

@@ -10,6 +10,7 @@ mod kernels;
 mod primitives;
 mod registry;
 mod sort;
+mod texts;
 mod windows;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};

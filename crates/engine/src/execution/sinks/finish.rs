@@ -70,10 +70,13 @@ impl SinkState {
             owner,
             what: "a join or a window",
         };
-        match &mut self.form {
-            Form::Build(table) => table.complete(&allocator, &mut self.control),
-            _ => Ok(()),
+        if let Form::Build(table) = &mut self.form {
+            table.complete(&allocator, &mut self.control, self.texts.as_ref())?;
+            if !table.finds_texts() {
+                self.texts = None;
+            }
         }
+        Ok(())
     }
 
     /// Reads the contents back, unless they stay on the device; what is left of rows goes to `rows`.
@@ -100,10 +103,8 @@ impl SinkState {
             bytes: 8 * control.len() as u64,
             ..Contents::default()
         };
-        let texts = self
-            .texts
-            .as_ref()
-            .filter(|_| !matches!(self.form, Form::Build(_)));
+        let read = !matches!(self.form, Form::Build(_) | Form::Sort(_));
+        let texts = self.texts.as_ref().filter(|_| read);
         if let (0, Some(texts)) = (contents.error, texts) {
             contents.texts = texts.read(stream)?;
             contents.bytes += contents.texts.bytes();
@@ -133,6 +134,7 @@ impl SinkState {
             Form::Sort(columns) => {
                 if let (0, ResultPlan::Rows(plan)) = (contents.error, &bound.result) {
                     let (count, fetch) = (control[1], self.fetch);
+                    let plan = (plan, self.texts.as_ref());
                     columns.finish(runtime, stream, plan, count, fetch, rows, report)?;
                 }
             }

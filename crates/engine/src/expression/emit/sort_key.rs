@@ -5,7 +5,8 @@
 //! words of 64:    │ ... NULL? │ value − least of the first ke│y │ NULL? │ value − least of the second key │
 //! ```
 //!
-//! Of a text without a dictionary a sort key takes the first bytes; no word holds a whole text.
+//! Of a text without a dictionary a sort key takes the first bytes. A word takes its place among the texts of
+//! the run, which becomes its rank before rows are sorted ([`OrderedText`]).
 //!
 //! Intervals tell how many bits a key takes. Complemented where the greatest comes first. Words end with the
 //! last bit of the last key, so their upper digits are the same in all rows.
@@ -16,6 +17,7 @@ use super::{Emitter, boolean, integer_of, integer_value};
 use crate::expression::function::{BUCKETS, SortOrder};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
+use crate::expression::key_space::PLACE_BITS;
 use crate::expression::kind::Kind;
 use crate::expression::value::Value;
 use crate::reason::Reason;
@@ -28,13 +30,25 @@ const BITS: u32 = 63;
 struct Ordered {
     code: String,
     bits: u32,
+    /// Whether they are the place of a text.
+    placed: bool,
+}
+
+/// The place of a text without a dictionary in a word of an order: it is the text's rank when rows are
+/// sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderedText {
+    /// Where in the word its last bit is; its first bits may be in the word before.
+    pub bit: u32,
+    /// Whether the greatest text comes first.
+    pub descending: bool,
 }
 
 /// What stands for texts.
 #[derive(Clone, Copy, PartialEq)]
 enum Texts {
-    /// Codes of sorted dictionaries; others have no order.
-    Coded,
+    /// Codes of sorted dictionaries; of others their places among the texts of the run.
+    Placed,
     /// Without a dictionary, their first bytes, which leave texts equal that are not.
     First,
 }
@@ -48,7 +62,7 @@ impl Emitter<'_> {
                 self.parameters.cuts_order = true;
                 break;
             }
-            for Ordered { code, bits } in self.fields(*order, argument, Texts::First)? {
+            for Ordered { code, bits, .. } in self.fields(*order, argument, Texts::First)? {
                 let taken = bits.min(free);
                 self.parameters.cuts_order |= taken < bits;
                 if taken == 0 {
@@ -75,16 +89,17 @@ impl Emitter<'_> {
     /// integer of 32 bits.
     pub(super) fn sort_word(
         &mut self,
+        expression: &Expr,
         orders: &[SortOrder],
         arguments: &[Expr],
-        word: u32,
-        words: u32,
+        (word, words): (u32, u32),
     ) -> Result<Value, Reason> {
         let mut fields = Vec::new();
         for (order, argument) in orders.iter().zip(arguments) {
-            fields.extend(self.fields(*order, argument, Texts::Coded)?);
+            let of_key = self.fields(*order, argument, Texts::Placed)?;
+            fields.extend(of_key.into_iter().map(|field| (order.descending, field)));
         }
-        let bits: u32 = fields.iter().map(|field| field.bits).sum();
+        let bits: u32 = fields.iter().map(|(_, field)| field.bits).sum();
         if bits > words * u64::BITS {
             return Err(Reason::Limit {
                 expression: "an order".into(),
@@ -96,8 +111,15 @@ impl Emitter<'_> {
         let first = word * u64::BITS;
         let mut end = bits;
         let mut parts = Vec::new();
-        for Ordered { code, bits } in fields {
+        let mut texts = Vec::new();
+        for (descending, Ordered { code, bits, placed }) in fields {
             end -= bits;
+            if placed && (first..first + u64::BITS).contains(&end) {
+                texts.push(OrderedText {
+                    bit: end - first,
+                    descending,
+                });
+            }
             if bits == 0 || end >= first + u64::BITS || end + bits <= first {
                 continue;
             }
@@ -112,6 +134,9 @@ impl Emitter<'_> {
                     self.parameter((first - end).into())
                 ),
             });
+        }
+        if !texts.is_empty() {
+            self.ordered_texts.insert(expression.clone(), texts);
         }
         let own = bits.saturating_sub(first).min(u64::BITS);
         let code = match parts.is_empty() {
@@ -134,6 +159,11 @@ impl Emitter<'_> {
         Ok(integer_value(code, None, kind, data_type, range))
     }
 
+    /// The texts without a dictionary whose last bit is in a word of an order, which was emitted before.
+    pub(crate) fn ordered_texts(&self, word: &Expr) -> &[OrderedText] {
+        self.ordered_texts.get(word).map_or(&[], Vec::as_slice)
+    }
+
     /// The fields of a key, the most significant first: whether it is NULL, and the value, complemented where
     /// the greatest comes first, and 0 where it is NULL. Each has 64 bits at most.
     fn fields(&mut self, order: SortOrder, argument: &Expr, texts: Texts) -> Result<Vec<Ordered>, Reason> {
@@ -147,9 +177,15 @@ impl Emitter<'_> {
             fields.push(Ordered {
                 code: self.define_as("u64", &flag),
                 bits: 1,
+                placed: false,
             });
         }
-        for Ordered { mut code, bits } in self.ordered(&value, texts)? {
+        for Ordered {
+            mut code,
+            bits,
+            placed,
+        } in self.ordered(&value, texts)?
+        {
             if order.descending {
                 let mask = self.parameter(u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0));
                 code = format!("(args.literals[{mask}] - {code})");
@@ -157,13 +193,14 @@ impl Emitter<'_> {
             if let Some(null) = &value.null {
                 code = format!("({null} ? 0ull : {code})");
             }
-            fields.push(Ordered { code, bits });
+            fields.push(Ordered { code, bits, placed });
         }
         Ok(fields)
     }
 
     /// A value as fields of at most 64 bits, the most significant first; those of NULL are of no meaning.
     fn ordered(&mut self, value: &Value, texts: Texts) -> Result<Vec<Ordered>, Reason> {
+        let mut placed = false;
         let (code, bits) = match &value.kind {
             Kind::Bool => (format!("u64({})", value.code), 1),
             Kind::Code { values } => {
@@ -191,10 +228,12 @@ impl Emitter<'_> {
                             let upper = Ordered {
                                 code: self.define_as("u64", &format!("u64({wide} >> 64)")),
                                 bits: bits - u64::BITS,
+                                placed: false,
                             };
                             let lower = Ordered {
                                 code: self.define_as("u64", &format!("u64({wide})")),
                                 bits: u64::BITS,
+                                placed: false,
                             };
                             return Ok(vec![upper, lower]);
                         }
@@ -210,15 +249,22 @@ impl Emitter<'_> {
                 self.parameters.cuts_texts = true;
                 (format!("text_prefix({})", value.code), u64::BITS)
             }
+            Kind::Text | Kind::MadeText if texts == Texts::Placed => {
+                let null = value.null.as_ref();
+                let null = null.map(|null| format!("{null} ? 0ull : ")).unwrap_or_default();
+                let place = format!("{null}{}", self.intern(&value.code));
+                placed = true;
+                (place, PLACE_BITS)
+            }
             Kind::Text | Kind::MadeText | Kind::Place => {
                 return Err(Reason::Type {
                     data_type: value.data_type.clone(),
-                    place: "an order of strings without a dictionary".into(),
+                    place: "the first rows of an order of computed strings".into(),
                 });
             }
         };
         let code = self.define_as("u64", &code);
-        Ok(vec![Ordered { code, bits }])
+        Ok(vec![Ordered { code, bits, placed }])
     }
 
     /// Whether a sort key is between two constants.

@@ -259,7 +259,7 @@ impl Expr {
 fn sort_bits(data_type: &DataType) -> u32 {
     match data_type {
         DataType::Boolean => 1,
-        // Codes of a dictionary.
+        // Codes of a dictionary, or places.
         text if is_text(text) => u32::BITS,
         // Singles are ordered as doubles.
         DataType::Float16 | DataType::Float32 => u64::BITS,

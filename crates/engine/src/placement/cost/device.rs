@@ -12,7 +12,7 @@ use crate::policy::policy;
 use crate::runtime::Runtime;
 use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -58,6 +58,9 @@ policy! {
         /// A key of a row that is a text without a dictionary, of few texts and of more than fit the cache:
         /// twice the accesses of a row that is grouped, not measured.
         interned_key: [f64; 2] = [0.3, 3.6],
+        /// A text without a dictionary that is ranked among all of an order: a merge sort that compares it
+        /// some sixty times, each with a random access to device memory.
+        ranked_text: f64 = 20.0,
         /// A row that is sorted by a word of 64 bits, of whose digits all are needed (a radix sort of 2^30
         /// keys with row numbers moves 200 GB).
         sorted_word: f64 = 0.1,
@@ -172,9 +175,17 @@ fn evaluated_columns(expression: &Expr, columns: &mut BTreeSet<usize>) {
     }
 }
 
+/// Nanoseconds that texts without a dictionary in the words of an order take for each of its rows, all of
+/// which may have another text.
+fn ranked_row<'e>(words: impl Iterator<Item = &'e Expr>) -> f64 {
+    let keys = words.flat_map(Expr::children);
+    let texts: HashSet<&Expr> = keys.filter(|key| key.is_made()).collect();
+    texts.len() as f64 * (POLICY.interned_key[1] + POLICY.ranked_text)
+}
+
 /// Nanoseconds that a row takes until it is in the order of a window, with what functions need of it.
 fn windows_row(input: &WindowInput) -> f64 {
-    let words = input.words().count() as f64 * POLICY.sorted_word;
+    let words = input.words().count() as f64 * POLICY.sorted_word + ranked_row(input.words());
     POLICY.built_row + words + POLICY.ordered_row + POLICY.window_value * input.calls.len() as f64
 }
 
@@ -256,7 +267,9 @@ impl Estimator {
         else {
             return 0.0;
         };
-        let row = POLICY.sorted_word * words.len() as f64 + POLICY.gathered_value * outputs.len() as f64;
+        let row = POLICY.sorted_word * words.len() as f64
+            + ranked_row(words.iter())
+            + POLICY.gathered_value * outputs.len() as f64;
         2.0 * POLICY.pipeline + rows * row * 1e-9
     }
 

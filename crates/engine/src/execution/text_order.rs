@@ -1,0 +1,78 @@
+//! Orders by texts without a dictionary. While rows are scanned the words of their order have the places of
+//! texts, which tell texts apart; before rows are sorted each distinct text is ranked, and ranks take the
+//! places:
+//!
+//! ```text
+//! slots of the table ── places of the texts ── merge sort by their bytes ── by place the rank ── words of the order
+//! ```
+//!
+//! Texts that many rows have are compared once for all of them, and rows are sorted by integers as ever.
+
+use super::device_columns::Allocator;
+use super::error::RunError;
+use super::interned::InternedTexts;
+use crate::expression::OrderedText;
+use galatea_device::{In, InOut, Out};
+use galatea_kernels::{CollectGroups, GroupEntries, KeyWidth, PlaceField, RankKeys, TextRanks, TextSort};
+use galatea_memory::KeyWord;
+
+/// Makes the places that `texts` has in the words of an order ranks, in the keys of `rows` rows; `fields` are
+/// with the numbers of their words.
+pub(super) fn rank_texts(
+    allocator: &Allocator<'_>,
+    texts: &InternedTexts,
+    words: &mut [KeyWord<'_>],
+    fields: &[(usize, OrderedText)],
+    rows: usize,
+) -> Result<(), RunError> {
+    let Allocator { runtime, stream, .. } = *allocator;
+    let size = texts.size(stream)?;
+    if fields.is_empty() || rows == 0 || size.texts == 0 {
+        return Ok(());
+    }
+    let device = runtime.device();
+    let count = size.texts as usize;
+    let mut places = allocator.zeroed::<u64>(size.texts)?;
+    let mut used = allocator.zeroed::<u64>(1)?;
+    // A slot is an entry of one word, which is 0 where it is free.
+    let slot = GroupEntries {
+        words: 1,
+        marker: 0,
+        numbered: false,
+    };
+    let slots = In(texts.slots()?);
+    CollectGroups::new(device)?.launch(stream, slots, Out(&mut *places), InOut(&mut *used), slot)?;
+
+    let sort = TextSort::new(device)?;
+    let mut spare = allocator.zeroed::<u64>(size.texts)?;
+    let mut width = 0;
+    while width == 0 || width < size.texts {
+        let (from, to) = (places.slice(..count)?, spare.slice_mut(..count)?);
+        sort.launch(stream, In(&**texts.region()), In(from), Out(to), width)?;
+        std::mem::swap(&mut places, &mut spare);
+        width = (2 * width).max(TextSort::RUN);
+    }
+    drop(spare);
+    let mut ranks = allocator.zeroed::<u32>(size.words)?;
+    TextRanks::new(device)?.launch(stream, In(places.slice(..count)?), InOut(&mut *ranks))?;
+
+    let kernel = RankKeys::new(device)?;
+    for (word, text) in fields {
+        let (above, from_word) = words.split_at_mut(*word);
+        let high = above.last_mut().filter(|_| PlaceField::begins_before(text.bit));
+        let field = PlaceField {
+            low: keys(&mut from_word[0], rows)?,
+            high: high.map(|word| keys(word, rows)).transpose()?,
+            bit: text.bit,
+            descending: text.descending,
+        };
+        kernel.launch(stream, field, In(&*ranks), size.texts, rows)?;
+    }
+    Ok(())
+}
+
+/// The keys that rows have in a word.
+fn keys<'a>(word: &'a mut KeyWord<'_>, rows: usize) -> Result<(KeyWidth, InOut<'a, u8>), RunError> {
+    let bytes = ..word.width.bytes() * rows;
+    Ok((word.width, InOut(word.values.slice_mut(bytes)?)))
+}
