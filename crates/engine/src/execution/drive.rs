@@ -44,6 +44,22 @@ impl Run<'_> {
         {
             return self.execute_top(outputs, top);
         }
+        match (self.execute_whole(), &self.plan.sink) {
+            (
+                Err(failure @ RunError::Memory { .. }),
+                SinkPlan::Materialise {
+                    outputs,
+                    order: Some(RowOrder::All(words)),
+                },
+            ) if self.part.is_none() && self.result.restart() => {
+                self.execute_in_ranges(outputs, words, failure)
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    /// Runs a pipeline whose rows are not the first of an order when its turn comes.
+    pub(super) fn execute_whole(&self) -> Result<(Output, RunReport), RunError> {
         let memory = self.runtime.memory();
         let naive = memory.ablations().has(Ablation::Naive);
         let capacity = self.runtime.device().budget().limit();

@@ -46,6 +46,7 @@ mod run_report;
 mod sinks;
 mod slot_ring;
 mod sort;
+mod sort_ranges;
 mod source;
 mod stored_rows;
 mod text_order;
@@ -72,5 +73,6 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         results::ResultPolicy::listed(),
         partition_choice::PartitionPolicy::listed(),
         parts::PartPolicy::listed(),
+        sort_ranges::RangePolicy::listed(),
     ]
 }

@@ -105,7 +105,7 @@ impl Graph<'_> {
         let mut bytes = limit / POLICY.memory;
         for _ in 0..POLICY.tries {
             // Rows that were read cannot be taken back.
-            if at.is_empty() && !self.result.restart() {
+            if at.is_empty() && !self.result.restart_all() {
                 return Err(failure);
             }
             let outcome = match self.cuts(subtree, &at, &joins, bytes).await {

@@ -37,6 +37,8 @@ struct State {
     bytes: usize,
     /// Of the batch read last, which its reader may still hold.
     held: usize,
+    /// Batches of runs that have ended, before the one that goes on: the first ones.
+    settled: usize,
     /// Whether batches are read before the run has ended.
     flows: bool,
     reader: Option<Waker>,
@@ -100,11 +102,35 @@ impl ResultQueue {
 
     /// Forgets the batches of a run that failed, before another attempt; `false`: some may have been read.
     pub(super) fn restart(&self) -> bool {
+        self.forget(|state| state.settled)
+    }
+
+    /// The same of all runs.
+    pub(super) fn restart_all(&self) -> bool {
+        self.forget(|state| {
+            state.settled = 0;
+            0
+        })
+    }
+
+    /// Keeps the batches of a run that has ended, whatever becomes of the next one over the same rows.
+    pub(super) fn settle(&self) {
+        let mut state = self.state.lock();
+        state.settled = state.batches.len();
+    }
+
+    fn forget(&self, kept: impl FnOnce(&mut State) -> usize) -> bool {
         let mut state = self.state.lock();
         if state.flows {
             return false;
         }
-        while self.pop(&mut state).is_some() {}
+        let kept = kept(&mut state);
+        let forgotten: Vec<_> = state.batches.drain(kept..).map(|(_, bytes)| bytes).collect();
+        let bytes = forgotten.iter().sum();
+        state.bytes -= bytes;
+        if let Some(claim) = &self.claim {
+            claim.shrink(bytes);
+        }
         true
     }
 
@@ -196,6 +222,29 @@ mod tests {
         assert_eq!(pool.reserved(), 0);
         queue.push(batch(7), &turns, &cancelled).unwrap();
         assert_eq!(queue.next().as_ref().map(number), Some(7));
+        assert!(queue.next().is_none());
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn what_has_settled_stays_when_the_next_run_begins_again() {
+        let pool = pool(1 << 20);
+        let queue = queue(1 << 20, &pool);
+        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        let push = |number| queue.push(batch(number), &turns, &cancelled).unwrap();
+        push(1);
+        queue.settle();
+        let settled = pool.reserved();
+        push(2);
+        assert!(queue.restart());
+        assert_eq!(pool.reserved(), settled);
+        push(3);
+        queue.settle();
+        let numbers: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+        assert_eq!(numbers.iter().map(number).collect::<Vec<_>>(), [1, 3]);
+        push(4);
+        queue.settle();
+        assert!(queue.restart_all());
         assert!(queue.next().is_none());
         assert_eq!(pool.reserved(), 0);
     }

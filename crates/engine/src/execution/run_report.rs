@@ -60,6 +60,8 @@ pub struct RunReport {
     pub launches: usize,
     /// Passes over the rows that came before, to learn which of them are wanted.
     pub passes: usize,
+    /// Ranges of an order that were sorted one after another, since not all rows fit.
+    pub sort_ranges: usize,
     /// Passes over the keys of rows that were sorted.
     pub sort_passes: u32,
     /// Times it gave way to a query that came before it, and went on when that had ended.
@@ -111,7 +113,8 @@ impl RunReport {
         self
     }
 
-    /// Adds the same pipeline's run over another part of a join; tables were scanned once for each.
+    /// Adds the same pipeline's run over another part of a join, or of an order; tables were scanned once for
+    /// each.
     pub(super) fn add_part(&mut self, other: &Self) {
         self.rows_passed += other.rows_passed;
         self.rows = self.rows.max(other.rows);
@@ -120,6 +123,8 @@ impl RunReport {
         self.grown += other.grown;
         self.gave_way += other.gave_way;
         self.pages += other.pages;
+        self.sort_ranges += other.sort_ranges;
+        self.sort_passes += other.sort_passes;
         self.total += other.total;
         let sides = self.dimension_rows.iter_mut().zip(&other.dimension_rows);
         sides.for_each(|(rows, others)| *rows = (*rows).max(*others));

@@ -29,10 +29,10 @@ const FEW_ALIKE: u64 = 1 << 16;
 
 /// Sort keys from the least to the greatest, both included, and rows among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
-    least: i64,
-    greatest: i64,
-    rows: u64,
+pub(super) struct Part {
+    pub least: i64,
+    pub greatest: i64,
+    pub rows: u64,
 }
 
 /// The sort keys of the wanted rows.
@@ -47,14 +47,14 @@ enum Wanted {
 
 impl Part {
     /// The part of all keys.
-    const ALL: Self = Self {
+    pub(super) const ALL: Self = Self {
         least: 0,
         greatest: i64::MAX,
         rows: u64::MAX,
     };
 
     /// Bits by which keys are shifted to number the equal parts of this one.
-    fn shift(self) -> u32 {
+    pub(super) fn shift(self) -> u32 {
         let span = self.greatest.wrapping_sub(self.least) as u64;
         (u64::BITS - span.leading_zeros()).saturating_sub(BUCKETS.ilog2())
     }
@@ -63,22 +63,25 @@ impl Part {
     /// it.
     fn with_row(self, wanted: u64, mut parts: Vec<(i32, u64)>) -> Option<(Self, u64)> {
         parts.sort_unstable();
-        let shift = self.shift();
         let mut before = 0;
         for (number, rows) in parts {
             if before + rows >= wanted {
-                let least = self.least + (i64::from(number) << shift);
-                let greatest = least.saturating_add((1 << shift) - 1).min(self.greatest);
-                let part = Self {
-                    least,
-                    greatest,
-                    rows,
-                };
-                return Some((part, before));
+                return Some((self.bucket(number, rows), before));
             }
             before += rows;
         }
         None
+    }
+
+    /// The bucket with a number, which has so many rows.
+    pub(super) fn bucket(self, number: i32, rows: u64) -> Self {
+        let shift = self.shift();
+        let least = self.least + (i64::from(number) << shift);
+        Self {
+            least,
+            greatest: least.saturating_add((1 << shift) - 1).min(self.greatest),
+            rows,
+        }
     }
 }
 
@@ -118,6 +121,7 @@ impl Run<'_> {
                 if before > 0 {
                     let plan = within(0, key - 1);
                     passes.push(self.over(&plan, &self.view_of(&plan)?).execute()?.1);
+                    self.result.settle();
                 }
                 (within(key, key), Some(rows))
             }
@@ -181,7 +185,7 @@ impl Run<'_> {
     }
 
     /// All keys; `None` without rows.
-    fn extent(&self, key: &Expr, passes: &mut Vec<RunReport>) -> Result<Option<Part>, RunError> {
+    pub(super) fn extent(&self, key: &Expr, passes: &mut Vec<RunReport>) -> Result<Option<Part>, RunError> {
         let call = |function, name, nullable| AggregateCall {
             function,
             argument: (function != AggregateFunction::Count).then(|| key.clone()),
@@ -219,7 +223,7 @@ impl Run<'_> {
     }
 
     /// Rows in each of the equal parts of one that has any.
-    fn counts(
+    pub(super) fn counts(
         &self,
         key: &Expr,
         part: Part,
@@ -250,7 +254,12 @@ impl Run<'_> {
     }
 
     /// The pipeline of the rows that pass these filters, too.
-    fn plan_of<const N: usize>(&self, sink: SinkPlan, output: SchemaRef, filters: [Expr; N]) -> PipelinePlan {
+    pub(super) fn plan_of<const N: usize>(
+        &self,
+        sink: SinkPlan,
+        output: SchemaRef,
+        filters: [Expr; N],
+    ) -> PipelinePlan {
         PipelinePlan {
             filters: self.filters_and(filters),
             sink,

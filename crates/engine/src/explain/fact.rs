@@ -226,6 +226,7 @@ impl Facts {
         let counts = [
             ("chunks awaited by a running kernel", report.awaited as u64),
             ("passes before", report.passes as u64),
+            ("ranges of the order", report.sort_ranges as u64),
             ("sort passes", u64::from(report.sort_passes)),
             ("hash table grown", report.grown as u64),
             ("gave way to earlier queries", report.gave_way as u64),

@@ -26,6 +26,27 @@ impl Expr {
             }
     }
 
+    /// Whether it is a text that kernels have by its bytes where its columns have no dictionary: a column, or
+    /// what has device code for the bytes of others.
+    #[must_use]
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.is_made()
+            || self.as_column().is_some()
+            || match self.kind() {
+                ExprKind::Literal(_) => true,
+                ExprKind::Cast { input, .. } => is_text(input.data_type()) && input.has_bytes(),
+                ExprKind::Dictionary { argument, native, .. } => {
+                    argument.has_bytes() && native.as_ref().is_some_and(Self::has_bytes)
+                }
+                ExprKind::Hosted { native, .. } => native.has_bytes(),
+                ExprKind::Case { branches, otherwise } => {
+                    let mut results = branches.iter().map(|(_, then)| then).chain(otherwise);
+                    results.all(Self::has_bytes)
+                }
+                _ => false,
+            }
+    }
+
     /// Texts that are computed byte by byte for a row.
     #[must_use]
     pub(crate) fn made_texts(&self) -> usize {
@@ -86,6 +107,7 @@ pub(crate) fn takes_made(function: &Function, argument: usize) -> bool {
         | Function::Upper
         | Function::Lower
         | Function::Repeat
+        | Function::SortKey(_)
         | Function::SortWord { .. } => true,
         // The others are gone through again and again.
         Function::Like | Function::Pad { .. } | Function::Replace => argument == 0,

@@ -131,7 +131,7 @@ impl<'a> Placer<'a> {
         let found = |side: &BuildSide| found_in_rows(self.runtime, side);
         let finder = finder(&found, self.config.device != DeviceChoice::Auto);
         let sorted = sort::below(&plan, &finder);
-        let is_sort = sorted.is_some();
+        let is_sort = sorted.is_some() && plan.is::<SortExec>();
         if let Some((sort, found)) = sorted {
             let sorted = ends(&plan).and(found).and_then(|found| {
                 sort::check_worth(&found, sort, &self.estimator, self.config)?;
@@ -139,7 +139,7 @@ impl<'a> Placer<'a> {
             });
             match sorted {
                 Ok(found) => return self.node(found, plan, reasons),
-                Err(reason) if !orders_result(&plan) => note(reasons, &plan, &reason),
+                Err(reason) if is_sort && !orders_result(&plan) => note(reasons, &plan, &reason),
                 Err(_) => {}
             }
         }

@@ -1,5 +1,5 @@
 //! `ORDER BY` of all rows: the pipeline below keeps its rows on the device until they are sorted there, and
-//! returns them in order.
+//! returns them in order, without the columns that they are ordered by where these are projected away.
 
 use super::chain::Finder;
 use super::cost::Estimator;
@@ -10,7 +10,9 @@ use crate::expression::{Expr, SortOrder, lower};
 use crate::pipeline::{RowOrder, SinkPlan};
 use crate::policy::policy;
 use crate::reason::Reason;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 
@@ -26,18 +28,35 @@ policy! {
 
 const POLICY: SortPolicy = SortPolicy::DEFAULT;
 
-/// The sort all of whose rows are wanted, or so many of them that counting does not pay, and the pipeline
-/// that returns them in order; `None` of other nodes.
+/// The sort all of whose rows are wanted, or so many of them that counting does not pay, or that below a
+/// projection to some of its columns, and the pipeline that returns them in order; `None` of other nodes.
 pub(super) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Option<(&'p SortExec, Result<Subtree, Reason>)> {
-    let sort = plan.downcast_ref::<SortExec>()?;
+    let (sort, kept) = match plan.downcast_ref::<ProjectionExec>() {
+        Some(projection) => (projection.input(), Some(kept(projection)?)),
+        None => (plan, None),
+    };
+    let sort = sort.downcast_ref::<SortExec>()?;
     let few = sort.fetch().is_some_and(|fetch| fetch <= POLICY.counted_rows);
-    (!few).then(|| (sort, subtree(sort, finder)))
+    (!few).then(|| (sort, subtree(plan, sort, kept, finder)))
 }
 
-fn subtree(sort: &SortExec, finder: &Finder<'_>) -> Result<Subtree, Reason> {
+/// The columns that a projection keeps; `None` where it computes others.
+fn kept(projection: &ProjectionExec) -> Option<Vec<usize>> {
+    let columns = projection.expr().iter();
+    let columns = columns.map(|output| Some(output.expr.downcast_ref::<Column>()?.index()));
+    columns.collect()
+}
+
+/// The pipeline that returns these columns of the rows of a sort, or all, as `plan` does.
+fn subtree(
+    plan: &Arc<dyn ExecutionPlan>,
+    sort: &SortExec,
+    kept: Option<Vec<usize>>,
+    finder: &Finder<'_>,
+) -> Result<Subtree, Reason> {
     let chain = finder.below(sort.input())?;
     match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) if !finder.encodes => {
@@ -49,7 +68,14 @@ fn subtree(sort: &SortExec, finder: &Finder<'_>) -> Result<Subtree, Reason> {
         }
         _ => {}
     }
-    if chain.columns.is_empty() {
+    let outputs: Vec<Expr> = match kept {
+        Some(kept) => kept
+            .into_iter()
+            .map(|column| chain.columns[column].clone())
+            .collect(),
+        None => chain.columns.clone(),
+    };
+    if outputs.is_empty() {
         return Err(node("SortExec", "no columns"));
     }
     let schema = sort.input().schema();
@@ -76,10 +102,10 @@ fn subtree(sort: &SortExec, finder: &Finder<'_>) -> Result<Subtree, Reason> {
         });
     }
     let sink = SinkPlan::Materialise {
-        outputs: chain.columns.clone(),
+        outputs,
         order: Some(RowOrder::All(words)),
     };
-    let found = chain.finish(sink, schema)?;
+    let found = chain.finish(sink, plan.schema())?;
     Ok(Subtree {
         fetch: sort.fetch(),
         ..found

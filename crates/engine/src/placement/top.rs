@@ -40,8 +40,8 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree
             descending: key.options.descending,
             nulls_first: key.options.nulls_first,
         };
-        // Keys of groups have dictionaries; of columns of tables the first bytes do.
-        let ordered = of_groups || !is_text(value.data_type()) || value.as_column().is_some();
+        // Keys of groups have dictionaries; of other texts the first bytes do.
+        let ordered = of_groups || !is_text(value.data_type()) || value.has_bytes();
         ordered.then_some((value, order))
     });
     let keys: Vec<_> = keys.collect();

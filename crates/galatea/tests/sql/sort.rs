@@ -118,6 +118,49 @@ async fn sorted_rows_are_not_sorted_again() {
     }
 }
 
+/// More rows than can be sorted in device memory are sorted range after range, whatever the keys.
+#[tokio::test]
+async fn rows_that_do_not_fit_are_sorted_in_ranges() {
+    let settings = [
+        STRICT,
+        ("galatea.gpu_memory_limit", "1 MiB"),
+        ("galatea.chunk_rows", "500"),
+        ("galatea.block_threads", "32"),
+    ];
+    let pair = Pair::new(&settings);
+    pair.table("t", &[batch(30_000, 5, Shape::Ordinary)]);
+    for sql in [
+        "SELECT i64, v FROM t ORDER BY i64 DESC, v",
+        "SELECT v, high, i64, ts FROM t ORDER BY v DESC",
+        "SELECT f64, v FROM t ORDER BY f64 NULLS FIRST, v",
+        "SELECT d38, low, v FROM t WHERE i8 IS NOT NULL ORDER BY d38 DESC NULLS LAST, low, v",
+        "SELECT k, v, i64 FROM t ORDER BY k, v",
+        "SELECT low, i32, v FROM t ORDER BY low DESC, i32, v LIMIT 200000 OFFSET 5",
+    ] {
+        check(&pair, sql, same_in_order, "in ranges").await;
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let ranges = plan.split_once("ranges of the order=");
+        let ranges = ranges.and_then(|(_, rest)| rest.split_once(','));
+        let ranges: usize = ranges.map_or(0, |(number, _)| number.parse().expect("a number"));
+        assert!(ranges > 1 && !plan.contains("fell back"), "{sql}\n{plan}");
+    }
+}
+
+/// Of one key there are more rows than fit, so there is nothing to divide, and the CPU answers.
+#[tokio::test]
+async fn one_key_with_too_many_rows_is_sorted_by_the_cpu() {
+    let settings = [
+        ("galatea.gpu_memory_limit", "1 MiB"),
+        ("galatea.chunk_rows", "500"),
+    ];
+    let pair = Pair::new(&settings);
+    pair.table("t", &[batch(30_000, 5, Shape::Ordinary)]);
+    let sql = "SELECT flag, i8 > 0 AS positive, i64, d38, f64, ts, v, u64, d18 FROM t ORDER BY flag, i8 > 0";
+    check(&pair, sql, keys_in_order, "few keys").await;
+    let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(plan.contains("fell back"), "{plan}");
+}
+
 /// A few groups are sorted by the CPU, even where the device is forced.
 #[tokio::test]
 async fn few_groups_are_sorted_by_the_cpu() {

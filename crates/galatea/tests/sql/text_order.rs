@@ -47,8 +47,18 @@ const WINDOWS: &[&str] = &[
     "SELECT few, v, r FROM (SELECT few, v, row_number() OVER (PARTITION BY few ORDER BY text, v) AS r FROM t) WHERE r <= 3 ORDER BY few, r",
 ];
 
+/// The first rows of an order by texts; equal rows differ in nothing that is returned.
+const FIRST: &[&str] = &[
+    "SELECT text, v FROM t ORDER BY text, v LIMIT 20",
+    "SELECT concat(text, few) AS c, v FROM t ORDER BY c DESC NULLS LAST, v LIMIT 11",
+    "SELECT v FROM t WHERE few > 0 ORDER BY reverse(text), v DESC LIMIT 40 OFFSET 3",
+    "SELECT upper(text) FROM t ORDER BY upper(text) LIMIT 9",
+    "SELECT v FROM t ORDER BY text || 'x' NULLS FIRST, few, v LIMIT 5",
+];
+
 async fn all_of_them(pair: &Pair, context: &str) {
-    let ordered = ORDERS.iter().chain(ROWS_OF_OTHERS).map(|sql| (sql, true));
+    let ordered = ORDERS.iter().chain(ROWS_OF_OTHERS).chain(FIRST);
+    let ordered = ordered.map(|sql| (sql, true));
     for (sql, in_order) in ordered.chain(WINDOWS.iter().map(|sql| (sql, false))) {
         let compared = match in_order {
             true => pair.compare(sql, same_in_order).await,
@@ -118,6 +128,13 @@ async fn the_device_sorts_by_texts() {
         assert!(plan.contains("sorted by="), "{sql}\n{plan}");
         assert!(
             !plan.contains("SortExec") && !plan.contains("fell back"),
+            "{sql}\n{plan}"
+        );
+    }
+    for sql in FIRST {
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(
+            plan.contains("rows wanted=first") && !plan.contains("fell back"),
             "{sql}\n{plan}"
         );
     }

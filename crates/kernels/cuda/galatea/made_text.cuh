@@ -20,6 +20,15 @@ template <class T> using WalkOver = typename WalkOf<T>::Type;
 
 template <class T> GALATEA_INLINE u64 text_length(const T& text) { return text.length(); }
 
+// As that of a text in memory.
+template <class T> GALATEA_INLINE u64 text_prefix(const T& text) {
+    const u64 length = text_length(text);
+    WalkOver<T> walk(text);
+    u64 prefix = 0;
+    for (u32 i = 0; i < 8; ++i) prefix = prefix << 8 | (i < length ? u64(walk.take()) : 0ull);
+    return prefix;
+}
+
 // One text behind the other.
 template <class A, class B> struct Joined {
     A first;

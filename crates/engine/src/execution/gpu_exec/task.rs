@@ -140,7 +140,7 @@ impl Task {
             let Some(subtree) = outcome
                 .as_ref()
                 .err()
-                .filter(|_| queue.restart())
+                .filter(|_| queue.restart_all())
                 .and_then(|failure| self.place_again(failure))
             else {
                 break;

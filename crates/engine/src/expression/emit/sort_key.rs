@@ -245,21 +245,21 @@ impl Emitter<'_> {
                     ),
                 }
             }
-            Kind::Text if texts == Texts::First => {
+            Kind::Text | Kind::MadeText if texts == Texts::First => {
                 self.parameters.cuts_texts = true;
                 (format!("text_prefix({})", value.code), u64::BITS)
             }
-            Kind::Text | Kind::MadeText if texts == Texts::Placed => {
+            Kind::Text | Kind::MadeText => {
                 let null = value.null.as_ref();
                 let null = null.map(|null| format!("{null} ? 0ull : ")).unwrap_or_default();
                 let place = format!("{null}{}", self.intern(&value.code));
                 placed = true;
                 (place, PLACE_BITS)
             }
-            Kind::Text | Kind::MadeText | Kind::Place => {
+            Kind::Place => {
                 return Err(Reason::Type {
                     data_type: value.data_type.clone(),
-                    place: "the first rows of an order of computed strings".into(),
+                    place: "an order of texts that have a place".into(),
                 });
             }
         };

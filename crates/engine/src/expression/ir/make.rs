@@ -141,6 +141,19 @@ impl Expr {
         (0..words).rev().map(word).collect()
     }
 
+    /// The place in the order that these words are of.
+    pub(crate) fn sort_key_of(words: &[Self]) -> Option<Self> {
+        match words.first()?.kind() {
+            ExprKind::Call {
+                function: Function::SortWord { orders, .. },
+                arguments,
+            } => Some(Self::sort_key(
+                arguments.iter().cloned().zip(orders.iter().copied()),
+            )),
+            _ => None,
+        }
+    }
+
     /// A hash of the values of a key, see [`Function::KeyHash`].
     pub(crate) fn key_hash(key: &Self, spreads: bool) -> Self {
         let kind = ExprKind::Call {

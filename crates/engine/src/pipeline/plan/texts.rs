@@ -42,9 +42,9 @@ impl PipelinePlan {
     }
 
     /// Texts that go by their codes: those of group keys, of keys and columns of build sides and windows, and
-    /// those among output columns, keys of the first rows of an order and arguments of MIN and MAX that are
-    /// chosen or evaluated by their values. Those without a dictionary that go by their places are not among
-    /// them: made texts that are keys of groups, of joins and of orders of all rows, and columns of orders.
+    /// those among output columns, keys of an order and arguments of MIN and MAX that are chosen or evaluated
+    /// by their values. Not among them are those that need no dictionary: made texts that are keys of groups
+    /// and of joins, and texts of orders by their bytes.
     pub(super) fn coded_texts(&self) -> Vec<&Expr> {
         let is_coded = |column: &&Expr| !matches!(column.kind(), ExprKind::ByRow(_));
         let mut all: Vec<&Expr> = Vec::new();
@@ -72,15 +72,13 @@ impl PipelinePlan {
                 all.extend(values.filter(|value| value.as_column().is_none()));
                 let keys = order.iter().flat_map(RowOrder::expressions);
                 let keys = keys.flat_map(Expr::children);
-                let all_rows = matches!(order, Some(RowOrder::All(_)));
-                let by_place = |key: &Expr| all_rows && key.is_made();
-                all.extend(keys.filter(|key| key.as_column().is_none() && !by_place(key)));
+                all.extend(keys.filter(|key| !key.has_bytes()));
             }
             SinkPlan::Windows(input) => {
                 let columns = input.columns.iter().map(|(_, column)| column);
                 all.extend(columns.filter(is_coded));
                 let keys = input.words().flat_map(Expr::children);
-                all.extend(keys.filter(|key| key.as_column().is_none() && !key.is_made()));
+                all.extend(keys.filter(|key| !key.has_bytes()));
             }
             SinkPlan::Store { columns, .. } => all.extend(columns.iter().map(|(_, column)| column)),
             SinkPlan::BuildGroups { key, .. } => all.extend(key.parts()),

@@ -1,0 +1,166 @@
+//! Orders of more rows than can be sorted in device memory: range after range.
+//!
+//! ```text
+//! rows in each of 4096 equal parts of the sort key ── neighbours joined, as many as fit ── each range: scanned, sorted, returned
+//! ```
+//!
+//! Ranges follow each other in the order, so nothing is merged, and rows flow to the query from the first
+//! range on. Each range scans the pipeline's input again and keeps the rows in it: input on the device is
+//! read at the rate of its memory, and rows that are not in the range go nowhere.
+
+use super::error::RunError;
+use super::run::{Output, Run};
+use super::run_report::RunReport;
+use super::sort::sorting_bytes;
+use super::top::Part;
+use crate::expression::Expr;
+use crate::pipeline::bound::ResultPlan;
+use crate::pipeline::output;
+use crate::pipeline::strategy::Strategy;
+use crate::pipeline::{RowOrder, SinkPlan};
+use crate::policy::policy;
+use std::sync::Arc;
+
+policy! {
+    /// How rows are sorted that do not fit device memory at once.
+    pub(super) struct RangePolicy {
+        /// The part of free memory that rows of a range take at first, beside the input.
+        memory: u64 = 2,
+        /// How many times less than before they take where it was too much.
+        less: u64 = 4,
+        /// Attempts with ever smaller ranges.
+        tries: usize = 4,
+        /// Passes that count rows: where more are needed, few keys have nearly all rows.
+        passes: usize = 64,
+    }
+}
+
+const POLICY: RangePolicy = RangePolicy::DEFAULT;
+
+/// Rows for which the bytes of a row are worked out.
+const ROWS: u64 = 1 << 20;
+
+impl Run<'_> {
+    /// Runs a pipeline that returns all of its rows in the order of `words`, after `failure` of an attempt to
+    /// sort them at once. It stays where one sort key has more rows than fit.
+    pub(super) fn execute_in_ranges(
+        &self,
+        outputs: &[Expr],
+        words: &[Expr],
+        mut failure: RunError,
+    ) -> Result<(Output, RunReport), RunError> {
+        let Some(key) = Expr::sort_key_of(words) else {
+            return Err(failure);
+        };
+        let mut bytes = self.runtime.room() / POLICY.memory;
+        for _ in 0..POLICY.tries {
+            // Rows that were read cannot be taken back.
+            if !self.result.restart_all() {
+                return Err(failure);
+            }
+            let mut passes = Vec::new();
+            let rows = (bytes / self.sorted_row()?).min(u32::MAX.into());
+            let ranges = match self.ranges(&key, rows, &mut passes) {
+                Ok(Some(ranges)) => ranges,
+                Ok(None) | Err(RunError::Memory { .. } | RunError::Unsupported(_)) => return Err(failure),
+                Err(error) => return Err(error),
+            };
+            match self.sorted_ranges(outputs, words, &key, &ranges) {
+                Err(error @ RunError::Memory { .. }) => failure = error,
+                Err(error) => return Err(error),
+                Ok((output, mut report)) => {
+                    passes.iter().for_each(|pass| report.passed_before(pass));
+                    return Ok((output, report));
+                }
+            }
+            bytes /= POLICY.less;
+        }
+        Err(failure)
+    }
+
+    /// Bytes of device memory that a row takes while it is sorted.
+    fn sorted_row(&self) -> Result<u64, RunError> {
+        let bound = &self.prepare()?.pipeline.bound;
+        Ok(match (&bound.strategy, &bound.result) {
+            (Strategy::Sort { words }, ResultPlan::Rows(plan)) => {
+                let row = output::row_bytes(&plan.columns);
+                row + sorting_bytes(&plan.columns, *words, ROWS).div_ceil(ROWS)
+            }
+            _ => 1,
+        })
+    }
+
+    /// Neighbouring ranges of all sort keys with `most` rows each at most; `None` where one key has more.
+    fn ranges(
+        &self,
+        key: &Expr,
+        most: u64,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<Option<Vec<Part>>, RunError> {
+        let mut ranges: Vec<Part> = Vec::new();
+        // What is left, the first last.
+        let mut left: Vec<Part> = self.extent(key, passes)?.into_iter().collect();
+        while let Some(part) = left.pop() {
+            if part.rows > most {
+                if part.least == part.greatest || passes.len() >= POLICY.passes {
+                    return Ok(None);
+                }
+                let mut counts = self.counts(key, part, passes)?;
+                counts.sort_unstable_by(|one, other| other.cmp(one));
+                left.extend(counts.into_iter().map(|(number, rows)| part.bucket(number, rows)));
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(last) if last.rows + part.rows <= most => {
+                    last.greatest = part.greatest;
+                    last.rows += part.rows;
+                }
+                _ => ranges.push(part),
+            }
+        }
+        Ok(Some(ranges))
+    }
+
+    /// Sorts and returns the rows of one range after another.
+    fn sorted_ranges(
+        &self,
+        outputs: &[Expr],
+        words: &[Expr],
+        key: &Expr,
+        ranges: &[Part],
+    ) -> Result<(Output, RunReport), RunError> {
+        // Without rows there is no range, and one run says so.
+        let none = [Part { rows: 0, ..Part::ALL }];
+        let ranges = if ranges.is_empty() { &none } else { ranges };
+        let mut done: Option<(Output, RunReport)> = None;
+        for range in ranges {
+            let returned = done.as_ref().map_or(0, |(output, _)| output.rows());
+            let fetch = self.fetch.map(|fetch| fetch.saturating_sub(returned));
+            if let (Some(0), true) = (fetch, done.is_some()) {
+                break;
+            }
+            let sink = SinkPlan::Materialise {
+                outputs: outputs.to_vec(),
+                order: Some(RowOrder::All(words.to_vec())),
+            };
+            let within = key.within(range.least, range.greatest);
+            let plan = self.plan_of(sink, Arc::clone(&self.plan.output), [within]);
+            let view = self.view_of(&plan)?;
+            let run = Run {
+                fetch,
+                ..self.over(&plan, &view)
+            };
+            let (output, mut report) = run.execute_whole()?;
+            self.result.settle();
+            report.sort_ranges = 1;
+            done = Some(match done {
+                None => (output, report),
+                Some((before, mut all)) => {
+                    all.add_part(&report);
+                    (before.and(output), all)
+                }
+            });
+        }
+        done.ok_or_else(|| RunError::Ended("it sorted ranges".into()))
+    }
+}
