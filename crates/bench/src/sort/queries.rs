@@ -28,12 +28,12 @@ const QUERIES: [(&str, &str); 6] = [
     ("texts, all different", "SELECT v FROM t ORDER BY address"),
     (
         "window, numbers",
-        "SELECT sum(r), max(s), sum(p) FROM (SELECT rank() OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS r,
+        "SELECT sum(r), max(s), sum(p) FROM (SELECT rank() OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS r, \
          sum(v) OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS s, lag(v) OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS p FROM t) AS w",
     ),
     (
         "window, texts",
-        "SELECT sum(r), max(s) FROM (SELECT rank() OVER (PARTITION BY k32 % 1000 ORDER BY address) AS r,
+        "SELECT sum(r), max(s) FROM (SELECT rank() OVER (PARTITION BY k32 % 1000 ORDER BY address) AS r, \
          sum(v) OVER (PARTITION BY k32 % 1000 ORDER BY address) AS s FROM t) AS w",
     ),
 ];
