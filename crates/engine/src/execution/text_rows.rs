@@ -10,7 +10,12 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use galatea_store::{Chunk, Column, Encoding, TableView};
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::sync::Arc;
+
+/// Rows whose texts are found, and then touched, before the first of them is copied: in no order of memory
+/// each is far from the others, and the core waits for many at once.
+const AHEAD: usize = 64;
 
 /// The texts of a column, by the numbers that kernels of a run give its rows.
 #[derive(Debug, Clone)]
@@ -45,12 +50,18 @@ impl TextRows {
                 self.column.name
             )));
         };
-        let texts = rows.iter().enumerate().map(|(i, row)| {
+        let text = |i: usize| {
             if nulls.is_some_and(|nulls| nulls.is_null(i)) {
                 return None;
             }
-            let chunk = &self.column.chunks[self.chunks[(row >> 32) as usize]];
-            text_at(chunk, offset_width.bytes(), *row as u32 as usize)
+            let chunk = &self.column.chunks[self.chunks[(rows[i] >> 32) as usize]];
+            text_at(chunk, offset_width.bytes(), rows[i] as u32 as usize)
+        };
+        let texts = (0..rows.len()).step_by(AHEAD).flat_map(|first| {
+            let found: Vec<_> = (first..rows.len().min(first + AHEAD)).map(text).collect();
+            let firsts = found.iter().flatten().filter_map(|text| text.first());
+            black_box(firsts.fold(0, |all, byte| all ^ byte));
+            found
         });
         text_array(texts, data_type)
     }

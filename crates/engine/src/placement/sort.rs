@@ -11,9 +11,11 @@ use crate::pipeline::{RowOrder, SinkPlan};
 use crate::policy::policy;
 use crate::reason::Reason;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use std::sync::Arc;
 
 policy! {
@@ -35,12 +37,20 @@ pub(super) fn below<'p>(
     finder: &Finder<'_>,
 ) -> Option<(&'p SortExec, Result<Subtree, Reason>)> {
     let (sort, kept) = match plan.downcast_ref::<ProjectionExec>() {
-        Some(projection) => (projection.input(), Some(kept(projection)?)),
+        Some(projection) => (unmerged(projection.input()), Some(kept(projection)?)),
         None => (plan, None),
     };
     let sort = sort.downcast_ref::<SortExec>()?;
     let few = sort.fetch().is_some_and(|fetch| fetch <= POLICY.counted_rows);
     (!few).then(|| (sort, subtree(plan, sort, kept, finder)))
+}
+
+/// What is below a node that keeps rows in order: one that says so to other rules, or a merge of partitions,
+/// of which the device makes one.
+fn unmerged(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    let keeps = plan.is::<OutputRequirementExec>() || plan.is::<SortPreservingMergeExec>();
+    let below = plan.children().into_iter().next();
+    below.filter(|_| keeps && plan.fetch().is_none()).unwrap_or(plan)
 }
 
 /// The columns that a projection keeps; `None` where it computes others.

@@ -29,6 +29,9 @@ policy! {
         /// Seconds of compiling a pipeline that no query has run before (first runs of ClickBench on 16
         /// cores: 0.1 to 0.6).
         compiling: f64 = 0.35,
+        /// Of that, what each further pipeline of the same query adds at least: they are compiled at the same
+        /// time, as far as there are cores.
+        compiling_beside: f64 = 0.15,
         /// Evaluating functions for a value of a dictionary, on all cores (ClickBench Q27 over 100 million
         /// rows: 18 million values in 5 s).
         evaluated_value: f64 = 280.0,
@@ -283,7 +286,7 @@ impl Estimator {
     ) -> Vec<OneTime> {
         let ran = (found.shape).is_some_and(|shape| runtime.history().is_compiled(shape));
         let mut all = Vec::new();
-        self.add_once(ran, found, runtime, config, &mut all);
+        self.add_once(ran, POLICY.compiling, found, runtime, config, &mut all);
         // Two pipelines may read one column.
         all.sort_by_key(|one| one.what.0);
         all.dedup_by_key(|one| one.what);
@@ -291,10 +294,12 @@ impl Estimator {
         all
     }
 
-    /// The same added to `all`, with kernels that are `compiled` for all that is known.
+    /// The same added to `all`, with kernels that are `compiled` for all that is known, or else take so many
+    /// seconds.
     fn add_once(
         &self,
         compiled: bool,
+        compiling: f64,
         found: &Subtree,
         runtime: &Runtime,
         config: &GalateaConfig,
@@ -309,11 +314,15 @@ impl Estimator {
             let shape = || crate::placement::key::shape(found, config);
             all.push(OneTime {
                 what: key("kernels", found.shape.unwrap_or_else(shape)),
-                seconds: POLICY.compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
+                seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
             });
         }
+        let beside = match compiled {
+            true => compiling,
+            false => POLICY.compiling * POLICY.compiling_beside.max(1.0 / self.cores),
+        };
         for build in found.builds() {
-            self.add_once(compiled, build, runtime, config, all);
+            self.add_once(compiled, beside, build, runtime, config, all);
         }
     }
 
