@@ -51,9 +51,7 @@ impl Run<'_> {
                     outputs,
                     order: Some(RowOrder::All(words)),
                 },
-            ) if self.part.is_none() && self.result.restart() => {
-                self.execute_in_ranges(outputs, words, failure)
-            }
+            ) if self.part.is_none() => self.execute_in_ranges(outputs, words, failure),
             (outcome, _) => outcome,
         }
     }

@@ -27,6 +27,7 @@ mod gpu_exec;
 mod graph;
 mod group_table;
 mod interned;
+mod key_ranges;
 pub(crate) mod launches;
 mod pairs;
 mod part_plan;

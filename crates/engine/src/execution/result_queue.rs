@@ -102,36 +102,29 @@ impl ResultQueue {
 
     /// Forgets the batches of a run that failed, before another attempt; `false`: some may have been read.
     pub(super) fn restart(&self) -> bool {
-        self.forget(|state| state.settled)
+        let mut state = self.state.lock();
+        if state.flows {
+            return false;
+        }
+        let settled = state.settled;
+        let bytes = state.batches.drain(settled..).map(|(_, bytes)| bytes).sum();
+        state.bytes -= bytes;
+        if let Some(claim) = &self.claim {
+            claim.shrink(bytes);
+        }
+        true
     }
 
     /// The same of all runs.
     pub(super) fn restart_all(&self) -> bool {
-        self.forget(|state| {
-            state.settled = 0;
-            0
-        })
+        self.state.lock().settled = 0;
+        self.restart()
     }
 
     /// Keeps the batches of a run that has ended, whatever becomes of the next one over the same rows.
     pub(super) fn settle(&self) {
         let mut state = self.state.lock();
         state.settled = state.batches.len();
-    }
-
-    fn forget(&self, kept: impl FnOnce(&mut State) -> usize) -> bool {
-        let mut state = self.state.lock();
-        if state.flows {
-            return false;
-        }
-        let kept = kept(&mut state);
-        let forgotten: Vec<_> = state.batches.drain(kept..).map(|(_, bytes)| bytes).collect();
-        let bytes = forgotten.iter().sum();
-        state.bytes -= bytes;
-        if let Some(claim) = &self.claim {
-            claim.shrink(bytes);
-        }
-        true
     }
 
     /// The next batch, once batches flow.

@@ -9,10 +9,10 @@
 //! read at the rate of its memory, and rows that are not in the range go nowhere.
 
 use super::error::RunError;
+use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use super::sort::sorting_bytes;
-use super::top::Part;
 use crate::expression::Expr;
 use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::output;
@@ -96,10 +96,10 @@ impl Run<'_> {
         key: &Expr,
         most: u64,
         passes: &mut Vec<RunReport>,
-    ) -> Result<Option<Vec<Part>>, RunError> {
-        let mut ranges: Vec<Part> = Vec::new();
+    ) -> Result<Option<Vec<KeyRange>>, RunError> {
+        let mut ranges: Vec<KeyRange> = Vec::new();
         // What is left, the first last.
-        let mut left: Vec<Part> = self.extent(key, passes)?.into_iter().collect();
+        let mut left: Vec<KeyRange> = self.extent(key, passes)?.into_iter().collect();
         while let Some(part) = left.pop() {
             if part.rows > most {
                 if part.least == part.greatest || passes.len() >= POLICY.passes {
@@ -127,10 +127,13 @@ impl Run<'_> {
         outputs: &[Expr],
         words: &[Expr],
         key: &Expr,
-        ranges: &[Part],
+        ranges: &[KeyRange],
     ) -> Result<(Output, RunReport), RunError> {
         // Without rows there is no range, and one run says so.
-        let none = [Part { rows: 0, ..Part::ALL }];
+        let none = [KeyRange {
+            rows: 0,
+            ..KeyRange::ALL
+        }];
         let ranges = if ranges.is_empty() { &none } else { ranges };
         let mut done: Option<(Output, RunReport)> = None;
         for range in ranges {

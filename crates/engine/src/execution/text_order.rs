@@ -26,8 +26,12 @@ pub(super) fn rank_texts(
     rows: usize,
 ) -> Result<(), RunError> {
     let Allocator { runtime, stream, .. } = *allocator;
+    if fields.is_empty() || rows == 0 {
+        return Ok(());
+    }
     let size = texts.size(stream)?;
-    if fields.is_empty() || rows == 0 || size.texts == 0 {
+    // All of them are NULL.
+    if size.texts == 0 {
         return Ok(());
     }
     let device = runtime.device();

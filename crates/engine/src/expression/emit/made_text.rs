@@ -36,12 +36,7 @@ impl Emitter<'_> {
         if !value.kind.is_bytes() {
             return value;
         }
-        let null = value
-            .null
-            .as_ref()
-            .map(|null| format!("{null} ? u64(0) : "))
-            .unwrap_or_default();
-        let rhs = format!("{null}{}", self.intern(&value.code));
+        let rhs = self.intern_unless_null(&value);
         let place = self.define(&Kind::Place, &rhs);
         code.nest(0, &self.out.take());
         Value {
@@ -49,6 +44,13 @@ impl Emitter<'_> {
             kind: Kind::Place,
             ..value
         }
+    }
+
+    /// C++ of the place of a text without a dictionary; 0 where it is NULL.
+    pub(super) fn intern_unless_null(&mut self, value: &Value) -> String {
+        let null = value.null.as_ref();
+        let null = null.map(|null| format!("{null} ? u64(0) : ")).unwrap_or_default();
+        format!("{null}{}", self.intern(&value.code))
     }
 
     /// C++ of the place of a text among those of the run.

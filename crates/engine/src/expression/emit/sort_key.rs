@@ -180,12 +180,8 @@ impl Emitter<'_> {
                 placed: false,
             });
         }
-        for Ordered {
-            mut code,
-            bits,
-            placed,
-        } in self.ordered(&value, texts)?
-        {
+        let placed = texts == Texts::Placed && value.kind.is_bytes();
+        for (mut code, bits) in self.ordered(&value, texts)? {
             if order.descending {
                 let mask = self.parameter(u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0));
                 code = format!("(args.literals[{mask}] - {code})");
@@ -198,9 +194,9 @@ impl Emitter<'_> {
         Ok(fields)
     }
 
-    /// A value as fields of at most 64 bits, the most significant first; those of NULL are of no meaning.
-    fn ordered(&mut self, value: &Value, texts: Texts) -> Result<Vec<Ordered>, Reason> {
-        let mut placed = false;
+    /// A value as fields and how many bits they have, at most 64, the most significant first; those of NULL
+    /// are of no meaning.
+    fn ordered(&mut self, value: &Value, texts: Texts) -> Result<Vec<(String, u32)>, Reason> {
         let (code, bits) = match &value.kind {
             Kind::Bool => (format!("u64({})", value.code), 1),
             Kind::Code { values } => {
@@ -225,17 +221,9 @@ impl Emitter<'_> {
                         );
                         let wide = self.define_as("u128", &wide);
                         if bits > u64::BITS {
-                            let upper = Ordered {
-                                code: self.define_as("u64", &format!("u64({wide} >> 64)")),
-                                bits: bits - u64::BITS,
-                                placed: false,
-                            };
-                            let lower = Ordered {
-                                code: self.define_as("u64", &format!("u64({wide})")),
-                                bits: u64::BITS,
-                                placed: false,
-                            };
-                            return Ok(vec![upper, lower]);
+                            let upper = self.define_as("u64", &format!("u64({wide} >> 64)"));
+                            let lower = self.define_as("u64", &format!("u64({wide})"));
+                            return Ok(vec![(upper, bits - u64::BITS), (lower, u64::BITS)]);
                         }
                         (format!("u64({wide})"), bits)
                     }
@@ -249,13 +237,7 @@ impl Emitter<'_> {
                 self.parameters.cuts_texts = true;
                 (format!("text_prefix({})", value.code), u64::BITS)
             }
-            Kind::Text | Kind::MadeText => {
-                let null = value.null.as_ref();
-                let null = null.map(|null| format!("{null} ? 0ull : ")).unwrap_or_default();
-                let place = format!("{null}{}", self.intern(&value.code));
-                placed = true;
-                (place, PLACE_BITS)
-            }
+            Kind::Text | Kind::MadeText => (self.intern_unless_null(value), PLACE_BITS),
             Kind::Place => {
                 return Err(Reason::Type {
                     data_type: value.data_type.clone(),
@@ -263,8 +245,7 @@ impl Emitter<'_> {
                 });
             }
         };
-        let code = self.define_as("u64", &code);
-        Ok(vec![Ordered { code, bits, placed }])
+        Ok(vec![(self.define_as("u64", &code), bits)])
     }
 
     /// Whether a sort key is between two constants.

@@ -317,10 +317,7 @@ impl Estimator {
                 seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
             });
         }
-        let beside = match compiled {
-            true => compiling,
-            false => POLICY.compiling * POLICY.compiling_beside.max(1.0 / self.cores),
-        };
+        let beside = POLICY.compiling * POLICY.compiling_beside.max(1.0 / self.cores);
         for build in found.builds() {
             self.add_once(compiled, beside, build, runtime, config, all);
         }

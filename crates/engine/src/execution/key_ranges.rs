@@ -1,0 +1,196 @@
+//! Ranges of sort keys, and how many rows of a pipeline are in them: what top rows are found by, and orders
+//! that do not fit are divided by.
+
+use super::error::RunError;
+use super::result_queue::ResultQueue;
+use super::run::Run;
+use super::run_report::RunReport;
+use crate::expression::{BUCKETS, Expr};
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use crate::pipeline::{PipelinePlan, SinkPlan};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// Sort keys from the least to the greatest, both included, and rows among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyRange {
+    pub least: i64,
+    pub greatest: i64,
+    pub rows: u64,
+}
+
+impl KeyRange {
+    /// The range of all keys.
+    pub(super) const ALL: Self = Self {
+        least: 0,
+        greatest: i64::MAX,
+        rows: u64::MAX,
+    };
+
+    /// Bits by which keys are shifted to number the equal parts of a range.
+    pub(super) fn shift(self) -> u32 {
+        let span = self.greatest.wrapping_sub(self.least) as u64;
+        (u64::BITS - span.leading_zeros()).saturating_sub(BUCKETS.ilog2())
+    }
+
+    /// The bucket (given as number, row count) that holds the `wanted`-th row, and the rows in buckets before
+    /// it.
+    pub(super) fn with_row(self, wanted: u64, mut parts: Vec<(i32, u64)>) -> Option<(Self, u64)> {
+        parts.sort_unstable();
+        let mut before = 0;
+        for (number, rows) in parts {
+            if before + rows >= wanted {
+                return Some((self.bucket(number, rows), before));
+            }
+            before += rows;
+        }
+        None
+    }
+
+    /// The bucket with a number, which has so many rows.
+    pub(super) fn bucket(self, number: i32, rows: u64) -> Self {
+        let shift = self.shift();
+        let least = self.least + (i64::from(number) << shift);
+        Self {
+            least,
+            greatest: least.saturating_add((1 << shift) - 1).min(self.greatest),
+            rows,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// All keys; `None` without rows.
+    pub(super) fn extent(
+        &self,
+        key: &Expr,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<Option<KeyRange>, RunError> {
+        let call = |function, name, nullable| AggregateCall {
+            function,
+            argument: (function != AggregateFunction::Count).then(|| key.clone()),
+            filter: None,
+            field: Arc::new(Field::new(name, DataType::Int64, nullable)),
+        };
+        let calls = vec![
+            call(AggregateFunction::Count, "rows", false),
+            call(AggregateFunction::Min, "least", true),
+            call(AggregateFunction::Max, "greatest", true),
+        ];
+        let fields: Vec<_> = calls.iter().map(|call| Arc::clone(&call.field)).collect();
+        let sink = SinkPlan::Aggregate {
+            keys: Vec::new(),
+            aggregates: calls,
+            kept: false,
+        };
+        let plan = self.plan_of(sink, Arc::new(Schema::new(fields)), []);
+        let batches = self.groups(&plan, passes)?;
+        let Some(row) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+            return Ok(None);
+        };
+        let value = |column: usize| {
+            let column = row.column(column).as_primitive::<Int64Type>();
+            column.is_valid(0).then(|| column.value(0))
+        };
+        Ok(match (value(0), value(1), value(2)) {
+            (Some(rows), Some(least), Some(greatest)) => Some(KeyRange {
+                least,
+                greatest,
+                rows: rows as u64,
+            }),
+            _ => None,
+        })
+    }
+
+    /// Rows in each of the equal parts of one that has any.
+    pub(super) fn counts(
+        &self,
+        key: &Expr,
+        part: KeyRange,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<Vec<(i32, u64)>, RunError> {
+        let batches = self.groups(&self.counting_plan(key, part), passes)?;
+        let counts = batches.iter().flat_map(|batch| {
+            let numbers = batch.column(0).as_primitive::<Int32Type>().values();
+            let rows = batch.column(1).as_primitive::<Int64Type>().values();
+            numbers
+                .iter()
+                .zip(rows)
+                .map(|(number, rows)| (*number, *rows as u64))
+        });
+        Ok(counts.collect())
+    }
+
+    /// The pipeline that counts the rows in the equal parts of one.
+    pub(super) fn counting_plan(&self, key: &Expr, part: KeyRange) -> PipelinePlan {
+        let within = key.within(part.least, part.greatest);
+        let number = key.bucket(part.least, part.shift());
+        PipelinePlan::counts(self.filters_and([within]), Some(number))
+    }
+
+    /// The filters of the pipeline, and these.
+    fn filters_and<const N: usize>(&self, more: [Expr; N]) -> Vec<Expr> {
+        self.plan.filters.iter().cloned().chain(more).collect()
+    }
+
+    /// The pipeline of the rows that pass these filters, too.
+    pub(super) fn plan_of<const N: usize>(
+        &self,
+        sink: SinkPlan,
+        output: SchemaRef,
+        filters: [Expr; N],
+    ) -> PipelinePlan {
+        PipelinePlan {
+            filters: self.filters_and(filters),
+            sink,
+            output,
+        }
+    }
+
+    /// The groups that a pipeline returns.
+    fn groups(&self, plan: &PipelinePlan, passes: &mut Vec<RunReport>) -> Result<Vec<RecordBatch>, RunError> {
+        let (view, result) = (self.view_of(plan)?, ResultQueue::whole());
+        let run = Run {
+            result: &result,
+            ..self.over(plan, &view)
+        };
+        passes.push(run.execute()?.1);
+        Ok(std::iter::from_fn(|| result.next()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KeyRange;
+
+    #[test]
+    fn the_part_with_the_wanted_row_is_found_and_gets_smaller() {
+        let all = KeyRange {
+            least: 0,
+            greatest: i64::MAX,
+            rows: 30,
+        };
+        assert_eq!(all.shift(), 63 - 12);
+        let (part, before) = all.with_row(15, vec![(4095, 10), (7, 10), (0, 10)]).unwrap();
+        assert_eq!((part.least, before, part.rows), (7 << 51, 10, 10));
+        assert_eq!(part.greatest, (8 << 51) - 1);
+        assert_eq!(part.shift(), 51 - 12);
+        let (last, _) = all.with_row(30, vec![(4095, 10), (7, 10), (0, 10)]).unwrap();
+        assert_eq!(last.greatest, i64::MAX);
+        assert_eq!(all.with_row(31, vec![(0, 30)]), None);
+    }
+
+    #[test]
+    fn a_part_of_one_key_cannot_be_divided() {
+        for key in [0, 17, i64::MAX] {
+            let one = KeyRange {
+                least: key,
+                greatest: key,
+                rows: 9,
+            };
+            assert_eq!(one.shift(), 0);
+            assert_eq!(one.with_row(3, vec![(0, 9)]), Some((one, 0)));
+        }
+    }
+}
