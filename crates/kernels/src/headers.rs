@@ -23,6 +23,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/dense_fold.h",
     "galatea/args/fill_pattern.h",
     "galatea/args/flow.h",
+    "galatea/args/gather_texts.h",
     "galatea/args/global_atomics.h",
     "galatea/args/hash_merge.h",
     "galatea/args/hash_rehash.h",

@@ -94,8 +94,8 @@ impl Encoding {
     }
 }
 
-/// A bound of a zone.
-#[derive(Debug, Clone, PartialEq)]
+/// A bound of a zone; those of one column follow each other as its values do.
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub enum Scalar {
     /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, laid-out ones
     /// among them, the code.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::error::ArrowError;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use galatea_kernels::pattern;
@@ -21,11 +22,13 @@ const BATCH: u64 = 1 << 16;
 
 /// By name: one word of few bits, one of more, and two words; texts that begin alike and are all different;
 /// functions in the order of a window, reduced to one row so that what is measured is not output.
-const QUERIES: [(&str, &str); 6] = [
+const QUERIES: [(&str, &str); 8] = [
     ("one key", "SELECT u, v FROM t ORDER BY u"),
     ("two keys, one word", "SELECT k32, v FROM t ORDER BY k32, v"),
     ("two keys, two words", "SELECT k64, v FROM t ORDER BY k64 DESC, v"),
     ("texts, all different", "SELECT v FROM t ORDER BY address"),
+    ("texts, returned", "SELECT address FROM t ORDER BY address"),
+    ("texts by a number", "SELECT address, v FROM t ORDER BY u"),
     (
         "window, numbers",
         "SELECT sum(r), max(s), sum(p) FROM (SELECT rank() OVER (PARTITION BY k32 % 100000 ORDER BY k64) AS r, \
@@ -38,9 +41,14 @@ const QUERIES: [(&str, &str); 6] = [
     ),
 ];
 
-/// The rows of all queries over a table of `rows` rows.
-pub(super) async fn measure(plan: &Plan, rows: u64, done: &mut impl FnMut(&str)) -> Result<Vec<Row>> {
-    let table = table(rows)?;
+/// The first rows of a large table.
+const FIRST: &str = "SELECT k64 FROM t ORDER BY k64 LIMIT 100";
+
+/// Engines by name.
+type Engines = [(&'static str, SessionContext); 2];
+
+/// Sessions that have the table.
+fn engines(plan: &Plan, table: &Arc<MemTable>) -> Result<Engines> {
     let mut device = galatea::session().with_setting("galatea.device", "gpu");
     for (name, value) in &plan.settings {
         device = device.with_trusted_setting(name, value);
@@ -53,27 +61,72 @@ pub(super) async fn measure(plan: &Plan, rows: u64, done: &mut impl FnMut(&str))
         ("galatea", device.build()?),
     ];
     for (_, ctx) in &engines {
-        let table: Arc<MemTable> = Arc::clone(&table);
+        let table: Arc<MemTable> = Arc::clone(table);
         ctx.register_table("t", table)?;
     }
+    Ok(engines)
+}
+
+/// The first 100 rows of `rows` random keys of 64 bits, beside reading the keys once at `ceiling` bytes a
+/// second: of the device also what its kernels take, without planning and the way of the result.
+pub(super) async fn first(
+    plan: &Plan,
+    rows: u64,
+    ceiling: Option<f64>,
+    done: &mut impl FnMut(&str),
+) -> Result<Vec<Row>> {
+    let batch = |number: u64| {
+        let numbers = number * BATCH..((number + 1) * BATCH).min(rows);
+        let keys = Int64Array::from_iter_values(numbers.map(|row| pattern(64, row) as i64));
+        RecordBatch::try_from_iter([("k64", Arc::new(keys) as ArrayRef)])
+    };
+    let engines = engines(plan, &in_partitions(rows, batch)?)?;
+    let mut measured = Vec::new();
+    let mut expected: Option<Vec<RecordBatch>> = None;
+    for (engine, ctx) in &engines {
+        let mut row = Row::new(format!("first rows: {FIRST}"), rows, plan);
+        row.engine = (*engine).to_string();
+        let (result, kernels) = timed(ctx, FIRST, plan.runs, &mut row).await?;
+        if let Some(expected) = &expected {
+            same(expected, &result, FIRST, rows)?;
+        }
+        expected.get_or_insert(result);
+        done(&row.what);
+        let kernels = Summary::of(kernels).map(|kernels| {
+            let mut own = row.clone();
+            own.engine = format!("{engine}, kernels");
+            own.bytes = 8 * rows;
+            own.set(Some(kernels), ceiling);
+            own
+        });
+        measured.push(row);
+        measured.extend(kernels);
+    }
+    Ok(measured)
+}
+
+/// Whether the device answers as DataFusion does, row by row.
+fn same(expected: &[RecordBatch], result: &[RecordBatch], sql: &str, rows: u64) -> Result<()> {
+    compare(expected, result, RowOrder::Fixed).map_err(|difference| BenchError::Differs {
+        query: sql.to_string(),
+        what: format!("{rows} rows on the device"),
+        difference: Box::new(difference),
+    })
+}
+
+/// The rows of all queries over a table of `rows` rows.
+pub(super) async fn measure(plan: &Plan, rows: u64, done: &mut impl FnMut(&str)) -> Result<Vec<Row>> {
+    let engines = engines(plan, &table(rows)?)?;
     let mut measured = Vec::new();
     for (name, sql) in QUERIES {
         let mut expected = None;
         for (engine, ctx) in &engines {
             let mut row = Row::new(format!("{name}: {sql}"), rows, plan);
             row.engine = (*engine).to_string();
-            let result = timed(ctx, sql, plan.runs, &mut row).await?;
+            let (result, _) = timed(ctx, sql, plan.runs, &mut row).await?;
             match &expected {
                 None => expected = Some(result),
-                Some(expected) => {
-                    compare(expected, &result, RowOrder::Fixed).map_err(|difference| {
-                        BenchError::Differs {
-                            query: sql.to_string(),
-                            what: format!("{rows} rows on the device"),
-                            difference: Box::new(difference),
-                        }
-                    })?;
-                }
+                Some(expected) => same(expected, &result, sql, rows)?,
             }
             done(&row.what);
             measured.push(row);
@@ -82,9 +135,15 @@ pub(super) async fn measure(plan: &Plan, rows: u64, done: &mut impl FnMut(&str))
     Ok(measured)
 }
 
-/// Runs a query, and notes its times; the result of the first run.
-async fn timed(ctx: &SessionContext, sql: &str, runs: usize, row: &mut Row) -> Result<Vec<RecordBatch>> {
-    let mut seconds = Vec::new();
+/// Runs a query, and notes its times; the result of the first run, and the seconds that kernels took, if any
+/// ran.
+async fn timed(
+    ctx: &SessionContext,
+    sql: &str,
+    runs: usize,
+    row: &mut Row,
+) -> Result<(Vec<RecordBatch>, Vec<f64>)> {
+    let (mut seconds, mut kernels) = (Vec::new(), Vec::new());
     let mut first = None;
     for number in 0..WARMUPS + runs {
         let run = measure::run(ctx, sql).await?;
@@ -95,15 +154,18 @@ async fn timed(ctx: &SessionContext, sql: &str, runs: usize, row: &mut Row) -> R
             row.device = report.device.to_string();
             row.reasons = report.reasons.join("; ");
             row.bytes = report.device_bytes;
+            if number >= WARMUPS && report.placed > 0 {
+                kernels.push(report.phases.kernel.as_secs_f64());
+            }
         }
         first.get_or_insert(run.batches);
     }
     row.set(Summary::of(seconds), None);
-    Ok(first.unwrap_or_default())
+    Ok((first.unwrap_or_default(), kernels))
 }
 
 /// Columns u, all different; k32 and k64, random; v, the number of the row; address, a text that has much in
-/// common with all others and is equal to none. In as many partitions as there are cores.
+/// common with all others and is equal to none.
 fn table(rows: u64) -> Result<Arc<MemTable>> {
     let batch = |number: u64| {
         let numbers = number * BATCH..((number + 1) * BATCH).min(rows);
@@ -131,6 +193,14 @@ fn table(rows: u64) -> Result<Arc<MemTable>> {
         ];
         RecordBatch::try_from_iter(columns)
     };
+    in_partitions(rows, batch)
+}
+
+/// A table of batches by their number, in as many partitions as there are cores.
+fn in_partitions(
+    rows: u64,
+    batch: impl Fn(u64) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync,
+) -> Result<Arc<MemTable>> {
     let batches = (0..rows.div_ceil(BATCH).max(1)).into_par_iter().map(batch);
     let batches: Vec<RecordBatch> = batches
         .collect::<Result<_, _>>()

@@ -27,7 +27,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &SortArguments) -
         settings,
         machine: Machine::look(Some(&device.info().name), arguments.commit.clone()),
     };
-    let length = 2 * plan.rows.len() + 6 * plan.table_rows.len();
+    let length = 4 * plan.rows.len() + 16 * plan.table_rows.len();
     let bar = steps(session.quiet, "sort", length as u64);
     let progress = bar.clone();
     let done = move |what: &str| {

@@ -37,6 +37,9 @@ pub enum RunError {
     /// No room for the texts of group keys: with more of it the run may end.
     #[error("the memory for the texts of group keys is full")]
     TextsFull,
+    /// A result that was to have few rows has many: another way to it may be better.
+    #[error("the result has more rows than expected")]
+    ManyRows,
     /// The device or its driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

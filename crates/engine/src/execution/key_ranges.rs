@@ -67,6 +67,27 @@ impl Run<'_> {
         key: &Expr,
         passes: &mut Vec<RunReport>,
     ) -> Result<Option<KeyRange>, RunError> {
+        let plan = self.extent_plan(key);
+        let batches = self.groups(&plan, passes)?;
+        let Some(row) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+            return Ok(None);
+        };
+        let value = |column: usize| {
+            let column = row.column(column).as_primitive::<Int64Type>();
+            column.is_valid(0).then(|| column.value(0))
+        };
+        Ok(match (value(0), value(1), value(2)) {
+            (Some(rows), Some(least), Some(greatest)) => Some(KeyRange {
+                least,
+                greatest,
+                rows: rows as u64,
+            }),
+            _ => None,
+        })
+    }
+
+    /// The pipeline that finds the least and the greatest key.
+    pub(super) fn extent_plan(&self, key: &Expr) -> PipelinePlan {
         let call = |function, name, nullable| AggregateCall {
             function,
             argument: (function != AggregateFunction::Count).then(|| key.clone()),
@@ -84,23 +105,7 @@ impl Run<'_> {
             aggregates: calls,
             kept: false,
         };
-        let plan = self.plan_of(sink, Arc::new(Schema::new(fields)), []);
-        let batches = self.groups(&plan, passes)?;
-        let Some(row) = batches.iter().find(|batch| batch.num_rows() > 0) else {
-            return Ok(None);
-        };
-        let value = |column: usize| {
-            let column = row.column(column).as_primitive::<Int64Type>();
-            column.is_valid(0).then(|| column.value(0))
-        };
-        Ok(match (value(0), value(1), value(2)) {
-            (Some(rows), Some(least), Some(greatest)) => Some(KeyRange {
-                least,
-                greatest,
-                rows: rows as u64,
-            }),
-            _ => None,
-        })
+        self.plan_of(sink, Arc::new(Schema::new(fields)), [])
     }
 
     /// Rows in each of the equal parts of one that has any.

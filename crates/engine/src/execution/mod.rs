@@ -50,9 +50,11 @@ mod sort;
 mod sort_ranges;
 mod source;
 mod stored_rows;
+mod text_gather;
 mod text_order;
 mod text_rows;
 mod top;
+mod top_sample;
 mod windows;
 mod work_rows;
 mod working;
@@ -75,5 +77,7 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         partition_choice::PartitionPolicy::listed(),
         parts::PartPolicy::listed(),
         sort_ranges::RangePolicy::listed(),
+        text_gather::GatherPolicy::listed(),
+        top_sample::TopPolicy::listed(),
     ]
 }

@@ -28,11 +28,15 @@ pub(super) struct ResultQueue {
     limit: usize,
     /// The session's memory that waiting batches, and the one read last, are claimed of.
     claim: Option<MemoryReservation>,
+    /// Rows it takes, of one run.
+    most_rows: u64,
 }
 
 #[derive(Debug, Default)]
 struct State {
     batches: VecDeque<(RecordBatch, usize)>,
+    /// Of all batches that came.
+    rows: u64,
     /// Of all waiting batches.
     bytes: usize,
     /// Of the batch read last, which its reader may still hold.
@@ -61,14 +65,23 @@ impl ResultQueue {
             read: Condvar::new(),
             limit: usize::MAX,
             claim: None,
+            most_rows: u64::MAX,
+        }
+    }
+
+    /// For a result that is read when the run has ended, unless it has more rows than that.
+    pub(super) fn of_rows(most: u64) -> Self {
+        Self {
+            most_rows: most,
+            ..Self::whole()
         }
     }
 
     /// Adds a batch, and waits until there is room for it.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`]; [`RunError::Pool`] if the session's memory cannot hold the batch, and nobody
-    /// is going to read those before it.
+    /// [`RunError::Cancelled`]; [`RunError::ManyRows`] beyond what it takes; [`RunError::Pool`] if the
+    /// session's memory cannot hold the batch, and nobody is going to read those before it.
     pub(super) fn push(
         &self,
         batch: RecordBatch,
@@ -77,6 +90,10 @@ impl ResultQueue {
     ) -> Result<(), RunError> {
         let bytes = batch.get_array_memory_size();
         let mut state = self.state.lock();
+        state.rows += batch.num_rows() as u64;
+        if state.rows > self.most_rows {
+            return Err(RunError::ManyRows);
+        }
         loop {
             let alone = state.batches.is_empty();
             let hurries = turns.are_awaited();
@@ -107,7 +124,12 @@ impl ResultQueue {
             return false;
         }
         let settled = state.settled;
-        let bytes = state.batches.drain(settled..).map(|(_, bytes)| bytes).sum();
+        let (mut rows, mut bytes) = (0, 0);
+        for (batch, size) in state.batches.drain(settled..) {
+            rows += batch.num_rows() as u64;
+            bytes += size;
+        }
+        state.rows -= rows;
         state.bytes -= bytes;
         if let Some(claim) = &self.claim {
             claim.shrink(bytes);

@@ -417,7 +417,7 @@ impl SinkState {
                 if let ResultPlan::Rows(plan) = &bound.result {
                     // A launch may leave many more rows than are still wanted.
                     let wanted = fetch.map_or(held, |fetch| held.min(fetch.saturating_sub(rows.count())));
-                    report.link_bytes += rows.take(stream, plan, outputs, validity, wanted)?;
+                    report.link_bytes += rows.take(stream, plan, (outputs, validity), wanted, false)?;
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }

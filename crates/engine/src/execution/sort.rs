@@ -153,7 +153,7 @@ impl SortColumns {
             values.push(gather(column, *width)?);
             validity.push(valid.map(|valid| gather(valid, 1)).transpose()?);
         }
-        report.link_bytes += rows.take(stream, plan, &values, &validity, wanted)?;
+        report.link_bytes += rows.take(stream, plan, (&values, &validity), wanted, sorted.ids.is_some())?;
         Ok(())
     }
 }

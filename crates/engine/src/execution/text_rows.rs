@@ -1,5 +1,6 @@
 //! Texts without a dictionary that are returned: kernels write the numbers of their rows, and the host, which
-//! has the columns, gathers the bytes of those that are wanted.
+//! has the columns, gathers the bytes of those that are wanted, unless the device has done that
+//! ([`text_gather`](super::text_gather)).
 
 use super::error::RunError;
 use super::results::text_array;
@@ -20,9 +21,9 @@ const AHEAD: usize = 64;
 /// The texts of a column, by the numbers that kernels of a run give its rows.
 #[derive(Debug, Clone)]
 pub(super) struct TextRows {
-    column: Arc<Column>,
+    pub(super) column: Arc<Column>,
     /// Chunks of the column, by their position in the table of chunks of the run.
-    chunks: Arc<[usize]>,
+    pub(super) chunks: Arc<[usize]>,
 }
 
 /// The texts of the columns of build sides that are returned by the numbers of rows, by number of the column.

@@ -7,6 +7,9 @@
 //! It ends at a part with few enough rows. Then the pipeline returns the rows up to there; where very many
 //! have the last key, those before it, and as many of the others as are wanted. Passes before the last read
 //! the columns of filters and keys alone, so wide rows are made for few (late materialisation).
+//!
+//! In a large table some of the chunks are searched first: no wanted row has a greater key than the last
+//! wanted row of those ([`top_sample`](super::top_sample)). Then one pass reads the others, if at all.
 
 use super::error::RunError;
 use super::key_ranges::KeyRange;
@@ -14,7 +17,7 @@ use super::prepared::Prepared;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use crate::expression::Expr;
-use crate::pipeline::{SinkPlan, TopRows};
+use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
 use crate::reason::Reason;
 use std::sync::Arc;
 
@@ -34,6 +37,17 @@ enum Wanted {
     Ties { key: i64, rows: u64, before: u64 },
 }
 
+/// Where the last of some first rows is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Last {
+    /// Of its keys the last one may be the row's.
+    pub part: KeyRange,
+    /// Its number among the rows of the part, from 1 on.
+    pub rows: u64,
+    /// Rows before the part.
+    pub before: u64,
+}
+
 impl Run<'_> {
     /// Runs a pipeline of which the first rows are wanted.
     pub(super) fn execute_top(
@@ -42,37 +56,87 @@ impl Run<'_> {
         top: &TopRows,
     ) -> Result<(Output, RunReport), RunError> {
         let mut passes = Vec::new();
-        let within = |least, greatest| {
-            let sink = SinkPlan::Materialise {
-                outputs: outputs.to_vec(),
-                order: None,
-            };
-            self.plan_of(
-                sink,
-                Arc::clone(&self.plan.output),
-                [top.key.within(least, greatest)],
-            )
+        self.compile_for_top(outputs, top);
+        let sample = self.sample(top, outputs.len());
+        let limit = match &sample {
+            Some(sample) => self.limit_in(sample, top, &mut passes)?,
+            None => None,
         };
-        let wanted = std::thread::scope(|scope| {
-            // The first run compiles three kernels: in parallel. Literals are kernel arguments, so any bounds
-            // give the same kernel.
-            for plan in [self.counting_plan(&top.key, KeyRange::ALL), within(0, i64::MAX)] {
-                if !self.runtime.prepared().knows(&plan) {
-                    // A failure comes again where the kernel is needed.
-                    scope.spawn(move || self.over(&plan, &self.view_of(&plan)?).prepare().map(drop));
-                }
+        let chunks = match &limit {
+            Some(limit) => self.chunks_up_to(top, limit),
+            None => self.chunks.to_vec(),
+        };
+        let within = Run {
+            chunks: &chunks,
+            ..*self
+        };
+        let few = match (&limit, sample) {
+            (Some(limit), Some(sample)) => within.few_up_to(outputs, top, limit.key, sample.most_rows)?,
+            _ => None,
+        };
+        let (output, mut report) = match few {
+            Some(done) => done,
+            None => within.search(outputs, top, &mut passes)?,
+        };
+        for pass in &passes {
+            report.passed_before(pass);
+        }
+        Ok((output, report))
+    }
+
+    /// The pipeline with the rows of which the keys are between these two, both included.
+    pub(super) fn between(
+        &self,
+        outputs: &[Expr],
+        top: &TopRows,
+        (least, greatest): (i64, i64),
+    ) -> PipelinePlan {
+        let sink = SinkPlan::Materialise {
+            outputs: outputs.to_vec(),
+            order: None,
+        };
+        let output = Arc::clone(&self.plan.output);
+        self.plan_of(sink, output, [top.key.within(least, greatest)])
+    }
+
+    /// Compiles what a search needs, in parallel, unless that is there. Literals are kernel arguments, so any
+    /// bounds give the same kernel.
+    fn compile_for_top(&self, outputs: &[Expr], top: &TopRows) {
+        let plans = [
+            self.counting_plan(&top.key, KeyRange::ALL),
+            self.extent_plan(&top.key),
+            self.between(outputs, top, (0, i64::MAX)),
+        ];
+        let new: Vec<_> = (plans.into_iter())
+            .filter(|plan| !self.runtime.prepared().knows(plan))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        std::thread::scope(|scope| {
+            for plan in &new {
+                // A failure comes again where the kernel is needed.
+                scope.spawn(move || self.over(plan, &self.view_of(plan)?).prepare().map(drop));
             }
-            self.wanted(top, &mut passes)
-        })?;
-        let (plan, fetch) = match wanted {
-            Wanted::UpTo(last) => (within(0, last), None),
+        });
+    }
+
+    /// Finds the last of the first rows, and returns them.
+    fn search(
+        &self,
+        outputs: &[Expr],
+        top: &TopRows,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<(Output, RunReport), RunError> {
+        let (plan, fetch) = match self.wanted(top, passes)? {
+            Wanted::UpTo(last) => (self.between(outputs, top, (0, last)), None),
             Wanted::Ties { key, rows, before } => {
                 if before > 0 {
-                    let plan = within(0, key - 1);
+                    let plan = self.between(outputs, top, (0, key - 1));
                     passes.push(self.over(&plan, &self.view_of(&plan)?).execute()?.1);
                     self.result.settle();
                 }
-                (within(key, key), Some(rows))
+                (self.between(outputs, top, (key, key)), Some(rows))
             }
         };
         let view = self.view_of(&plan)?;
@@ -80,49 +144,59 @@ impl Run<'_> {
             fetch,
             ..self.over(&plan, &view)
         };
-        let (output, mut report) = run.execute()?;
-        for pass in &passes {
-            report.passed_before(pass);
-        }
-        Ok((output, report))
+        run.execute()
     }
 
     /// The sort keys of the wanted rows.
     fn wanted(&self, top: &TopRows, passes: &mut Vec<RunReport>) -> Result<Wanted, RunError> {
         let enough = top.fetch.saturating_add(MORE);
-        let mut part = match self.extent(&top.key, passes)? {
-            Some(part) if part.rows > enough => part,
+        let all = match self.extent(&top.key, passes)? {
+            Some(all) if all.rows > enough => all,
             _ => return Ok(Wanted::UpTo(i64::MAX)),
         };
-        let all = part.rows;
-        let (mut rows, mut before) = (top.fetch.max(1), 0);
+        let Some(Last { part, rows, before }) = self.narrowed(&top.key, all, top.fetch.max(1), passes)?
+        else {
+            return Ok(Wanted::UpTo(i64::MAX));
+        };
+        if part.rows - rows > MORE {
+            let counted = self.counted(top)?;
+            let parameters = &counted.bound.parameters;
+            if top.whole && !parameters.cuts_order {
+                let key = part.least;
+                return Ok(Wanted::Ties { key, rows, before });
+            }
+            let limit = (all.rows / 4).max(FEW_ALIKE);
+            if parameters.cuts_texts && part.rows > limit {
+                return Err(RunError::Unsupported(Reason::Limit {
+                    expression: "ORDER BY of texts".into(),
+                    asked: part.rows,
+                    limit,
+                    unit: "rows whose texts begin alike",
+                }));
+            }
+        }
+        Ok(Wanted::UpTo(part.greatest))
+    }
+
+    /// The part of a range, of few rows beyond or of one key, that holds the `rows`-th row; `None` if the
+    /// range has fewer.
+    pub(super) fn narrowed(
+        &self,
+        key: &Expr,
+        mut part: KeyRange,
+        mut rows: u64,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<Option<Last>, RunError> {
+        let mut before = 0;
         loop {
-            let counts = self.counts(&top.key, part, passes)?;
+            let counts = self.counts(key, part, passes)?;
             let Some((within, less)) = part.with_row(rows, counts) else {
-                return Ok(Wanted::UpTo(i64::MAX));
+                return Ok(None);
             };
-            let few = within.rows - (rows - less) <= MORE;
             let one_key = part.shift() == 0;
             (part, rows, before) = (within, rows - less, before + less);
-            if one_key && !few {
-                let counted = self.counted(top)?;
-                let parameters = &counted.bound.parameters;
-                if top.whole && !parameters.cuts_order {
-                    let key = part.least;
-                    return Ok(Wanted::Ties { key, rows, before });
-                }
-                let limit = (all / 4).max(FEW_ALIKE);
-                if parameters.cuts_texts && part.rows > limit {
-                    return Err(RunError::Unsupported(Reason::Limit {
-                        expression: "ORDER BY of texts".into(),
-                        asked: part.rows,
-                        limit,
-                        unit: "rows whose texts begin alike",
-                    }));
-                }
-            }
-            if few || one_key {
-                return Ok(Wanted::UpTo(part.greatest));
+            if one_key || part.rows - rows <= MORE {
+                return Ok(Some(Last { part, rows, before }));
             }
         }
     }

@@ -45,6 +45,7 @@ mod sqllogic;
 mod statements;
 mod streams;
 mod swapping;
+mod text_gather;
 mod text_order;
 mod texts;
 mod top;

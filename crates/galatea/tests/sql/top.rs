@@ -4,7 +4,7 @@
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
 use crate::joins::{STRICT, facts, star, text};
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use std::sync::Arc;
 
 /// Rows of tables, by keys of every kind.
@@ -102,6 +102,98 @@ async fn texts_that_begin_alike_are_not_returned_in_great_numbers() {
     );
     // Remembered.
     pair.check(sql, false, "alike, again").await;
+}
+
+/// Columns of a table of 99 chunks: in the order of the rows and against it, random, of few values, equal,
+/// with NULLs, floats with NaN and infinities, texts; and one whose least values are in one chunk in the
+/// middle.
+fn orders() -> RecordBatch {
+    let rows = 9_900_i64;
+    let random = |row: i64| ((row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as i64;
+    let column = |value: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
+        Arc::new((0..rows).map(value).collect::<Int64Array>())
+    };
+    let floats: Float64Array = (0..rows)
+        .map(|row| match random(row) % 1000 {
+            0 => f64::NAN,
+            1 => f64::INFINITY,
+            2 => -0.0,
+            other => other as f64 - 500.0,
+        })
+        .collect();
+    let texts: StringArray = (0..rows)
+        .map(|row| Some(format!("{:09}", random(row) % 99_991)))
+        .collect();
+    RecordBatch::try_from_iter([
+        ("v", column(&|row| Some(row))),
+        ("up", column(&|row| Some(row / 3))),
+        ("down", column(&|row| Some(-row / 2))),
+        ("random", column(&|row| Some(random(row)))),
+        ("few", column(&|row| Some(random(row) % 5))),
+        ("same", column(&|_| Some(7))),
+        ("nulls", column(&|row| (random(row) % 3 > 0).then_some(row))),
+        (
+            "hidden",
+            column(&|row| Some(if row / 100 == 50 { row - 9000 } else { row % 1000 })),
+        ),
+        ("float", Arc::new(floats) as ArrayRef),
+        ("text", Arc::new(texts) as ArrayRef),
+    ])
+    .expect("columns of one length")
+}
+
+#[tokio::test]
+async fn first_rows_of_many_chunks_are_found_by_some_of_them() {
+    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "100")]);
+    pair.table("t", &[orders()]);
+    let keys = [
+        "up",
+        "down",
+        "random",
+        "few",
+        "same",
+        "nulls",
+        "hidden",
+        "float",
+        "text",
+        "abs(hidden - 400)",
+    ];
+    for key in keys {
+        for order in ["", " DESC", " NULLS FIRST", " DESC NULLS LAST"] {
+            for (filter, limit) in [
+                ("true", "3"),
+                ("random % 7 = 0", "5 OFFSET 2"),
+                ("v >= 9800", "4"),
+                ("nulls % 2 = 0 AND few > 1", "1"),
+            ] {
+                let sql = format!(
+                    "SELECT {key} AS key, v FROM t WHERE {filter} ORDER BY {key}{order}, v LIMIT {limit}"
+                );
+                pair.check(&sql, true, "some of the chunks").await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn first_rows_of_many_chunks_take_about_one_read() {
+    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "100")]);
+    pair.table("t", &[orders()]);
+    let bytes = async |key: &str, limit: u64| {
+        let sql = format!("SELECT v FROM t ORDER BY {key}, v LIMIT {limit}");
+        pair.check(&sql, true, "bytes").await;
+        galatea::last_query_report(&pair.gpu)
+            .expect("a report")
+            .device_bytes
+    };
+    // So many rows are too many to be returned on the strength of a sample.
+    let all = bytes("random", 1000).await;
+    let one = bytes("random", 3).await;
+    assert!(5 * one < 2 * all, "{one} of {all} bytes");
+    for key in ["up", "down", "down DESC", "up DESC"] {
+        let first = bytes(key, 3).await;
+        assert!(10 * first < one, "{key}: {first} of {one} bytes");
+    }
 }
 
 #[tokio::test]

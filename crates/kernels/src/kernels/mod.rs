@@ -9,6 +9,7 @@ mod count_written;
 mod dense_fold;
 mod fill_pattern;
 mod flow;
+mod gather_texts;
 mod global_atomics;
 mod hash_merge;
 mod hash_rehash;
@@ -55,6 +56,7 @@ pub use count_written::{CountWritten, CountWrittenArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use flow::{Flow, FlowArguments};
+pub use gather_texts::{GatherTexts, GatherTextsArguments, TextChunk, WantedTexts};
 pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
 pub use hash_merge::{HashMerge, HashMergeArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments};
@@ -110,6 +112,7 @@ pub const KERNELS: &[KernelEntry] = &[
     DenseFold::ENTRY,
     FillPattern::ENTRY,
     Flow::ENTRY,
+    GatherTexts::ENTRY,
     GlobalAtomics::ENTRY,
     HashMerge::ENTRY,
     HashRehash::ENTRY,

@@ -1,7 +1,11 @@
-//! The kernels of orders by texts against the host, on the emulated device and on a GPU where there is one.
+//! The kernels of orders by texts, and of texts in an order, against the host, on the emulated device and on
+//! a GPU where there is one.
 
 use galatea_device::{Device, DeviceBuffer, In, InOut, Out, testing};
-use galatea_kernels::{KeyWidth, PLACE_FIELD_BITS, PlaceField, RankKeys, TextRanks, TextSort};
+use galatea_kernels::{
+    GatherTexts, KeyWidth, PLACE_FIELD_BITS, PlaceField, PrefixSum, RankKeys, TextChunk, TextRanks, TextSort,
+    WantedTexts,
+};
 
 use crate::emulated;
 
@@ -196,6 +200,134 @@ fn a_field_may_be_nearly_all_of_a_narrow_key() {
             let refused = kernel.launch(&stream, beyond, In(&ranks), 3, 4);
             let text = refused.unwrap_err().to_string();
             assert!(text.contains("the field of a place"), "{text}");
+        }
+    }
+}
+
+/// A chunk of a text column.
+struct Chunk {
+    texts: Vec<Option<Vec<u8>>>,
+    bytes: Vec<u8>,
+    validity: Vec<u8>,
+    offsets: Vec<u8>,
+}
+
+/// A chunk of texts, some of them NULL, as the store has it.
+fn chunk(rows: usize, seed: usize, wide: bool) -> Chunk {
+    let text = |row: usize| match (row + seed) * 7919 % 13 {
+        0 => None,
+        1 => Some(Vec::new()),
+        2 => Some(vec![b'x'; (row * 31 + seed) % 700]),
+        other => Some(format!("{seed}/{row}/{}", "-".repeat(other)).into_bytes()),
+    };
+    let texts: Vec<_> = (0..rows).map(text).collect();
+    let (mut bytes, mut validity, mut ends) = (Vec::new(), vec![0; rows.div_ceil(8)], vec![0u64]);
+    for (row, text) in texts.iter().enumerate() {
+        bytes.extend(text.iter().flatten());
+        validity[row / 8] |= u8::from(text.is_some()) << (row % 8);
+        ends.push(bytes.len() as u64);
+    }
+    let offsets = match wide {
+        true => ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
+        false => ends.iter().flat_map(|end| (*end as u32).to_le_bytes()).collect(),
+    };
+    Chunk {
+        texts,
+        bytes,
+        validity,
+        offsets,
+    }
+}
+
+#[test]
+fn texts_are_gathered_in_the_order_of_rows() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (gather, sums) = (
+            GatherTexts::new(&device).unwrap(),
+            PrefixSum::new(&device).unwrap(),
+        );
+        for (count, wide) in [
+            (0, false),
+            (1, true),
+            (31, false),
+            (33, true),
+            (255, true),
+            (1000, false),
+            (3001, true),
+        ] {
+            let chunks: Vec<Chunk> = [1, 40, 1025, 300]
+                .iter()
+                .enumerate()
+                .map(|(k, rows)| chunk(*rows, k, wide))
+                .collect();
+            let all: Vec<_> = (chunks.iter())
+                .map(|chunk| {
+                    let upload = |bytes: &[u8]| device.upload(&stream, bytes).unwrap();
+                    (
+                        upload(&chunk.bytes),
+                        upload(&chunk.validity),
+                        upload(&chunk.offsets),
+                    )
+                })
+                .collect();
+            // The last chunk does not say which are NULL: none.
+            let told: Vec<TextChunk> = (all.iter().zip(&chunks).enumerate())
+                .map(|(k, ((bytes, validity, offsets), chunk))| TextChunk {
+                    rows: chunk.texts.len() as u64,
+                    bytes: bytes.address(),
+                    validity: if k == 3 { 0 } else { validity.address() },
+                    offsets: offsets.address(),
+                })
+                .collect();
+            let rows_of = |position: u64| chunks[position as usize].texts.len() as u64;
+            let wanted: Vec<u64> = (0..count as u64)
+                .map(|at| match (at * 2_654_435_761 % 5, at * 7919) {
+                    // No row: beyond a chunk, and beyond all.
+                    (4, number) => [1 << 32 | 40, 4 << 32, u64::MAX][number as usize % 3],
+                    (position, number) => (position << 32) | (number % rows_of(position)),
+                })
+                .collect();
+            let expected: Vec<Option<&[u8]>> = (wanted.iter())
+                .map(|row| {
+                    let chunk = chunks.get((row >> 32) as usize)?;
+                    let text = chunk.texts.get(*row as u32 as usize)?.as_deref();
+                    match row >> 32 {
+                        3 => Some(text.unwrap_or_default()),
+                        _ => text,
+                    }
+                })
+                .collect();
+            let rows: Vec<u8> = wanted.iter().flat_map(|row| row.to_le_bytes()).collect();
+            let (told, rows) = (
+                device.upload(&stream, &told).unwrap(),
+                device.upload(&stream, &rows).unwrap(),
+            );
+            let wanted = WantedTexts {
+                chunks: In(&told),
+                rows: In(&rows),
+                offset_width: if wide { 8 } else { 4 },
+            };
+            let mut starts = device.upload(&stream, &vec![u64::MAX; count + 1]).unwrap();
+            let mut valid = device.upload(&stream, &vec![7u8; count]).unwrap();
+            let lengths = Out(starts.slice_mut(..count).unwrap());
+            gather
+                .lengths(&stream, &wanted, lengths, Some(Out(&mut valid)))
+                .unwrap();
+            let mut totals = device.upload(&stream, &vec![0u64; sums.totals()]).unwrap();
+            sums.replace_wide(&stream, InOut(&mut starts), 1, Out(&mut totals))
+                .unwrap();
+            let starts_read = stream.read(&starts, ..).unwrap();
+            let total = starts_read[count] as usize;
+            let mut bytes = device.upload(&stream, &vec![0xaa; total + 1]).unwrap();
+            let starts = In(starts.slice(..count).unwrap());
+            gather.copy(&stream, &wanted, starts, Out(&mut bytes)).unwrap();
+            let (bytes, valid) = (stream.read(&bytes, ..).unwrap(), stream.read(&valid, ..).unwrap());
+            let found: Vec<Option<&[u8]>> = (starts_read.windows(2).zip(valid))
+                .map(|(ends, valid)| (valid == 1).then_some(&bytes[ends[0] as usize..ends[1] as usize]))
+                .collect();
+            assert_eq!(found, expected, "{count} texts, wide: {wide}");
+            assert_eq!(bytes[total], 0xaa, "{count} texts: one byte behind the last");
         }
     }
 }

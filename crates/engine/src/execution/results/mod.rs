@@ -11,7 +11,7 @@ mod values;
 pub(super) use groups::groups;
 pub(crate) use groups::records;
 pub(super) use outlet::Outlet;
-pub(super) use pieces::ResultPolicy;
+pub(super) use pieces::{Piece, ResultPolicy};
 pub(super) use rows::Rows;
 pub(crate) use values::Values;
 

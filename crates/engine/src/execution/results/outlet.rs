@@ -32,6 +32,11 @@ impl<'a> Outlet<'a> {
         }
     }
 
+    /// The device that has the rows.
+    pub(super) fn runtime(&self) -> &'a DeviceRuntime {
+        self.runtime
+    }
+
     /// Rows of the batches given on so far.
     pub(in crate::execution) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)

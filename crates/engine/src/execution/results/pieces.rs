@@ -5,8 +5,10 @@ use crate::execution::error::RunError;
 use crate::execution::error::check;
 use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, Staging};
+use bytemuck::Pod;
 use galatea_device::{DeviceBuffer, DeviceSlice, Stream};
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,12 +34,14 @@ pub(super) enum Part<'a> {
     Records(&'a DeviceBuffer<u64>, usize, usize),
     /// Values of so many bytes each.
     Bytes(&'a DeviceBuffer<u8>, usize),
+    /// Words that say where texts begin, which [`Piece::read`] reads.
+    Starts(&'a DeviceBuffer<u64>),
 }
 
 impl Part<'_> {
     fn width(self) -> usize {
         match self {
-            Self::Words(..) => 8,
+            Self::Words(..) | Self::Starts(_) => 8,
             Self::Records(_, _, words) => 8 * words,
             Self::Bytes(_, width) => width,
         }
@@ -55,25 +59,29 @@ impl Part<'_> {
                 buffer.slice(range)?.into_bytes()
             }
             Self::Bytes(buffer, width) => buffer.slice(rows.start * width..rows.end * width)?,
+            Self::Starts(buffer) => buffer.slice(rows.clone())?.into_bytes(),
         })
     }
 }
 
 /// Some rows of every part, on the host.
 #[derive(Debug)]
-pub(super) struct Piece<'a> {
+pub(in crate::execution) struct Piece<'a> {
     /// Number of rows.
     pub rows: usize,
     /// Number of the first.
     pub first: usize,
     bytes: &'a [u8],
-    starts: &'a [usize],
+    /// Where each part is.
+    places: &'a [Range<usize>],
+    /// What is read beside the parts comes through here.
+    link: RefCell<(&'a Stream, &'a mut [u8])>,
 }
 
 impl<'a> Piece<'a> {
     /// The bytes of part `index`.
     pub(super) fn bytes(&self, index: usize) -> &'a [u8] {
-        &self.bytes[self.starts[index]..self.starts[index + 1]]
+        &self.bytes[self.places[index].clone()]
     }
 
     /// The words of part `index`, a part of words.
@@ -81,9 +89,26 @@ impl<'a> Piece<'a> {
         bytemuck::cast_slice(self.bytes(index))
     }
 
+    /// Values of device memory that the rows stand for.
+    pub(in crate::execution) fn read<T: Pod>(
+        &self,
+        source: &DeviceBuffer<T>,
+        range: Range<usize>,
+    ) -> Result<Vec<u8>, RunError> {
+        let (stream, through) = &mut *self.link.borrow_mut();
+        let mut read = Vec::with_capacity(range.len() * size_of::<T>());
+        for start in range.clone().step_by(through.len() / size_of::<T>()) {
+            let part = start..range.end.min(start + through.len() / size_of::<T>());
+            let target = &mut through[..part.len() * size_of::<T>()];
+            stream.read_each(vec![(source.slice(part)?.into_bytes(), &mut *target)])?;
+            read.extend_from_slice(target);
+        }
+        Ok(read)
+    }
+
     /// The words of all parts, each of words, one part after the other.
     pub(super) fn all_words(&self) -> &'a [u64] {
-        bytemuck::cast_slice(&self.bytes[..self.starts.last().copied().unwrap_or(0)])
+        bytemuck::cast_slice(&self.bytes[..self.places.last().map_or(0, |place| place.end)])
     }
 }
 
@@ -117,7 +142,9 @@ pub(super) fn read_in_pieces<T: Send>(
     give: impl FnMut(T) -> Result<(), RunError> + Send,
 ) -> Result<u64, RunError> {
     let row_bytes: usize = parts.iter().map(|part| part.width()).sum();
-    let fit = Staging::BYTES / row_bytes.max(1);
+    let has_texts = parts.iter().any(|part| matches!(part, Part::Starts(_)));
+    let through = if has_texts { Staging::BYTES / 2 } else { 0 };
+    let fit = (Staging::BYTES - through) / row_bytes.max(1);
     if rows == 0 {
         return Ok(0);
     }
@@ -141,23 +168,20 @@ pub(super) fn read_in_pieces<T: Send>(
             }
             check(cancelled)?;
             let range = index * piece_rows..rows.min((index + 1) * piece_rows);
-            let mut starts = vec![0];
-            for part in parts {
-                let end = starts.last().copied().unwrap_or(0) + part.width() * range.len();
-                starts.push(if matches!(part, Part::Bytes(..)) {
-                    end
-                } else {
-                    end.next_multiple_of(8)
-                });
-            }
+            let mut size = 0;
+            let place = |part: &Part<'_>| {
+                let start = size;
+                size += (part.width() * range.len()).next_multiple_of(8);
+                start..start + part.width() * range.len()
+            };
+            let places: Vec<Range<usize>> = parts.iter().map(place).collect();
             let stream = staging.stream.clone();
-            let bytes = staging.bytes(starts.last().copied().unwrap_or(0))?;
+            let (bytes, through) = staging.bytes(size + through)?.split_at_mut(size);
             let mut reads = Vec::new();
             let mut rest = &mut bytes[..];
-            for (part, bounds) in parts.iter().zip(starts.windows(2)) {
-                let (target, after) = rest.split_at_mut(bounds[1] - bounds[0]);
-                let source = part.slice(&range)?;
-                reads.push((source, &mut target[..part.width() * range.len()]));
+            for (part, place) in parts.iter().zip(&places) {
+                let (target, after) = rest.split_at_mut(place.len().next_multiple_of(8));
+                reads.push((part.slice(&range)?, &mut target[..place.len()]));
                 rest = after;
             }
             stream.read_each(reads)?;
@@ -165,7 +189,8 @@ pub(super) fn read_in_pieces<T: Send>(
                 rows: range.len(),
                 first: range.start,
                 bytes,
-                starts: &starts,
+                places: &places,
+                link: RefCell::new((&stream, through)),
             };
             in_order.lock().add(index, decode(&piece)?)?;
         }

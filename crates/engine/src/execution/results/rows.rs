@@ -4,13 +4,14 @@ use super::pieces::Part;
 use super::values::Values;
 use super::{Outlet, batch};
 use crate::execution::error::RunError;
+use crate::execution::text_gather::GatheredTexts;
 use crate::execution::text_rows::{self, TextRows, TextsOfSide};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::output::{OutputColumn, OutputForm, RowResult, RowsPlan, TextSource};
 use crate::pipeline::sink::chains::RowLayout;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use galatea_device::Stream;
+use galatea_device::{DeviceSlice, Stream};
 use galatea_memory::GatheredRows;
 use galatea_memory::regions::WorkingRegion;
 use galatea_store::TableView;
@@ -57,38 +58,79 @@ impl<'a> Rows<'a> {
         self.outlet.rows()
     }
 
-    /// Reads `count` rows from the output columns; returns the bytes read.
+    /// Reads `count` rows from the output columns, which are in the order of the scan or were `sorted`;
+    /// returns the bytes read.
     pub(in crate::execution) fn take(
         &self,
         stream: &Stream,
         plan: &RowsPlan,
-        outputs: &[WorkingRegion<u8>],
-        validity: &[Option<WorkingRegion<u8>>],
+        (outputs, validity): (&[WorkingRegion<u8>], &[Option<WorkingRegion<u8>>]),
         count: u64,
+        sorted: bool,
     ) -> Result<u64, RunError> {
+        let texts = (plan.columns.iter().zip(outputs)).map(|(column, output)| {
+            let rows = || Ok(output.slice(..count as usize * column.row_bytes())?);
+            self.texts_on_device(stream, column, sorted, rows)
+        });
+        let texts: Vec<Option<GatheredTexts>> = texts.collect::<Result<_, _>>()?;
         let mut parts = Vec::new();
         let mut places = Vec::new();
-        for ((column, output), valid) in plan.columns.iter().zip(outputs).zip(validity) {
-            let value = parts.len();
-            parts.push(Part::Bytes(output, column.row_bytes()));
+        let columns = plan.columns.iter().zip(outputs).zip(validity).zip(&texts);
+        for (((column, output), valid), texts) in columns {
+            places.push(parts.len());
+            parts.push(match texts {
+                Some(texts) => Part::Starts(&texts.starts),
+                None => Part::Bytes(output, column.row_bytes()),
+            });
+            let flags = texts.as_ref().and_then(|texts| texts.valid.as_ref());
+            parts.extend(flags.map(|flags| Part::Bytes(flags, 1)));
             parts.extend(valid.as_ref().map(|valid| Part::Bytes(valid, 1)));
-            places.push((value, valid.is_some()));
         }
+        places.push(parts.len());
         let bytes = self.outlet.pieces(stream, count as usize, &parts, |piece| {
-            let arrays = plan
-                .columns
-                .iter()
-                .zip(&places)
-                .map(|(column, (value, nullable))| {
-                    let nulls = nullable.then(|| {
-                        let flags = piece.bytes(value + 1);
-                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
-                    });
-                    self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
+            let arrays =
+                (plan.columns.iter().zip(places.windows(2)).zip(&texts)).map(|((column, place), texts)| {
+                    let flags = (place[0] + 1..place[1]).map(|part| nulls_of(piece.bytes(part)));
+                    let nulls = flags.reduce(|all, flags| &all & &flags).map(NullBuffer::new);
+                    match texts {
+                        Some(texts) => texts.array(piece, piece.words(place[0]), nulls, &column.data_type),
+                        None => self.array(column, &Values::Bytes(piece.bytes(place[0])), nulls),
+                    }
                 });
             self.results(plan, &arrays.collect::<Result<Vec<_>, _>>()?, piece.rows)
         })?;
-        Ok(bytes)
+        Ok(bytes + total_bytes(&texts))
+    }
+
+    /// The texts of an output whose rows have these numbers, if the device gathers them: where they are far
+    /// from each other, by an order or as those of a build side.
+    fn texts_on_device<'d>(
+        &self,
+        stream: &Stream,
+        column: &OutputColumn,
+        sorted: bool,
+        rows: impl FnOnce() -> Result<DeviceSlice<'d, u8>, RunError>,
+    ) -> Result<Option<GatheredTexts>, RunError> {
+        match &column.form {
+            OutputForm::Row(source) if sorted || matches!(source, TextSource::BuildSide { .. }) => {
+                let texts = self.texts_of(source)?;
+                texts.on_device(self.outlet.runtime(), stream, rows()?)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The texts of an output.
+    fn texts_of(&self, source: &TextSource) -> Result<TextRows, RunError> {
+        let texts = match source {
+            TextSource::Column(column) => Some(TextRows::of(self.view, *column, &self.chunks)),
+            TextSource::BuildSide { dimension, column } => self
+                .sides
+                .get(dimension)
+                .and_then(|side| side.get(column))
+                .cloned(),
+        };
+        texts.ok_or_else(|| RunError::Raised(format!("no texts of {source:?}")))
     }
 
     /// Reads rows of words gathered from page chains; returns the bytes read.
@@ -100,32 +142,55 @@ impl<'a> Rows<'a> {
         gathered: &GatheredRows,
     ) -> Result<u64, RunError> {
         let rows = gathered.rows;
-        let parts: Vec<Part> = (0..layout.words)
+        let texts = (plan.columns.iter().zip(&layout.fields)).map(|(column, (field, _))| {
+            let words = field.word * rows..(field.word + 1) * rows;
+            let rows = || Ok(gathered.columns.slice(words)?.into_bytes());
+            self.texts_on_device(stream, column, false, rows)
+        });
+        let texts: Vec<Option<GatheredTexts>> = texts.collect::<Result<_, _>>()?;
+        let mut parts: Vec<Part> = (0..layout.words)
             .map(|word| Part::Words(&gathered.columns, word * rows))
             .collect();
+        // Behind the words, those of texts.
+        let mut places = vec![parts.len()];
+        for texts in &texts {
+            parts.extend(texts.as_ref().map(|texts| Part::Starts(&texts.starts)));
+            let flags = texts.as_ref().and_then(|texts| texts.valid.as_ref());
+            parts.extend(flags.map(|flags| Part::Bytes(flags, 1)));
+            places.push(parts.len());
+        }
         let bytes = self.outlet.pieces(stream, rows, &parts, |piece| {
-            let arrays = (plan.columns.iter().zip(&layout.fields)).map(|(column, (field, valid))| {
-                let nulls = valid.map(|valid| {
-                    let bits = piece.words(valid.word);
-                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| {
-                        bits[i] >> valid.bit & 1 != 0
-                    }))
-                });
-                let high = if column.row_bytes() == 16 {
-                    field.word + 1
-                } else {
-                    field.word
-                };
-                let values = Values::Words {
-                    low: piece.words(field.word),
-                    high: piece.words(high),
-                    bit: field.bit,
-                };
-                self.array(column, &values, nulls)
-            });
+            let columns = plan.columns.iter().zip(&layout.fields);
+            let arrays = (columns.zip(places.windows(2)).zip(&texts)).map(
+                |(((column, (field, valid)), place), texts)| {
+                    let valid = valid.map(|valid| {
+                        let bits = piece.words(valid.word);
+                        BooleanBuffer::collect_bool(piece.rows, |i| bits[i] >> valid.bit & 1 != 0)
+                    });
+                    if let Some(texts) = texts {
+                        let flags = (place[0] + 1..place[1]).map(|part| nulls_of(piece.bytes(part)));
+                        let nulls = flags
+                            .chain(valid)
+                            .reduce(|all, flags| &all & &flags)
+                            .map(NullBuffer::new);
+                        return texts.array(piece, piece.words(place[0]), nulls, &column.data_type);
+                    }
+                    let high = if column.row_bytes() == 16 {
+                        field.word + 1
+                    } else {
+                        field.word
+                    };
+                    let values = Values::Words {
+                        low: piece.words(field.word),
+                        high: piece.words(high),
+                        bit: field.bit,
+                    };
+                    self.array(column, &values, valid.map(NullBuffer::new))
+                },
+            );
             self.results(plan, &arrays.collect::<Result<Vec<_>, _>>()?, piece.rows)
         })?;
-        Ok(bytes)
+        Ok(bytes + total_bytes(&texts))
     }
 
     /// The results of rows whose columns these are.
@@ -143,20 +208,22 @@ impl<'a> Rows<'a> {
     ) -> Result<ArrayRef, RunError> {
         match &column.form {
             OutputForm::Row(source) => {
-                let texts = match source {
-                    TextSource::Column(column) => Some(TextRows::of(self.view, *column, &self.chunks)),
-                    TextSource::BuildSide { dimension, column } => self
-                        .sides
-                        .get(dimension)
-                        .and_then(|side| side.get(column))
-                        .cloned(),
-                };
-                let texts = texts.ok_or_else(|| RunError::Raised(format!("no texts of {source:?}")))?;
+                let texts = self.texts_of(source)?;
                 texts.gather(&values.u64s(|row| row), nulls.as_ref(), &column.data_type)
             }
             form => Ok(values.array(form, nulls, &column.data_type)?),
         }
     }
+}
+
+/// Which rows are not NULL, of a byte each.
+fn nulls_of(flags: &[u8]) -> BooleanBuffer {
+    BooleanBuffer::collect_bool(flags.len(), |i| flags[i] != 0)
+}
+
+/// Bytes of texts that were gathered on the device.
+fn total_bytes(texts: &[Option<GatheredTexts>]) -> u64 {
+    texts.iter().flatten().map(|texts| texts.total).sum()
 }
 
 /// A result of rows whose columns these are.

@@ -1,0 +1,191 @@
+//! Texts that are returned in another order than they are stored in, gathered on the device: one after the
+//! other in the order of the result, so that they come over the link as one array.
+//!
+//! ```text
+//! numbers of rows ── lengths of their texts ── where each begins (prefix sums) ── bytes
+//! ```
+//!
+//! The host would wait for memory twice or more a text. Where the texts are not on the device and few of them
+//! are returned, bringing them there takes longer than that: the host gathers ([`TextRows::gather`]).
+
+use super::columns::{ColumnPages, chunk_layout};
+use super::error::RunError;
+use super::results::Piece;
+use super::text_rows::TextRows;
+use crate::policy::policy;
+use crate::runtime::DeviceRuntime;
+use arrow::array::{ArrayRef, LargeBinaryArray, LargeStringArray, StringArray};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use galatea_device::{DeviceBuffer, DeviceSlice, In, InOut, Out, Stream};
+use galatea_kernels::{GatherTexts, PrefixSum, TextChunk, WantedTexts};
+use galatea_memory::regions::{PagePin, Source};
+use galatea_store::Encoding;
+use std::sync::Arc;
+
+policy! {
+    /// When texts are gathered on the device.
+    pub(in crate::execution) struct GatherPolicy {
+        /// Texts at least: the host has gathered so many when the launches are done.
+        texts: usize = 1 << 10,
+        /// Nanoseconds that the host takes for a text, with all threads that decode results.
+        host_text: f64 = 100.0,
+        /// Bytes that come over the link in a nanosecond, where that was not measured.
+        link: f64 = 25.0,
+    }
+}
+
+const POLICY: GatherPolicy = GatherPolicy::DEFAULT;
+
+/// What the memory is for.
+const WHAT: &str = "texts in the order of the result";
+
+/// Texts of an output, in the order of its rows.
+#[derive(Debug)]
+pub(super) struct GatheredTexts {
+    /// By row where its bytes begin, and where the last ones end.
+    pub starts: DeviceBuffer<u64>,
+    /// By row whether there is a text, where some rows of the column are NULL.
+    pub valid: Option<DeviceBuffer<u8>>,
+    bytes: DeviceBuffer<u8>,
+    /// Bytes of all.
+    pub total: u64,
+}
+
+impl TextRows {
+    /// The texts of rows (words of `position << 32 | row`) in device memory; none where the host has them
+    /// sooner, or there is no memory for them.
+    pub(super) fn on_device(
+        &self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        rows: DeviceSlice<'_, u8>,
+    ) -> Result<Option<GatheredTexts>, RunError> {
+        let Encoding::Text { offset_width } = &self.column.encoding else {
+            return Ok(None);
+        };
+        let count = rows.len() / size_of::<u64>();
+        if count < POLICY.texts || !self.pays(runtime, count) {
+            return Ok(None);
+        }
+        let sources = [ColumnPages(&self.column)];
+        let mut scan = runtime.memory().scan(sources.iter());
+        // Lengths, flags and, at a guess, bytes as long as the average text.
+        let stored: u64 = self
+            .chunks
+            .iter()
+            .map(|chunk| sources[0].page_bytes(*chunk))
+            .sum();
+        let stored_rows: u64 = (self.chunks.iter())
+            .map(|chunk| u64::from(self.column.chunks[*chunk].rows))
+            .sum();
+        scan.leave(9 * count as u64 + stored / stored_rows.max(1) * count as u64);
+        let mut pins: Vec<PagePin> = Vec::new();
+        let mut chunks = Vec::new();
+        for chunk in self.chunks.iter() {
+            let Some(page) = scan.page(0, *chunk, true)? else {
+                return Ok(None);
+            };
+            let (copied, _) = page.fetch(stream, |stream, target| sources[0].copy(*chunk, stream, target))?;
+            if let Some(copied) = copied {
+                stream.wait(&copied)?;
+            }
+            let [bytes, validity, offsets] = chunk_layout(&self.column, *chunk, 0).0;
+            let address = |place: Option<u64>| place.map_or(0, |place| page.address() + place);
+            chunks.push(TextChunk {
+                rows: self.column.chunks[*chunk].rows.into(),
+                bytes: address(bytes),
+                validity: address(validity),
+                offsets: address(offsets),
+            });
+            pins.push(page);
+        }
+        let gathered = (|| {
+            let chunks = runtime.upload(stream, &chunks, WHAT)?;
+            let wanted = WantedTexts {
+                chunks: In(&chunks),
+                rows: In(rows),
+                offset_width: offset_width.bytes() as u32,
+            };
+            let device = runtime.device();
+            let kernel = GatherTexts::new(device)?;
+            let mut starts = runtime.zeroed::<u64>(stream, count + 1, WHAT)?;
+            let mut valid = (self.chunks.iter())
+                .any(|chunk| self.column.chunks[*chunk].validity.is_some())
+                .then(|| runtime.zeroed::<u8>(stream, count, WHAT))
+                .transpose()?;
+            let flags = valid.as_mut().map(Out);
+            kernel.lengths(stream, &wanted, Out(starts.slice_mut(..count)?), flags)?;
+            let sums = PrefixSum::new(device)?;
+            let mut totals = runtime.zeroed::<u64>(stream, sums.totals(), WHAT)?;
+            sums.replace_wide(stream, InOut(&mut starts), 1, Out(&mut totals))?;
+            let total = stream.read(&starts, count..=count)?[0];
+            let mut bytes = runtime.zeroed::<u8>(stream, total.max(1) as usize, WHAT)?;
+            kernel.copy(stream, &wanted, In(starts.slice(..count)?), Out(&mut bytes))?;
+            Ok(GatheredTexts {
+                starts,
+                valid,
+                bytes,
+                total,
+            })
+        })();
+        scan.used(&Arc::new(stream.record()?));
+        match gathered {
+            Ok(gathered) => Ok(Some(gathered)),
+            Err(RunError::Memory { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the device has so many texts sooner than the host, the time to bring the column included.
+    fn pays(&self, runtime: &DeviceRuntime, count: usize) -> bool {
+        let pages = ColumnPages(&self.column);
+        let stored: u64 = self.chunks.iter().map(|chunk| pages.page_bytes(*chunk)).sum();
+        let missing = stored.saturating_sub(runtime.memory().bytes_of(&pages));
+        let link = runtime
+            .calibration()
+            .map_or(POLICY.link, |known| known.h2d * 1e-9);
+        missing as f64 / link <= count as f64 * POLICY.host_text
+    }
+}
+
+impl GatheredTexts {
+    /// The texts of a piece: where those of its rows begin, and which of them are none.
+    pub(super) fn array(
+        &self,
+        piece: &Piece<'_>,
+        starts: &[u64],
+        nulls: Option<NullBuffer>,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, RunError> {
+        let first = starts.first().copied().unwrap_or(0);
+        let behind = piece.first + starts.len();
+        let end = match behind + 1 == self.starts.len() {
+            true => self.total,
+            false => {
+                let word = piece.read(&self.starts, behind..behind + 1)?;
+                bytemuck::pod_read_unaligned(&word)
+            }
+        };
+        let bytes = Buffer::from(piece.read(&self.bytes, first as usize..end as usize)?);
+        let ends = starts.iter().skip(1).chain([&end]);
+        let offsets = || [0].into_iter().chain(ends.clone().map(|at| (at - first) as i64));
+        if *data_type == DataType::Utf8 && i32::try_from(bytes.len()).is_ok() {
+            let offsets: ScalarBuffer<i32> = offsets().map(|at| at as i32).collect();
+            return Ok(Arc::new(StringArray::try_new(
+                OffsetBuffer::new(offsets),
+                bytes,
+                nulls,
+            )?));
+        }
+        let offsets = OffsetBuffer::new(offsets().collect::<ScalarBuffer<i64>>());
+        let texts: ArrayRef = match data_type {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                Arc::new(LargeStringArray::try_new(offsets, bytes, nulls)?)
+            }
+            _ => Arc::new(LargeBinaryArray::try_new(offsets, bytes, nulls)?),
+        };
+        Ok(cast(&texts, data_type)?)
+    }
+}

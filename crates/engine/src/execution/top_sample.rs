@@ -1,0 +1,214 @@
+//! A limit of the first rows from some of the chunks, so that a large table is read about once.
+//!
+//! ```text
+//! last wanted row of one chunk in 64 ── rows up to its key, of the chunks that may hold any ──
+//! ```
+//!
+//! Any chunks do: no wanted row comes after the last wanted row of these. Where zones tell, they are those
+//! whose last rows come first, and chunks that begin after all of them are not read: of a table in the order
+//! that is asked for, one chunk in 64 is.
+
+use super::error::RunError;
+use super::result_queue::ResultQueue;
+use super::run::{Output, Run};
+use super::run_report::RunReport;
+use crate::expression::{Expr, ExprKind, Function};
+use crate::pipeline::TopRows;
+use crate::policy::policy;
+use galatea_store::{Column, Scalar};
+use std::cmp::Ordering;
+
+policy! {
+    /// When a limit of the first rows is looked for in some of the chunks.
+    pub(in crate::execution) struct TopPolicy {
+        /// Chunks of which one is searched.
+        chunks: usize = 64,
+        /// Values that are returned at most: more of them take longer than another pass.
+        values: usize = 64 << 10,
+        /// Rows that are returned at most, where rows are expected.
+        surplus: u64 = 4,
+    }
+}
+
+const POLICY: TopPolicy = TopPolicy::DEFAULT;
+
+/// Chunks to search.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    chunks: Vec<usize>,
+    /// Rows that are returned at most on the strength of these chunks alone.
+    pub most_rows: u64,
+}
+
+/// What no wanted row comes after.
+#[derive(Debug, Clone)]
+pub(super) struct Limit {
+    /// The greatest sort key.
+    pub key: i64,
+    /// The last value of the first column of the order, if zones tell.
+    last: Option<Scalar>,
+}
+
+/// The column that an order is by in the first place.
+#[derive(Debug, Clone, Copy)]
+struct FirstColumn<'v> {
+    column: &'v Column,
+    descending: bool,
+}
+
+/// Where the values of a chunk begin and end in an order.
+#[derive(Debug, Clone, Copy)]
+struct Ends<'v> {
+    first: &'v Scalar,
+    last: &'v Scalar,
+}
+
+impl FirstColumn<'_> {
+    /// The ends of a chunk, if its zone tells.
+    fn ends(&self, chunk: usize) -> Option<Ends<'_>> {
+        let zone = &self.column.chunks[chunk].zone;
+        if zone.null_count > 0 || zone.has_nan {
+            return None;
+        }
+        let (min, max) = (zone.min.as_ref()?, zone.max.as_ref()?);
+        Some(match self.descending {
+            false => Ends {
+                first: min,
+                last: max,
+            },
+            true => Ends {
+                first: max,
+                last: min,
+            },
+        })
+    }
+
+    /// How two values follow each other.
+    fn compare(&self, one: &Scalar, other: &Scalar) -> Ordering {
+        let ascending = one.partial_cmp(other).unwrap_or(Ordering::Equal);
+        match self.descending {
+            false => ascending,
+            true => ascending.reverse(),
+        }
+    }
+
+    /// The chunks, those first whose last values come first.
+    fn in_order(&self, chunks: &[usize]) -> Vec<usize> {
+        let mut chunks: Vec<_> = chunks.iter().map(|chunk| (*chunk, self.ends(*chunk))).collect();
+        chunks.sort_by(|(_, one), (_, other)| match (one, other) {
+            (Some(one), Some(other)) => self.compare(one.last, other.last),
+            (one, other) => one.is_none().cmp(&other.is_none()),
+        });
+        chunks.into_iter().map(|(chunk, _)| chunk).collect()
+    }
+
+    /// The last value of some chunks, if the zones of all of them tell.
+    fn last_of(&self, chunks: &[usize]) -> Option<&Scalar> {
+        let ends: Option<Vec<_>> = chunks.iter().map(|chunk| self.ends(*chunk)).collect();
+        let last = ends?.into_iter().map(|ends| ends.last);
+        last.max_by(|one, other| self.compare(one, other))
+    }
+}
+
+impl Run<'_> {
+    /// The chunks to search first, if the table is large and few values are returned.
+    pub(super) fn sample(&self, top: &TopRows, outputs: usize) -> Option<Sample> {
+        let searched = self.chunks.len() / POLICY.chunks;
+        let most_rows = (POLICY.values / outputs.max(1)) as u64;
+        let expected = top.fetch.saturating_mul(POLICY.chunks as u64);
+        if searched == 0 || expected.saturating_mul(POLICY.surplus) > most_rows {
+            return None;
+        }
+        let chunks = match self.first_column(top) {
+            Some(first) => first.in_order(self.chunks),
+            // All over the table.
+            None => self.chunks.iter().copied().step_by(POLICY.chunks).collect(),
+        };
+        Some(Sample {
+            chunks: chunks.into_iter().take(searched).collect(),
+            most_rows,
+        })
+    }
+
+    /// What no wanted row comes after, if these chunks have as many rows as are wanted.
+    pub(super) fn limit_in(
+        &self,
+        sample: &Sample,
+        top: &TopRows,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<Option<Limit>, RunError> {
+        let run = Run {
+            chunks: &sample.chunks,
+            ..*self
+        };
+        let Some(all) = run.extent(&top.key, passes)? else {
+            return Ok(None);
+        };
+        let Some(last) = run.narrowed(&top.key, all, top.fetch.max(1), passes)? else {
+            return Ok(None);
+        };
+        let first = self.first_column(top);
+        Ok(Some(Limit {
+            key: last.part.greatest,
+            last: first.and_then(|first| first.last_of(&sample.chunks).cloned()),
+        }))
+    }
+
+    /// The chunks that may hold rows that do not come after a limit.
+    pub(super) fn chunks_up_to(&self, top: &TopRows, limit: &Limit) -> Vec<usize> {
+        let (Some(first), Some(last)) = (self.first_column(top), &limit.last) else {
+            return self.chunks.to_vec();
+        };
+        let after = |chunk: &usize| {
+            let ends = first.ends(*chunk);
+            ends.is_some_and(|ends| first.compare(ends.first, last) == Ordering::Greater)
+        };
+        self.chunks
+            .iter()
+            .copied()
+            .filter(|chunk| !after(chunk))
+            .collect()
+    }
+
+    /// The rows up to a key, if there are no more than `most`.
+    pub(super) fn few_up_to(
+        &self,
+        outputs: &[Expr],
+        top: &TopRows,
+        key: i64,
+        most: u64,
+    ) -> Result<Option<(Output, RunReport)>, RunError> {
+        let plan = self.between(outputs, top, (0, key));
+        let (view, result) = (self.view_of(&plan)?, ResultQueue::of_rows(most));
+        let run = Run {
+            result: &result,
+            ..self.over(&plan, &view)
+        };
+        let done = match run.execute() {
+            Err(RunError::ManyRows | RunError::Memory { .. }) => return Ok(None),
+            outcome => outcome?,
+        };
+        let turns = self.runtime.memory().turns();
+        while let Some(batch) = result.next() {
+            self.result.push(batch, turns, self.cancelled)?;
+        }
+        Ok(Some(done))
+    }
+
+    /// The column that an order is by in the first place, if that is a column.
+    fn first_column(&self, top: &TopRows) -> Option<FirstColumn<'_>> {
+        let ExprKind::Call {
+            function: Function::SortKey(orders),
+            arguments,
+        } = top.key.kind()
+        else {
+            return None;
+        };
+        let column = arguments.first()?.as_column()?;
+        let position = self.plan.columns().iter().position(|other| *other == column)?;
+        Some(FirstColumn {
+            column: &self.view.columns[position],
+            descending: orders.first()?.descending,
+        })
+    }
+}
