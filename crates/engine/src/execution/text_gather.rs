@@ -30,7 +30,7 @@ policy! {
         /// Texts at least: the host has gathered so many when the launches are done.
         texts: usize = 1 << 10,
         /// Nanoseconds that the host takes for a text, with all threads that decode results.
-        host_text: f64 = 100.0,
+        host_text: f64 = 20.0,
         /// Bytes that come over the link in a nanosecond, where that was not measured.
         link: f64 = 25.0,
     }

@@ -192,7 +192,9 @@ pub(super) fn read_in_pieces<T: Send>(
                 places: &places,
                 link: RefCell::new((&stream, through)),
             };
-            in_order.lock().add(index, decode(&piece)?)?;
+            // Before the lock is taken: pieces are decoded at the same time.
+            let decoded = decode(&piece)?;
+            in_order.lock().add(index, decoded)?;
         }
         runtime.give_staging(staging);
         Ok(())
@@ -214,11 +216,50 @@ pub(super) fn read_in_pieces<T: Send>(
 mod tests {
     use super::*;
     use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+    use std::time::{Duration, Instant};
+
+    fn runtime() -> Result<(Device, DeviceRuntime), RunError> {
+        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default())?;
+        let runtime = DeviceRuntime::new(device.clone())?;
+        Ok((device, runtime))
+    }
+
+    #[test]
+    fn pieces_are_decoded_at_the_same_time() -> Result<(), RunError> {
+        if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+            return Ok(());
+        }
+        let (device, runtime) = runtime()?;
+        let stream = device.stream()?;
+        let words = device.upload(&stream, &vec![7u64; 2 * POLICY.piece_rows])?;
+        // Each waits for the other one.
+        let (inside, met) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let decode = |_: &Piece<'_>| {
+            let began = Instant::now();
+            inside.fetch_add(1, Ordering::SeqCst);
+            while inside.load(Ordering::SeqCst) < 2 && began.elapsed() < Duration::from_secs(20) {
+                std::thread::yield_now();
+            }
+            met.fetch_or(inside.load(Ordering::SeqCst) == 2, Ordering::SeqCst);
+            Ok(())
+        };
+        let parts = [Part::Words(&words, 0)];
+        read_in_pieces(
+            &runtime,
+            &stream,
+            words.len(),
+            &parts,
+            &AtomicBool::new(false),
+            decode,
+            |()| Ok(()),
+        )?;
+        assert!(met.into_inner(), "one after the other");
+        Ok(())
+    }
 
     #[test]
     fn a_cancelled_result_is_not_read_to_its_end() -> Result<(), RunError> {
-        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default())?;
-        let runtime = DeviceRuntime::new(device.clone())?;
+        let (device, runtime) = runtime()?;
         let stream = device.stream()?;
         let pieces = 40;
         let words = device.upload(&stream, &vec![7u64; pieces * POLICY.piece_rows])?;
