@@ -56,27 +56,12 @@ impl Run<'_> {
         top: &TopRows,
     ) -> Result<(Output, RunReport), RunError> {
         let mut passes = Vec::new();
-        self.compile_for_top(outputs, top);
-        let sample = self.sample(top, outputs.len());
-        let limit = match &sample {
-            Some(sample) => self.limit_in(sample, top, &mut passes)?,
-            None => None,
-        };
-        let chunks = match &limit {
-            Some(limit) => self.chunks_up_to(top, limit),
-            None => self.chunks.to_vec(),
-        };
-        let within = Run {
-            chunks: &chunks,
-            ..*self
-        };
-        let few = match (&limit, sample) {
-            (Some(limit), Some(sample)) => within.few_up_to(outputs, top, limit.key, sample.most_rows)?,
-            _ => None,
-        };
-        let (output, mut report) = match few {
-            Some(done) => done,
-            None => within.search(outputs, top, &mut passes)?,
+        let (output, mut report) = match self.sample(top, outputs.len()) {
+            None => {
+                self.compile_for_top(outputs, top);
+                self.search(outputs, top, &mut passes)?
+            }
+            Some(sample) => self.execute_by_sample(&sample, outputs, top, &mut passes)?,
         };
         for pass in &passes {
             report.passed_before(pass);
@@ -101,7 +86,7 @@ impl Run<'_> {
 
     /// Compiles what a search needs, in parallel, unless that is there. Literals are kernel arguments, so any
     /// bounds give the same kernel.
-    fn compile_for_top(&self, outputs: &[Expr], top: &TopRows) {
+    pub(super) fn compile_for_top(&self, outputs: &[Expr], top: &TopRows) {
         let plans = [
             self.counting_plan(&top.key, KeyRange::ALL),
             self.extent_plan(&top.key),
@@ -122,7 +107,7 @@ impl Run<'_> {
     }
 
     /// Finds the last of the first rows, and returns them.
-    fn search(
+    pub(super) fn search(
         &self,
         outputs: &[Expr],
         top: &TopRows,

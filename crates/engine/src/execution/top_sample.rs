@@ -12,6 +12,7 @@ use super::error::RunError;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
+use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::{Expr, ExprKind, Function};
 use crate::pipeline::TopRows;
 use crate::policy::policy;
@@ -37,14 +38,14 @@ const POLICY: TopPolicy = TopPolicy::DEFAULT;
 pub(super) struct Sample {
     chunks: Vec<usize>,
     /// Rows that are returned at most on the strength of these chunks alone.
-    pub most_rows: u64,
+    most_rows: u64,
 }
 
 /// What no wanted row comes after.
 #[derive(Debug, Clone)]
-pub(super) struct Limit {
+struct Limit {
     /// The greatest sort key.
-    pub key: i64,
+    key: i64,
     /// The last value of the first column of the order, if zones tell.
     last: Option<Scalar>,
 }
@@ -130,8 +131,56 @@ impl Run<'_> {
         })
     }
 
+    /// Runs a pipeline of which the first rows are wanted, where some of the chunks are to be searched first.
+    pub(super) fn execute_by_sample(
+        &self,
+        sample: &Sample,
+        outputs: &[Expr],
+        top: &TopRows,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<(Output, RunReport), RunError> {
+        let config = self.few_rows();
+        let few = Run {
+            config: &config,
+            ..*self
+        };
+        few.compile_for_top(outputs, top);
+        let limit = few.limit_in(sample, top, passes)?;
+        let chunks = match &limit {
+            Some(limit) => self.chunks_up_to(top, limit),
+            None => self.chunks.to_vec(),
+        };
+        if let Some(limit) = limit {
+            let few = Run {
+                chunks: &chunks,
+                ..few
+            };
+            if let Some(done) = few.few_up_to(outputs, top, limit.key, sample.most_rows)? {
+                return Ok(done);
+            }
+        }
+        let all = Run {
+            chunks: &chunks,
+            ..*self
+        };
+        all.search(outputs, top, passes)
+    }
+
+    /// The settings where few of very many rows are returned: kernels that write them to columns read faster
+    /// than those that write them to chains of pages.
+    fn few_rows(&self) -> GalateaConfig {
+        let row_output = match self.config.row_output {
+            RowOutput::Auto => RowOutput::Direct,
+            asked => asked,
+        };
+        GalateaConfig {
+            row_output,
+            ..self.config.clone()
+        }
+    }
+
     /// What no wanted row comes after, if these chunks have as many rows as are wanted.
-    pub(super) fn limit_in(
+    fn limit_in(
         &self,
         sample: &Sample,
         top: &TopRows,
@@ -155,7 +204,7 @@ impl Run<'_> {
     }
 
     /// The chunks that may hold rows that do not come after a limit.
-    pub(super) fn chunks_up_to(&self, top: &TopRows, limit: &Limit) -> Vec<usize> {
+    fn chunks_up_to(&self, top: &TopRows, limit: &Limit) -> Vec<usize> {
         let (Some(first), Some(last)) = (self.first_column(top), &limit.last) else {
             return self.chunks.to_vec();
         };
@@ -171,7 +220,7 @@ impl Run<'_> {
     }
 
     /// The rows up to a key, if there are no more than `most`.
-    pub(super) fn few_up_to(
+    fn few_up_to(
         &self,
         outputs: &[Expr],
         top: &TopRows,
