@@ -20,7 +20,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use galatea_device::{DeviceBuffer, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{GatherTexts, PrefixSum, TextChunk, WantedTexts};
-use galatea_memory::regions::{PagePin, Source};
+use galatea_memory::regions::{PagePin, Scan, Source};
 use galatea_store::Encoding;
 use std::sync::Arc;
 
@@ -53,6 +53,13 @@ pub(super) struct GatheredTexts {
     pub total: u64,
 }
 
+/// Chunks of a column, and what keeps them in device memory.
+#[derive(Debug, Default)]
+struct Brought {
+    chunks: Vec<TextChunk>,
+    pages: Vec<PagePin>,
+}
+
 impl TextRows {
     /// The texts of rows (words of `position << 32 | row`) in device memory; none where the host has them
     /// sooner, or there is no memory for them.
@@ -69,80 +76,69 @@ impl TextRows {
         if count < POLICY.texts || !self.pays(runtime, count) {
             return Ok(None);
         }
-        let sources = [ColumnPages(&self.column)];
-        let mut scan = runtime.memory().scan(sources.iter());
+        let pages = [ColumnPages(&self.column)];
+        let mut scan = runtime.memory().scan(pages.iter());
         // Lengths, flags and, at a guess, bytes as long as the average text.
-        let stored: u64 = self
+        let stored_rows = self
             .chunks
             .iter()
-            .map(|chunk| sources[0].page_bytes(*chunk))
-            .sum();
-        let stored_rows: u64 = (self.chunks.iter())
-            .map(|chunk| u64::from(self.column.chunks[*chunk].rows))
-            .sum();
-        scan.leave(9 * count as u64 + stored / stored_rows.max(1) * count as u64);
-        let mut pins: Vec<PagePin> = Vec::new();
-        let mut chunks = Vec::new();
+            .map(|chunk| u64::from(self.column.chunks[*chunk].rows));
+        let average = self.stored() / stored_rows.sum::<u64>().max(1);
+        scan.leave((9 + average) * count as u64);
+        let Some(brought) = self.brought(&scan, stream)? else {
+            return Ok(None);
+        };
+        let gathered = gathered(
+            runtime,
+            stream,
+            &brought.chunks,
+            rows,
+            offset_width.bytes() as u32,
+        );
+        // The pages may go when the launches are done.
+        scan.used(&Arc::new(stream.record()?));
+        drop(brought);
+        match gathered {
+            Err(RunError::Memory { .. }) => Ok(None),
+            gathered => gathered,
+        }
+    }
+
+    /// The chunks in device memory, from when `stream` gets there; none where there is no room for them.
+    fn brought(&self, scan: &Scan<'_>, stream: &Stream) -> Result<Option<Brought>, RunError> {
+        let pages = ColumnPages(&self.column);
+        let mut brought = Brought::default();
         for chunk in self.chunks.iter() {
             let Some(page) = scan.page(0, *chunk, true)? else {
                 return Ok(None);
             };
-            let (copied, _) = page.fetch(stream, |stream, target| sources[0].copy(*chunk, stream, target))?;
+            let (copied, _) = page.fetch(stream, |stream, target| pages.copy(*chunk, stream, target))?;
             if let Some(copied) = copied {
                 stream.wait(&copied)?;
             }
             let [bytes, validity, offsets] = chunk_layout(&self.column, *chunk, 0).0;
             let address = |place: Option<u64>| place.map_or(0, |place| page.address() + place);
-            chunks.push(TextChunk {
+            brought.chunks.push(TextChunk {
                 rows: self.column.chunks[*chunk].rows.into(),
                 bytes: address(bytes),
                 validity: address(validity),
                 offsets: address(offsets),
             });
-            pins.push(page);
+            brought.pages.push(page);
         }
-        let gathered = (|| {
-            let chunks = runtime.upload(stream, &chunks, WHAT)?;
-            let wanted = WantedTexts {
-                chunks: In(&chunks),
-                rows: In(rows),
-                offset_width: offset_width.bytes() as u32,
-            };
-            let device = runtime.device();
-            let kernel = GatherTexts::new(device)?;
-            let mut starts = runtime.zeroed::<u64>(stream, count + 1, WHAT)?;
-            let mut valid = (self.chunks.iter())
-                .any(|chunk| self.column.chunks[*chunk].validity.is_some())
-                .then(|| runtime.zeroed::<u8>(stream, count, WHAT))
-                .transpose()?;
-            let flags = valid.as_mut().map(Out);
-            kernel.lengths(stream, &wanted, Out(starts.slice_mut(..count)?), flags)?;
-            let sums = PrefixSum::new(device)?;
-            let mut totals = runtime.zeroed::<u64>(stream, sums.totals(), WHAT)?;
-            sums.replace_wide(stream, InOut(&mut starts), 1, Out(&mut totals))?;
-            let total = stream.read(&starts, count..=count)?[0];
-            let mut bytes = runtime.zeroed::<u8>(stream, total.max(1) as usize, WHAT)?;
-            kernel.copy(stream, &wanted, In(starts.slice(..count)?), Out(&mut bytes))?;
-            Ok(GatheredTexts {
-                starts,
-                valid,
-                bytes,
-                total,
-            })
-        })();
-        scan.used(&Arc::new(stream.record()?));
-        match gathered {
-            Ok(gathered) => Ok(Some(gathered)),
-            Err(RunError::Memory { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(Some(brought))
+    }
+
+    /// Bytes of the column that are to be on the device.
+    fn stored(&self) -> u64 {
+        let pages = ColumnPages(&self.column);
+        self.chunks.iter().map(|chunk| pages.page_bytes(*chunk)).sum()
     }
 
     /// Whether the device has so many texts sooner than the host, the time to bring the column included.
     fn pays(&self, runtime: &DeviceRuntime, count: usize) -> bool {
-        let pages = ColumnPages(&self.column);
-        let stored: u64 = self.chunks.iter().map(|chunk| pages.page_bytes(*chunk)).sum();
-        let missing = stored.saturating_sub(runtime.memory().bytes_of(&pages));
+        let here = runtime.memory().bytes_of(&ColumnPages(&self.column));
+        let missing = self.stored().saturating_sub(here);
         let link = runtime
             .calibration()
             .map_or(POLICY.link, |known| known.h2d * 1e-9);
@@ -188,4 +184,42 @@ impl GatheredTexts {
         };
         Ok(cast(&texts, data_type)?)
     }
+}
+
+/// Launches what gathers the texts; none where there is no memory for their bytes.
+fn gathered(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    chunks: &[TextChunk],
+    rows: DeviceSlice<'_, u8>,
+    offset_width: u32,
+) -> Result<Option<GatheredTexts>, RunError> {
+    let count = rows.len() / size_of::<u64>();
+    let told = runtime.upload(stream, chunks, WHAT)?;
+    let wanted = WantedTexts {
+        chunks: In(&told),
+        rows: In(rows),
+        offset_width,
+    };
+    let kernel = GatherTexts::new(runtime.device())?;
+    let mut starts = runtime.zeroed::<u64>(stream, count + 1, WHAT)?;
+    let mut valid = (chunks.iter().any(|chunk| chunk.validity != 0))
+        .then(|| runtime.zeroed::<u8>(stream, count, WHAT))
+        .transpose()?;
+    let flags = valid.as_mut().map(Out);
+    kernel.lengths(stream, &wanted, Out(starts.slice_mut(..count)?), flags)?;
+    let sums = PrefixSum::new(runtime.device())?;
+    let mut totals = runtime.zeroed::<u64>(stream, sums.totals(), WHAT)?;
+    sums.replace_wide(stream, InOut(&mut starts), 1, Out(&mut totals))?;
+    let total = stream.read(&starts, count..=count)?[0];
+    let Some(mut bytes) = runtime.allocate(stream, total)? else {
+        return Ok(None);
+    };
+    kernel.copy(stream, &wanted, In(starts.slice(..count)?), Out(&mut bytes))?;
+    Ok(Some(GatheredTexts {
+        starts,
+        valid,
+        bytes,
+        total,
+    }))
 }

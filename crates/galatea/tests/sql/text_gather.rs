@@ -60,6 +60,10 @@ const QUERIES: &[(&str, bool)] = &[
         true,
     ),
     (
+        "SELECT a.v, b.full FROM t a LEFT JOIN t b ON a.other = b.v AND b.v < 0 ORDER BY a.random, a.v",
+        true,
+    ),
+    (
         "SELECT view, large, rank() OVER (ORDER BY random, v) AS r FROM t",
         false,
     ),
