@@ -66,11 +66,12 @@ fn local_files(url: &ListingTableUrl, extension: &str) -> Option<Vec<(PathBuf, F
     }
     let place = url.get_url().to_file_path().ok()?;
     let mut files = Vec::new();
-    if place.is_dir() {
+    let metadata = std::fs::metadata(&place).ok()?;
+    if metadata.is_dir() {
         list(&place, extension, &mut files)?;
         files.sort_by(|(one, _), (other, _)| one.cmp(other));
     } else {
-        let stamp = FileStamp::of(&place)?;
+        let stamp = FileStamp::of_metadata(&metadata)?;
         files.push((place, stamp));
     }
     Some(files)
@@ -79,11 +80,18 @@ fn local_files(url: &ListingTableUrl, extension: &str) -> Option<Vec<(PathBuf, F
 /// Adds the files below a folder whose names end so.
 fn list(folder: &Path, extension: &str, files: &mut Vec<(PathBuf, FileStamp)>) -> Option<()> {
     for entry in std::fs::read_dir(folder).ok()? {
-        let path = entry.ok()?.path();
-        if path.is_dir() {
+        let entry = entry.ok()?;
+        let path = entry.path();
+        let named = path.to_str()?.ends_with(extension);
+        // The folder says what a file is: nothing is asked of those that are not read.
+        if !named && entry.file_type().ok()?.is_file() {
+            continue;
+        }
+        let metadata = std::fs::metadata(&path).ok()?;
+        if metadata.is_dir() {
             list(&path, extension, files)?;
-        } else if path.to_str()?.ends_with(extension) {
-            let stamp = FileStamp::of(&path)?;
+        } else if named {
+            let stamp = FileStamp::of_metadata(&metadata)?;
             files.push((path, stamp));
         }
     }

@@ -6,7 +6,7 @@
 //! unseen, and those that come later change the times. Objects in stores have the version that DataFusion's
 //! listing saw: size, time, and etag where there is one.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::Path;
@@ -52,7 +52,8 @@ impl Stamp {
             file: file.name(),
             source: error.into(),
         };
-        let mut stamp = Self::of_times(path).map_err(error)?;
+        let metadata = std::fs::metadata(path).map_err(error)?;
+        let mut stamp = Self::of_times(&metadata).map_err(error)?;
         let recent = stamp.is_recent();
         let unsure = known.is_some_and(|known| known.content.is_some() && known.agrees(&stamp));
         if recent || unsure {
@@ -66,14 +67,13 @@ impl Stamp {
     }
 
     /// Of a local file, without its contents.
-    fn of_times(path: &Path) -> std::io::Result<Self> {
-        let metadata = std::fs::metadata(path)?;
+    fn of_times(metadata: &Metadata) -> std::io::Result<Self> {
         let modified = nanoseconds(metadata.modified()?);
         Ok(Self {
             size: metadata.len(),
             modified,
-            changed: changed(&metadata).unwrap_or(modified),
-            tag: inode(&metadata),
+            changed: changed(metadata).unwrap_or(modified),
+            tag: inode(metadata),
             content: None,
         })
     }
@@ -105,7 +105,13 @@ impl FileStamp {
     /// show the next change.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
-        let stamp = Stamp::of_times(path).ok()?;
+        Self::of_metadata(&std::fs::metadata(path).ok()?)
+    }
+
+    /// The stamp of a file with that metadata, as [`FileStamp::of`] says.
+    #[must_use]
+    pub fn of_metadata(metadata: &Metadata) -> Option<Self> {
+        let stamp = Stamp::of_times(metadata).ok()?;
         (!stamp.is_recent()).then_some(Self(stamp))
     }
 }
@@ -118,24 +124,24 @@ fn nanoseconds(time: SystemTime) -> i128 {
 }
 
 #[cfg(unix)]
-fn inode(metadata: &std::fs::Metadata) -> String {
+fn inode(metadata: &Metadata) -> String {
     use std::os::unix::fs::MetadataExt;
     format!("{}:{}", metadata.dev(), metadata.ino())
 }
 
 #[cfg(not(unix))]
-fn inode(_metadata: &std::fs::Metadata) -> String {
+fn inode(_metadata: &Metadata) -> String {
     String::new()
 }
 
 #[cfg(unix)]
-fn changed(metadata: &std::fs::Metadata) -> Option<i128> {
+fn changed(metadata: &Metadata) -> Option<i128> {
     use std::os::unix::fs::MetadataExt;
     Some(i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec()))
 }
 
 #[cfg(not(unix))]
-fn changed(_metadata: &std::fs::Metadata) -> Option<i128> {
+fn changed(_metadata: &Metadata) -> Option<i128> {
     None
 }
 
