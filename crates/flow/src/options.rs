@@ -75,8 +75,8 @@ pub struct FlowOptions {
     /// Buffers that each heap's memory is divided into; default 1.
     pub heap_buffers: usize,
     /// Buffers of these that a heap has from the start, at least as many as hold a frame for each thread or
-    /// block that publishes; default: all. A heap that is exhausted is given a spare one; one of the
-    /// device's, else, a buffer of the host's none of whose frames is in use.
+    /// block that publishes; default: all. A heap that is exhausted is given a spare one, or else a
+    /// buffer that heaps of the other side do not use.
     pub initial_buffers: Option<usize>,
     /// Spare buffers for each frame size, pinned before the start: pinning memory may wait for the kernel.
     /// Default 0.

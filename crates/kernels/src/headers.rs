@@ -71,6 +71,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/flow/conclude.cuh",
     "galatea/flow/frame.cuh",
     "galatea/flow/inline.cuh",
+    "galatea/flow/lend.cuh",
     "galatea/flow/outbox.cuh",
     "galatea/flow/paging.cuh",
     "galatea/flow/run.cuh",

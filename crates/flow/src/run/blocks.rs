@@ -1,10 +1,10 @@
 //! Memory that blocks of the kernel use by addresses: heaps of frames, and the catalogue.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use galatea_device::{Device, DeviceBuffer, Stream};
+use galatea_device::{Device, DeviceBuffer, SharedMemory, Stream};
 use galatea_kernels::flow::{FlowHeap, FrameMemory, Words, all_free};
 
 use crate::error::{FlowError, Result};
@@ -33,6 +33,9 @@ pub(super) struct BlockHeap {
     pub(super) wanted: usize,
     /// The last such word that the watching thread has seen.
     pub(super) heard: Cell<u64>,
+    /// Buffers of these that are lent, or asked for.
+    pub(super) lent: RefCell<Vec<usize>>,
+    /// Frames that are free, then frames that are lent.
     bitmap: DeviceBuffer<u32>,
     /// Frames of all the buffers that there may be.
     frames: usize,
@@ -54,16 +57,17 @@ impl BlockHeap {
         frames: usize,
     ) -> Result<Self> {
         let (most_buffers, frames_per_buffer) = match &host {
-            Some(memory) => (memory.most_buffers(), memory.frames_per_buffer()),
+            Some(memory) => (memory.most_granted(), memory.frames_per_buffer()),
             None => (1, frames),
         };
         let words_per_buffer = frames_per_buffer.div_ceil(32);
         let words = 0..most_buffers * words_per_buffer;
         let free = words.map(|word| all_free(frames_per_buffer, word, u32::BITS) as u32);
-        let free: Vec<u32> = free.collect();
+        let mut bits: Vec<u32> = free.collect();
+        bits.resize(2 * bits.len(), 0);
         let (bases, own) = match &host {
             Some(memory) => {
-                let bases = (0..memory.buffers()).filter_map(|buffer| memory.buffer(buffer));
+                let bases = (0..memory.granted()).filter_map(|buffer| memory.buffer(buffer));
                 (bases.map(|buffer| buffer.address()).collect(), None)
             }
             None => {
@@ -90,8 +94,9 @@ impl BlockHeap {
             words,
             wanted,
             heard: Cell::new(0),
+            lent: RefCell::default(),
             frames: most_buffers * frames_per_buffer,
-            bitmap: device.upload(stream, &free)?,
+            bitmap: device.upload(stream, &bits)?,
             bases: device.upload(stream, &all)?,
             buffers: device.upload(stream, &[granted as u32, 0])?,
             _frames: own,
@@ -100,15 +105,33 @@ impl BlockHeap {
         })
     }
 
-    /// Frames in use, and frames that were given back twice, where that is checked; after the kernel.
+    /// Frames in use but for those that are lent, and frames that were given back twice, where that is
+    /// checked; after the kernel.
     pub(super) fn counts(&self, stream: &Stream) -> Result<(u64, u64)> {
-        let free: u32 = stream
+        let free_or_lent: u32 = stream
             .read(&self.bitmap, ..)?
             .iter()
             .map(|word| word.count_ones())
             .sum();
         let twice = stream.read(&self.buffers, ..)?[1];
-        Ok((self.frames as u64 - u64::from(free), u64::from(twice)))
+        Ok((self.frames as u64 - u64::from(free_or_lent), u64::from(twice)))
+    }
+
+    /// Asks for a buffer of at least so many bytes: its number and its memory. None where none can be spared,
+    /// or blocks themselves ask for more.
+    pub(super) fn ask_for_loan(&self, bytes: usize) -> Option<(usize, Arc<SharedMemory>)> {
+        let memory = self.memory.as_ref()?;
+        let asked = self.words.get(self.wanted).load(Ordering::Acquire) != self.heard.get();
+        if asked || memory.buffer_bytes() < bytes || !memory.may_lend() {
+            return None;
+        }
+        let mut lent = self.lent.borrow_mut();
+        let buffer = (0..memory.granted())
+            .rev()
+            .find(|buffer| !lent.contains(buffer))?;
+        lent.push(buffer);
+        memory.lend();
+        Some((buffer, memory.buffer(buffer).cloned()?))
     }
 
     pub(super) fn describe(&self) -> FlowHeap {
@@ -121,7 +144,7 @@ impl BlockHeap {
             words_per_buffer: self.words_per_buffer as u32,
             frame_bytes: self.frame_bytes as u32,
             most_buffers: self.most_buffers as u32,
-            unused: 0,
+            frames_per_buffer: (self.frames / self.most_buffers) as u32,
         }
     }
 }

@@ -156,8 +156,8 @@ impl HostMemory {
                     let heap = match heaps.iter().find(|heap| same(heap.memory())) {
                         Some(heap) => Arc::clone(heap),
                         None => {
-                            let (memory, least) = frames_of(parts, topic.frame_bytes, true)?;
-                            let heap = Arc::new(HostHeap::new(Arc::new(memory), least));
+                            let memory = frames_of(parts, topic.frame_bytes, true)?;
+                            let heap = Arc::new(HostHeap::new(Arc::new(memory)));
                             heaps.push(Arc::clone(&heap));
                             heap
                         }
@@ -170,8 +170,7 @@ impl HostMemory {
                     let frames = match block_frames.iter().find(|frames| same(frames)) {
                         Some(frames) => Arc::clone(frames),
                         None => {
-                            let (memory, _) = frames_of(parts, topic.frame_bytes, false)?;
-                            let memory = Arc::new(memory);
+                            let memory = Arc::new(frames_of(parts, topic.frame_bytes, false)?);
                             block_frames.push(Arc::clone(&memory));
                             memory
                         }
@@ -235,9 +234,8 @@ pub(super) fn times_at(blocks: u32) -> usize {
     (blocks as usize + 1) * CONTROL_LINE
 }
 
-/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in; and
-/// how many of their buffers the heap keeps.
-fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<(FrameMemory, usize)> {
+/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in.
+fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<FrameMemory> {
     let Parts {
         topology,
         device,
@@ -263,11 +261,17 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
         };
     }
     let division = Division::new(frames, takers, options);
-    let memory = FrameMemory::new(frame_bytes, division.frames_per_buffer, division.buffers);
+    let Division {
+        buffers,
+        frames_per_buffer,
+        least,
+        ..
+    } = division;
+    let memory = FrameMemory::new(frame_bytes, frames_per_buffer, least, buffers);
     for _ in 0..division.initial {
         grant(device, &memory)?;
     }
-    Ok((memory, division.least))
+    Ok(memory)
 }
 
 impl DeviceMemory {

@@ -34,6 +34,7 @@ use host::{Pulse, Shared, Worker};
 use memory::{DeviceMemory, HostMemory, Parts, times_at};
 use partition::Retuner;
 use shortage::Shortage;
+use supply::Loan;
 
 /// Default number of blocks: 64 of 512 threads move frames of 16 KiB and more both ways over the link of an
 /// H200 as fast as a kernel can that does nothing else; half as many do not, twice as many wait for it
@@ -83,6 +84,8 @@ struct Run<'a> {
     kernel: Option<Kernel>,
     /// Blocks that have asked for a buffer in vain.
     shortage: Option<Shortage>,
+    /// A buffer that they have been asked for.
+    loan: Option<Loan>,
 }
 
 /// A thread or a block that is watched, and when its beat was seen to change.
@@ -166,6 +169,7 @@ impl<'a> Run<'a> {
             host,
             kernel,
             shortage: None,
+            loan: None,
         })
     }
 

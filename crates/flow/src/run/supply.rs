@@ -1,25 +1,36 @@
 //! Buffers for exhausted heaps: read frames that come back, spare buffers, and buffers of other heaps.
 //!
-//! Heaps of the device take buffers of the host's, not the other way round (XeFlow has both): which frames of
-//! a device's heap are free its bitmap says, which is in device memory and not the host's to change.
+//! Heaps of each side take buffers that the other side does not use (XeFlow, section 4.4). The host's heaps
+//! lend at once. Which frames of a device's heap are free its bitmap says, which is in device memory and not
+//! the host's to change: blocks are asked for a buffer, which they lend when its frames have come back
+//! (`cuda/galatea/flow/lend.cuh`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use galatea_device::SharedMemory;
-use galatea_kernels::flow::FrameMemory;
+use galatea_kernels::flow::{BLOCK_LENT, CONTROL_LEND, CONTROL_LINE, FrameMemory, loan_word};
 
 use super::host::Shared;
 use super::shortage::Shortage;
 use super::{Run, Thread};
 use crate::error::FlowError;
 
+/// A buffer that blocks have been asked for, by its word.
+pub(super) struct Loan {
+    word: u64,
+    buffer: Arc<SharedMemory>,
+    /// The frames of the heap that needs it.
+    memory: Arc<FrameMemory>,
+}
+
 impl Run<'_> {
     /// Gives exhausted heaps a buffer: a spare one, or one that the host's heap does not use. How many, and
     /// how many of them were another heap's.
     pub(super) fn supply(&mut self, shared: &Shared, threads: &mut [Thread], now: Instant) -> (u64, u64) {
-        let (mut granted, mut stolen) = (0, 0);
+        let mut granted = self.hear_loan();
+        let mut stolen = granted;
         for thread in threads {
             // Another wait is another number: a frame came in between.
             let starved = thread.pulse.starved.load(Ordering::Relaxed);
@@ -45,13 +56,18 @@ impl Run<'_> {
                 .iter()
                 .filter_map(|topic| topic.publisher.as_ref());
             let of_heap = of_heap.filter(|other| other.heap().is_some_and(|other| Arc::ptr_eq(other, heap)));
-            if of_heap.map(|other| other.reclaim()).sum::<u64>() > 0 {
+            if of_heap.map(|other| other.reclaim()).sum::<u64>() > 0 || !heap.is_exhausted() {
                 continue;
             }
             let memory = Arc::clone(heap.memory());
             if grant_spare(&memory, &mut self.host.spares) {
                 granted += 1;
-            } else if waited > self.options.timeout {
+                continue;
+            }
+            if !memory.is_complete() {
+                self.ask_for_loan(&memory);
+            }
+            if waited > self.options.timeout {
                 shared.fail(exhausted(link.operator.name(), &memory, waited));
             }
         }
@@ -62,11 +78,11 @@ impl Run<'_> {
         for heap in &kernel.memory.heaps {
             let Some(memory) = &heap.memory else { continue };
             let wanted = heap.words.get(heap.wanted).load(Ordering::Acquire);
-            if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.buffers() {
+            if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.granted() {
                 // No block has asked since.
                 continue;
             }
-            if memory.buffers() == memory.most_buffers() {
+            if memory.is_complete() {
                 // A frame for each slot of its topics: one that was given back while a block probed others.
                 continue;
             }
@@ -83,7 +99,7 @@ impl Run<'_> {
             };
             let lent = !own && other().is_some();
             if own || lent {
-                let number = memory.buffers() - 1;
+                let number = memory.granted() - 1;
                 if let Some(buffer) = memory.buffer(number) {
                     heap.words
                         .get(1 + number)
@@ -113,6 +129,45 @@ impl Run<'_> {
         }
         (granted, stolen)
     }
+
+    /// Asks blocks for a buffer for a heap of the host's, if they can spare one and have not been asked.
+    fn ask_for_loan(&mut self, memory: &Arc<FrameMemory>) {
+        let (Some(kernel), None) = (&self.kernel, &self.loan) else {
+            return;
+        };
+        let mut heaps = kernel.memory.heaps.iter().enumerate();
+        self.loan = heaps.find_map(|(heap, lender)| {
+            let (number, buffer) = lender.ask_for_loan(memory.buffer_bytes())?;
+            Some(Loan {
+                word: loan_word(heap, number),
+                buffer,
+                memory: Arc::clone(memory),
+            })
+        });
+        if let Some(loan) = &self.loan {
+            self.host
+                .control
+                .get(CONTROL_LEND)
+                .store(loan.word, Ordering::Release);
+        }
+    }
+
+    /// Grants the buffer that blocks were asked for, when they have lent it; how many.
+    fn hear_loan(&mut self) -> u64 {
+        let lent = self.host.control.get(CONTROL_LINE + BLOCK_LENT);
+        let lent = |loan: &mut Loan| lent.load(Ordering::Acquire) == loan.word;
+        let Some(loan) = self.loan.take_if(lent) else {
+            return 0;
+        };
+        // A spare buffer may have come first.
+        match loan.memory.grant(loan.buffer) {
+            Ok(_) => 1,
+            Err(buffer) => {
+                self.host.spares.push(buffer);
+                0
+            }
+        }
+    }
 }
 
 /// Grants a heap a spare buffer of its size.
@@ -120,7 +175,7 @@ fn grant_spare(memory: &FrameMemory, spares: &mut Vec<Arc<SharedMemory>>) -> boo
     let fits = spares
         .iter()
         .position(|spare| spare.len() >= memory.buffer_bytes());
-    let Some(fits) = fits.filter(|_| memory.buffers() < memory.most_buffers()) else {
+    let Some(fits) = fits.filter(|_| !memory.is_complete()) else {
         return false;
     };
     memory.grant(spares.swap_remove(fits)).is_ok()

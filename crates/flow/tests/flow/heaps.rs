@@ -156,3 +156,37 @@ fn a_heap_that_stays_exhausted_is_an_error() {
         "{error}"
     );
 }
+
+/// The device's heap has more buffers than its blocks use; the host's takes one. Blocks that wait for input
+/// have taken frames of it ahead.
+#[test]
+fn blocks_lend_a_buffer() {
+    for (seed, initial) in [(81, None), (82, Some(2)), (83, Some(2)), (84, Some(2))] {
+        let device = emulated(seed);
+        let (patient, mapped) = (Collected::default(), Collected::default());
+        let mut topology = Topology::new();
+        let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(64));
+        let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(64));
+        // Both heaps have 6 buffers of 11 frames, or 2 of these at first: then no more than 22 frames could
+        // be begun, as long as the patient sink keeps the first.
+        let (own, keeps) = source_and_sink(120, 28, &patient);
+        topology
+            .link(None, own, Some(there))
+            .link(Some(there), keeps, None)
+            .link(Some(there), Map::new("not", "u32", "u32", "~value"), Some(back))
+            .link(Some(back), sink(1, &mapped), None);
+        let options = FlowOptions {
+            heap_buffers: 6,
+            initial_buffers: initial,
+            ..small(2, 64)
+        };
+        let outcome = topology.run(&device, &options).unwrap();
+        let what = format!("{initial:?} buffers, seed {seed}");
+        check(&patient, 120, 1024, 1024, &what, |value| value);
+        check(&mapped, 120, 1024, 1024, &what, |value| !value);
+        let lent = initial.is_some();
+        // The device's heap may ask for one in turn.
+        assert_eq!(outcome.granted.1 > 0, lent, "{what}: {:?}", outcome.granted);
+        assert_eq!(outcome.leaked, 0, "{what}");
+    }
+}

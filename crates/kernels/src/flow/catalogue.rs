@@ -49,7 +49,7 @@ kernel_arguments! {
 kernel_arguments! {
     /// A heap of the catalogue: frames that blocks take and give back.
     pub struct FlowHeap in "galatea/flow/catalogue.h" {
-        /// One bit a frame, 1 = free; device memory.
+        /// One bit a frame, 1 = free, then one bit a frame, 1 = lent to the host; device memory.
         pub bitmap: u64,
         /// Address of each buffer; device memory.
         pub bases: u64,
@@ -65,8 +65,8 @@ kernel_arguments! {
         pub frame_bytes: u32,
         /// Most buffers.
         pub most_buffers: u32,
-        /// Nothing.
-        pub unused: u32,
+        /// Frames of a buffer.
+        pub frames_per_buffer: u32,
     }
 }
 
@@ -155,6 +155,8 @@ pub const CONTROL_STOP: usize = 0;
 pub const CONTROL_BEAT: usize = 1;
 /// Host's: warps of each operator, 8 bits each from the lowest; 0: as in the catalogue.
 pub const CONTROL_PARTITION: usize = 2;
+/// Host's: a buffer that blocks are to lend ([`loan_word`]), or 0.
+pub const CONTROL_LEND: usize = 3;
 /// Block's: changes while the block is alive; 0 before it has started.
 pub const BLOCK_BEAT: usize = 0;
 /// The beat of a block that has ended.
@@ -165,6 +167,8 @@ pub const BLOCK_FAILURE: usize = 1;
 pub const BLOCK_OPERATOR: usize = 2;
 /// Block's: source offset of the frame that it failed for.
 pub const BLOCK_SOURCE: usize = 3;
+/// First block's: the buffer that it has lent last, as the host named it.
+pub const BLOCK_LENT: usize = 4;
 /// Codes below are operators' own.
 pub const FAILURE_RUNTIME: u32 = 0xffff_0000;
 /// The host's beat did not change for too long.
@@ -175,6 +179,12 @@ pub const FAILURE_OUTPUT_LENGTH: u32 = FAILURE_RUNTIME + 2;
 pub const FLOW_STEPS: usize = 4;
 /// Words of a block's clocks: by step, then clocks and bytes of each operator.
 pub const TIMES_OF_BLOCK: usize = FLOW_STEPS + 2 * MOST_OPERATORS;
+
+/// How the host names a buffer that blocks are to lend: by heap of the catalogue, and number there.
+#[must_use]
+pub fn loan_word(heap: usize, buffer: usize) -> u64 {
+    (heap as u64 + 1) << 32 | buffer as u64
+}
 
 /// The low half of each word of a slot that holds the frame of an offset.
 pub(super) fn inline_tag(offset: u64) -> u64 {

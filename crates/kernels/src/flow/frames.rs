@@ -5,24 +5,35 @@ use std::sync::{Arc, OnceLock};
 
 use galatea_device::SharedMemory;
 
-/// Frames of a heap: equal parts of buffers, which may come one after another.
+/// Frames of a heap: equal parts of buffers, which may come one after another, and be lent to other heaps.
 #[derive(Debug)]
 pub struct FrameMemory {
     frame_bytes: usize,
     frames_per_buffer: usize,
+    most: usize,
+    least: usize,
+    /// Those that were granted, in this order; a lent one keeps its number.
     buffers: Box<[OnceLock<Arc<SharedMemory>>]>,
     granted: AtomicUsize,
+    lent: AtomicUsize,
 }
 
 impl FrameMemory {
-    /// No buffer yet, of up to `most_buffers`.
+    /// No buffer yet, of up to `most` at a time; `least` of them, at least one, are not lent.
+    ///
+    /// As many can be lent as there can be at a time: then others can still take their places, with numbers
+    /// of their own.
     #[must_use]
-    pub fn new(frame_bytes: usize, frames_per_buffer: usize, most_buffers: usize) -> Self {
+    pub fn new(frame_bytes: usize, frames_per_buffer: usize, least: usize, most: usize) -> Self {
+        let numbers = if most <= 1 { most } else { 2 * most };
         Self {
             frame_bytes,
             frames_per_buffer,
-            buffers: (0..most_buffers).map(|_| OnceLock::new()).collect(),
+            most,
+            least: least.max(1),
+            buffers: (0..numbers).map(|_| OnceLock::new()).collect(),
             granted: AtomicUsize::new(0),
+            lent: AtomicUsize::new(0),
         }
     }
 
@@ -44,16 +55,40 @@ impl FrameMemory {
         self.frames_per_buffer
     }
 
-    /// Buffers granted.
+    /// Buffers granted, those that are lent among them.
     #[must_use]
-    pub fn buffers(&self) -> usize {
+    pub fn granted(&self) -> usize {
         self.granted.load(Ordering::Acquire)
     }
 
-    /// Most buffers.
+    /// Most buffers that it is granted.
     #[must_use]
-    pub fn most_buffers(&self) -> usize {
+    pub fn most_granted(&self) -> usize {
         self.buffers.len()
+    }
+
+    /// Buffers that it has now.
+    #[must_use]
+    pub fn buffers(&self) -> usize {
+        self.granted() - self.lent.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has all the buffers that it can have.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.buffers() == self.most
+    }
+
+    /// Whether one of its buffers may be lent.
+    #[must_use]
+    pub fn may_lend(&self) -> bool {
+        self.buffers() > self.least && self.lent.load(Ordering::Relaxed) < self.buffers.len() - self.most
+    }
+
+    /// Notes that one of its buffers is lent, for ever. Called by one thread at a time, which has asked
+    /// [`FrameMemory::may_lend`].
+    pub fn lend(&self) {
+        self.lent.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds a buffer; its number. Called by one thread at a time.
@@ -65,7 +100,7 @@ impl FrameMemory {
         let Some(place) = self.buffers.get(number) else {
             return Err(buffer);
         };
-        if buffer.len() < self.buffer_bytes() {
+        if self.is_complete() || buffer.len() < self.buffer_bytes() {
             return Err(buffer);
         }
         place.set(buffer)?;
@@ -121,26 +156,20 @@ pub struct HostHeap {
     memory: Arc<FrameMemory>,
     words_per_buffer: usize,
     bitmap: Box<[AtomicU64]>,
-    /// Number of buffers lent to other heaps, and of those that it keeps.
-    lent: AtomicUsize,
-    least: usize,
 }
 
 impl HostHeap {
-    /// A heap over frames, none of them in use, which keeps `least` of its buffers, at least one, when it
-    /// lends.
+    /// A heap over frames, none of them in use.
     #[must_use]
-    pub fn new(memory: Arc<FrameMemory>, least: usize) -> Self {
+    pub fn new(memory: Arc<FrameMemory>) -> Self {
         let words_per_buffer = memory.frames_per_buffer.div_ceil(64);
-        let words = words_per_buffer * memory.most_buffers();
+        let words = words_per_buffer * memory.most_granted();
         let bitmap =
             (0..words).map(|word| AtomicU64::new(all_free(memory.frames_per_buffer, word, u64::BITS)));
         Self {
             bitmap: bitmap.collect(),
             words_per_buffer,
             memory,
-            lent: AtomicUsize::new(0),
-            least: least.max(1),
         }
     }
 
@@ -153,7 +182,7 @@ impl HostHeap {
     /// Takes a frame; `None` when all that were granted are in use.
     pub(super) fn take(&self, seed: u64) -> Option<FrameNumber> {
         let start = mix64(seed) as usize % self.words_per_buffer;
-        for probe in 0..self.memory.buffers() * self.words_per_buffer {
+        for probe in 0..self.memory.granted() * self.words_per_buffer {
             let (buffer, probe) = (probe / self.words_per_buffer, probe % self.words_per_buffer);
             let place = (start + probe) % self.words_per_buffer;
             let word = buffer * self.words_per_buffer + place;
@@ -181,23 +210,32 @@ impl HostHeap {
         debug_assert!(before & bit == 0, "a frame given back twice");
     }
 
+    /// Whether no frame is free.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        let words = self.memory.granted() * self.words_per_buffer;
+        self.bitmap[..words]
+            .iter()
+            .all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
     /// Frames in use; those of buffers that were lent do not count.
     #[must_use]
     pub fn in_use(&self) -> usize {
         let words = self.bitmap.iter();
         let free: u32 = words.map(|word| word.load(Ordering::Relaxed).count_ones()).sum();
-        let lent = self.lent.load(Ordering::Relaxed);
-        (self.memory.most_buffers() - lent) * self.memory.frames_per_buffer - free as usize
+        let lent = self.memory.granted() - self.memory.buffers();
+        (self.memory.most_granted() - lent) * self.memory.frames_per_buffer - free as usize
     }
 
     /// Takes a whole buffer out of the heap for another one to use, the last one none of whose frames is in
     /// use; its frames stay marked here for ever. `None` where each has a frame in use, and where the heap
-    /// has no more buffers than it keeps. Called by one thread at a time.
+    /// may not lend. Called by one thread at a time.
     pub fn lend_buffer(&self) -> Option<Arc<SharedMemory>> {
-        if self.memory.buffers() - self.lent.load(Ordering::Relaxed) <= self.least {
+        if !self.memory.may_lend() {
             return None;
         }
-        (0..self.memory.buffers()).rev().find_map(|buffer| {
+        (0..self.memory.granted()).rev().find_map(|buffer| {
             let words = buffer * self.words_per_buffer..(buffer + 1) * self.words_per_buffer;
             for word in words.clone() {
                 let free = all_free(self.memory.frames_per_buffer, word, u64::BITS);
@@ -210,7 +248,7 @@ impl HostHeap {
                     return None;
                 }
             }
-            self.lent.fetch_add(1, Ordering::Relaxed);
+            self.memory.lend();
             self.memory.buffer(buffer).cloned()
         })
     }

@@ -444,7 +444,7 @@ mod tests {
         for (at, word) in words.iter().enumerate() {
             topic.slot(0, at).store(*word, Ordering::Release);
         }
-        let frames = Arc::new(FrameMemory::new(4096, 4, 1));
+        let frames = Arc::new(FrameMemory::new(4096, 4, 1, 1));
         HostSubscriber::new(Arc::new(topic), shape.inline_bytes().is_none().then_some(frames))
     }
 

@@ -94,7 +94,7 @@ impl Heap {
             words_per_buffer: self.frames_per_buffer.div_ceil(32) as u32,
             frame_bytes: 4096,
             most_buffers: self.most_buffers as u32,
-            unused: 0,
+            frames_per_buffer: self.frames_per_buffer as u32,
         });
         for word in [owners.address(), counts.address(), rounds, times_given] {
             arguments.push(word);

@@ -20,6 +20,7 @@ struct FlowBoard {
     InlineFrame outputs[MOST_OPERATORS];
     u64 notes[MOST_OPERATORS][MOST_NOTES];      // numbers of the notes that a station has left, a ring
     u32 vector[32];  // the work vector: operator of each warp, or ABSENT
+    u64 lent;        // the buffer that the host has been told of last: lend.cuh
     u32 leave;
 };
 

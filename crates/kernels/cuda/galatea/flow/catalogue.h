@@ -45,7 +45,7 @@ struct FlowTopic {
 
 // Frames that blocks take and give back: a bitmap, 1 for a free frame. A buffer has whole words of it.
 struct FlowHeap {
-    u32* bitmap;       // device memory
+    u32* bitmap;       // device memory; behind it as many words for frames that are lent to the host
     u64* bases;        // device memory: address of each buffer
     u32* buffers;      // device memory: buffers known; frames given back twice, in the checking mode
     u64* granted;      // host memory: buffers there are, then their addresses
@@ -53,7 +53,7 @@ struct FlowHeap {
     u32 words_per_buffer;
     u32 frame_bytes;
     u32 most_buffers;
-    u32 unused;
+    u32 frames_per_buffer;
 };
 
 struct FlowOperator {
@@ -104,10 +104,12 @@ constexpr u32 CONTROL_LINE = 8;
 constexpr u32 CONTROL_STOP = 0;   // host: not 0, blocks leave
 constexpr u32 CONTROL_BEAT = 1;   // host: changes while the host is alive
 constexpr u32 CONTROL_PARTITION = 2;  // host: warps of each operator, 8 bits each from the lowest; 0: as in the catalogue
+constexpr u32 CONTROL_LEND = 3;   // host: a buffer that blocks are to lend, or 0: lend.cuh
 constexpr u32 BLOCK_BEAT = 0;     // block: changes while the block is alive; 0 before it has started
 constexpr u32 BLOCK_FAILURE = 1;  // block: failure code, 0 while there is none
 constexpr u32 BLOCK_OPERATOR = 2; // block: operator that failed
 constexpr u32 BLOCK_SOURCE = 3;   // block: source offset of the frame that it failed for
+constexpr u32 BLOCK_LENT = 4;     // first block: the buffer that it has lent last, as the host named it
 
 // The beat of a block that has ended.
 constexpr u64 BEAT_OVER = ~0ull;

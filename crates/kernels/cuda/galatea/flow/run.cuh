@@ -13,6 +13,7 @@
 #pragma once
 
 #include "galatea/flow/conclude.cuh"
+#include "galatea/flow/lend.cuh"
 
 namespace galatea {
 
@@ -156,6 +157,7 @@ GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation
     const u32 inline_mask = __ballot_sync(ALL, wanted_inline);
     const bool of_wanted = wanted_mask >> lane % MOST_OPERATORS & 1;
     if (asks_ends && lane / MOST_OPERATORS == 1 && of_wanted) address = topic.end;
+    if (asks_host && lane == 28) address = args.control + CONTROL_LEND;
     if (asks_host && lane == 29) address = args.control + CONTROL_PARTITION;
     if (asks_host && lane == 30) address = args.control + CONTROL_BEAT;
     if (asks_host && lane == 31) address = args.control + CONTROL_STOP;
@@ -179,6 +181,8 @@ GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation
     }
     if (asks_host) {
         repartition(args, board, __shfl_sync(ALL, seen, 29));
+        const u64 asked = __shfl_sync(ALL, seen, 28);
+        if (asked != 0) lend(args, board, own, asked);
         report_times(args);
     }
     if (lane == 29 && asks_host) {
@@ -279,6 +283,7 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
     copy_words(board.topics, args.topics, args.topic_count);
     copy_words(board.operators, args.operators, args.operator_count);
     copy_words(board.heaps, args.heaps, args.heap_count);
+    if (threadIdx.x == 0) board.lent = 0;
     Bodies::begin();
     __syncthreads();
 
