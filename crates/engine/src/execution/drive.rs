@@ -114,7 +114,7 @@ impl Run<'_> {
         let small = !self.sizes_tables();
         let mut attempt = Attempt {
             optional: false,
-            texts: InternedWords::of_rows(self.rows(), small),
+            texts: InternedWords::of_rows(self.rows(), small).within(self.runtime.room()),
         };
         let full = |error| match error {
             RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
@@ -123,7 +123,8 @@ impl Run<'_> {
             error => error,
         };
         // Parts share a sink, and memory is short.
-        if self.part.is_some() {
+        if let Some(part) = self.part {
+            attempt.texts = (0..part.begun_again).fold(attempt.texts, |texts, _| texts.grown());
             let row_output = match (options.row_output, self.fetch) {
                 (RowOutput::Auto, None) => RowOutput::Heap,
                 (asked, _) => asked,
@@ -131,7 +132,6 @@ impl Run<'_> {
             let tight = KernelOptions { row_output, ..tight };
             return self.run_with(turn, tight, keep, &mut attempt).map_err(full);
         }
-        attempt.texts = attempt.texts.within(self.runtime.room());
         let with_texts = |options, keep, attempt: &mut Attempt| loop {
             match self.run_with(turn, options, keep, attempt) {
                 Err(RunError::TextsFull) if self.result.restart() => attempt.texts = attempt.texts.grown(),

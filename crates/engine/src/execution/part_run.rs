@@ -17,6 +17,8 @@ pub(super) struct PartRun<'a> {
     carried: &'a Mutex<Option<Carried>>,
     /// Whether it is the last part.
     last: bool,
+    /// How often all parts have begun again for want of room for texts.
+    pub(super) begun_again: u32,
 }
 
 /// What stays from part to part.
@@ -30,9 +32,14 @@ pub(super) struct Carried {
 }
 
 impl<'a> PartRun<'a> {
-    /// The run over a part, with what stays from part to part.
-    pub(super) fn new(carried: &'a Mutex<Option<Carried>>, last: bool) -> Self {
-        Self { carried, last }
+    /// The run over a part, with what stays from part to part; the parts have begun again so often for want
+    /// of room for texts.
+    pub(super) fn new(carried: &'a Mutex<Option<Carried>>, last: bool, begun_again: u32) -> Self {
+        Self {
+            carried,
+            last,
+            begun_again,
+        }
     }
 
     /// Whether the sink stays for the next part.

@@ -103,20 +103,26 @@ impl Graph<'_> {
         let device = self.runtime.device(self.config);
         let limit = device.map_or(0, |device| device.device().budget().limit());
         let mut bytes = limit / POLICY.memory;
-        for _ in 0..POLICY.tries {
+        let (mut tries, mut begun_again) = (0, 0);
+        while tries < POLICY.tries {
             // Rows that were read cannot be taken back.
             if at.is_empty() && !self.result.restart_all() {
                 return Err(failure);
             }
             let outcome = match self.cuts(subtree, &at, &joins, bytes).await {
-                Ok(cuts) => self.by_parts(subtree, keep, &at, cuts).await,
+                Ok(cuts) => self.by_parts(subtree, keep, &at, (cuts, begun_again)).await,
                 Err(error) => Err(error),
             };
             match outcome {
-                Err(error) if error.wants_memory() => failure = error,
+                // The sink of all parts has the texts.
+                Err(Failure::Run(RunError::TextsFull)) => begun_again += 1,
+                Err(error) if error.wants_memory() => {
+                    failure = error;
+                    bytes /= POLICY.less;
+                    tries += 1;
+                }
                 outcome => return outcome,
             }
-            bytes /= POLICY.less;
         }
         Err(failure)
     }
@@ -148,13 +154,14 @@ impl Graph<'_> {
         }
     }
 
-    /// Runs a subtree over each part of a join, and there over each part of the next one.
+    /// Runs a subtree over each part of a join, and there over each part of the next one; it has done so
+    /// before as often as said, without room for its texts.
     async fn by_parts(
         &self,
         subtree: &Subtree,
         keep: bool,
         at: &[usize],
-        cuts: Vec<Cut>,
+        (cuts, begun_again): (Vec<Cut>, u32),
     ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
         let device = self.runtime.device(self.config).map_err(RunError::Unsupported)?;
@@ -222,7 +229,7 @@ impl Graph<'_> {
             let last = number + 1 == all_parts;
             let state = (view, sides.into_iter().flatten().collect(), Arc::clone(&carried));
             let done = all.as_ref().map_or(0, |(output, _)| output.rows());
-            let (output, report, back) = self.part(&part, keep, state, (done, last)).await?;
+            let (output, report, back) = self.part(&part, keep, state, (done, last, begun_again)).await?;
             sides = back.into_iter().map(Some).collect();
             all = Some(match all {
                 None => (output, report),
@@ -257,13 +264,13 @@ impl Graph<'_> {
     }
 
     /// Runs the pipeline of a part over its build sides, which come back; `done`: rows that were returned
-    /// before, and whether this part is the last.
+    /// before, whether this part is the last, and how often all have begun again.
     async fn part(
         &self,
         part: &Subtree,
         keep: bool,
         (view, sides, carried): (TableView, Vec<SideRows>, Arc<Mutex<Option<Carried>>>),
-        (done, last): (u64, bool),
+        (done, last, begun_again): (u64, bool, u32),
     ) -> Result<(Output, RunReport, Vec<SideRows>), Failure> {
         let plan = part.plan.resolved().map_err(Failure::Input)?;
         let work = Work {
@@ -274,7 +281,7 @@ impl Graph<'_> {
             keep,
         };
         self.launch(work, move |run| {
-            let part = PartRun::new(&carried, last);
+            let part = PartRun::new(&carried, last, begun_again);
             let (output, report) = Run {
                 sides: &sides,
                 part: Some(part),

@@ -282,3 +282,26 @@ async fn one_key_that_does_not_fit_is_left_to_the_cpu() {
         "{error}"
     );
 }
+
+/// Texts that are keys of groups or the least of them fill the memory that there is for them at first: then
+/// all parts begin again with more.
+#[tokio::test]
+async fn texts_of_a_join_in_parts_get_the_memory_that_they_need() {
+    // Tables of groups that are small at first have little memory for texts, too.
+    let settings = [
+        STRICT,
+        BUILT,
+        limit("1 MiB"),
+        ("galatea.chunk_rows", "4096"),
+        ("galatea.hash_slots", "64"),
+    ];
+    let pair = Pair::new(&settings);
+    pair.table("r", &[table(60_000, false, |row| far(row * 7919 % 60_000))]);
+    pair.table("s", &[table(70_000, true, |row| far(row * 31 % 65_000))]);
+    for sql in [
+        "SELECT concat('number ', s.v % 300) AS text, count(*), sum(r.v) FROM s JOIN r ON s.k = r.k GROUP BY text",
+        "SELECT s.small, min(concat('number ', r.v)), max(concat(s.v, ' is the number')) FROM s JOIN r ON s.k = r.k GROUP BY s.small",
+    ] {
+        in_parts(&pair, sql, 2, "texts").await;
+    }
+}
