@@ -9,9 +9,11 @@
 //! to do less for each row (`stream.rs`). A pipeline that an earlier run had to leave to the CPU is left to
 //! it at once, whatever the setting.
 
+use super::assessment::{Assessment, FewGroups, seconds};
 use super::cost::Estimator;
 use super::key;
-use super::placer::{FewGroups, Placer, Reasons, seconds};
+use super::placer::Placer;
+use super::reasons::Reasons;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
@@ -141,34 +143,35 @@ pub(super) fn place(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut grounds = Grounds::untimed(runtime, config);
+    let assessment = Assessment::new(runtime, config, cores);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
         let report = decision.report.clone();
-        let placed = Placer::new(runtime, config, &report, cores).place(plan, None, &mut decision.reasons);
+        let placed = Placer::new(&assessment, &report).place(plan, None, &mut decision.reasons);
         decision.grounds = Some(grounds);
         return placed;
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
     let report = decision.report.clone();
-    let placer = Placer::new(runtime, config, &report, cores);
+    let placer = Placer::new(&assessment, &report);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
-    grounds.few = placer.few.take();
+    grounds.few = assessment.few.take();
     let nothing = Arc::ptr_eq(&placed, &plan);
-    if nothing && !placer.waits_for_loading() {
+    if nothing && !assessment.waits_for_loading() {
         // No subtree is placed and none would be if its columns were loaded: measured times do not affect
         // this plan.
         decision.grounds = Some(grounds);
         return Ok(plan);
     }
     decision.query = Some(query);
-    let whole = placer.estimator.host_seconds(&plan);
+    let whole = assessment.estimator.host_seconds(&plan);
     let refused = match nothing {
         true => None,
-        false => reason_for_cpu(measured, placer.gain.get(), whole),
+        false => reason_for_cpu(measured, assessment.gain.get(), whole),
     };
-    let hot = reason_for_cpu(measured, placer.hot_gain.get(), whole);
-    let waiting = placer.waiting.take();
+    let hot = reason_for_cpu(measured, assessment.hot_gain.get(), whole);
+    let waiting = assessment.waiting.take();
     if hot.is_none() {
         decision.waiting.clone_from(&waiting);
     }
@@ -180,12 +183,12 @@ pub(super) fn place(
     }
     // Else the decision can be cached if it does not depend on load time, of which runs pay more and more.
     let settled = match (&refused, nothing) {
-        (None, false) => placer.made.borrow().is_empty() && waiting.is_empty(),
+        (None, false) => assessment.made.borrow().is_empty() && waiting.is_empty(),
         _ => hot.is_some(),
     };
     grounds.times = Some(Times {
         query,
-        gain: placer.hot_gain.get(),
+        gain: assessment.hot_gain.get(),
         whole,
         placed: !nothing && refused.is_none(),
     });
@@ -194,7 +197,7 @@ pub(super) fn place(
         decision.reasons = Reasons::work(&reason);
         return Ok(plan);
     }
-    decision.made = placer.made.take();
+    decision.made = assessment.made.take();
     Ok(placed)
 }
 

@@ -10,6 +10,7 @@
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 
 mod aggregate_call;
+mod assessment;
 mod build_side;
 mod chain;
 mod classes;
@@ -26,6 +27,7 @@ mod nodes;
 mod pairs;
 mod placement_exec;
 mod placer;
+mod reasons;
 mod rules;
 mod shared_rows;
 mod sort;

@@ -2,7 +2,7 @@
 
 use super::decide::{self, Decision, Grounds};
 use super::placement_exec::{PlacementExec, has_reader};
-use super::placer::Reasons;
+use super::reasons::Reasons;
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::runtime::Runtime;

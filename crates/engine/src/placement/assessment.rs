@@ -1,0 +1,265 @@
+//! Whether subtrees of a plan that the device can run are worth it, and which build sides their pipelines
+//! make.
+
+use super::cost::Estimator;
+use super::find::{finder, subtree};
+use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
+use super::waiting::Waiting;
+use super::{key, sort};
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::history::{OneTime, PlanKey};
+use crate::reason::{Basis, Reason};
+use crate::runtime::Runtime;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Groups that are taken for few until a run shows how many they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FewGroups {
+    /// The pipeline that returns them.
+    shape: Option<PlanKey>,
+    estimate: f64,
+}
+
+impl FewGroups {
+    /// Whether they are few, for all that is known now.
+    pub(super) fn are_few(&self, runtime: &Runtime, config: &GalateaConfig) -> bool {
+        let seen = self.shape.and_then(|shape| runtime.history().returned(shape));
+        let groups = seen.map_or(self.estimate, |groups| groups as f64);
+        groups < config.build_rows.0 as f64
+    }
+}
+
+/// What the subtrees of one plan are worth.
+pub(super) struct Assessment<'a> {
+    pub(super) runtime: &'a Arc<Runtime>,
+    pub(super) config: &'a GalateaConfig,
+    pub(super) estimator: Estimator,
+    /// The subtrees that stay on the CPU for the time of loading alone.
+    pub(super) waiting: RefCell<Vec<Waiting>>,
+    /// What the subtrees placed so far make, for themselves and others.
+    pub(super) made: RefCell<Vec<OneTime>>,
+    /// Groups that the plan returns because they are taken for few.
+    pub(super) few: RefCell<Vec<FewGroups>>,
+    /// Seconds that the subtrees placed so far are expected to save, with their columns in device memory:
+    /// whether loading is worth it was decided of each.
+    pub(super) gain: Cell<f64>,
+    /// Seconds that they, and those that stayed on the CPU for the time of loading, would save without it.
+    pub(super) hot_gain: Cell<f64>,
+}
+
+impl<'a> Assessment<'a> {
+    /// Of a plan none of whose subtrees is placed.
+    pub(super) fn new(runtime: &'a Arc<Runtime>, config: &'a GalateaConfig, cores: usize) -> Self {
+        Self {
+            runtime,
+            config,
+            estimator: Estimator::new(cores),
+            waiting: RefCell::default(),
+            made: RefCell::default(),
+            few: RefCell::default(),
+            gain: Cell::new(0.0),
+            hot_gain: Cell::new(0.0),
+        }
+    }
+
+    /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
+    pub(super) fn waits_for_loading(&self) -> bool {
+        !self.waiting.borrow().is_empty()
+    }
+
+    /// Whether the device is expected to be faster, unless it is forced.
+    pub(super) fn worthwhile(
+        &self,
+        found: Subtree,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+    ) -> Result<Subtree, Reason> {
+        let all = found.materialises() && found.top().is_none() && !found.sorts();
+        if all && found.is_whole() {
+            return Err(Reason::Node {
+                node: "ProjectionExec".into(),
+                detail: "every row is returned: nothing for the device to do".into(),
+            });
+        }
+        let shape = key::shape(&found, self.config);
+        if let Some(reason) = self.runtime.history().refusal(shape) {
+            return Err(reason);
+        }
+        let mut found = Subtree {
+            shape: Some(shape),
+            ..found
+        };
+        self.choose_builds(&mut found)?;
+        if self.config.device != DeviceChoice::Auto {
+            return Ok(found);
+        }
+        let least = self.config.min_rows.0;
+        if let Some(rows) = found.rows.filter(|rows| *rows < least) {
+            return Err(Reason::Setting {
+                setting: "galatea.min_rows",
+                value: format!("{least}, the table has {rows} rows"),
+            });
+        }
+        if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
+            && !plan.is::<AggregateExec>()
+            && self.are_few(groups)
+        {
+            return Err(Reason::Node {
+                node: "FilterExec".into(),
+                detail: "few groups are filtered when they have been returned".into(),
+            });
+        }
+        if matches!(found.source, PipelineSource::Plan(_)) {
+            return Err(Reason::Node {
+                node: "scan".into(),
+                detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
+            });
+        }
+        let mut cpu = self.estimator.host_seconds(plan);
+        let time = self
+            .estimator
+            .device_time(&found, plan, self.runtime, self.config);
+        if let (Some(fetch), true) = (fetch, found.materialises()) {
+            // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
+            cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
+        }
+        let history = self.runtime.history();
+        let behind = self.config.background.0;
+        let device = match behind {
+            true => time.whole(),
+            false => time.unpaid(history),
+        };
+        if time.hot <= cpu {
+            self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
+        }
+        if time.suits(cpu, behind, history) {
+            self.gain.set(self.gain.get() + cpu - time.hot);
+            self.made.borrow_mut().extend(time.once);
+            let prediction = Prediction {
+                device: seconds(device),
+                cpu: seconds(cpu),
+            };
+            return Ok(Subtree {
+                prediction: Some(prediction),
+                ..found
+            });
+        }
+        let loading = time.hot <= cpu;
+        let hot = seconds(time.hot);
+        if loading {
+            self.waiting.borrow_mut().push(Waiting {
+                shares: time.shares(cpu - time.hot, history),
+                hot: time.hot,
+                host: cpu,
+                cores: self.estimator.cores(),
+                config: self.config.clone(),
+                place_again,
+                cpu: Arc::clone(plan),
+                subtree: found,
+            });
+        }
+        if loading && behind {
+            return Err(Reason::Behind {
+                hot,
+                first: seconds(device),
+                cpu: seconds(cpu),
+            });
+        }
+        Err(Reason::Cost {
+            device: seconds(device),
+            device_basis: if loading {
+                Basis::PredictedWithLoading
+            } else {
+                Basis::Predicted
+            },
+            cpu: seconds(cpu),
+            cpu_basis: Basis::Predicted,
+        })
+    }
+
+    /// Whether an aggregate is expected to have so few groups that its result is better returned than
+    /// kept on the device: as an earlier run of it had, or else by the estimate.
+    fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
+        let found = |side: &BuildSide| found_in_rows(self.runtime, side);
+        let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
+        let shape = alone.map(|alone| key::shape(&alone, self.config));
+        let few = FewGroups {
+            shape,
+            estimate: self.estimator.groups(groups),
+        };
+        let are_few = few.are_few(self.runtime, self.config);
+        if are_few {
+            self.few.borrow_mut().push(few);
+        }
+        are_few
+    }
+
+    /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could
+    /// not arrange on the host; unless one has shown that they cannot be made so.
+    fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
+        let refusal = |shape| self.runtime.history().refusal(shape);
+        for side in &mut found.dimensions {
+            let collected = refusal(key::dimension(side));
+            let shape = key::build(side);
+            let mut why = side.limit.clone();
+            side.build = side.build.take().and_then(|mut build| {
+                let large = build
+                    .subtree
+                    .rows
+                    .is_none_or(|rows| rows >= self.config.build_rows.0);
+                let refused = refusal(shape).or_else(|| self.choose_builds(&mut build.subtree).err());
+                build.shape = Some(shape);
+                let only = side.limit.is_some() || collected.is_some();
+                let taken = refused.is_none() && (large || only);
+                why = refused.or(why.take());
+                taken.then_some(build)
+            });
+            let shape = key::dimension(side);
+            side.shape = Some(shape);
+            if side.build.is_some() {
+                continue;
+            }
+            if let Some(reason) = collected.or(side.limit.as_ref().and(why)) {
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a run has found in the rows of a build side that speaks against it.
+pub(super) fn found_in_rows(runtime: &Runtime, side: &BuildSide) -> Option<Reason> {
+    let refusal = runtime.history().refusal(key::dimension(side));
+    refusal.filter(Reason::is_of_rows)
+}
+
+/// The subtree of `plan` as it would be placed now, after a run of it has refused a build side.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn place_again(
+    plan: &Arc<dyn ExecutionPlan>,
+    runtime: &Arc<Runtime>,
+    config: &GalateaConfig,
+) -> Result<Subtree, Reason> {
+    let found = |side: &BuildSide| found_in_rows(runtime, side);
+    let finder = finder(&found, config.device != DeviceChoice::Auto);
+    let sorted = sort::below(plan, &finder).map(|(_, found)| found);
+    let nothing = || Reason::Node {
+        node: plan.name().into(),
+        detail: "nothing to place".into(),
+    };
+    let found = sorted.or_else(|| subtree(plan, &finder));
+    let mut found = found.ok_or_else(nothing)??;
+    found.shape = Some(key::shape(&found, config));
+    Assessment::new(runtime, config, 1).choose_builds(&mut found)?;
+    Ok(found)
+}
