@@ -103,26 +103,29 @@ impl Graph<'_> {
         let device = self.runtime.device(self.config);
         let limit = device.map_or(0, |device| device.device().budget().limit());
         let mut bytes = limit / POLICY.memory;
-        let (mut tries, mut begun_again) = (0, 0);
-        while tries < POLICY.tries {
-            // Rows that were read cannot be taken back.
-            if at.is_empty() && !self.result.restart_all() {
+        // Rows that were read cannot be taken back.
+        let restarts = || !at.is_empty() || self.result.restart_all();
+        let mut begun_again = 0;
+        for _ in 0..POLICY.tries {
+            if !restarts() {
                 return Err(failure);
             }
             let outcome = match self.cuts(subtree, &at, &joins, bytes).await {
-                Ok(cuts) => self.by_parts(subtree, keep, &at, (cuts, begun_again)).await,
+                Ok(cuts) => loop {
+                    match self.by_parts(subtree, keep, &at, &cuts, begun_again).await {
+                        // The sink of all parts has the texts, and the parts stay as they are.
+                        Err(Failure::Run(RunError::TextsFull)) if restarts() => begun_again += 1,
+                        Err(Failure::Run(RunError::TextsFull)) => return Err(failure),
+                        outcome => break outcome,
+                    }
+                },
                 Err(error) => Err(error),
             };
             match outcome {
-                // The sink of all parts has the texts.
-                Err(Failure::Run(RunError::TextsFull)) => begun_again += 1,
-                Err(error) if error.wants_memory() => {
-                    failure = error;
-                    bytes /= POLICY.less;
-                    tries += 1;
-                }
+                Err(error) if error.wants_memory() => failure = error,
                 outcome => return outcome,
             }
+            bytes /= POLICY.less;
         }
         Err(failure)
     }
@@ -161,7 +164,8 @@ impl Graph<'_> {
         subtree: &Subtree,
         keep: bool,
         at: &[usize],
-        (cuts, begun_again): (Vec<Cut>, u32),
+        cuts: &[Cut],
+        begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
         let device = self.runtime.device(self.config).map_err(RunError::Unsupported)?;
@@ -197,7 +201,7 @@ impl Graph<'_> {
         // The parts that the build sides are of.
         let mut made = Vec::new();
         for number in 0..all_parts {
-            let parts = combination(&cuts, number);
+            let parts = combination(cuts, number);
             for ((cut, part), made) in cuts.iter().zip(&parts).zip(&made) {
                 // Its memory is free before another part's build side is made.
                 if part != made {
@@ -208,7 +212,7 @@ impl Graph<'_> {
                 cut.join.over(&all, &cut.ranges[*part], cut.most)
             });
             made = parts;
-            for cut in &cuts {
+            for cut in cuts {
                 if sides[cut.side].is_none() {
                     let (source, at) = (&part.dimensions[cut.side], [at, &[cut.side]].concat());
                     sides[cut.side] = Some(self.side(source, plan.lookups_of(cut.side), at).await?);

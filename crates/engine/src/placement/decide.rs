@@ -144,17 +144,16 @@ pub(super) fn place(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut grounds = Grounds::untimed(runtime, config);
     let assessment = Assessment::new(runtime, config, cores);
+    let report = decision.report.clone();
+    let placer = Placer::new(&assessment, &report);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
-        let report = decision.report.clone();
-        let placed = Placer::new(&assessment, &report).place(plan, None, &mut decision.reasons);
+        let placed = placer.place(plan, None, &mut decision.reasons);
         decision.grounds = Some(grounds);
         return placed;
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
-    let report = decision.report.clone();
-    let placer = Placer::new(&assessment, &report);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     grounds.few = assessment.few.take();
     let nothing = Arc::ptr_eq(&placed, &plan);

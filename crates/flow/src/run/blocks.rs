@@ -34,7 +34,7 @@ pub(super) struct BlockHeap {
     /// The last such word that the watching thread has seen.
     pub(super) heard: Cell<u64>,
     /// Buffers of these that are lent, or asked for.
-    pub(super) lent: RefCell<Vec<usize>>,
+    lent: RefCell<Vec<usize>>,
     /// Frames that are free, then frames that are lent.
     bitmap: DeviceBuffer<u32>,
     /// Frames of all the buffers that there may be.

@@ -26,7 +26,7 @@ pub(super) struct Loan {
 }
 
 impl Run<'_> {
-    /// Gives exhausted heaps a buffer: a spare one, or one that the host's heap does not use. How many, and
+    /// Gives exhausted heaps a buffer: a spare one, or one that the other side does not use. How many, and
     /// how many of them were another heap's.
     pub(super) fn supply(&mut self, shared: &Shared, threads: &mut [Thread], now: Instant) -> (u64, u64) {
         let mut granted = self.hear_loan();
