@@ -245,8 +245,9 @@ fn per_second(operations: u64, time: Duration) -> f64 {
     operations as f64 / time.as_secs_f64().max(1e-6)
 }
 
+/// In whole thousandths, at least one: what is told from nothing can be used.
 fn thousandths(number: f64) -> f64 {
-    (number * 1e3).round() / 1e3
+    (number * 1e3).round().max(1.0) / 1e3
 }
 
 #[cfg(test)]
