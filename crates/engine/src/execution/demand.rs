@@ -369,6 +369,14 @@ impl Demands {
         estimate(sink, quantities, observed, inputs)
     }
 
+    /// How long a run over so many rows is going to take, from its first launch to its last batch, if an earlier
+    /// one of its shape has shown it.
+    pub(crate) fn time(&self, shape: u64, rows: u64) -> Option<Duration> {
+        let run = self.observed(shape)?;
+        let ratio = rows as f64 / run.quantities.rows.max(1) as f64;
+        Some((run.scan + run.collect).mul_f64(ratio))
+    }
+
     /// Groups that a run over so many rows is going to find, if an earlier one of its shape has shown it.
     pub(crate) fn groups(&self, shape: u64, rows: u64) -> Option<u64> {
         let groups = self.observed(shape)?.quantities.scaled_to(rows).groups;

@@ -24,13 +24,14 @@ use crate::pipeline::PipelinePlan;
 use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
 use crate::report::{PlanReport, QueryStep};
-use crate::runtime::Runtime;
+use crate::runtime::{DeviceRuntime, Runtime};
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::{BoxFuture, try_join_all};
 use galatea_store::{LoadProgress, ProgressCallback, TableId, TableView};
 use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -88,6 +89,68 @@ pub(super) struct Work {
 
 /// What came of it, with build sides that are needed again.
 type Ran = (Output, RunReport, Vec<SideRows>);
+
+/// A pipeline with all that it needs to run on another thread.
+struct Job {
+    runtime: Arc<Runtime>,
+    config: GalateaConfig,
+    work: Work,
+    cancelled: Arc<AtomicBool>,
+    result: Arc<ResultQueue>,
+    progress: PlanReport,
+}
+
+impl Job {
+    fn run_on<'j>(&'j self, device: &'j DeviceRuntime) -> Run<'j> {
+        Run {
+            runtime: device,
+            config: &self.config,
+            plan: &self.work.plan,
+            view: &self.work.view,
+            sides: &[],
+            chunks: &self.work.chunks,
+            keep: self.work.keep,
+            fetch: self.work.fetch,
+            cancelled: &self.cancelled,
+            result: &self.result,
+            progress: &self.progress,
+            part: None,
+        }
+    }
+
+    fn is_brief(&self) -> bool {
+        let device = self.runtime.opened(&self.config);
+        device.is_some_and(|device| self.run_on(&device).is_brief())
+    }
+
+    fn run(&self, run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError>) -> Result<Ran, RunError> {
+        let device = self.runtime.device(&self.config).map_err(RunError::Unsupported)?;
+        let outcome = run(&self.run_on(&device));
+        match &outcome {
+            Ok((_, report, _)) => metrics::ran(&device.device_use(), report),
+            // The task that would count it is gone.
+            Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
+            Err(_) => {}
+        }
+        if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
+            self.runtime.forget(&device);
+        }
+        outcome
+    }
+
+    /// The same on the thread of the query, which a panic does not end either.
+    fn caught(&self, run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError>) -> Result<Ran, RunError> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.run(run)));
+        outcome.unwrap_or_else(|panic| {
+            let message = (panic.downcast_ref::<String>().map(String::as_str))
+                .or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(RunError::Ended(format!(
+                "the run panicked with message {:?}",
+                message.unwrap_or_default()
+            )))
+        })
+    }
+}
 
 /// The chunks of a view that may hold rows of the pipeline.
 pub(super) fn chunks(subtree: &Subtree, plan: &PipelinePlan, view: &TableView) -> Vec<usize> {
@@ -187,45 +250,27 @@ impl Graph<'_> {
         .map_err(Failure::Store)
     }
 
-    /// Runs a pipeline on a thread of its own; `run` returns the build sides that are needed again.
+    /// Runs a pipeline, on a thread of its own unless it is brief; `run` returns the build sides that are needed
+    /// again.
     pub(super) async fn launch(
         &self,
         work: Work,
         run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError> + Send + 'static,
     ) -> Result<Ran, Failure> {
-        let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
-        let (cancelled, result) = (Arc::clone(&self.cancelled), Arc::clone(self.result));
-        let progress = self.report.clone();
-        let run = tokio::task::spawn_blocking(move || {
-            let device = runtime.device(&config).map_err(RunError::Unsupported)?;
-            let outcome = run(&Run {
-                runtime: &device,
-                config: &config,
-                plan: &work.plan,
-                view: &work.view,
-                sides: &[],
-                chunks: &work.chunks,
-                keep: work.keep,
-                fetch: work.fetch,
-                cancelled: &cancelled,
-                result: &result,
-                progress: &progress,
-                part: None,
-            });
-            match &outcome {
-                Ok((_, report, _)) => metrics::ran(&device.device_use(), report),
-                // The task that would count it is gone.
-                Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
-                Err(_) => {}
-            }
-            if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
-                runtime.forget(&device);
-            }
-            outcome
-        });
-        let outcome = run
-            .await
-            .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
+        let job = Job {
+            runtime: Arc::clone(self.runtime),
+            config: self.config.clone(),
+            work,
+            cancelled: Arc::clone(&self.cancelled),
+            result: Arc::clone(self.result),
+            progress: self.report.clone(),
+        };
+        let outcome = match job.is_brief() {
+            true => self.result.filled_by(|| job.caught(run)),
+            false => tokio::task::spawn_blocking(move || job.run(run))
+                .await
+                .unwrap_or_else(|error| Err(RunError::Ended(error.to_string()))),
+        };
         outcome.map_err(Failure::from)
     }
 

@@ -15,6 +15,7 @@
 mod ahead;
 mod arrivals;
 mod built;
+mod chunk_order;
 mod chunk_table;
 mod chunks;
 pub(crate) mod columns;
@@ -73,6 +74,7 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         interned::InternedPolicy::listed(),
         sinks::FinishPolicy::listed(),
         row_heap::RowHeapPolicy::listed(),
+        run::BriefPolicy::listed(),
         results::ResultPolicy::listed(),
         partition_choice::PartitionPolicy::listed(),
         parts::PartPolicy::listed(),

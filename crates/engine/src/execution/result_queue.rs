@@ -3,7 +3,8 @@
 //! A result that fits `galatea.result_buffer` leaves when its run has ended: a run that fails until then is
 //! as if it had never begun, and the CPU answers. A larger one flows: its rows are read while the run goes
 //! on, the run waits where the buffer is full, and what fails after the first rows fails the query. A run
-//! does not wait for its reader while other queries wait for the device.
+//! does not wait for its reader while other queries wait for the device, nor where it has the thread of its
+//! reader.
 
 use super::error::{RunError, check};
 use arrow::array::RecordBatch;
@@ -11,7 +12,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use galatea_memory::regions::Turns;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub(super) struct ResultQueue {
     claim: Option<MemoryReservation>,
     /// Rows it takes, of one run.
     most_rows: u64,
+    /// Whether its reader does not read before the run has ended.
+    unread: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +69,7 @@ impl ResultQueue {
             limit: usize::MAX,
             claim: None,
             most_rows: u64::MAX,
+            unread: AtomicBool::new(false),
         }
     }
 
@@ -75,6 +79,14 @@ impl ResultQueue {
             most_rows: most,
             ..Self::whole()
         }
+    }
+
+    /// Runs what fills it on the thread of its reader: nothing waits for that to read meanwhile.
+    pub(super) fn filled_by<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.unread.store(true, Ordering::Relaxed);
+        let outcome = run();
+        self.unread.store(false, Ordering::Relaxed);
+        outcome
     }
 
     /// Adds a batch, and waits until there is room for it.
@@ -96,7 +108,7 @@ impl ResultQueue {
         }
         loop {
             let alone = state.batches.is_empty();
-            let hurries = turns.are_awaited();
+            let hurries = self.unread.load(Ordering::Relaxed) || turns.are_awaited();
             if alone || hurries || state.bytes.saturating_add(bytes) <= self.limit {
                 match self.claim.as_ref().map_or(Ok(()), |claim| claim.try_grow(bytes)) {
                     Ok(()) => break,
@@ -198,7 +210,7 @@ mod tests {
     use arrow::datatypes::Int64Type;
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::task::Waker;
 
     const ROWS: i64 = 128;

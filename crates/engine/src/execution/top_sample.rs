@@ -13,10 +13,10 @@ use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use crate::config::{GalateaConfig, RowOutput};
-use crate::expression::{Expr, ExprKind, Function};
+use crate::expression::Expr;
 use crate::pipeline::TopRows;
 use crate::policy::policy;
-use galatea_store::{Column, Scalar};
+use galatea_store::Scalar;
 use std::cmp::Ordering;
 
 policy! {
@@ -50,67 +50,6 @@ struct Limit {
     last: Option<Scalar>,
 }
 
-/// The column that an order is by in the first place.
-#[derive(Debug, Clone, Copy)]
-struct FirstColumn<'v> {
-    column: &'v Column,
-    descending: bool,
-}
-
-/// Where the values of a chunk begin and end in an order.
-#[derive(Debug, Clone, Copy)]
-struct Ends<'v> {
-    first: &'v Scalar,
-    last: &'v Scalar,
-}
-
-impl FirstColumn<'_> {
-    /// The ends of a chunk, if its zone tells.
-    fn ends(&self, chunk: usize) -> Option<Ends<'_>> {
-        let zone = &self.column.chunks[chunk].zone;
-        if zone.null_count > 0 || zone.has_nan {
-            return None;
-        }
-        let (min, max) = (zone.min.as_ref()?, zone.max.as_ref()?);
-        Some(match self.descending {
-            false => Ends {
-                first: min,
-                last: max,
-            },
-            true => Ends {
-                first: max,
-                last: min,
-            },
-        })
-    }
-
-    /// How two values follow each other.
-    fn compare(&self, one: &Scalar, other: &Scalar) -> Ordering {
-        let ascending = one.partial_cmp(other).unwrap_or(Ordering::Equal);
-        match self.descending {
-            false => ascending,
-            true => ascending.reverse(),
-        }
-    }
-
-    /// The chunks, those first whose last values come first.
-    fn in_order(&self, chunks: &[usize]) -> Vec<usize> {
-        let mut chunks: Vec<_> = chunks.iter().map(|chunk| (*chunk, self.ends(*chunk))).collect();
-        chunks.sort_by(|(_, one), (_, other)| match (one, other) {
-            (Some(one), Some(other)) => self.compare(one.last, other.last),
-            (one, other) => one.is_none().cmp(&other.is_none()),
-        });
-        chunks.into_iter().map(|(chunk, _)| chunk).collect()
-    }
-
-    /// The last value of some chunks, if the zones of all of them tell.
-    fn last_of(&self, chunks: &[usize]) -> Option<&Scalar> {
-        let ends: Option<Vec<_>> = chunks.iter().map(|chunk| self.ends(*chunk)).collect();
-        let last = ends?.into_iter().map(|ends| ends.last);
-        last.max_by(|one, other| self.compare(one, other))
-    }
-}
-
 impl Run<'_> {
     /// The chunks to search first, if the table is large and few values are returned.
     pub(super) fn sample(&self, top: &TopRows, outputs: usize) -> Option<Sample> {
@@ -120,7 +59,7 @@ impl Run<'_> {
         if searched == 0 || expected.saturating_mul(POLICY.surplus) > most_rows {
             return None;
         }
-        let chunks = match self.first_column(top) {
+        let chunks = match self.first_column(&top.key) {
             Some(first) => first.in_order(self.chunks),
             // All over the table.
             None => self.chunks.iter().copied().step_by(POLICY.chunks).collect(),
@@ -196,7 +135,7 @@ impl Run<'_> {
         let Some(last) = run.narrowed(&top.key, all, top.fetch.max(1), passes)? else {
             return Ok(None);
         };
-        let first = self.first_column(top);
+        let first = self.first_column(&top.key);
         Ok(Some(Limit {
             key: last.part.greatest,
             last: first.and_then(|first| first.last_of(&sample.chunks).cloned()),
@@ -205,7 +144,7 @@ impl Run<'_> {
 
     /// The chunks that may hold rows that do not come after a limit.
     fn chunks_up_to(&self, top: &TopRows, limit: &Limit) -> Vec<usize> {
-        let (Some(first), Some(last)) = (self.first_column(top), &limit.last) else {
+        let (Some(first), Some(last)) = (self.first_column(&top.key), &limit.last) else {
             return self.chunks.to_vec();
         };
         let after = |chunk: &usize| {
@@ -242,22 +181,5 @@ impl Run<'_> {
             self.result.push(batch, turns, self.cancelled)?;
         }
         Ok(Some(done))
-    }
-
-    /// The column that an order is by in the first place, if that is a column.
-    fn first_column(&self, top: &TopRows) -> Option<FirstColumn<'_>> {
-        let ExprKind::Call {
-            function: Function::SortKey(orders),
-            arguments,
-        } = top.key.kind()
-        else {
-            return None;
-        };
-        let column = arguments.first()?.as_column()?;
-        let position = self.plan.columns().iter().position(|other| *other == column)?;
-        Some(FirstColumn {
-            column: &self.view.columns[position],
-            descending: orders.first()?.descending,
-        })
     }
 }

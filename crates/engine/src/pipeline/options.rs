@@ -33,6 +33,8 @@ pub struct KernelOptions {
     pub hash_table_bytes: u64,
     /// Where rows that are returned go.
     pub row_output: RowOutput,
+    /// Whether rows that are to be sorted are all of a table's, which may be in order there.
+    pub in_order: bool,
     /// Which memory dimensions are looked up in.
     pub dimensions: DimensionMemory,
 }

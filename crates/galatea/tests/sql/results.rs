@@ -176,3 +176,57 @@ async fn a_result_may_be_larger_than_the_sessions_memory() {
         "{rows} rows, {bytes} bytes"
     );
 }
+
+/// Answers whether a query ran while the only thread for blocking work was taken.
+async fn runs_on_its_own_thread(ctx: &SessionContext, sql: &str) -> Option<Vec<RecordBatch>> {
+    let (release, taken) = std::sync::mpsc::channel::<()>();
+    let holder = tokio::task::spawn_blocking(move || taken.recv());
+    let rows = tokio::time::timeout(Duration::from_secs(2), answer(ctx, sql)).await;
+    drop(release);
+    let _ = holder.await;
+    rows.ok()
+}
+
+/// A query that is known to be brief runs on the thread that asks for it, where nobody reads its rows
+/// meanwhile: it does not wait for that, however little may wait to be read.
+#[test]
+fn a_brief_run_has_the_thread_of_its_query() {
+    for current in [true, false] {
+        let mut builder = match current {
+            true => tokio::runtime::Builder::new_current_thread(),
+            false => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = builder.enable_all().worker_threads(2).max_blocking_threads(1);
+        let runtime = runtime.build().expect("threads");
+        runtime.block_on(async {
+            let settings = [
+                ("galatea.cache_device", "true"),
+                ("galatea.chunk_rows", "1000"),
+                ("galatea.result_buffer", "1 B"),
+                ("galatea.row_output", "auto"),
+            ];
+            let (pair, _) = bed(&settings);
+            pair.table("few", &[batch(2000, 11, Shape::Ordinary)]);
+            for sql in [
+                "SELECT count(*), sum(v), min(i64) FROM few",
+                "SELECT low, count(*), sum(v) FROM few GROUP BY low",
+                "SELECT v, i64 FROM few WHERE v % 5 = 1",
+                "SELECT a.low, count(*) FROM few a JOIN few b ON a.i32 = b.v GROUP BY a.low",
+            ] {
+                pair.check(sql, true, "the first run").await;
+                // An earlier run must have been brief, which it may not be on a busy machine.
+                let mut found = None;
+                for _ in 0..30 {
+                    pair.check(sql, true, "not known to be brief").await;
+                    found = runs_on_its_own_thread(&pair.gpu, sql).await;
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                let found = found.unwrap_or_else(|| panic!("on no attempt: {sql}"));
+                let expected = answer(&pair.cpu, sql).await;
+                same(&expected, &found).unwrap_or_else(|difference| panic!("{sql}\n{difference}"));
+            }
+        });
+    }
+}

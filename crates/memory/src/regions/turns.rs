@@ -282,6 +282,11 @@ impl Turns {
         Some(lease)
     }
 
+    /// Whether there is no query.
+    pub fn are_idle(&self) -> bool {
+        self.state.lock().queries.is_empty()
+    }
+
     /// Whether a query waits, for its turn or for memory.
     pub fn are_awaited(&self) -> bool {
         let state = self.state.lock();

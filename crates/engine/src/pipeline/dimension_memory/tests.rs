@@ -138,6 +138,7 @@ fn sums(key: usize, groups: Vec<Expr>) -> PipelinePlan {
 
 fn options(dimensions: DimensionMemory) -> KernelOptions {
     KernelOptions {
+        in_order: false,
         quick: false,
         block: 0,
         items: 16,
