@@ -117,6 +117,7 @@ pub fn bind(
             rows: view.rows,
             passing: view.rows as f64 * selectivity,
         },
+        looks_up: lookups.packed.iter().any(Option::is_none),
     };
     let mut values = Code::default();
     let BoundSink {

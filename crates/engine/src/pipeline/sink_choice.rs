@@ -90,6 +90,8 @@ pub(super) struct SinkInput<'a> {
     pub(super) items: u32,
     pub(super) options: &'a KernelOptions,
     pub(super) cardinality: Cardinality,
+    /// Whether rows look others up through the cache.
+    pub(super) looks_up: bool,
 }
 
 impl SinkInput<'_> {
@@ -159,12 +161,16 @@ impl SinkInput<'_> {
             true => row_strategy(self.options.row_output, self.cardinality),
             false => Strategy::Sort {
                 words: columns.len() - outputs,
+                in_order: self.options.in_order,
             },
         };
         let (outputs, result) = (columns.clone(), ResultPlan::Rows(rows));
         Ok(match strategy {
             Strategy::Chains => BoundSink::new(ChainsSink { outputs }, strategy, result),
-            _ => BoundSink::new(AppendSink { outputs }, strategy, result),
+            _ => {
+                let in_order = matches!(strategy, Strategy::Sort { in_order: true, .. });
+                BoundSink::new(AppendSink { outputs, in_order }, strategy, result)
+            }
         })
     }
 

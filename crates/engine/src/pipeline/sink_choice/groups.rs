@@ -187,6 +187,8 @@ impl SinkInput<'_> {
             groups,
             plan: accumulators,
             rows: self.cardinality.rows,
+            passing: self.cardinality.passing / self.cardinality.rows.max(1) as f64,
+            looks_up: self.looks_up,
             row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
             items: self.items,
             instructions: 6.0 + 2.5 * self.columns.len() as f64 + 2.0 * lines as f64,
