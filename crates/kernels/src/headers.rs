@@ -48,6 +48,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/rank_keys.h",
     "galatea/args/read_bandwidth.h",
     "galatea/args/read_chunks.h",
+    "galatea/args/rows_in_order.h",
     "galatea/args/shared_updates.h",
     "galatea/args/sort_gather.h",
     "galatea/args/sort_histogram.h",

@@ -18,8 +18,8 @@
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{
-    DIGIT_BITS, DIGIT_VALUES, KeyWidth, RunParts, SortGather, SortHistogram, SortInput, SortOutput, SortPass,
-    SortRuns, SortStep,
+    DIGIT_BITS, DIGIT_VALUES, KeyWidth, RowsInOrder, RunParts, SortGather, SortHistogram, SortInput,
+    SortOutput, SortPass, SortRuns, SortStep,
 };
 
 use crate::regions::MemoryManager;
@@ -76,10 +76,15 @@ pub struct KeyWord<'a> {
 /// The order of rows.
 #[derive(Debug)]
 pub struct SortedRows {
-    /// The numbers of the rows in order; `None` where all keys are equal: rows are in order as they are.
+    /// The numbers of the rows in order; `None` where rows are in order as they are.
     pub ids: Option<DeviceBuffer<u32>>,
     /// Passes over the keys that it took.
     pub passes: u32,
+}
+
+impl SortedRows {
+    /// Rows that are in order.
+    pub const AS_THEY_ARE: Self = Self { ids: None, passes: 0 };
 }
 
 /// A pass that is needed, by one digit of a word.
@@ -156,7 +161,7 @@ impl<'a> RadixSort<'a> {
         }
         let passes = self.passes(stream, words, rows)?;
         if passes.iter().all(Vec::is_empty) {
-            return Ok(SortedRows { ids: None, passes: 0 });
+            return Ok(SortedRows::AS_THEY_ARE);
         }
         let widths: Vec<KeyWidth> = (words.iter().zip(&passes))
             .filter(|(_, passes)| !passes.is_empty())
@@ -209,6 +214,26 @@ impl<'a> RadixSort<'a> {
             ids: sorted.ids,
             passes: sorted.passes,
         })
+    }
+
+    /// Whether the first `rows` rows are in the order of their key words, the most significant first: one read
+    /// of the keys.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] for a word with fewer keys than rows; the device's.
+    pub fn are_in_order(
+        &self,
+        stream: &Stream,
+        words: &[KeyWord<'_>],
+        rows: usize,
+    ) -> Result<bool, SortError> {
+        let keys = words.iter().map(|word| Ok((word.width, word.values.slice(..)?)));
+        let keys = keys.collect::<Result<Vec<_>, DeviceError>>()?;
+        let mut out_of_order = self.room("a flag", size_of::<u32>(), || {
+            self.device.zeroed::<u32>(stream, 1)
+        })?;
+        RowsInOrder::new(self.device)?.launch(stream, &keys, rows, InOut(&mut out_of_order))?;
+        Ok(stream.read(&out_of_order, ..)? == [0])
     }
 
     /// The values with these ids, of `width` bytes each.

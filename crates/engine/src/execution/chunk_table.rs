@@ -33,9 +33,17 @@ impl ChunkTable {
         let mut first_morsels = Vec::with_capacity(chunks.len() + 1);
         let mut morsels = 0u32;
         let mut morsels_per_chunk = 1;
+        let mut rows_before = 0;
+        let first_rows: Vec<u64> = (view.chunk_rows.iter())
+            .map(|rows| {
+                let first = rows_before;
+                rows_before += u64::from(*rows);
+                first
+            })
+            .collect();
         for (position, &chunk) in chunks.iter().enumerate() {
             let rows = view.chunk_rows[chunk];
-            words.extend([u64::from(rows), u64::from(morsels)]);
+            words.extend([u64::from(rows), u64::from(morsels), first_rows[chunk]]);
             for (k, access) in columns.iter().enumerate() {
                 let at = place(position, k);
                 let base = match access.form {

@@ -113,7 +113,9 @@ impl<'a> Run<'a> {
             // The sink may allocate between launches, when the pages of later launches are pinned: leave a
             // quarter free.
             scan.leave(self.runtime.room() / 4);
-        } else if let (Strategy::Sort { words }, ResultPlan::Rows(plan)) = (&bound.strategy, &bound.result) {
+        } else if let (Strategy::Sort { words, .. }, ResultPlan::Rows(plan)) =
+            (&bound.strategy, &bound.result)
+        {
             // Sorted beside the pages of the last launch.
             scan.leave(sort::sorting_bytes(&plan.columns, *words, sink.capacity()));
         } else if let ResultPlan::Windows(plan) = &bound.result {

@@ -64,6 +64,8 @@ pub struct RunReport {
     pub sort_ranges: usize,
     /// Passes over the keys of rows that were sorted.
     pub sort_passes: u32,
+    /// Whether the rows were in order as they are in their table, so that nothing was sorted.
+    pub in_order: bool,
     /// Times it gave way to a query that came before it, and went on when that had ended.
     pub gave_way: usize,
     /// Times the hash table grew.

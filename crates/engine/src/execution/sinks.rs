@@ -167,7 +167,7 @@ impl SinkState {
                 Form::Table(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(RowsPlan { columns, .. })) => {
-                progress = grid as usize;
+                progress = grid as usize * bound.block as usize / 32;
                 let in_flight = u64::from(grid) * u64::from(bound.morsel_rows);
                 let rows = needs.counted.unwrap_or(rows);
                 let held = needs
@@ -196,8 +196,8 @@ impl SinkState {
                     limit,
                 }
             }
-            (Strategy::Sort { words }, ResultPlan::Rows(RowsPlan { columns, .. })) => {
-                progress = grid as usize;
+            (Strategy::Sort { words, .. }, ResultPlan::Rows(RowsPlan { columns, .. })) => {
+                progress = grid as usize * bound.block as usize / 32;
                 let rows = needs.counted.unwrap_or(rows);
                 let columns = SortColumns::new(&allocator("rows to be sorted"), columns, *words, rows)?;
                 Form::Sort(columns)
@@ -277,7 +277,7 @@ impl SinkState {
         Ok(Self {
             control: (runtime.memory()).working(needs.owner, "group accumulators", control),
             progress: (progress > 0)
-                .then(|| runtime.zeroed(stream, progress, "progress of blocks"))
+                .then(|| runtime.zeroed(stream, progress, "progress of a launch"))
                 .transpose()?,
             grid: blocks,
             form,

@@ -12,7 +12,7 @@ use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, Stream};
 use galatea_kernels::{KeyWidth, MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
-use galatea_memory::{KeyWord, RadixSort};
+use galatea_memory::{KeyWord, RadixSort, SortedRows};
 
 /// The columns of rows that are to be sorted, and the words of their order.
 #[derive(Debug)]
@@ -104,14 +104,14 @@ impl SortColumns {
     }
 
     /// Sorts the first `count` rows, and moves as many of them to the host as are wanted; `texts`: those
-    /// whose places are in the words.
+    /// whose places are in the words; `in_order`: rows have the places of their table, and may be in order.
     #[expect(clippy::too_many_arguments, reason = "the end of one run, used in one place")]
     pub(super) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
         (plan, texts): (&RowsPlan, Option<&InternedTexts>),
-        count: u64,
+        (count, in_order): (u64, bool),
         fetch: Option<u64>,
         rows: &Rows<'_>,
         report: &mut RunReport,
@@ -134,8 +134,12 @@ impl SortColumns {
             };
             rank_texts(&allocator, texts, &mut words, &plan.texts, count as usize)?;
         }
-        let sorted = sort.sort(stream, &mut words, count as usize)?;
+        let sorted = match in_order && sort.are_in_order(stream, &words, count as usize)? {
+            true => SortedRows::AS_THEY_ARE,
+            false => sort.sort(stream, &mut words, count as usize)?,
+        };
         report.sort_passes = sorted.passes;
+        report.in_order = in_order && sorted.ids.is_none();
         drop(keys);
         let wanted = fetch.map_or(count, |fetch| fetch.min(count));
         let (mut values, mut validity) = (Vec::new(), Vec::new());

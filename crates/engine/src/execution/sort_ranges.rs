@@ -82,7 +82,7 @@ impl Run<'_> {
     fn sorted_row(&self) -> Result<u64, RunError> {
         let bound = &self.prepare()?.pipeline.bound;
         Ok(match (&bound.strategy, &bound.result) {
-            (Strategy::Sort { words }, ResultPlan::Rows(plan)) => {
+            (Strategy::Sort { words, .. }, ResultPlan::Rows(plan)) => {
                 let row = output::row_bytes(&plan.columns);
                 row + sorting_bytes(&plan.columns, *words, ROWS).div_ceil(ROWS)
             }

@@ -234,6 +234,9 @@ impl Facts {
         ];
         let counted = counts.into_iter().filter(|(_, count)| *count > 0);
         facts.extend(counted.map(|(name, count)| Fact::one(name, count.to_string())));
+        if report.in_order {
+            facts.push(Fact::one("order", "that of the table"));
+        }
         if let Some(fraction) = report.ceiling {
             facts.push(Fact::one("ceiling", format!("{:.0}%", fraction * 100.0)));
         }

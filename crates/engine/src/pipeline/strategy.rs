@@ -27,6 +27,8 @@ pub enum Strategy {
     Sort {
         /// How many of the columns are words of the order, the most significant first.
         words: usize,
+        /// Whether rows keep the places that they have in their table, since they may be in order there.
+        in_order: bool,
     },
     /// Rows are appended to chains of heap pages, one chain a block.
     Chains,
@@ -95,8 +97,16 @@ impl std::fmt::Display for Strategy {
             }
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
-            Self::Sort { words: 1 } => write!(f, "append, then sort by a word"),
-            Self::Sort { words } => write!(f, "append, then sort by {words} words"),
+            Self::Sort { words, in_order } => {
+                match words {
+                    1 => write!(f, "append, then sort by a word")?,
+                    words => write!(f, "append, then sort by {words} words")?,
+                }
+                match in_order {
+                    true => write!(f, " unless the table is in order"),
+                    false => Ok(()),
+                }
+            }
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),
             Self::BuildGroups => write!(f, "groups by key"),

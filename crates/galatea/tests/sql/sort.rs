@@ -4,8 +4,9 @@
 use crate::compare::{Comparison, Pair, same, same_in_order};
 use crate::data::{Shape, batch};
 use crate::joins::{STRICT, star, text};
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::arrow::error::ArrowError;
+use std::sync::Arc;
 
 /// Rows of tables, by keys of every kind.
 const ROWS: &[&str] = &[
@@ -103,8 +104,8 @@ async fn sorted_rows_are_not_sorted_again() {
             "sorted by=d0.count(Int64(1)) DESC, d0.i16",
         ),
         (
-            "SELECT i64, v FROM t ORDER BY v LIMIT 200000",
-            "sorted by=v, fetch=200000",
+            "SELECT i64, v FROM t ORDER BY v DESC LIMIT 200000",
+            "sorted by=v DESC, fetch=200000",
         ),
     ] {
         let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
@@ -227,6 +228,82 @@ async fn orders_are_the_same_when_memory_is_short() {
         pair.table("t", &[batch(9000, 8, Shape::Ordinary)]);
         for sql in ROWS {
             check(&pair, sql, same_in_order, limit).await;
+        }
+    }
+}
+
+/// Columns of rows in seven chunks: `up` and `down` are in order, `steps` has ties, `swapped` is in order but for
+/// two neighbours in a chunk, and `gaps` has a NULL.
+fn ordered_rows(rows: i64) -> RecordBatch {
+    let column = |value: &dyn Fn(i64) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(value)))
+    };
+    let swapped = |row: i64| match row {
+        500 => 501,
+        501 => 500,
+        row => row,
+    };
+    let gaps: ArrayRef = Arc::new(Int64Array::from_iter(
+        (0..rows).map(|row| (row != 3).then_some(row)),
+    ));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..rows).map(|row| format!("text {:05}", row / 3)),
+    ));
+    RecordBatch::try_from_iter([
+        ("up", column(&|row| row * row - 1_000_000)),
+        ("down", column(&|row| 7 * (rows - row))),
+        ("steps", column(&|row| row / 100)),
+        ("swapped", column(&swapped)),
+        ("gaps", gaps),
+        ("texts", texts),
+        ("mixed", column(&|row| row * 7919 % 1009)),
+    ])
+    .expect("columns of one length")
+}
+
+/// A table in the order that is asked for is not sorted, and one that only seems to be is.
+#[tokio::test]
+async fn rows_in_the_order_of_their_table_are_not_sorted() {
+    for (rows, chunk_rows) in [(2000, "300"), (1, "300"), (31, "8"), (300, "300"), (301, "300")] {
+        let settings = [
+            STRICT,
+            ("galatea.chunk_rows", chunk_rows),
+            ("galatea.block_threads", "64"),
+        ];
+        let pair = Pair::new(&settings);
+        pair.table("t", &[ordered_rows(rows)]);
+        for (keys, sorts) in [
+            ("up", false),
+            ("up DESC", true),
+            ("down DESC", false),
+            ("down DESC NULLS LAST, up", false),
+            ("down", true),
+            ("steps, up", false),
+            ("steps, down DESC", false),
+            ("steps, down", true),
+            ("swapped", true),
+            ("swapped DESC", true),
+            ("texts, up", false),
+            ("texts DESC, up", true),
+            ("up, mixed", false),
+            ("mixed, up", true),
+            ("gaps NULLS LAST", true),
+            ("up + 1", true),
+        ] {
+            let sql = format!("SELECT up, steps, gaps, texts, mixed FROM t ORDER BY {keys}");
+            check(&pair, &sql, same_in_order, &format!("{rows} rows")).await;
+            let limited = format!("{sql} LIMIT 200000");
+            check(&pair, &limited, same_in_order, &format!("{rows} rows")).await;
+            let filtered = format!("SELECT up, mixed FROM t WHERE mixed > 100 ORDER BY {keys}");
+            check(&pair, &filtered, same_in_order, &format!("{rows} rows")).await;
+            let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+            let as_it_is = plan.contains("order=that of the table");
+            if rows >= 2000 {
+                assert_eq!(as_it_is, !sorts, "{keys}\n{plan}");
+                assert_eq!(plan.contains("sort passes="), sorts, "{keys}\n{plan}");
+            }
+            let plan = text(&pair, &format!("EXPLAIN ANALYZE {filtered}")).await;
+            assert!(!plan.contains("order=that of the table"), "{keys}\n{plan}");
         }
     }
 }

@@ -107,14 +107,14 @@ GALATEA_INLINE u64 nanoseconds() {
 #endif
 }
 
-// Block scope: every thread calls. Waits until a word says that a chunk is there: what stores it was queued
+// Warp scope: every lane calls. Waits until a word says that a chunk is there: what stores it was queued
 // before the launch, behind the copies of the chunk, so it comes. The chunk may then be read by any load,
 // also one that takes memory for constant (`__ldg`): no line of it was in a cache of this launch before.
-// Barriers: 1.
+// Barriers: none but the warp's, since warps may stop apart.
 GALATEA_INLINE void await_arrival(const u32* arrived) {
-    if (threadIdx.x == 0)
+    if ((threadIdx.x & 31u) == 0)
         while (load_acquire_system(arrived) == 0) __nanosleep(200);
-    __syncthreads();
+    __syncwarp();
 }
 
 }  // namespace galatea

@@ -15,7 +15,7 @@ namespace galatea {
 
 // Words of a chunk in the table; host twins CHUNK_HEADER_WORDS and COLUMN_WORDS.
 constexpr u32 COLUMN_WORDS = 4;
-constexpr u32 CHUNK_HEADER_WORDS = 2;
+constexpr u32 CHUNK_HEADER_WORDS = 3;
 
 // What one load instruction of that many bytes moves.
 template <int Bytes> struct Piece;
@@ -75,8 +75,7 @@ struct ChunkCursor {
         while (u32(__ldg(chunk + words + 1)) <= morsel) chunk += words;
     }
 #ifdef GALATEA_AWAITS_CHUNKS
-    // Block scope. Waits for the chunk where it may still be on its way (PipelineArguments::arrivals).
-    // Barriers: 1 then, else none.
+    // Warp scope. Waits for the chunk where it may still be on its way (PipelineArguments::arrivals).
     GALATEA_INLINE void wait_for_arrival(const u32* arrivals) const {
         if (arrivals != nullptr) await_arrival(arrivals + index());
     }
@@ -85,6 +84,8 @@ struct ChunkCursor {
     GALATEA_INLINE u32 index() const { return u32((chunk - table) / words); }
     GALATEA_INLINE u32 rows() const { return u32(__ldg(chunk)); }
     GALATEA_INLINE u32 first_morsel() const { return u32(__ldg(chunk + 1)); }
+    // Rows of the table before those of the chunk.
+    GALATEA_INLINE u64 first_row() const { return __ldg(chunk + 2); }
     GALATEA_INLINE u64 word(u32 column, u32 which) const {
         return __ldg(chunk + CHUNK_HEADER_WORDS + column * COLUMN_WORDS + which);
     }

@@ -35,6 +35,7 @@ mod rank_keys;
 mod read_bandwidth;
 mod read_chunks;
 mod repetition;
+mod rows_in_order;
 mod shared_updates;
 mod sort_gather;
 mod sort_histogram;
@@ -85,6 +86,7 @@ pub use rank_keys::{PLACE_FIELD_BITS, PlaceField, RankKeys, RankKeysArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use read_chunks::{ReadChunks, ReadChunksArguments};
 pub use repetition::Repetition;
+pub use rows_in_order::{ORDER_WORDS, RowsInOrder, RowsInOrderArguments};
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
 pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
@@ -135,6 +137,7 @@ pub const KERNELS: &[KernelEntry] = &[
     PrefixSum::ENTRY,
     RandomAccess::ENTRY,
     RankKeys::ENTRY,
+    RowsInOrder::ENTRY,
     ReadBandwidth::ENTRY,
     ReadChunks::ENTRY,
     SharedUpdates::ENTRY,

@@ -19,7 +19,7 @@ pub const MAX_OUTPUTS: usize = 256;
 /// Words of a [`PageChainsView`].
 pub const CHAINS_VIEW_WORDS: usize = size_of::<PageChainsView>() / 8;
 /// Words of a chunk before its columns: rows, first morsel.
-pub const CHUNK_HEADER_WORDS: usize = 2;
+pub const CHUNK_HEADER_WORDS: usize = 3;
 /// Words of a column in a chunk: data, validity, base, offsets.
 pub const COLUMN_WORDS: usize = 4;
 

@@ -1,8 +1,10 @@
-//! Rows appended to output columns: a block counts its live rows of a step, reserves a run of output rows
-//! with one atomic, and its threads write at their ranks. Blocks stop before a morsel when the outputs are
-//! nearly full.
+//! Rows appended to output columns: a warp counts its live rows of a step, reserves a run of output rows with
+//! one atomic, and its lanes write at their ranks. A warp that finds the outputs nearly full stops before its
+//! next morsel, so each adds the rows of one morsel at most from then on.
+//!
+//! Rows that are to be sorted, and may be in order as they are, keep the places that they have in their table.
 
-use super::statements::{RESERVE, declare_reservation};
+use super::statements::RESERVE;
 use super::{Geometry, Sink};
 use crate::code::{Code, line};
 use crate::pipeline::output::{OutputColumn, OutputForm};
@@ -12,6 +14,8 @@ use galatea_kernels::MAX_OUTPUTS;
 #[derive(Debug)]
 pub(in crate::pipeline) struct AppendSink {
     pub(in crate::pipeline) outputs: Vec<OutputColumn>,
+    /// Whether every row passes, and goes to the place that it has in the table.
+    pub(in crate::pipeline) in_order: bool,
 }
 
 impl Sink for AppendSink {
@@ -20,28 +24,31 @@ impl Sink for AppendSink {
     }
 
     fn prologue(&self, geometry: Geometry, code: &mut Code) {
-        declare_reservation(geometry, code);
-    }
-
-    /// Stops the block when the columns hold `limit` rows; the host makes room and resumes.
-    fn begin_morsel(&self, code: &mut Code) {
-        code.lines(
-            "\
-__shared__ u32 full;
-__syncthreads();
-if (threadIdx.x == 0) full = *reinterpret_cast<volatile unsigned long long*>(args.counters) >= args.limit ? 1u : 0u;
-__syncthreads();
-if (full != 0) break;
-",
+        let warps = geometry.block / 32;
+        line!(
+            code,
+            "const u32 warp = blockIdx.x * {warps}u + (threadIdx.x >> 5);\nbool full = false;"
         );
     }
 
-    /// Reserves the block's rows of this step: `at` is the first of this thread.
+    fn first_morsel(&self) -> &'static str {
+        "args.resume ? args.progress[warp] : args.first_morsel + blockIdx.x"
+    }
+
+    /// Stops the warp when the columns hold `limit` rows; the host makes room and resumes.
+    fn begin_morsel(&self, code: &mut Code) {
+        code.lines("if (full) break;");
+    }
+
     fn before_rows(&self, code: &mut Code) {
         code.lines(RESERVE);
+        code.lines("full |= held >= args.limit;");
     }
 
     fn row(&self, code: &mut Code) {
+        if self.in_order {
+            code.lines("at = cursor.first_row() + row + i;");
+        }
         for (k, output) in self.outputs.iter().enumerate() {
             let ctype = match &output.form {
                 OutputForm::Integer { width: 4 } => "i32",
@@ -69,8 +76,8 @@ if (full != 0) break;
     fn epilogue(&self, _: Geometry, code: &mut Code) {
         code.lines(
             "\
-if (threadIdx.x == 0) {
-    args.progress[blockIdx.x] = morsel;
+if ((threadIdx.x & 31u) == 0) {
+    args.progress[warp] = morsel;
     if (morsel < args.end_morsel) args.counters[1] = 1;
 }
 ",

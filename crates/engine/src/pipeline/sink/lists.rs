@@ -11,7 +11,7 @@
 //! ```
 
 use super::build::store;
-use super::statements::{RESERVE, declare_reservation};
+use super::statements::RESERVE;
 use super::{Geometry, Sink};
 use crate::code::{Code, line};
 use crate::expression::Value;
@@ -47,8 +47,7 @@ impl Sink for ListsSink {
         &["key_table"]
     }
 
-    fn prologue(&self, geometry: Geometry, code: &mut Code) {
-        declare_reservation(geometry, code);
+    fn prologue(&self, _: Geometry, code: &mut Code) {
         if self.plan.keys.slots.is_some() {
             code.lines("u32 inserted = 0;");
         }

@@ -40,8 +40,8 @@ pub(crate) use statements::add_to_global;
 use crate::code::Code;
 use std::fmt::Debug;
 
-/// C++ of the first morsel of a block that remembers where it stopped, if it can stop.
-const FIRST_MORSEL: &str = "args.resume ? args.progress[blockIdx.x] : args.first_morsel + blockIdx.x";
+/// C++ of the first morsel of a block that does not stop before the end of a launch.
+const FIRST_MORSEL: &str = "args.first_morsel + blockIdx.x";
 
 /// Geometry of a launch, as far as the text of the kernel depends on it.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +93,7 @@ pub(super) trait Sink: Debug {
     /// Before the loop over morsels, by all threads of the block.
     fn prologue(&self, _geometry: Geometry, _code: &mut Code) {}
 
-    /// C++ of the block's first morsel.
+    /// C++ of the block's first morsel; of the warp's, where warps may stop apart.
     fn first_morsel(&self) -> &'static str {
         FIRST_MORSEL
     }

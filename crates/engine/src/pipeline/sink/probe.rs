@@ -8,10 +8,10 @@
 //! args.outputs[PARTNERS]    by position the pairs of the row: the length of the list, or 1 of an outer join
 //! ```
 
+use super::Sink;
 use super::build::store;
 use super::lists::MAX_COLUMNS;
-use super::statements::{RESERVE, declare_reservation};
-use super::{Geometry, Sink};
+use super::statements::RESERVE;
 use crate::code::{Code, line};
 use crate::expression::Value;
 use crate::pipeline::build_plan::ProbePlan;
@@ -35,10 +35,6 @@ pub(in crate::pipeline) struct ProbeSink {
 impl Sink for ProbeSink {
     fn headers(&self) -> &'static [&'static str] {
         &["pairs"]
-    }
-
-    fn prologue(&self, geometry: Geometry, code: &mut Code) {
-        declare_reservation(geometry, code);
     }
 
     fn before_rows(&self, code: &mut Code) {

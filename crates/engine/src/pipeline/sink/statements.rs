@@ -1,6 +1,5 @@
 //! Statements that several sinks have.
 
-use super::Geometry;
 use crate::code::{Code, line};
 use crate::expression::ErrorCode;
 use crate::pipeline::accumulators::{AccumulatorPlan, Contribution, Extreme};
@@ -197,20 +196,12 @@ const PageChainsView& chains = *reinterpret_cast<const PageChainsView*>(args.cha
 __shared__ ChainState chain_state;
 ";
 
-/// Declares what [`RESERVE`] needs.
-pub(super) fn declare_reservation(geometry: Geometry, code: &mut Code) {
-    let warps = geometry.block / 32;
-    line!(
-        code,
-        "constexpr u32 warps = {warps}u;\n__shared__ u32 warp_rows[{warps}];"
-    );
-    code.lines("__shared__ u64 first_row;");
-}
-
-/// Reserves places for the block's live rows of a step, by one atomic: `at` is the first of this thread.
+/// Reserves places for the warp's live rows of a step, by one atomic: `at` is the first of this lane, and `held`
+/// the rows that the sink holds with these. Warps do not wait for each other, and one without a live row does
+/// nothing, so that a selective filter reads its columns as fast as if there were no sink.
 pub(super) const RESERVE: &str = "\
-u64 at = 0;
-{
+u64 at = 0, held = 0;
+if (__any_sync(0xffffffffu, live != 0)) {
     const u32 mine = __popc(live);
     const u32 lane = threadIdx.x & 31u;
     u32 upto = mine;
@@ -219,15 +210,8 @@ u64 at = 0;
         const u32 other = __shfl_up_sync(0xffffffffu, upto, delta);
         if (lane >= delta) upto += other;
     }
-    if (lane == 31) warp_rows[threadIdx.x >> 5] = upto;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        u32 total = 0;
-        for (u32 w = 0; w < warps; ++w) { const u32 count = warp_rows[w]; warp_rows[w] = total; total += count; }
-        first_row = total == 0 ? 0 : atomicAdd(args.counters, (unsigned long long)total);
-    }
-    __syncthreads();
-    at = first_row + warp_rows[threadIdx.x >> 5] + upto - mine;
+    if (lane == 31) held = atomicAdd(args.counters, (unsigned long long)upto) + upto;
+    held = __shfl_sync(0xffffffffu, held, 31);
+    at = held - __shfl_sync(0xffffffffu, upto, 31) + upto - mine;
 }
-__syncthreads();
 ";

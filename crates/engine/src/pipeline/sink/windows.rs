@@ -6,9 +6,9 @@
 //! args.outputs[N/2 + k]     a bit by position: whether column k is NULL there
 //! ```
 
+use super::Sink;
 use super::build::store;
-use super::statements::{RESERVE, declare_reservation};
-use super::{Geometry, Sink};
+use super::statements::RESERVE;
 use crate::code::{Code, line};
 use crate::expression::Value;
 use crate::pipeline::build_plan::WindowsPlan;
@@ -24,10 +24,6 @@ pub(in crate::pipeline) struct WindowsSink {
 }
 
 impl Sink for WindowsSink {
-    fn prologue(&self, geometry: Geometry, code: &mut Code) {
-        declare_reservation(geometry, code);
-    }
-
     fn before_rows(&self, code: &mut Code) {
         code.lines(RESERVE);
     }
