@@ -181,7 +181,7 @@ async fn a_result_may_be_larger_than_the_sessions_memory() {
 async fn runs_on_its_own_thread(ctx: &SessionContext, sql: &str) -> Option<Vec<RecordBatch>> {
     let (release, taken) = std::sync::mpsc::channel::<()>();
     let holder = tokio::task::spawn_blocking(move || taken.recv());
-    let rows = tokio::time::timeout(Duration::from_secs(2), answer(ctx, sql)).await;
+    let rows = tokio::time::timeout(Duration::from_millis(500), answer(ctx, sql)).await;
     drop(release);
     let _ = holder.await;
     rows.ok()
@@ -206,7 +206,7 @@ fn a_brief_run_has_the_thread_of_its_query() {
                 ("galatea.row_output", "auto"),
             ];
             let (pair, _) = bed(&settings);
-            pair.table("few", &[batch(2000, 11, Shape::Ordinary)]);
+            pair.table("few", &[batch(200, 11, Shape::Ordinary)]);
             for sql in [
                 "SELECT count(*), sum(v), min(i64) FROM few",
                 "SELECT low, count(*), sum(v) FROM few GROUP BY low",
@@ -216,7 +216,7 @@ fn a_brief_run_has_the_thread_of_its_query() {
                 pair.check(sql, true, "the first run").await;
                 // An earlier run must have been brief, which it may not be on a busy machine.
                 let mut found = None;
-                for _ in 0..30 {
+                for _ in 0..200 {
                     pair.check(sql, true, "not known to be brief").await;
                     found = runs_on_its_own_thread(&pair.gpu, sql).await;
                     if found.is_some() {

@@ -226,7 +226,8 @@ impl Estimator {
                 let groups = seen.unwrap_or_else(|| self.groups(plan));
                 let row = POLICY.hashed_row[usize::from(groups > POLICY.cached_groups)];
                 let row = row + interned(keys, groups);
-                (rows * row * 1e-9, groups, POLICY.group_value)
+                let grouped = self.grouped_rows(plan).map_or(rows, |grouped| grouped.min(rows));
+                (grouped * row * 1e-9, groups, POLICY.group_value)
             }
             SinkPlan::Materialise {
                 order: Some(RowOrder::First(top)),

@@ -222,6 +222,16 @@ impl Estimator {
         }
     }
 
+    /// Rows that the topmost aggregate of `plan` groups: those that filters and joins below it leave.
+    pub(in crate::placement) fn grouped_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+        let raw = |aggregate: &AggregateExec| aggregate.mode().input_mode() == AggregateInputMode::Raw;
+        let child = *plan.children().first()?;
+        match plan.downcast_ref::<AggregateExec>().is_some_and(raw) {
+            true => Some(self.rows(child)),
+            false => self.grouped_rows(child),
+        }
+    }
+
     /// Groups of an aggregate: DataFusion's estimate, at most the rows.
     pub(in crate::placement) fn groups(&self, aggregate: &Arc<dyn ExecutionPlan>) -> f64 {
         let rows = aggregate.children().first().map_or(0.0, |child| self.rows(child));

@@ -101,6 +101,28 @@ async fn a_file_of_one_row_group_keeps_one_core_busy() {
     assert!(many.host_seconds(&plan) > 0.9 * one.host_seconds(&plan));
 }
 
+/// What a group-by takes on the device depends on the rows that come to it, not on those of the table.
+#[tokio::test]
+async fn groups_cost_by_the_rows_that_filters_leave() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, ctx) = session(&folder).await;
+    let grouped = async |sql: &str| {
+        let plan = planned(&ctx, sql).await;
+        Estimator::new(1).grouped_rows(&plan)
+    };
+    let all = grouped("SELECT v % 7, count(*) FROM t GROUP BY v % 7").await;
+    assert_eq!(all, Some(200_000.0));
+    let few = grouped("SELECT v % 7, count(*) FROM t WHERE v < 2000 GROUP BY v % 7 ORDER BY 1").await;
+    assert!(
+        few.is_some_and(|rows| (1000.0..4000.0).contains(&rows)),
+        "{few:?}"
+    );
+    // Of two aggregates it is the first that is found.
+    let outer = "SELECT max(n) FROM (SELECT v % 7, count(*) AS n FROM t GROUP BY v % 7)";
+    assert!(grouped(outer).await.is_some_and(|rows| rows < 200_000.0));
+    assert_eq!(grouped("SELECT v FROM t WHERE v < 2000").await, None);
+}
+
 #[tokio::test]
 async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
     let folder = tempfile::tempdir().expect("a folder");
