@@ -216,8 +216,8 @@ impl<'a> RadixSort<'a> {
         })
     }
 
-    /// Whether the first `rows` rows are in the order of their key words, the most significant first: one read
-    /// of the keys.
+    /// Whether the first `rows` rows are in the order of their key words, the most significant first: one
+    /// read of the keys.
     ///
     /// # Errors
     /// [`DeviceError::Range`] for a word with fewer keys than rows; the device's.

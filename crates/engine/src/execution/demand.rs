@@ -369,8 +369,8 @@ impl Demands {
         estimate(sink, quantities, observed, inputs)
     }
 
-    /// How long a run over so many rows is going to take, from its first launch to its last batch, if an earlier
-    /// one of its shape has shown it.
+    /// How long a run over so many rows is going to take, from its first launch to its last batch, if an
+    /// earlier one of its shape has shown it.
     pub(crate) fn time(&self, shape: u64, rows: u64) -> Option<Duration> {
         let run = self.observed(shape)?;
         let ratio = rows as f64 / run.quantities.rows.max(1) as f64;

@@ -250,8 +250,8 @@ impl Graph<'_> {
         .map_err(Failure::Store)
     }
 
-    /// Runs a pipeline, on a thread of its own unless it is brief; `run` returns the build sides that are needed
-    /// again.
+    /// Runs a pipeline, on a thread of its own unless it is brief; `run` returns the build sides that are
+    /// needed again.
     pub(super) async fn launch(
         &self,
         work: Work,

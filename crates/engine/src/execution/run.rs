@@ -28,9 +28,9 @@ pub(super) const LAUNCH_BYTES: u64 = 16 << 30;
 policy! {
     /// Which pipelines run on the thread of their query.
     pub(super) struct BriefPolicy {
-        /// Milliseconds that an earlier run took at most. Another thread begins 0.1 to 0.3 ms after it is asked
-        /// to, and as long after it has ended the query goes on; operators of the CPU keep a thread as long for
-        /// a batch.
+        /// Milliseconds that an earlier run took at most. Another thread begins 0.1 to 0.3 ms after it is
+        /// asked to, and as long after it has ended the query goes on; operators of the CPU keep a thread as
+        /// long for a batch.
         milliseconds: f64 = 2.0,
     }
 }

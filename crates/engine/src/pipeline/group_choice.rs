@@ -43,8 +43,9 @@ policy! {
         run_cost: [f64; 2] = [0.6, 0.4],
         /// Bytes of shared memory that the model leaves for what else a kernel keeps there.
         other_shared_bytes: u64 = 2 << 10,
-        /// Share of a multiprocessor's memory that lookups want of its cache. SSB 3.2 looks up 120 million rows
-        /// beside 15,000 groups: 1.47 ms where groups in shared memory leave less, 0.45 with all of it (H200).
+        /// Share of a multiprocessor's memory that lookups want of its cache. SSB 3.2 looks up 120 million
+        /// rows beside 15,000 groups: 1.47 ms where groups in shared memory leave less, 0.45 with all of it
+        /// (H200).
         cache_share: f64 = 0.5,
         /// Share of rows that are expected to be grouped from which on groups stay in shared memory whatever
         /// they leave: atomics of so many take as long as lookups that miss the cache.

@@ -232,8 +232,8 @@ async fn orders_are_the_same_when_memory_is_short() {
     }
 }
 
-/// Columns of rows in seven chunks: `up` and `down` are in order, `steps` has ties, `swapped` is in order but for
-/// two neighbours in a chunk, and `gaps` has a NULL.
+/// Columns of rows in seven chunks: `up` and `down` are in order, `steps` has ties, `swapped` is in order but
+/// for two neighbours in a chunk, and `gaps` has a NULL.
 fn ordered_rows(rows: i64) -> RecordBatch {
     let column = |value: &dyn Fn(i64) -> i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values((0..rows).map(value)))

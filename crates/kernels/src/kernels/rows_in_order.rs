@@ -39,8 +39,8 @@ impl RowsInOrder {
     /// row before it; `words` are the keys, the most significant first.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for more than [`ORDER_WORDS`] words, words of fewer keys than there are rows, or
-    /// when `out_of_order` is not one value; the device's.
+    /// [`DeviceError::Range`] for more than [`ORDER_WORDS`] words, words of fewer keys than there are rows,
+    /// or when `out_of_order` is not one value; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

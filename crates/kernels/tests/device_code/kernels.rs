@@ -1,14 +1,14 @@
 //! What each kernel computes, on the emulated device and on a GPU where there is one.
 
 use galatea_device::{
-    Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, DeviceSlice, EmulatorOptions, HostMemory,
-    In, InOut, Out, testing,
+    Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, In, InOut,
+    Out, testing,
 };
 use galatea_kernels::{
     Accesses, Checksum, CollectBits, CollectGroups, ConflictingLanes, CopyBandwidth, CountBits, CountWritten,
     DenseFold, FillPattern, GlobalAtomics, GroupEntries, GroupingProbes, KeyWidth, ListRows, MatchLanes,
-    MergeWord, Nothing, ORDER_WORDS, PrefixSum, RandomAccess, ReadBandwidth, ReadChunks, Repetition,
-    RowsInOrder, SharedUpdates, Update, calibrate, calibration, checksum_of, measure, pattern,
+    MergeWord, Nothing, PrefixSum, RandomAccess, ReadBandwidth, ReadChunks, Repetition, SharedUpdates,
+    Update, calibrate, calibration, checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -667,63 +667,5 @@ fn bits_are_collected_by_their_value() {
                 assert_eq!(numbers, expected, "bits that are {wanted} among {len}");
             }
         }
-    }
-}
-
-#[test]
-fn rows_in_order_are_told_from_others() {
-    for device in devices() {
-        let stream = device.stream().unwrap();
-        let kernel = RowsInOrder::new(&device).unwrap();
-        let told = |words: &[(KeyWidth, DeviceSlice<'_, u8>)], rows: usize| {
-            let mut flag = device.upload(&stream, &[0u32]).unwrap();
-            kernel.launch(&stream, words, rows, InOut(&mut flag)).unwrap();
-            stream.read(&flag, ..).unwrap() == [0]
-        };
-        for rows in [0usize, 1, 2, 31, 32, 33, 255, 256, 257, 70_001] {
-            // Two words: the first of 32 bits with ties, the second of 64 bits, beyond half of their values.
-            let high: Vec<u32> = (0..rows).map(|row| 0x7fff_fff0 + (row / 3) as u32).collect();
-            let low: Vec<u64> = (0..rows).map(|row| (u64::MAX - 5) + (row % 3) as u64).collect();
-            let check = |high: &[u32], low: &[u64]| {
-                let keys: Vec<(u32, u64)> = high.iter().copied().zip(low.iter().copied()).collect();
-                let high = device
-                    .upload(&stream, bytemuck::cast_slice::<_, u8>(high))
-                    .unwrap();
-                let low = device
-                    .upload(&stream, bytemuck::cast_slice::<_, u8>(low))
-                    .unwrap();
-                let words = [
-                    (KeyWidth::Four, high.slice(..).unwrap()),
-                    (KeyWidth::Eight, low.slice(..).unwrap()),
-                ];
-                let expected = keys.is_sorted();
-                assert_eq!(told(&words, rows), expected, "{rows} rows");
-                let alone = [(KeyWidth::Eight, low.slice(..).unwrap())];
-                assert_eq!(
-                    told(&alone, rows),
-                    keys.iter().map(|key| key.1).is_sorted(),
-                    "{rows} rows"
-                );
-                expected
-            };
-            assert!(check(&high, &low));
-            for place in [1, 2, rows / 2, rows.saturating_sub(1)] {
-                if place == 0 || place >= rows {
-                    continue;
-                }
-                let (mut high, mut low) = (high.clone(), low.clone());
-                high.swap(place - 1, place);
-                low.swap(place - 1, place);
-                assert!(!check(&high, &low), "{rows} rows, swapped at {place}");
-            }
-        }
-        let keys = device.upload(&stream, &[0u8; 16]).unwrap();
-        let keys = || keys.slice(..).unwrap();
-        let mut flag = device.upload(&stream, &[0u32]).unwrap();
-        let short = kernel.launch(&stream, &[(KeyWidth::Eight, keys())], 3, InOut(&mut flag));
-        assert!(matches!(short, Err(DeviceError::Range { .. })), "{short:?}");
-        let many: Vec<_> = (0..=ORDER_WORDS).map(|_| (KeyWidth::Four, keys())).collect();
-        let many = kernel.launch(&stream, &many, 2, InOut(&mut flag));
-        assert!(matches!(many, Err(DeviceError::Range { .. })), "{many:?}");
     }
 }

@@ -2,7 +2,8 @@
 //! one atomic, and its lanes write at their ranks. A warp that finds the outputs nearly full stops before its
 //! next morsel, so each adds the rows of one morsel at most from then on.
 //!
-//! Rows that are to be sorted, and may be in order as they are, keep the places that they have in their table.
+//! Rows that are to be sorted, and may be in order as they are, keep the places that they have in their
+//! table.
 
 use super::statements::RESERVE;
 use super::{Geometry, Sink};

@@ -196,9 +196,9 @@ const PageChainsView& chains = *reinterpret_cast<const PageChainsView*>(args.cha
 __shared__ ChainState chain_state;
 ";
 
-/// Reserves places for the warp's live rows of a step, by one atomic: `at` is the first of this lane, and `held`
-/// the rows that the sink holds with these. Warps do not wait for each other, and one without a live row does
-/// nothing, so that a selective filter reads its columns as fast as if there were no sink.
+/// Reserves places for the warp's live rows of a step, by one atomic: `at` is the first of this lane, and
+/// `held` the rows that the sink holds with these. Warps do not wait for each other, and one without a live
+/// row does nothing.
 pub(super) const RESERVE: &str = "\
 u64 at = 0, held = 0;
 if (__any_sync(0xffffffffu, live != 0)) {

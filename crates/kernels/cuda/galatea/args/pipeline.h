@@ -18,11 +18,12 @@ constexpr u32 MAX_OUTPUTS = 256;
 constexpr u32 CHAINS_VIEW_WORDS = 15;
 
 struct PipelineArguments {
-    // [chunk][chunk_words]: word 0 rows, word 1 first morsel of the chunk, word 2 rows of the table before it,
-    // then per column COLUMN_WORDS words (morsel.cuh): data address, validity address (0: no nulls), base, offsets address (text only).
+    // [chunk][chunk_words]: word 0 rows, word 1 first morsel of the chunk, word 2 rows of the table before
+    // it, then per column COLUMN_WORDS words (morsel.cuh): data address, validity address (0: no nulls),
+    // base, offsets address (text only).
     const u64* chunks;
-    // Of sinks that stop, so that a launch can be resumed: of output columns per warp the next morsel it would
-    // take, of the hash table per thread the rows of the block's morsel that are still to come.
+    // Of sinks that stop, so that a launch can be resumed: of output columns per warp the next morsel it
+    // would take, of the hash table per thread the rows of the block's morsel that are still to come.
     u32* progress;
     // A word for each chunk of the table, not 0 once the chunk is there; nullptr: all chunks of the launch
     // are.
@@ -31,9 +32,9 @@ struct PipelineArguments {
     u64* groups;
     // First word: 0, or the code of the first run-time error raised by an expression.
     u32* error;
-    // [0] groups or rows the sink holds, [1] 1 when a warp or block stopped: output columns nearly full, or the heap
-    // exhausted (hash table), [2] rows that passed the filters, [3] rows that a full hash table left in page
-    // chains.
+    // [0] groups or rows the sink holds, [1] 1 when a warp or block stopped: output columns nearly full, or
+    // the heap exhausted (hash table), [2] rows that passed the filters, [3] rows that a full hash table left
+    // in page chains.
     u64* counters;
     // Rows the sink has room for before blocks must stop; groups a hash table takes.
     u64 limit;
