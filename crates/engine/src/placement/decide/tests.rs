@@ -118,8 +118,8 @@ async fn groups_cost_by_the_rows_that_filters_leave() {
         "{few:?}"
     );
     // Of two aggregates it is the first that is found.
-    let outer = "SELECT max(n) FROM (SELECT v % 7, count(*) AS n FROM t GROUP BY v % 7)";
-    assert!(grouped(outer).await.is_some_and(|rows| rows < 200_000.0));
+    let outer = "SELECT max(n) FROM (SELECT v % 7 AS n FROM t GROUP BY v % 7 LIMIT 10)";
+    assert_eq!(grouped(outer).await, Some(10.0));
     assert_eq!(grouped("SELECT v FROM t WHERE v < 2000").await, None);
 }
 
