@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use galatea_device::{Device, DeviceBuffer, LinkRates, Stream};
-use galatea_kernels::{LinkAccess, LinkChase, LinkSelect, Pieces, Selection};
+use galatea_kernels::{LinkAccess, LinkChase, Pieces};
+use rayon::prelude::*;
 
 use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
 
@@ -90,7 +91,7 @@ impl Bench {
             Access::Write => {
                 let words = transfer.host()?;
                 let words: &[u32] = bytemuck::cast_slice(words);
-                words.chunks(chunk / 4).all(|chunk| {
+                words.par_chunks(chunk / 4).all(|chunk| {
                     chunk
                         .iter()
                         .enumerate()
@@ -102,15 +103,23 @@ impl Bench {
     }
 }
 
-/// Fills bytes with words that differ; their wrapping sum.
-fn fill(bytes: &mut [u8], seed: u64) -> u64 {
+/// Bytes that a task of the host's fills or checks at a time.
+const TASK_BYTES: usize = 1 << 20;
+
+/// Fills bytes with words that differ, by all threads; their wrapping sum.
+pub(super) fn fill(bytes: &mut [u8], seed: u64) -> u64 {
+    const TASK: usize = TASK_BYTES / 4;
     let words: &mut [u32] = bytemuck::cast_slice_mut(bytes);
-    let mut sum = 0_u64;
-    for (word, value) in words.iter_mut().enumerate() {
-        *value = LinkAccess::written(!seed, word as u64);
-        sum = sum.wrapping_add(u64::from(*value));
-    }
-    sum
+    let tasks = words.par_chunks_mut(TASK).enumerate();
+    let sums = tasks.map(|(task, words)| {
+        let mut sum = 0_u64;
+        for (word, value) in words.iter_mut().enumerate() {
+            *value = LinkAccess::written(!seed, (task * TASK + word) as u64);
+            sum = sum.wrapping_add(u64::from(*value));
+        }
+        sum
+    });
+    sums.reduce(|| 0, u64::wrapping_add)
 }
 
 /// The rate of one way: `bytes` once a run, in the options' chunks, both whole numbers of 4 KiB.
@@ -239,82 +248,6 @@ pub fn by_piece(
         access,
         piece,
         random,
-        values,
-    })
-}
-
-/// The rate at which rows are selected as by TPC-H's query 6: `bytes` of three columns of 32-bit values, of
-/// which a part of the rows, from 0 to 1, is selected by the first. Bytes of all three columns count.
-///
-/// # Errors
-/// As [`rate`].
-///
-/// # Panics
-/// Where the sum over the selected rows is wrong.
-pub fn by_selectivity(
-    device: &Device,
-    method: Method,
-    bytes: usize,
-    options: &TransferOptions,
-    (selectivity, predicated): (f64, bool),
-    runs: usize,
-) -> Result<Rate> {
-    let stream = device.stream()?;
-    let kernel = LinkSelect::new(device)?;
-    let mut sum = device.zeroed::<u64>(&stream, 1)?;
-    let mut transfer = open(device, method, bytes, options)?;
-    fill(transfer.host()?, 11);
-    let threshold = (selectivity * (1_u64 << 32) as f64) as u64;
-    let chunk = options.chunk_bytes;
-    // Each chunk has its own three columns.
-    let rows = |range: &std::ops::Range<usize>| range.len() / 12;
-    let ranges: Vec<_> = (0..bytes)
-        .step_by(chunk)
-        .map(|first| first..(first + chunk).min(bytes))
-        .collect();
-    let words: &[u32] = bytemuck::cast_slice(transfer.host()?);
-    let of_chunk = |range: &std::ops::Range<usize>| {
-        let rows = rows(range);
-        let columns = &words[range.start / 4..][..3 * rows];
-        let (keys, values) = columns.split_at(rows);
-        let (left, right) = values.split_at(rows);
-        let selected = keys.iter().zip(left.iter().zip(right));
-        let selected = selected.filter(|(key, _)| u64::from(**key) < threshold);
-        selected.fold(0_u64, |sum, (_, (left, right))| {
-            sum.wrapping_add(u64::from(*left).wrapping_mul(u64::from(*right)))
-        })
-    };
-    let expected = ranges.iter().map(of_chunk).fold(0_u64, u64::wrapping_add);
-    let mut values = Vec::new();
-    for run in 0..=runs {
-        stream.fill(&mut sum, 0)?;
-        stream.synchronize()?;
-        let start = Instant::now();
-        for range in &ranges {
-            let selection = Selection {
-                address: transfer.bring(&stream, range.clone())?,
-                rows: rows(range) as u64,
-                threshold,
-                predicated,
-            };
-            kernel.launch(&stream, selection, &mut sum)?;
-        }
-        stream.synchronize()?;
-        let seconds = start.elapsed().as_secs_f64();
-        assert_eq!(
-            stream.read(&sum, ..)?,
-            [expected],
-            "{method}, {selectivity} selected"
-        );
-        if run > 0 {
-            values.push(bytes as f64 / seconds);
-        }
-    }
-    Ok(Rate {
-        method,
-        access: Access::Read,
-        piece: chunk as u64,
-        random: false,
         values,
     })
 }

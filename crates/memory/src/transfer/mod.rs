@@ -26,6 +26,7 @@ mod copied;
 mod experiments;
 mod measure;
 mod probe;
+mod selection;
 mod staged;
 mod unified;
 
@@ -34,8 +35,9 @@ use std::ops::Range;
 use galatea_device::{Device, DeviceError, LinkRates, Stream};
 
 pub use experiments::{EXPERIMENTS, Measured, Scale, run};
-pub use measure::{Access, Rate, by_piece, by_selectivity, latency, link_rates, rate, rates};
+pub use measure::{Access, Rate, by_piece, latency, link_rates, rate, rates};
 pub use probe::{Absent, Capabilities};
+pub use selection::by_selectivity;
 
 /// A way across the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
