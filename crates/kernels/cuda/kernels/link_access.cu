@@ -1,33 +1,84 @@
-// Grid scope. Reads or writes pieces of memory, wherever that is: one warp a piece, four words of each lane
-// under way. What is written into word i is a hash of i and the seed.
+// Grid scope. Reads or writes pieces of memory, wherever that is. A lane moves 4, 8 or 16 bytes at once, so a
+// piece is one lane's or that of adjacent lanes, and keeps the loads of several pieces under way. What is
+// written into word i is a hash of i and the seed.
 #include "galatea/args/link_access.h"
 #include "galatea/warp.cuh"
 
 using namespace galatea;
 
-extern "C" __global__ void link_access(const LinkAccessArguments args) {
-    constexpr u32 TOGETHER = 4;
-    const u64 all_warps = grid_threads() / WARP;
+namespace {
+
+// The units of `W` words that a lane takes: of all pieces' units, one after another, every
+// `grid_threads()`th.
+struct Cursor {
+    u64 units;         // of a piece
+    u64 piece;
+    u64 unit;          // within the piece
+    u64 step_pieces;   // whole pieces, and units beyond them, from one unit of this lane to its next
+    u64 step_units;
+
+    GALATEA_INLINE explicit Cursor(u64 units_of_piece)
+        : units(units_of_piece), piece(grid_thread() / units_of_piece), unit(grid_thread() % units_of_piece),
+          step_pieces(grid_threads() / units_of_piece), step_units(grid_threads() % units_of_piece) {}
+
+    GALATEA_INLINE void advance() {
+        piece += step_pieces;
+        unit += step_units;
+        if (unit >= units) {
+            unit -= units;
+            ++piece;
+        }
+    }
+};
+
+// The place of a piece in memory.
+GALATEA_INLINE u64 place_of(const LinkAccessArguments& args, u64 piece) {
+    // The high half of a product instead of a remainder, which takes a hundred instructions.
+    if (args.random) return u64((u128(mix64(args.seed + piece)) * args.places) >> 64);
+    return piece < args.places ? piece : piece % args.places;
+}
+
+// Accesses all units of this lane by instructions that move `W` words each; the sum of words read.
+template <u32 W> GALATEA_INLINE u64 access(const LinkAccessArguments& args) {
+    constexpr u32 TOGETHER = 8;
     u64 sum = 0;
-    for (u64 piece = grid_thread() / WARP; piece < args.granules; piece += all_warps) {
-        const u64 place = args.random ? mix64(args.seed + piece) % args.places : piece % args.places;
-        const u64 first = place * args.granule_words;
-        for (u64 at = lane(); at < args.granule_words; at += TOGETHER * WARP) {
-            u32 values[TOGETHER];
+    for (Cursor cursor(args.granule_words / W); cursor.piece < args.granules;) {
+        Vector<u32, W> values[TOGETHER];
 #pragma unroll
-            for (u32 t = 0; t < TOGETHER; ++t) {
-                const u64 word = at + t * WARP;
-                const bool inside = word < args.granule_words;
+        for (u32 t = 0; t < TOGETHER; ++t) {
+            values[t] = {};
+            if (cursor.piece < args.granules) {
+                const u64 index = place_of(args, cursor.piece) * cursor.units + cursor.unit;
                 if (args.writes) {
-                    if (inside) args.words[first + word] = u32(mix64(args.seed ^ (first + word)));
+#pragma unroll
+                    for (u32 w = 0; w < W; ++w) values[t].item[w] = u32(mix64(args.seed ^ (index * W + w)));
+                    store_vector<W>(args.words, index, values[t]);
                 } else {
-                    values[t] = inside ? args.words[first + word] : 0;
+                    values[t] = load_vector<W>(args.words, index);
                 }
             }
-            if (args.writes) continue;
-#pragma unroll
-            for (u32 t = 0; t < TOGETHER; ++t) sum += values[t];
+            cursor.advance();
         }
+        if (args.writes) continue;
+#pragma unroll
+        for (u32 t = 0; t < TOGETHER; ++t) {
+#pragma unroll
+            for (u32 w = 0; w < W; ++w) sum += values[t].item[w];
+        }
+    }
+    return sum;
+}
+
+}  // namespace
+
+extern "C" __global__ void link_access(const LinkAccessArguments args) {
+    u64 sum = 0;
+    if (args.unit_words == 4) {
+        sum = access<4>(args);
+    } else if (args.unit_words == 2) {
+        sum = access<2>(args);
+    } else {
+        sum = access<1>(args);
     }
     if (args.writes) return;
     sum = warp_reduce(sum, Sum{});

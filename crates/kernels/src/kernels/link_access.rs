@@ -21,15 +21,23 @@ kernel_arguments! {
         pub places: u64,
         /// Seed of random order, and of written values.
         pub seed: u64,
+        /// Words that a lane moves by one instruction.
+        pub unit_words: u32,
         /// 1: at random places.
         pub random: u32,
         /// 1: written.
         pub writes: u32,
+        /// Nothing.
+        pub unused: u32,
     }
 }
 
 resident_kernel! {
-    /// Accesses pieces of memory, one warp a piece.
+    /// Accesses pieces of memory, each by one lane or by adjacent ones, several under way at once.
+    ///
+    /// A lane moves as much at once as the pieces' length and alignment allow, 4, 8 or 16 bytes: after C.
+    /// Lutz' thesis, section 4.2.4, where pieces up to 16 bytes are one thread's and larger ones are
+    /// coalesced.
     LinkAccess, "link_access", LinkAccessArguments
 }
 
@@ -53,25 +61,56 @@ pub struct Pieces {
     pub seed: u64,
 }
 
+impl Pieces {
+    /// Places that pieces may have: pieces that the memory has room for.
+    fn places(&self) -> u64 {
+        (self.bytes / 4 / (self.piece / 4).max(1)).max(1)
+    }
+
+    /// The place of a piece: the number of its first word, in pieces.
+    #[must_use]
+    pub fn place(&self, piece: u64) -> u64 {
+        match self.random {
+            true => {
+                ((u128::from(mix64(self.seed.wrapping_add(piece))) * u128::from(self.places())) >> 64) as u64
+            }
+            false => piece % self.places(),
+        }
+    }
+}
+
 impl LinkAccess {
+    /// The kernel with a part of the device's blocks, so that so many kernels, of other streams, run at the
+    /// same time.
+    #[must_use]
+    pub fn beside(mut self, kernels: u64) -> Self {
+        self.blocks = (self.blocks / kernels.max(1)).max(1);
+        self
+    }
+
     /// Queues the accesses; the wrapping sum of the words read is added to `sum`, of one value.
     ///
     /// # Errors
     /// The device's.
     pub fn launch(&self, stream: &Stream, pieces: Pieces, sum: &mut DeviceBuffer<u64>) -> Result<()> {
         let granule_words = (pieces.piece / 4).max(1);
+        // The greatest power of two that divides both, which all pieces begin at.
+        let unit_words = 1 << (pieces.address / 4 | granule_words).trailing_zeros().min(2);
         let arguments = LinkAccessArguments {
             words: DevicePointer::new(pieces.address),
             sum: DevicePointer::new(sum.address()),
             granules: pieces.count,
             granule_words,
-            places: (pieces.bytes / 4 / granule_words).max(1),
+            places: pieces.places(),
             seed: pieces.seed,
+            unit_words,
             random: u32::from(pieces.random),
             writes: u32::from(pieces.writes),
+            unused: 0,
         };
         sum.used_by(stream)?;
-        let geometry = Geometry::grid_stride(pieces.count, u64::from(BLOCK / 32), BLOCK, self.blocks);
+        let units = pieces.count.saturating_mul(granule_words / u64::from(unit_words));
+        let geometry = Geometry::grid_stride(units, u64::from(BLOCK), BLOCK, self.blocks);
         self.function.launch(stream, geometry, &arguments, &[])
     }
 

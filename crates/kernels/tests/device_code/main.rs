@@ -7,6 +7,7 @@ mod compiles;
 mod frames;
 mod heap;
 mod kernels;
+mod links;
 mod primitives;
 mod registry;
 mod sort;
