@@ -38,6 +38,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/kmeans_update.h",
     "galatea/args/link_access.h",
     "galatea/args/link_chase.h",
+    "galatea/args/link_probe.h",
     "galatea/args/link_select.h",
     "galatea/args/list_rows.h",
     "galatea/args/match_lanes.h",

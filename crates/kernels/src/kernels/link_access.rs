@@ -95,7 +95,7 @@ impl LinkAccess {
     pub fn launch(&self, stream: &Stream, pieces: Pieces, sum: &mut DeviceBuffer<u64>) -> Result<()> {
         let granule_words = (pieces.piece / 4).max(1);
         // The greatest power of two that divides both, which all pieces begin at.
-        let unit_words = 1 << (pieces.address / 4 | granule_words).trailing_zeros().min(2);
+        let unit_words = 1 << ((pieces.address / 4) | granule_words).trailing_zeros().min(2);
         let arguments = LinkAccessArguments {
             words: DevicePointer::new(pieces.address),
             sum: DevicePointer::new(sum.address()),

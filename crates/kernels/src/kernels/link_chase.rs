@@ -1,6 +1,6 @@
 //! Following a chain by address: for measuring the latency of ways across the link.
 
-use galatea_device::{DeviceBuffer, DevicePointer, Geometry, Result, Stream, kernel_arguments};
+use galatea_device::{DeviceBuffer, DeviceError, DevicePointer, Geometry, Result, Stream, kernel_arguments};
 
 use crate::kernel::resident_kernel;
 
@@ -9,41 +9,59 @@ kernel_arguments! {
     pub struct LinkChaseArguments in "galatea/args/link_chase.h" {
         /// Of each place, the place that follows it.
         pub next: DevicePointer<u32>,
-        /// Receives the last place.
-        pub last: DevicePointer<u64>,
+        /// Receives the last place and the time.
+        pub out: DevicePointer<u64>,
         /// Words from one place to the next.
         pub stride: u64,
-        /// Steps.
+        /// Steps that are not timed.
+        pub warm_steps: u64,
+        /// Steps that are timed.
         pub steps: u64,
     }
 }
 
 resident_kernel! {
-    /// Follows a chain through memory, by one thread.
+    /// Follows a chain through memory, by one thread, and says how long its loads took.
     LinkChase, "link_chase", LinkChaseArguments
 }
 
+/// The chain of a launch of [`LinkChase`], which begins at place 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Chain {
+    /// Address of the first place for the device; the memory of all places must be the chain's for as long as
+    /// the launch runs.
+    pub address: u64,
+    /// Words from one place to the next in memory.
+    pub stride: u64,
+    /// Steps that come first and are not timed.
+    pub warm_steps: u64,
+    /// Steps that are timed.
+    pub steps: u64,
+}
+
 impl LinkChase {
-    /// Queues so many steps along a chain at an address, whose places are `stride` words apart; the place
-    /// reached goes to `last`, of one value. The address must be the chain's for as long as the launch runs.
+    /// Queues the steps along a chain; the place reached and the nanoseconds of the timed steps go to `out`,
+    /// of two values.
     ///
     /// # Errors
-    /// The device's.
-    pub fn launch(
-        &self,
-        stream: &Stream,
-        address: u64,
-        stride: u64,
-        steps: u64,
-        last: &mut DeviceBuffer<u64>,
-    ) -> Result<()> {
+    /// [`DeviceError::Range`] for another number of values; the device's.
+    pub fn launch(&self, stream: &Stream, chain: Chain, out: &mut DeviceBuffer<u64>) -> Result<()> {
+        if out.len() != 2 {
+            return Err(DeviceError::Range {
+                what: "place and time of a chain",
+                start: 0,
+                end: 2,
+                len: out.len() as u64,
+            });
+        }
         let arguments = LinkChaseArguments {
-            next: DevicePointer::new(address),
-            last: DevicePointer::new(last.address()),
-            stride,
-            steps,
+            next: DevicePointer::new(chain.address),
+            out: DevicePointer::new(out.address()),
+            stride: chain.stride,
+            warm_steps: chain.warm_steps,
+            steps: chain.steps,
         };
-        last.used_by(stream)?;
+        out.used_by(stream)?;
         let geometry = Geometry::new(self.blocks.min(1), 32_u64);
         self.function.launch(stream, geometry, &arguments, &[])
     }

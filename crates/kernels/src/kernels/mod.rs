@@ -24,6 +24,7 @@ mod kmeans_pass;
 mod kmeans_update;
 mod link_access;
 mod link_chase;
+mod link_probe;
 mod link_select;
 mod list_rows;
 mod match_lanes;
@@ -71,7 +72,8 @@ pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
 pub use link_access::{LinkAccess, LinkAccessArguments, Pieces};
-pub use link_chase::{LinkChase, LinkChaseArguments};
+pub use link_chase::{Chain, LinkChase, LinkChaseArguments};
+pub use link_probe::{LinkProbe, LinkProbeArguments, Tuples};
 pub use link_select::{LinkSelect, LinkSelectArguments, Selection};
 pub use list_rows::{ListRows, ListRowsArguments};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
@@ -129,6 +131,7 @@ pub const KERNELS: &[KernelEntry] = &[
     KmeansUpdate::ENTRY,
     LinkAccess::ENTRY,
     LinkChase::ENTRY,
+    LinkProbe::ENTRY,
     LinkSelect::ENTRY,
     ListRows::ENTRY,
     MatchLanes::ENTRY,

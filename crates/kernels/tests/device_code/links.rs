@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use galatea_device::{Device, testing};
-use galatea_kernels::{LinkAccess, Pieces};
+use galatea_device::{Device, In, InOut, testing};
+use galatea_kernels::{Chain, LinkAccess, LinkChase, LinkProbe, Pieces, Tuples};
 
 use crate::emulated;
 
 fn devices() -> Vec<Device> {
-    let mut devices: Vec<Device> = [0, 5].map(emulated).into();
+    let mut devices: Vec<Device> = [5].map(emulated).into();
     devices.extend(testing::gpu());
     devices
 }
@@ -18,7 +18,7 @@ fn devices() -> Vec<Device> {
 /// there and nowhere else.
 #[test]
 fn pieces_of_every_size_and_shift_are_accessed_once() {
-    const WORDS: usize = 96 << 10;
+    const WORDS: usize = 12 << 10;
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = LinkAccess::new(&device).unwrap();
@@ -80,5 +80,108 @@ fn pieces_of_every_size_and_shift_are_accessed_once() {
         }
         // It was alive until here.
         source.used_by(&stream).unwrap();
+    }
+}
+
+/// Chains end where the host's do, whatever part of the steps is timed.
+#[test]
+fn chains_lead_where_the_host_is_led() {
+    const STRIDE: usize = 8;
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = LinkChase::new(&device).unwrap();
+        for places in [1_usize, 2, 33, 1000] {
+            // A cycle, since 7 divides none of these numbers.
+            let next = |place: usize| (place + 7) % places;
+            let mut words = vec![u32::MAX; places * STRIDE];
+            for place in 0..places {
+                words[place * STRIDE] = next(place) as u32;
+            }
+            let memory = device.upload(&stream, &words).unwrap();
+            for (warm_steps, steps) in [(0, 0), (0, 1), (1, 0), (5, 700), (1000, 31)] {
+                let mut out = device.zeroed::<u64>(&stream, 2).unwrap();
+                let chain = Chain {
+                    address: memory.address(),
+                    stride: STRIDE as u64,
+                    warm_steps,
+                    steps,
+                };
+                kernel.launch(&stream, chain, &mut out).unwrap();
+                let expected = (0..warm_steps + steps).fold(0, |place, _| next(place));
+                let found = stream.read(&out, ..).unwrap();
+                assert_eq!(
+                    found[0], expected as u64,
+                    "{warm_steps} and {steps} steps of {places}"
+                );
+                assert!(steps < 700 || found[1] > 0, "{found:?}");
+            }
+            memory.used_by(&stream).unwrap();
+            let mut one = device.zeroed::<u64>(&stream, 1).unwrap();
+            let chain = Chain {
+                address: memory.address(),
+                stride: 8,
+                warm_steps: 0,
+                steps: 1,
+            };
+            assert!(kernel.launch(&stream, chain, &mut one).is_err());
+        }
+    }
+}
+
+/// Tuples find the entry of their key past those of others, and none where there is none.
+#[test]
+fn tuples_are_probed_by_linear_probing() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = LinkProbe::new(&device).unwrap();
+        let mut sum = device.zeroed::<u64>(&stream, 1).unwrap();
+        // Half full, nearly full and empty tables.
+        for (entries, slots) in [(0_u64, 1_u64), (1, 2), (512, 1024), (1000, 1024), (1023, 1024)] {
+            let payload = |key: u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut table = vec![0_u64; 2 * slots as usize];
+            for key in (1..=entries).map(|key| 3 * key) {
+                let mut slot = LinkProbe::slot(key, slots) as usize;
+                while table[2 * slot] != LinkProbe::EMPTY {
+                    slot = (slot + 1) % slots as usize;
+                }
+                table[2 * slot..][..2].copy_from_slice(&[key, payload(key)]);
+            }
+            let table = device.upload(&stream, &table).unwrap();
+            for count in [0_u64, 1, 31, 32, 33, 257, 5000] {
+                // Two of three keys have no entry, and some of those that would are beyond the last.
+                let keys = (0..count).map(|row| 1 + (row * 7 + count) % (3 * entries + 9));
+                let tuples: Vec<u64> = keys
+                    .clone()
+                    .zip(100..)
+                    .flat_map(|(key, row)| [key, row])
+                    .collect();
+                let found = |key: &u64| key % 3 == 0 && *key <= 3 * entries;
+                let pairs = keys.zip(100_u64..).filter(|(key, _)| found(key));
+                let expected = pairs.fold(0_u64, |sum, (key, row)| {
+                    sum.wrapping_add(payload(key)).wrapping_add(row)
+                });
+                let memory = device.upload(&stream, &tuples).unwrap();
+                stream.fill(&mut sum, 0).unwrap();
+                let probed = Tuples {
+                    address: memory.address(),
+                    count,
+                };
+                kernel
+                    .launch(&stream, probed, In(&table), InOut(&mut sum))
+                    .unwrap();
+                assert_eq!(
+                    stream.read(&sum, ..).unwrap(),
+                    [expected],
+                    "{count} tuples, {entries} of {slots} slots"
+                );
+                memory.used_by(&stream).unwrap();
+            }
+        }
+        let table = device.zeroed::<u64>(&stream, 6).unwrap();
+        let none = Tuples {
+            address: table.address(),
+            count: 0,
+        };
+        assert!(kernel.launch(&stream, none, In(&table), InOut(&mut sum)).is_err());
     }
 }

@@ -3,8 +3,8 @@
 use galatea_device::Device;
 
 use super::{
-    Access, Capabilities, Method, Rate, Result, TransferOptions, by_piece, by_selectivity, latency, rate,
-    rates,
+    Access, Capabilities, InPlace, Method, Rate, Result, Source, TransferOptions, by_selectivity, latency,
+    rate, rates,
 };
 
 /// Names of the experiments, in the order in which they run.
@@ -69,7 +69,7 @@ impl Measured {
         format!(
             "{},{},{:?},{},{},{},{},{selected},{by},{},{:.4},{:.4},{:.4},{}",
             self.experiment,
-            self.rate.method,
+            self.rate.source,
             self.rate.access,
             self.rate.piece,
             self.rate.random,
@@ -144,24 +144,19 @@ fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) ->
     Ok(())
 }
 
-/// Nanoseconds of a load over each way that is pulled, beside the device's own memory.
+/// Nanoseconds of a load over each way that is pulled, beside the device's own memory, and the CPU's load of
+/// its memory.
 fn latencies(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let capabilities = Capabilities::probe(device);
-    let bytes = scale.bytes.min(256 << 20);
+    // Most of it is in no cache of the CPU, which has just written it.
+    let bytes = scale.bytes;
     let steps = (bytes as u64 / 128).min(20_000);
-    for method in [None, Some(Method::ZeroCopy), Some(Method::UnifiedMigration)] {
-        if method.is_some_and(|method| capabilities.has(method).is_err()) {
+    let pulled = [Method::ZeroCopy, Method::UnifiedMigration].map(Source::Way);
+    for source in [Source::Cpu, Source::DeviceMemory].into_iter().chain(pulled) {
+        if matches!(source, Source::Way(method) if capabilities.has(method).is_err()) {
             continue;
         }
-        let values = latency(device, method, bytes, steps, scale.runs)?;
-        let rate = Rate {
-            // The device's memory is what a pushed copy leaves to be read.
-            method: method.unwrap_or(Method::Pinned),
-            access: Access::Read,
-            piece: 128,
-            random: true,
-            values,
-        };
+        let rate = latency(device, source, bytes, steps, scale.runs)?;
         out(Measured {
             unit: "ns",
             ..row("latency", rate, 0)
@@ -230,9 +225,12 @@ fn threads(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Res
 
 /// Granularity and alignment of kernels' own accesses over the link.
 fn pieces(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    if Capabilities::probe(device).has(Method::ZeroCopy).is_err() {
+        return Ok(());
+    }
+    let mut memory = InPlace::new(device, Method::ZeroCopy, scale.bytes)?;
     let mut measure = |access, piece, shift, random| {
-        let what = (piece, shift, random);
-        let rate = by_piece(device, Method::ZeroCopy, access, scale.bytes, what, scale.runs)?;
+        let rate = memory.rate(access, (piece, shift, random), scale.runs)?;
         out(Measured {
             shift,
             ..row("pieces", rate, 0)
@@ -241,13 +239,14 @@ fn pieces(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resu
     };
     for access in [Access::Read, Access::Write] {
         for random in [false, true] {
-            for piece in [4, 16, 32, 64, 128, 256, 512, 1024, 4096] {
+            for piece in [4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096] {
                 measure(access, piece, 0, random)?;
             }
         }
         for shift in [4, 32, 64, 96] {
             measure(access, 128, shift, true)?;
         }
+        measure(access, 512, 16, true)?;
     }
     Ok(())
 }

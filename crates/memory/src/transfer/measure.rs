@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use galatea_device::{Device, DeviceBuffer, LinkRates, Stream};
-use galatea_kernels::{LinkAccess, LinkChase, Pieces};
+use galatea_kernels::{LinkAccess, Pieces};
 use rayon::prelude::*;
 
-use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
+use super::{Capabilities, Method, Result, Source, Transfer, TransferOptions, open};
 
-/// How kernels access the host's data.
+/// How data are accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Read it.
@@ -17,30 +17,30 @@ pub enum Access {
     Write,
 }
 
-/// Bytes a second of a way; one value a run.
+/// Bytes a second, or nanoseconds of a load; one value a run.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// The way.
-    pub method: Method,
-    /// How kernels accessed it.
+    /// What was used.
+    pub source: Source,
+    /// How.
     pub access: Access,
-    /// Bytes of a piece: what a warp reads or writes at once, or a chunk.
+    /// Bytes of a piece: what is read or written at one place, or a chunk.
     pub piece: u64,
     /// Whether the pieces were at random places.
     pub random: bool,
-    /// Bytes a second, useful ones alone.
+    /// Bytes a second, useful ones alone; or nanoseconds.
     pub values: Vec<f64>,
 }
 
 /// Tools of a measurement: kernel, stream, and a place for sums.
-struct Bench {
-    kernel: LinkAccess,
-    stream: Stream,
-    sum: DeviceBuffer<u64>,
+pub(super) struct Bench {
+    pub(super) kernel: LinkAccess,
+    pub(super) stream: Stream,
+    pub(super) sum: DeviceBuffer<u64>,
 }
 
 impl Bench {
-    fn new(device: &Device) -> Result<Self> {
+    pub(super) fn new(device: &Device) -> Result<Self> {
         let stream = device.stream()?;
         Ok(Self {
             kernel: LinkAccess::new(device)?,
@@ -148,7 +148,7 @@ pub fn rate(
         }
     }
     Ok(Rate {
-        method,
+        source: Source::Way(method),
         access,
         piece: options.chunk_bytes as u64,
         random: false,
@@ -193,138 +193,4 @@ pub fn link_rates(device: &Device, bytes: usize) -> Result<LinkRates> {
         }
     }
     Ok(rates)
-}
-
-/// The rate of pieces of some bytes that warps read or write in place, one after another or at random places:
-/// for the ways that are pulled, granularity and alignment.
-///
-/// `shift` is the distance of the pieces from their alignment, whole words.
-///
-/// # Errors
-/// As [`rate`].
-pub fn by_piece(
-    device: &Device,
-    method: Method,
-    access: Access,
-    bytes: usize,
-    pieces: (u64, u64, bool),
-    runs: usize,
-) -> Result<Rate> {
-    let (piece, shift, random) = pieces;
-    let mut bench = Bench::new(device)?;
-    let options = TransferOptions {
-        chunk_bytes: bytes,
-        ..TransferOptions::default()
-    };
-    let mut transfer = open(device, method, bytes, &options)?;
-    fill(transfer.host()?, 7);
-    let count = (bytes as u64 - shift) / piece;
-    let mut values = Vec::new();
-    for run in 0..=runs {
-        let address = match access {
-            Access::Read => transfer.bring(&bench.stream, 0..bytes)?,
-            Access::Write => transfer.room(&bench.stream, 0..bytes)?,
-        };
-        bench.stream.synchronize()?;
-        let start = bench.stream.record()?;
-        let pieces = Pieces {
-            address: address + shift,
-            bytes: bytes as u64 - shift,
-            piece,
-            count,
-            random,
-            writes: access == Access::Write,
-            seed: run as u64,
-        };
-        bench.kernel.launch(&bench.stream, pieces, &mut bench.sum)?;
-        let end = bench.stream.record()?;
-        bench.stream.synchronize()?;
-        if run > 0 {
-            values.push((count * piece) as f64 / end.elapsed_since(&start)?.as_secs_f64());
-        }
-    }
-    Ok(Rate {
-        method,
-        access,
-        piece,
-        random,
-        values,
-    })
-}
-
-/// Nanoseconds of a load that waits for the last: a thread follows a chain through all places of `bytes`
-/// bytes, 128 bytes apart, in random order. For the ways that are pulled, and for memory of the device
-/// (`None`).
-///
-/// # Errors
-/// As [`rate`].
-///
-/// # Panics
-/// Where the chain led to another place.
-pub fn latency(
-    device: &Device,
-    method: Option<Method>,
-    bytes: usize,
-    steps: u64,
-    runs: usize,
-) -> Result<Vec<f64>> {
-    const STRIDE: usize = 32;
-    let places = bytes / (4 * STRIDE);
-    let next = cycle(places);
-    let mut chain = vec![0_u32; places * STRIDE];
-    for (place, next) in next.iter().enumerate() {
-        chain[place * STRIDE] = *next;
-    }
-    let expected = (0..steps).fold(0, |place, _| next[place as usize]);
-    let stream = device.stream()?;
-    let kernel = LinkChase::new(device)?;
-    let mut last = device.zeroed::<u64>(&stream, 1)?;
-    let own = device.upload(&stream, &chain)?;
-    let options = TransferOptions {
-        chunk_bytes: bytes,
-        ..TransferOptions::default()
-    };
-    let mut transfer = method
-        .map(|method| open(device, method, bytes, &options))
-        .transpose()?;
-    let mut values = Vec::new();
-    for run in 0..=runs {
-        let address = match &mut transfer {
-            None => own.address(),
-            Some(transfer) => {
-                // The host's again: pages that migrate are where they began.
-                let memory: &mut [u32] = bytemuck::cast_slice_mut(transfer.host()?);
-                memory[..chain.len()].copy_from_slice(&chain);
-                transfer.bring(&stream, 0..bytes)?
-            }
-        };
-        stream.synchronize()?;
-        let start = stream.record()?;
-        kernel.launch(&stream, address, STRIDE as u64, steps, &mut last)?;
-        let end = stream.record()?;
-        stream.synchronize()?;
-        assert_eq!(
-            stream.read(&last, ..)?,
-            [u64::from(expected)],
-            "the end of the chain"
-        );
-        if run > 0 {
-            values.push(end.elapsed_since(&start)?.as_secs_f64() * 1e9 / steps as f64);
-        }
-    }
-    own.used_by(&stream)?;
-    Ok(values)
-}
-
-/// A random cycle through places: of each, the next (Sattolo's shuffle).
-fn cycle(places: usize) -> Vec<u32> {
-    let mut next: Vec<u32> = (0..places as u32).collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    for place in (1..places).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        next.swap(place, (state % place as u64) as usize);
-    }
-    next
 }

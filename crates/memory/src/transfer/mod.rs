@@ -24,7 +24,9 @@
 
 mod copied;
 mod experiments;
+mod latency;
 mod measure;
+mod pieces;
 mod probe;
 mod selection;
 mod staged;
@@ -35,7 +37,9 @@ use std::ops::Range;
 use galatea_device::{Device, DeviceError, LinkRates, Stream};
 
 pub use experiments::{EXPERIMENTS, Measured, Scale, run};
-pub use measure::{Access, Rate, by_piece, latency, link_rates, rate, rates};
+pub use latency::latency;
+pub use measure::{Access, Rate, link_rates, rate, rates};
+pub use pieces::InPlace;
 pub use probe::{Absent, Capabilities};
 pub use selection::by_selectivity;
 
@@ -129,6 +133,27 @@ impl Method {
 impl std::fmt::Display for Method {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// What kernels, or the CPU's threads, have used in a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Host memory, used by kernels over the link.
+    Way(Method),
+    /// The device's own memory, used by kernels.
+    DeviceMemory,
+    /// Host memory, used by the CPU's threads.
+    Cpu,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Way(method) => method.fmt(f),
+            Self::DeviceMemory => f.write_str("device memory"),
+            Self::Cpu => f.write_str("CPU"),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use galatea_kernels::{LinkSelect, Selection};
 use rayon::prelude::*;
 
 use super::measure::{Access, Rate, fill};
-use super::{Method, Result, TransferOptions, open};
+use super::{Method, Result, Source, TransferOptions, open};
 
 /// Bytes of a row: a value of each of three columns.
 const ROW_BYTES: usize = 12;
@@ -67,7 +67,7 @@ pub fn by_selectivity(
         }
     }
     Ok(Rate {
-        method,
+        source: Source::Way(method),
         access: Access::Read,
         piece: options.chunk_bytes as u64,
         random: false,

@@ -3,8 +3,8 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kernels::{LinkAccess, Pieces};
 use galatea_memory::transfer::{
-    Access, Capabilities, Method, TransferError, TransferOptions, by_piece, by_selectivity, latency, open,
-    rates,
+    Access, Capabilities, InPlace, Method, Source, TransferError, TransferOptions, by_selectivity, latency,
+    open, rates,
 };
 
 fn emulated(seed: u64) -> Device {
@@ -217,11 +217,16 @@ fn measurements_check_what_they_move() {
             .iter()
             .all(|rate| rate.values.len() == 1 && rate.values[0] > 0.0)
     );
-    for random in [false, true] {
-        for (piece, shift) in [(4, 0), (128, 4), (4096, 64)] {
-            let method = Method::ZeroCopy;
-            let rate = by_piece(&device, method, Access::Read, 1 << 20, (piece, shift, random), 2).unwrap();
-            assert_eq!((rate.piece, rate.values.len()), (piece, 2));
+    for method in [Method::ZeroCopy, Method::UnifiedMigration] {
+        let mut memory = InPlace::new(&device, method, 256 << 10).unwrap();
+        for access in [Access::Read, Access::Write] {
+            for (piece, shift) in [(4, 0), (8, 0), (16, 0), (96, 4), (128, 4), (512, 16), (4096, 64)] {
+                for random in [false, true] {
+                    let rate = memory.rate(access, (piece, shift, random), 2).unwrap();
+                    assert_eq!((rate.source, rate.access), (Source::Way(method), access));
+                    assert_eq!((rate.piece, rate.random, rate.values.len()), (piece, random, 2));
+                }
+            }
         }
     }
 }
@@ -241,7 +246,7 @@ fn rows_are_selected_over_every_way() {
                 let bytes = 3 * (192 << 8) + 12 * 37;
                 let rate =
                     by_selectivity(&device, method, bytes, &options, (selected, predicated), 1).unwrap();
-                assert_eq!((rate.method, rate.values.len()), (method, 1));
+                assert_eq!((rate.source, rate.values.len()), (Source::Way(method), 1));
             }
         }
     }
@@ -251,11 +256,10 @@ fn rows_are_selected_over_every_way() {
 #[test]
 fn latencies_are_of_chains_that_lead_somewhere() {
     let device = emulated(13);
-    for method in [None, Some(Method::ZeroCopy), Some(Method::UnifiedMigration)] {
-        let values = latency(&device, method, 64 << 10, 700, 2).unwrap();
-        assert!(
-            values.len() == 2 && values.iter().all(|value| *value > 0.0),
-            "{method:?}: {values:?}"
-        );
+    let pulled = [Method::ZeroCopy, Method::UnifiedMigration].map(Source::Way);
+    for source in pulled.into_iter().chain([Source::DeviceMemory, Source::Cpu]) {
+        let rate = latency(&device, source, 64 << 10, 700, 2).unwrap();
+        assert_eq!((rate.source, rate.values.len()), (source, 2));
+        assert!(rate.values.iter().all(|value| *value > 0.0), "{rate:?}");
     }
 }
