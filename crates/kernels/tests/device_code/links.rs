@@ -155,7 +155,7 @@ fn tuples_are_probed_by_linear_probing() {
                     .zip(100..)
                     .flat_map(|(key, row)| [key, row])
                     .collect();
-                let found = |key: &u64| key % 3 == 0 && *key <= 3 * entries;
+                let found = |key: &u64| key.is_multiple_of(3) && *key <= 3 * entries;
                 let pairs = keys.zip(100_u64..).filter(|(key, _)| found(key));
                 let expected = pairs.fold(0_u64, |sum, (key, row)| {
                     sum.wrapping_add(payload(key)).wrapping_add(row)

@@ -1,14 +1,23 @@
-//! The experiments of the thesis' chapter 3 by name: rates, chunks, threads, pieces, selectivity and latency.
+//! The experiments of the thesis' chapter 3, and of its section 4.2.4, by name.
 
-use galatea_device::Device;
+use galatea_device::{Device, MachineMemory};
 
 use super::{
-    Access, Capabilities, InPlace, Method, Rate, Result, Source, TransferOptions, by_selectivity, latency,
-    rate, rates,
+    Access, Capabilities, InPlace, Method, Rate, Reach, Result, Source, TransferOptions, by_extent,
+    by_selectivity, by_selectivity_on_cpu, cpu_reads, cpu_threads, latency, rate, rates,
 };
 
 /// Names of the experiments, in the order in which they run.
-pub const EXPERIMENTS: [&str; 6] = ["rates", "chunks", "threads", "pieces", "selectivity", "latency"];
+pub const EXPERIMENTS: [&str; 8] = [
+    "rates",
+    "chunks",
+    "threads",
+    "pieces",
+    "selectivity",
+    "cpu",
+    "latency",
+    "tlb",
+];
 
 /// The extent of measurements.
 #[derive(Debug, Clone)]
@@ -17,18 +26,82 @@ pub struct Scale {
     pub bytes: usize,
     /// Runs.
     pub runs: usize,
+    /// Chains through much memory.
+    pub extents: Extents,
 }
 
 impl Default for Scale {
     fn default() -> Self {
         Self {
             bytes: 1 << 30,
-            runs: 5,
+            runs: 3,
+            extents: Extents::default(),
         }
     }
 }
 
+/// Extents and strides of chains through much memory, in bytes; by default those of figure 4.6, 1 to 64 GiB
+/// of the device and 1 to 32 GiB of the host.
+#[derive(Debug, Clone)]
+pub struct Extents {
+    /// The least; the others are 1.5, 2, 3, 4, 6 ... times as large.
+    pub least: usize,
+    /// The most of the device's memory, of which no more is taken than three quarters of what is free.
+    pub device: usize,
+    /// The most of the host's memory, of which no more is taken than half of what is available.
+    pub host: usize,
+    /// From one place of a chain to the next.
+    pub strides: [usize; 3],
+}
+
+impl Default for Extents {
+    fn default() -> Self {
+        Self {
+            least: 1 << 30,
+            device: 64 << 30,
+            host: 32 << 30,
+            strides: [16 << 20, 32 << 20, 64 << 20],
+        }
+    }
+}
+
+impl Extents {
+    /// The chains within so many bytes.
+    fn chains(&self, most: usize) -> Vec<Reach> {
+        let doubled = std::iter::successors(Some(self.least), |extent| extent.checked_mul(2));
+        let extents = doubled
+            .take_while(|extent| *extent <= most)
+            .flat_map(|extent| [extent, extent / 2 * 3])
+            .filter(|extent| *extent <= most);
+        let extents: Vec<usize> = extents.collect();
+        let strides = self.strides.into_iter();
+        strides
+            .flat_map(|stride| {
+                extents.iter().map(move |extent| Reach {
+                    extent: *extent,
+                    stride,
+                })
+            })
+            .collect()
+    }
+}
+
 impl Scale {
+    /// Small, to show that everything works.
+    #[must_use]
+    pub fn small() -> Self {
+        Self {
+            bytes: 1 << 20,
+            runs: 3,
+            extents: Extents {
+                least: 128 << 10,
+                device: 1 << 20,
+                host: 512 << 10,
+                strides: [4 << 10, 8 << 10, 16 << 10],
+            },
+        }
+    }
+
     fn options(&self) -> TransferOptions {
         TransferOptions {
             chunk_bytes: (self.bytes / 16).min(16 << 20),
@@ -50,13 +123,15 @@ pub struct Measured {
     pub shift: u64,
     /// Part of the rows that were selected, and how, where some were.
     pub selected: Option<(f64, &'static str)>,
+    /// Extent and stride of a chain through much memory.
+    pub reach: Option<Reach>,
     /// Unit of the values: GB/s, or ns of a load.
     pub unit: &'static str,
 }
 
 impl Measured {
     /// Names of the fields of [`Measured::csv`].
-    pub const HEADER: &'static str = "experiment,method,access,piece_bytes,random,shift,threads,selected,by,unit,median,least,greatest,runs";
+    pub const HEADER: &'static str = "experiment,method,access,piece_bytes,random,shift,threads,selected,by,extent_bytes,stride_bytes,unit,median,least,greatest,runs";
 
     /// The row as comma-separated values.
     #[must_use]
@@ -66,8 +141,9 @@ impl Measured {
         let scale = if self.unit == GB_S { 1e9 } else { 1.0 };
         let at = |place: usize| values.get(place).map_or(f64::NAN, |value| value / scale);
         let (selected, by) = self.selected.unwrap_or((1.0, "all"));
+        let Reach { extent, stride } = self.reach.unwrap_or(Reach { extent: 0, stride: 0 });
         format!(
-            "{},{},{:?},{},{},{},{},{selected},{by},{},{:.4},{:.4},{:.4},{}",
+            "{},{},{:?},{},{},{},{},{selected},{by},{extent},{stride},{},{:.4},{:.4},{:.4},{}",
             self.experiment,
             self.rate.source,
             self.rate.access,
@@ -95,7 +171,9 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measu
         "threads" => threads(device, scale, out),
         "pieces" => pieces(device, scale, out),
         "selectivity" => selectivity(device, scale, out),
+        "cpu" => cpu(device, scale, out),
         "latency" => latencies(device, scale, out),
+        "tlb" => tlb(device, scale, out),
         _ => Ok(()),
     }
 }
@@ -107,6 +185,7 @@ fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
         threads,
         shift: 0,
         selected: None,
+        reach: None,
         unit: GB_S,
     }
 }
@@ -121,26 +200,79 @@ fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) ->
         chunk_bytes: scale.options().chunk_bytes / 192 * 192,
         ..scale.options()
     };
-    for method in [
+    let ways = [
         Method::Pinned,
         Method::ZeroCopy,
         Method::UnifiedPrefetch,
         Method::UnifiedMigration,
-    ] {
-        if capabilities.has(method).is_err() {
+    ];
+    for source in [Source::Cpu].into_iter().chain(ways.map(Source::Way)) {
+        if matches!(source, Source::Way(method) if capabilities.has(method).is_err()) {
             continue;
         }
-        for selected in [0.0, 0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0] {
+        for selected in [0.0, 0.0001, 0.001, 0.013, 0.03, 0.1, 0.3, 1.0] {
             for (by, predicated) in [("branch", false), ("predicate", true)] {
                 let what = (selected, predicated);
-                let rate = by_selectivity(device, method, scale.bytes, &options, what, scale.runs)?;
+                let (rate, threads) = match source {
+                    Source::Way(method) => {
+                        let rate = by_selectivity(device, method, scale.bytes, &options, what, scale.runs)?;
+                        (rate, 0)
+                    }
+                    _ => {
+                        let rate = by_selectivity_on_cpu(scale.bytes, &options, what, scale.runs)?;
+                        (rate, cpu_threads())
+                    }
+                };
                 out(Measured {
                     selected: Some((selected, by)),
-                    ..row("selectivity", rate, 0)
+                    ..row("selectivity", rate, threads)
                 });
             }
         }
     }
+    Ok(())
+}
+
+/// The CPU's own 4-byte reads of its memory beside those of kernels, one after another and at random places.
+fn cpu(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    for random in [false, true] {
+        let rate = cpu_reads(scale.bytes, random, scale.runs)?;
+        out(row("cpu", rate, cpu_threads()));
+    }
+    if Capabilities::probe(device).has(Method::ZeroCopy).is_ok() {
+        let mut memory = InPlace::new(device, Method::ZeroCopy, scale.bytes)?;
+        for random in [false, true] {
+            let rate = memory.rate(Access::Read, (4, 0, random), scale.runs)?;
+            out(row("cpu", rate, 0));
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds of a load by the extent and the stride of a chain, in the device's memory and over the link.
+fn tlb(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let usable = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let free = device.memory_use()?.free.min(device.budget().available());
+    let device_bytes = scale.extents.device.min(usable(free / 4 * 3));
+    let memory = MachineMemory::look();
+    let available = memory.available.unwrap_or(memory.total);
+    let host_bytes = scale.extents.host.min(usable(available / 2));
+    let mut sources = vec![(Source::DeviceMemory, device_bytes)];
+    if Capabilities::probe(device).has(Method::ZeroCopy).is_ok() {
+        sources.push((Source::Way(Method::ZeroCopy), host_bytes));
+    }
+    for (source, most) in sources {
+        let chains = scale.extents.chains(most);
+        by_extent(device, source, &chains, scale.runs, &mut |reach, rate| {
+            out(Measured {
+                reach: Some(reach),
+                unit: "ns",
+                ..row("tlb", rate, 0)
+            });
+        })?;
+    }
+    // The pool's memory is large here.
+    device.trim()?;
     Ok(())
 }
 

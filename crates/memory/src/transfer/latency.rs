@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use galatea_device::{Device, DeviceBuffer, HostMemory};
+use galatea_device::{Device, DeviceBuffer, HostMemory, Stream};
 use galatea_kernels::flow::mix64;
 use galatea_kernels::{Chain, LinkChase};
 
@@ -94,6 +94,89 @@ pub fn latency(device: &Device, source: Source, bytes: usize, steps: u64, runs: 
     })
 }
 
+/// A chain through much memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Bytes from its first place to the end of its last.
+    pub extent: usize,
+    /// Bytes from one place to the next in memory.
+    pub stride: usize,
+}
+
+/// Nanoseconds of a load along chains through memory, of the device or pulled by a way, for the reach of the
+/// TLB: after figure 4.6 of the thesis. The memory is that of the largest extent, allocated once, and nothing
+/// is written to it but the words of the chains.
+///
+/// Places are visited in random order, another one in each run. The kernel follows the chain one and a half
+/// times before it reads the clock, and at least 4,096 steps after that.
+///
+/// # Errors
+/// As [`super::rate`].
+///
+/// # Panics
+/// Where the chain led to another place.
+pub fn by_extent(
+    device: &Device,
+    source: Source,
+    chains: &[Reach],
+    runs: usize,
+    out: &mut dyn FnMut(Reach, Rate),
+) -> Result<()> {
+    const LEAST_STEPS: usize = 4096;
+    let bytes = chains.iter().map(|chain| chain.extent).max().unwrap_or(0);
+    let mut memory = match source {
+        Source::Way(method) => Memory::pulled(device, method, bytes)?,
+        Source::DeviceMemory => Memory::of_device(device, bytes)?,
+        // The CPU's TLB is another one.
+        Source::Cpu => return Ok(()),
+    };
+    let stream = device.stream()?;
+    let kernel = LinkChase::new(device)?;
+    let mut result = device.zeroed::<u64>(&stream, 2)?;
+    for chain in chains {
+        let places = chain.extent / chain.stride;
+        let warm_steps = (places + places / 2) as u64;
+        // Whole laps end where they began, which memory of zeros would lead to, too.
+        let steps = (LEAST_STEPS.next_multiple_of(places.max(1)) + places / 4) as u64;
+        let mut values = Vec::new();
+        for run in 0..=runs {
+            let next = cycle(places, run as u64 + 1);
+            let expected = follow(&next, warm_steps + steps);
+            let words = next
+                .iter()
+                .enumerate()
+                .map(|(place, next)| (place * chain.stride / 4, *next));
+            let address = memory.write(&stream, words)?;
+            stream.synchronize()?;
+            let launched = Chain {
+                address,
+                stride: chain.stride as u64 / 4,
+                warm_steps,
+                steps,
+            };
+            kernel.launch(&stream, launched, &mut result)?;
+            let found = stream.read(&result, ..)?;
+            assert_eq!(
+                found[0],
+                u64::from(expected),
+                "{source}, {chain:?}: the end of the chain"
+            );
+            if run > 0 {
+                values.push(found[1] as f64 / steps as f64);
+            }
+        }
+        let rate = Rate {
+            source,
+            access: Access::Read,
+            piece: 4,
+            random: true,
+            values,
+        };
+        out(*chain, rate);
+    }
+    Ok(())
+}
+
 /// Memory that a chain lies in.
 enum Memory {
     /// The device's.
@@ -116,6 +199,27 @@ impl Memory {
             ..TransferOptions::default()
         };
         Ok(Self::Pulled(open(device, method, bytes, &options)?))
+    }
+
+    /// Writes words, by their numbers; the address of the memory for kernels queued on `stream` from now on.
+    fn write(&mut self, stream: &Stream, words: impl Iterator<Item = (usize, u32)>) -> Result<u64> {
+        match self {
+            Self::Device(buffer) => {
+                for (word, value) in words {
+                    stream.copy_from_slice(buffer.slice_mut(word..=word)?, &[value])?;
+                }
+                Ok(buffer.address())
+            }
+            Self::Pulled(transfer) => {
+                let memory: &mut [u32] = bytemuck::cast_slice_mut(transfer.host()?);
+                for (word, value) in words {
+                    memory[word] = value;
+                }
+                let bytes = 4 * memory.len();
+                transfer.bring(stream, 0..bytes)
+            }
+            Self::Own(_) => Ok(0),
+        }
     }
 }
 

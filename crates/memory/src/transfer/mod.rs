@@ -23,6 +23,7 @@
 //! Managed memory is charged to the device's budget: a card asked for more of it than it has can hang.
 
 mod copied;
+mod cpu;
 mod experiments;
 mod latency;
 mod measure;
@@ -36,12 +37,13 @@ use std::ops::Range;
 
 use galatea_device::{Device, DeviceError, LinkRates, Stream};
 
+pub use cpu::{cpu_reads, cpu_threads};
 pub use experiments::{EXPERIMENTS, Measured, Scale, run};
-pub use latency::latency;
+pub use latency::{Reach, by_extent, latency};
 pub use measure::{Access, Rate, link_rates, rate, rates};
 pub use pieces::InPlace;
 pub use probe::{Absent, Capabilities};
-pub use selection::by_selectivity;
+pub use selection::{by_selectivity, by_selectivity_on_cpu};
 
 /// A way across the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

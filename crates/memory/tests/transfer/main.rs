@@ -3,8 +3,8 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kernels::{LinkAccess, Pieces};
 use galatea_memory::transfer::{
-    Access, Capabilities, InPlace, Method, Source, TransferError, TransferOptions, by_selectivity, latency,
-    open, rates,
+    Access, Capabilities, EXPERIMENTS, InPlace, Measured, Method, Scale, Source, TransferError,
+    TransferOptions, by_selectivity, by_selectivity_on_cpu, cpu_reads, latency, open, rates, run,
 };
 
 fn emulated(seed: u64) -> Device {
@@ -261,5 +261,81 @@ fn latencies_are_of_chains_that_lead_somewhere() {
         let rate = latency(&device, source, 64 << 10, 700, 2).unwrap();
         assert_eq!((rate.source, rate.values.len()), (source, 2));
         assert!(rate.values.iter().all(|value| *value > 0.0), "{rate:?}");
+    }
+}
+
+/// Every experiment runs, on its small scale, and its checks hold.
+#[test]
+fn every_experiment_has_rows() {
+    let device = emulated(14);
+    let scale = Scale {
+        bytes: 384 << 10,
+        runs: 1,
+        ..Scale::small()
+    };
+    for name in EXPERIMENTS {
+        let mut rows = Vec::new();
+        run(&device, name, &scale, &mut |row| rows.push(row)).unwrap();
+        assert!(!rows.is_empty(), "{name}");
+        for row in &rows {
+            assert_eq!(
+                (row.experiment, row.rate.values.len()),
+                (name, 1),
+                "{}",
+                row.csv()
+            );
+            assert!(row.rate.values[0] > 0.0, "{}", row.csv());
+            let fields = row.csv().split(',').count();
+            assert_eq!(fields, Measured::HEADER.split(',').count(), "{}", row.csv());
+        }
+    }
+}
+
+/// Chains grow up to the most memory that they may have.
+#[test]
+fn chains_have_all_extents_and_strides() {
+    let device = emulated(15);
+    let mut rows = Vec::new();
+    run(&device, "tlb", &Scale::small(), &mut |row| rows.push(row)).unwrap();
+    let of = |source, stride| {
+        let rows = rows.iter().filter(move |row| row.rate.source == source);
+        let chains = rows.filter_map(|row| row.reach);
+        let extents = chains
+            .filter(|chain| chain.stride == stride)
+            .map(|chain| chain.extent >> 10);
+        extents.collect::<Vec<_>>()
+    };
+    for stride in Scale::small().extents.strides {
+        assert_eq!(
+            of(Source::DeviceMemory, stride),
+            [128, 192, 256, 384, 512, 768, 1024]
+        );
+        assert_eq!(
+            of(Source::Way(Method::ZeroCopy), stride),
+            [128, 192, 256, 384, 512]
+        );
+    }
+    assert!(rows.iter().all(|row| row.unit == "ns"));
+}
+
+/// The CPU reads and selects what is there, of sizes that its threads do not divide.
+#[test]
+fn the_cpu_is_measured_beside_the_device() {
+    for bytes in [4, 400, 4 * 1021, 1 << 20] {
+        for random in [false, true] {
+            let rate = cpu_reads(bytes, random, 2).unwrap();
+            assert_eq!((rate.source, rate.values.len()), (Source::Cpu, 2));
+        }
+    }
+    let options = TransferOptions {
+        chunk_bytes: 192 << 8,
+        ..options()
+    };
+    for selected in [0.0, 0.013, 0.5, 1.0] {
+        for predicated in [false, true] {
+            let bytes = 3 * (192 << 8) + 12 * 37;
+            let rate = by_selectivity_on_cpu(bytes, &options, (selected, predicated), 1).unwrap();
+            assert_eq!((rate.source, rate.values.len()), (Source::Cpu, 1));
+        }
     }
 }
