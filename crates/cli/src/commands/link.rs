@@ -116,11 +116,15 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
 pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
     let names = chosen(&arguments.experiment, &ways::EXPERIMENTS)?;
     let device = open_device(arguments.emulated)?;
-    let bytes = if arguments.emulated { 1 << 20 } else { BYTES / 2 };
-    let scale = ways::Scale {
-        bytes: usize::try_from(arguments.bytes.unwrap_or(bytes)).unwrap_or(usize::MAX),
-        runs: arguments.runs as usize,
+    let mut scale = if arguments.emulated {
+        ways::Scale::small()
+    } else {
+        ways::Scale::default()
     };
+    scale.runs = arguments.runs as usize;
+    if let Some(bytes) = arguments.bytes {
+        scale.bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
     let capabilities = ways::Capabilities::probe(&device);
     for absent in ways::Method::ALL
         .into_iter()

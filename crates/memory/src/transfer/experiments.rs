@@ -3,16 +3,19 @@
 use galatea_device::{Device, MachineMemory};
 
 use super::{
-    Access, Capabilities, InPlace, Method, Rate, Reach, Result, Source, TransferOptions, by_extent,
-    by_selectivity, by_selectivity_on_cpu, cpu_reads, cpu_threads, latency, rate, rates,
+    Access, Capabilities, InPlace, Join, Method, Rate, Reach, Result, Source, TUPLE_BYTES, TransferOptions,
+    both_directions, by_extent, by_selectivity, by_selectivity_on_cpu, cpu_reads, cpu_threads, latency, rate,
+    rates, two_way_methods,
 };
 
 /// Names of the experiments, in the order in which they run.
-pub const EXPERIMENTS: [&str; 8] = [
+pub const EXPERIMENTS: [&str; 10] = [
     "rates",
     "chunks",
     "threads",
     "pieces",
+    "both",
+    "probe",
     "selectivity",
     "cpu",
     "latency",
@@ -119,13 +122,15 @@ pub struct Measured {
     pub rate: Rate,
     /// Threads that staged, where some did.
     pub threads: usize,
+    /// Whether as many bytes were written at the same time; both count.
+    pub both: bool,
     /// Bytes by which pieces were off their alignment.
     pub shift: u64,
     /// Part of the rows that were selected, and how, where some were.
     pub selected: Option<(f64, &'static str)>,
     /// Extent and stride of a chain through much memory.
     pub reach: Option<Reach>,
-    /// Unit of the values: GB/s, or ns of a load.
+    /// Unit of the values: GB/s, G tuples/s, or ns of a load.
     pub unit: &'static str,
 }
 
@@ -133,20 +138,42 @@ impl Measured {
     /// Names of the fields of [`Measured::csv`].
     pub const HEADER: &'static str = "experiment,method,access,piece_bytes,random,shift,threads,selected,by,extent_bytes,stride_bytes,unit,median,least,greatest,runs";
 
+    /// What values are divided by to be in the row's unit.
+    fn unit_scale(&self) -> f64 {
+        match self.unit {
+            GB_S => 1e9,
+            G_TUPLES_S => 1e9 * TUPLE_BYTES as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// The median of the runs, in the row's unit.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        let mut values = self.rate.values.clone();
+        values.sort_by(f64::total_cmp);
+        let median = values.get(values.len() / 2).copied().unwrap_or(f64::NAN);
+        median / self.unit_scale()
+    }
+
     /// The row as comma-separated values.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut values = self.rate.values.clone();
         values.sort_by(f64::total_cmp);
-        let scale = if self.unit == GB_S { 1e9 } else { 1.0 };
+        let scale = self.unit_scale();
         let at = |place: usize| values.get(place).map_or(f64::NAN, |value| value / scale);
+        let access = match (self.both, self.rate.access) {
+            (true, _) => "ReadAndWrite",
+            (false, Access::Read) => "Read",
+            (false, Access::Write) => "Write",
+        };
         let (selected, by) = self.selected.unwrap_or((1.0, "all"));
         let Reach { extent, stride } = self.reach.unwrap_or(Reach { extent: 0, stride: 0 });
         format!(
-            "{},{},{:?},{},{},{},{},{selected},{by},{extent},{stride},{},{:.4},{:.4},{:.4},{}",
+            "{},{},{access},{},{},{},{},{selected},{by},{extent},{stride},{},{:.4},{:.4},{:.4},{}",
             self.experiment,
             self.rate.source,
-            self.rate.access,
             self.rate.piece,
             self.rate.random,
             self.shift,
@@ -170,6 +197,8 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measu
         "chunks" => chunks(device, scale, out),
         "threads" => threads(device, scale, out),
         "pieces" => pieces(device, scale, out),
+        "both" => both(device, scale, out),
+        "probe" => probe(device, scale, out),
         "selectivity" => selectivity(device, scale, out),
         "cpu" => cpu(device, scale, out),
         "latency" => latencies(device, scale, out),
@@ -183,6 +212,7 @@ fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
         experiment,
         rate,
         threads,
+        both: false,
         shift: 0,
         selected: None,
         reach: None,
@@ -191,6 +221,43 @@ fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
 }
 
 const GB_S: &str = "GB/s";
+const G_TUPLES_S: &str = "G tuples/s";
+
+/// Both directions at once beside each alone, by every way that two streams can use.
+fn both(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    // Each direction has half of the bytes.
+    let bytes = (scale.bytes / 2).next_multiple_of(4096);
+    let options = scale.options();
+    for method in two_way_methods(device) {
+        let rates = both_directions(device, method, bytes, &options, scale.runs)?;
+        out(row("both", rates.reads, options.threads));
+        out(row("both", rates.writes, options.threads));
+        out(Measured {
+            both: true,
+            ..row("both", rates.both, options.threads)
+        });
+    }
+    Ok(())
+}
+
+/// A hash table in the device's memory, probed with tuples that come by every way.
+fn probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let capabilities = Capabilities::probe(device);
+    let options = scale.options();
+    let mut join = Join::new(device, scale.bytes)?;
+    for method in Method::ALL {
+        if capabilities.has(method).is_err() {
+            continue;
+        }
+        let rate = join.rate(device, method, scale.bytes, &options, scale.runs)?;
+        out(row("probe", rate.clone(), options.threads));
+        out(Measured {
+            unit: G_TUPLES_S,
+            ..row("probe", rate, options.threads)
+        });
+    }
+    Ok(())
+}
 
 /// Query 6 by the part of the rows that it selects, by branches and predicated.
 fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {

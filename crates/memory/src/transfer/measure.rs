@@ -57,18 +57,37 @@ impl Bench {
         access: Access,
         seed: u64,
     ) -> Result<(f64, bool)> {
-        let expected = fill(transfer.host()?, seed);
+        let (expected, bytes) = self.prepare(transfer, seed)?;
+        let start = Instant::now();
+        self.go(transfer, chunk, access, (seed, bytes))?;
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((seconds, self.is_right(transfer, chunk, access, (seed, expected))?))
+    }
+
+    /// Fills the host's memory with other values than before; their sum, and the bytes.
+    pub(super) fn prepare(&mut self, transfer: &mut dyn Transfer, seed: u64) -> Result<(u64, usize)> {
+        let memory = transfer.host()?;
+        let prepared = (fill(memory, seed), memory.len());
         self.stream.fill(&mut self.sum, 0)?;
         self.stream.synchronize()?;
-        let bytes = transfer.host()?.len();
-        let start = Instant::now();
+        Ok(prepared)
+    }
+
+    /// Moves all bytes once, in chunks; returns when they have been.
+    pub(super) fn go(
+        &mut self,
+        transfer: &mut dyn Transfer,
+        chunk: usize,
+        access: Access,
+        (seed, bytes): (u64, usize),
+    ) -> Result<()> {
+        const PIECE: u64 = 4096;
         for first in (0..bytes).step_by(chunk) {
             let range = first..(first + chunk).min(bytes);
             let address = match access {
                 Access::Read => transfer.bring(&self.stream, range.clone())?,
                 Access::Write => transfer.room(&self.stream, range.clone())?,
             };
-            const PIECE: u64 = 4096;
             let len = range.len() as u64;
             let pieces = Pieces {
                 address,
@@ -84,9 +103,18 @@ impl Bench {
                 transfer.collect(&self.stream, range)?;
             }
         }
-        self.stream.synchronize()?;
-        let seconds = start.elapsed().as_secs_f64();
-        let right = match access {
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// Whether the kernels have read what was expected, or written what they should.
+    pub(super) fn is_right(
+        &self,
+        transfer: &mut dyn Transfer,
+        chunk: usize,
+        access: Access,
+        (seed, expected): (u64, u64),
+    ) -> Result<bool> {
+        Ok(match access {
             Access::Read => self.stream.read(&self.sum, ..)? == [expected],
             Access::Write => {
                 let words = transfer.host()?;
@@ -98,8 +126,7 @@ impl Bench {
                         .all(|(word, value)| *value == LinkAccess::written(seed, word as u64))
                 })
             }
-        };
-        Ok((seconds, right))
+        })
     }
 }
 

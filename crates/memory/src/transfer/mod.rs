@@ -22,9 +22,11 @@
 //!
 //! Managed memory is charged to the device's budget: a card asked for more of it than it has can hang.
 
+mod both;
 mod copied;
 mod cpu;
 mod experiments;
+mod join;
 mod latency;
 mod measure;
 mod pieces;
@@ -37,8 +39,10 @@ use std::ops::Range;
 
 use galatea_device::{Device, DeviceError, LinkRates, Stream};
 
+pub use both::{Directions, both_directions, two_way_methods};
 pub use cpu::{cpu_reads, cpu_threads};
 pub use experiments::{EXPERIMENTS, Measured, Scale, run};
+pub use join::{Join, TUPLE_BYTES};
 pub use latency::{Reach, by_extent, latency};
 pub use measure::{Access, Rate, link_rates, rate, rates};
 pub use pieces::InPlace;

@@ -3,8 +3,9 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kernels::{LinkAccess, Pieces};
 use galatea_memory::transfer::{
-    Access, Capabilities, EXPERIMENTS, InPlace, Measured, Method, Scale, Source, TransferError,
-    TransferOptions, by_selectivity, by_selectivity_on_cpu, cpu_reads, latency, open, rates, run,
+    Access, Capabilities, EXPERIMENTS, InPlace, Join, Measured, Method, Scale, Source, TUPLE_BYTES,
+    TransferError, TransferOptions, both_directions, by_selectivity, by_selectivity_on_cpu, cpu_reads,
+    latency, open, rates, run, two_way_methods,
 };
 
 fn emulated(seed: u64) -> Device {
@@ -336,6 +337,47 @@ fn the_cpu_is_measured_beside_the_device() {
             let bytes = 3 * (192 << 8) + 12 * 37;
             let rate = by_selectivity_on_cpu(bytes, &options, (selected, predicated), 1).unwrap();
             assert_eq!((rate.source, rate.values.len()), (Source::Cpu, 1));
+        }
+    }
+}
+
+/// Both directions move their own bytes at once, and as many alone.
+#[test]
+fn both_directions_are_moved_at_once() {
+    let device = emulated(16);
+    let methods = two_way_methods(&device);
+    assert_eq!(methods.len(), PRESENT.len() - 2);
+    for method in methods {
+        let options = TransferOptions {
+            chunk_bytes: 64 << 10,
+            ..options()
+        };
+        let rates = both_directions(&device, method, 200 << 10, &options, 2).unwrap();
+        for (rate, access) in [
+            (&rates.reads, Access::Read),
+            (&rates.writes, Access::Write),
+            (&rates.both, Access::Read),
+        ] {
+            assert_eq!((rate.source, rate.access), (Source::Way(method), access));
+            assert_eq!(rate.values.len(), 2);
+        }
+    }
+}
+
+/// Tuples of every way find their entries, in tables of few and of many.
+#[test]
+fn tables_are_probed_over_every_way() {
+    let device = emulated(17);
+    for tuples in [1_usize, 31, 32, 33, 4097] {
+        let bytes = TUPLE_BYTES * tuples;
+        let mut join = Join::new(&device, bytes).unwrap();
+        for method in PRESENT {
+            let options = TransferOptions {
+                chunk_bytes: TUPLE_BYTES * 1000,
+                ..options()
+            };
+            let rate = join.rate(&device, method, bytes, &options, 2).unwrap();
+            assert_eq!((rate.source, rate.values.len()), (Source::Way(method), 2));
         }
     }
 }

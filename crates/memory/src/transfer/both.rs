@@ -1,0 +1,148 @@
+//! Both directions of the link at once.
+
+use std::sync::Barrier;
+use std::time::Instant;
+
+use galatea_device::Device;
+
+use super::measure::{Access, Bench, Rate};
+use super::{Capabilities, Method, Result, Source, Transfer, TransferOptions, open};
+
+/// Rates of one way from the same runs.
+#[derive(Debug, Clone)]
+pub struct Directions {
+    /// Reads alone.
+    pub reads: Rate,
+    /// Writes alone.
+    pub writes: Rate,
+    /// Reads, and as many bytes written at the same time: bytes of both.
+    pub both: Rate,
+}
+
+/// The ways that can be used by two streams at once: those of managed memory cannot, since the host waits for
+/// all work of the device before it touches a page.
+#[must_use]
+pub fn two_way_methods(device: &Device) -> Vec<Method> {
+    let capabilities = Capabilities::probe(device);
+    let managed = [Method::UnifiedPrefetch, Method::UnifiedMigration];
+    let ways = Method::ALL.into_iter();
+    ways.filter(|way| !managed.contains(way) && capabilities.has(*way).is_ok())
+        .collect()
+}
+
+/// One direction: memory of its own, and a stream.
+struct Direction {
+    access: Access,
+    bench: Bench,
+    transfer: Box<dyn Transfer>,
+    chunk: usize,
+}
+
+impl Direction {
+    fn new(
+        device: &Device,
+        method: Method,
+        access: Access,
+        bytes: usize,
+        options: &TransferOptions,
+    ) -> Result<Self> {
+        let mut bench = Bench::new(device)?;
+        // Kernels of both directions have room on the device at once.
+        bench.kernel = bench.kernel.beside(2);
+        Ok(Self {
+            access,
+            bench,
+            transfer: open(device, method, bytes, options)?,
+            chunk: options.chunk_bytes,
+        })
+    }
+
+    /// Moves all bytes, after all parties have come to a barrier; seconds, from there on.
+    fn run(&mut self, seed: u64, begin: &Barrier) -> Result<(Instant, Instant)> {
+        let bytes = self.transfer.host()?.len();
+        begin.wait();
+        let begun = Instant::now();
+        let (transfer, access) = (&mut *self.transfer, self.access);
+        self.bench.go(transfer, self.chunk, access, (seed, bytes))?;
+        Ok((begun, Instant::now()))
+    }
+
+    fn rate(&self, values: Vec<f64>) -> Rate {
+        Rate {
+            source: Source::Way(self.transfer.method()),
+            access: self.access,
+            piece: self.chunk as u64,
+            random: false,
+            values,
+        }
+    }
+}
+
+/// The rates of a way for reads, for writes, and for both at once, each of `bytes` bytes of its own, by two
+/// threads and two streams. Chunks and bytes are whole numbers of 4 KiB.
+///
+/// # Errors
+/// As [`super::rate`].
+///
+/// # Panics
+/// Where a kernel read or wrote something else than it should.
+pub fn both_directions(
+    device: &Device,
+    method: Method,
+    bytes: usize,
+    options: &TransferOptions,
+    runs: usize,
+) -> Result<Directions> {
+    let mut reader = Direction::new(device, method, Access::Read, bytes, options)?;
+    let mut writer = Direction::new(device, method, Access::Write, bytes, options)?;
+    let mut values: [Vec<f64>; 3] = Default::default();
+    for run in 0..=runs {
+        for (which, values) in values.iter_mut().enumerate() {
+            let seed = (3 * run + which) as u64 + 1;
+            // Reads, writes, both.
+            let (reads, writes) = (which != 1, which != 0);
+            let sides = [(&mut reader, reads), (&mut writer, writes)];
+            let mut sides: Vec<&mut Direction> = sides
+                .into_iter()
+                .filter_map(|(side, moves)| moves.then_some(side))
+                .collect();
+            let mut sums = Vec::new();
+            for side in &mut sides {
+                sums.push(side.bench.prepare(&mut *side.transfer, seed)?.0);
+            }
+            let begin = &Barrier::new(sides.len());
+            let times: Result<Vec<_>> = std::thread::scope(|scope| {
+                let workers: Vec<_> = sides
+                    .iter_mut()
+                    .map(|side| scope.spawn(move || side.run(seed, begin)))
+                    .collect();
+                let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                    worker
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                workers.into_iter().map(join).collect()
+            });
+            let times = times?;
+            let begun = times.iter().map(|(begun, _)| *begun).min();
+            let ended = times.iter().map(|(_, ended)| *ended).max();
+            let seconds = begun
+                .zip(ended)
+                .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
+            for (side, sum) in sides.iter_mut().zip(sums) {
+                let (transfer, access) = (&mut *side.transfer, side.access);
+                let right = side.bench.is_right(transfer, side.chunk, access, (seed, sum))?;
+                assert!(right, "{method}, {access:?}: the kernel saw or left other bytes");
+            }
+            if run > 0 {
+                values.push((sides.len() * bytes) as f64 / seconds);
+            }
+        }
+    }
+    let [reads, writes, both] = values;
+    Ok(Directions {
+        reads: reader.rate(reads),
+        writes: writer.rate(writes),
+        both: reader.rate(both),
+    })
+}
