@@ -286,13 +286,13 @@ pub(crate) struct SortArguments {
 pub(crate) struct LinkArguments {
     /// Only these experiments, separated by commas. Of flow: link, round-trip, in-flight, ways-both,
     /// frame-sizes, shapes, layers, steps, chains, tuning, partitions, encoding, set-query, sql; of
-    /// transfer: rates, chunks, threads, pieces, selectivity, latency.
+    /// transfer: rates, chunks, threads, pieces, both, probe, selectivity, cpu, latency, tlb.
     #[arg(long, value_delimiter = ',')]
     pub(crate) experiment: Vec<String>,
     /// Measured runs of each point.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Size of the data that a run moves each way, 2 GiB by default.
+    /// Size of the data that a run moves each way, 2 GiB by default, and 1 GiB of transfer.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Of sql: events a second, 10 million by default.

@@ -133,9 +133,18 @@ pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
         let _ = writeln!(io::stdout(), "{absent}");
     }
     for name in names {
-        keep(arguments.out.as_deref(), name, ways::Measured::HEADER, |out| {
-            ways::run(&device, name, &scale, &mut |row| out(row.csv())).map_err(|error| error.to_string())
-        })?;
+        let mut rows = Vec::new();
+        let outcome = keep(arguments.out.as_deref(), name, ways::Measured::HEADER, |out| {
+            let mut done = |row: ways::Measured| {
+                out(row.csv());
+                rows.push(row);
+            };
+            ways::run(&device, name, &scale, &mut done).map_err(|error| error.to_string())
+        });
+        for finding in ways::findings(&rows) {
+            let _ = writeln!(io::stdout(), "{finding}");
+        }
+        outcome?;
     }
     Ok(())
 }

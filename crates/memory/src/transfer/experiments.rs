@@ -282,7 +282,10 @@ fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) ->
                 let what = (selected, predicated);
                 let (rate, threads) = match source {
                     Source::Way(method) => {
-                        let rate = by_selectivity(device, method, scale.bytes, &options, what, scale.runs)?;
+                        // Pages take long to come home before each run: fewer of them.
+                        let managed = [Method::UnifiedPrefetch, Method::UnifiedMigration].contains(&method);
+                        let bytes = if managed { scale.bytes / 4 } else { scale.bytes };
+                        let rate = by_selectivity(device, method, bytes, &options, what, scale.runs)?;
                         (rate, 0)
                     }
                     _ => {
@@ -393,7 +396,7 @@ fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resu
                 ..scale.options()
             };
             // Small chunks take long: fewer bytes of them.
-            let bytes = scale.bytes.min(chunk * 1024);
+            let bytes = (scale.bytes / 2).min(chunk * 1024);
             let rate = rate(device, method, Access::Read, bytes, &options, scale.runs)?;
             out(row("chunks", rate, options.threads));
             chunk *= 4;

@@ -65,7 +65,10 @@ impl InPlace {
                 seed: run as u64 + 1,
             };
             fill(self.transfer.host()?, pieces.seed);
-            let expected = read(self.transfer.host()?, &pieces, shift);
+            let expected = match access {
+                Access::Read => read(self.transfer.host()?, &pieces, shift),
+                Access::Write => 0,
+            };
             stream.fill(&mut *sum, 0)?;
             pieces.address = shift
                 + match access {
