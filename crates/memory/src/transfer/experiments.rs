@@ -120,7 +120,7 @@ pub struct Measured {
     pub experiment: &'static str,
     /// The quantity.
     pub rate: Rate,
-    /// Threads that staged, where some did.
+    /// Threads of the CPU that staged, or read themselves, where some did.
     pub threads: usize,
     /// Whether as many bytes were written at the same time; both count.
     pub both: bool,

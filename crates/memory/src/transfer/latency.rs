@@ -114,7 +114,7 @@ pub struct Reach {
 /// As [`super::rate`].
 ///
 /// # Panics
-/// Where the chain led to another place.
+/// Where the chain led to another place, or has none: its extent is at least its stride.
 pub fn by_extent(
     device: &Device,
     source: Source,
@@ -123,7 +123,9 @@ pub fn by_extent(
     out: &mut dyn FnMut(Reach, Rate),
 ) -> Result<()> {
     const LEAST_STEPS: usize = 4096;
-    let bytes = chains.iter().map(|chain| chain.extent).max().unwrap_or(0);
+    let Some(bytes) = chains.iter().map(|chain| chain.extent).max() else {
+        return Ok(());
+    };
     let mut memory = match source {
         Source::Way(method) => Memory::pulled(device, method, bytes)?,
         Source::DeviceMemory => Memory::of_device(device, bytes)?,
@@ -137,7 +139,7 @@ pub fn by_extent(
         let places = chain.extent / chain.stride;
         let warm_steps = (places + places / 2) as u64;
         // Whole laps end where they began, which memory of zeros would lead to, too.
-        let steps = (LEAST_STEPS.next_multiple_of(places.max(1)) + places / 4) as u64;
+        let steps = (LEAST_STEPS.next_multiple_of(places) + places / 4) as u64;
         let mut values = Vec::new();
         for run in 0..=runs {
             let next = cycle(places, run as u64 + 1);

@@ -20,6 +20,12 @@
 //! that it reads, [`Transfer::room`] and [`Transfer::collect`] for ranges that it writes. So a consumer does
 //! not know which one it is given.
 //!
+//! How fast they are is measured by [`run`], an experiment of the thesis at a time: [`rate`] for whole
+//! ranges, [`both_directions`], [`InPlace`] for kernels' accesses by size and alignment, [`latency`] and
+//! [`by_extent`] for loads that wait, [`by_selectivity`] and [`Join`] for queries; beside the CPU,
+//! [`cpu_reads`] and [`by_selectivity_on_cpu`]. Each checks what kernels have read or written, has other
+//! values in every run, and [`findings`] says of the rows which results of the thesis hold.
+//!
 //! Managed memory is charged to the device's budget: a card asked for more of it than it has can hang.
 
 mod both;
