@@ -56,6 +56,12 @@ fn loss(value: f64, than: f64) -> f64 {
     100.0 * (1.0 - value / than)
 }
 
+/// A loss in words, with what a value is then.
+fn percent(loss: f64, less: &str, more: &str) -> String {
+    let word = if loss < 0.0 { more } else { less };
+    format!("{:.0} % {word}", loss.abs())
+}
+
 /// Whether a loss is that of the thesis, to ten points.
 fn loses(loss: f64, thesis: f64) -> bool {
     (loss - thesis).abs() <= 10.0
@@ -135,7 +141,8 @@ fn cpu(rows: &Rows<'_>, lines: &mut Vec<String>) {
     lines.push(found("figure 3.2b", thesis, sequential, "one of the two"));
     let random = both(true).map(|both| {
         let loss = loss(both.1, both.0);
-        let facts = format!("{}, so the link is {loss:.0} % slower", facts(both));
+        let by = percent(loss, "slower", "faster");
+        let facts = format!("{}, so the link is {by}", facts(both));
         (facts, (6.0..=32.0).contains(&loss))
     });
     let thesis = "at random places the link is 16 to 22 % slower than the CPU";
@@ -168,8 +175,8 @@ fn probe(rows: &Rows<'_>, lines: &mut Vec<String>) {
     let beside = |method: Method| Some((of(method)?, zero_copy?));
     let facts = |method: Method, (rate, zero_copy): (f64, f64)| {
         format!(
-            "{method} has {rate:.1} GB/s of the {zero_copy:.1} of zero-copy, {:.0} % less",
-            loss(rate, zero_copy)
+            "{method} has {rate:.1} GB/s of the {zero_copy:.1} of zero-copy, {}",
+            percent(loss(rate, zero_copy), "less", "more")
         )
     };
     let staged =
@@ -342,7 +349,10 @@ fn alignment(rows: &Rows<'_>, lines: &mut Vec<String>) {
         };
         let lost = at(0).zip(at(16)).map(|(aligned, shifted)| {
             let loss = loss(shifted, aligned);
-            let facts = format!("they have {shifted:.1} GB/s instead of {aligned:.1}, {loss:.0} % less");
+            let facts = format!(
+                "they have {shifted:.1} GB/s instead of {aligned:.1}, {}",
+                percent(loss, "less", "more")
+            );
             (facts, loses(loss, thesis))
         });
         let thesis = format!("random {name} of 512 bytes lose {thesis:.0} % where they are off by 16 bytes");
@@ -353,16 +363,16 @@ fn alignment(rows: &Rows<'_>, lines: &mut Vec<String>) {
 /// How far a chain may reach before its loads take longer.
 struct Step {
     stride: usize,
-    /// Nanoseconds at the least extent.
+    /// The least nanoseconds of an extent.
     base: f64,
-    /// The last extent before the step, and its nanoseconds.
+    /// The greatest extent before the step, and its nanoseconds.
     reach: (usize, f64),
     /// The first extent beyond, if there is one, and its nanoseconds.
     beyond: Option<(usize, f64)>,
 }
 
 impl Step {
-    /// By stride: the first extent whose loads take `factor` times as long as those of the least.
+    /// By stride: beyond the step all extents' loads take more than `factor` times as long as the least.
     fn find(rows: &Rows<'_>, source: Source, factor: f64) -> Vec<Self> {
         let chains = rows.0.iter().filter(|row| row.rate.source == source);
         let mut chains: Vec<(usize, usize, f64)> = chains
@@ -370,15 +380,15 @@ impl Step {
             .collect();
         chains.sort_by_key(|(stride, extent, _)| (*stride, *extent));
         let of_stride = |chains: &[(usize, usize, f64)]| {
-            let (stride, _, base) = *chains.first()?;
-            let slow = |chain: &(usize, usize, f64)| chain.2 > factor * base;
-            let until = chains.iter().position(slow).unwrap_or(chains.len());
+            let base = chains.iter().map(|chain| chain.2).min_by(f64::total_cmp)?;
+            let within = |chain: &(usize, usize, f64)| chain.2 <= factor * base;
+            let last = chains.iter().rposition(within)?;
             let at = |place: usize| chains.get(place).map(|(_, extent, time)| (*extent, *time));
             Some(Self {
-                stride,
+                stride: chains.first()?.0,
                 base,
-                reach: at(until.checked_sub(1)?)?,
-                beyond: at(until),
+                reach: at(last)?,
+                beyond: at(last + 1),
             })
         };
         chains.chunk_by(|a, b| a.0 == b.0).filter_map(of_stride).collect()
@@ -391,7 +401,7 @@ impl Step {
             None => "no step beyond".to_owned(),
         };
         format!(
-            "with strides of {} {:.0} ns at first, {time:.0} at {}, {beyond}",
+            "with strides of {} {:.0} ns at best, {time:.0} at {}, {beyond}",
             size(self.stride),
             self.base,
             size(extent)
@@ -418,9 +428,12 @@ fn tlb(rows: &Rows<'_>, lines: &mut Vec<String>) {
         let texts: Vec<String> = steps.iter().map(Step::text).collect();
         let facts = steps.iter().map(|step| step.reach.0).min().map(|reach| {
             let until = match steps.iter().any(|step| step.beyond.is_some()) {
-                true => format!("loads take {factor} times as long beyond {}", size(reach)),
+                true => format!(
+                    "loads take more than {factor} times as long beyond {}",
+                    size(reach)
+                ),
                 false => format!(
-                    "loads take less up to {}, the most that was measured",
+                    "loads take no more than {factor} times as long up to {}, the most that was measured",
                     size(reach)
                 ),
             };
