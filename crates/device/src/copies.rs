@@ -9,12 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytemuck::Pod;
+use cudarc::driver::sys::{
+    CUdeviceptr, CUmemLocation, CUmemLocationType, CUmemcpyAttributes, CUmemcpySrcAccessOrder,
+};
 
 use crate::buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, resolve};
 use crate::errors::{DeviceError, Result};
 use crate::event::Event;
 use crate::host::{HostMemory, HostView, checked_end};
 use crate::stream::Stream;
+use crate::sys::Batch;
 
 impl Stream {
     /// Queues a copy of host memory to a buffer or a part of one of the same size. At link speed and
@@ -38,7 +42,94 @@ impl Stream {
             return Ok(());
         }
         self.enqueue_upload(&target, source.as_slice().as_ptr())?;
-        self.hold(Arc::clone(source.memory()))
+        self.hold(vec![Arc::clone(source.memory())])
+    }
+
+    /// Queues copies of host memory into parts of a buffer: of each the byte where it begins, and the memory.
+    /// Where all of that is pinned they are one batch for the copy engine, which has much of the link's rate
+    /// for pieces of a few KiB; otherwise they are copied one after the other.
+    ///
+    /// # Errors
+    /// As [`Stream::copy_to_device`].
+    pub fn copy_pieces(&self, target: &mut DeviceBuffer<u8>, pieces: &[(usize, HostView)]) -> Result<()> {
+        let context = self.context();
+        let pieces = || pieces.iter().filter(|(_, source)| !source.is_empty());
+        let batched = pieces().count() > 1
+            && pieces().all(|(_, source)| source.memory().is_pinned(context))
+            && Batch::get(context.backend).is_some();
+        if !batched {
+            return pieces().try_for_each(|(at, source)| {
+                self.copy_to_device(target.slice_mut(*at..at.saturating_add(source.len()))?, source)
+            });
+        }
+        for (at, source) in pieces() {
+            checked_end(
+                "copy of host memory to the device",
+                *at,
+                source.len(),
+                target.len(),
+            )?;
+        }
+        let first = target.address();
+        let mut targets: Vec<_> = pieces().map(|(at, _)| first + *at as u64).collect();
+        let mut sources: Vec<_> = pieces()
+            .map(|(_, source)| source.as_slice().as_ptr() as u64)
+            .collect();
+        let mut sizes: Vec<_> = pieces().map(|(_, source)| source.len()).collect();
+        self.enqueue_batch(target, &mut targets, &mut sources, &mut sizes)?;
+        // Pieces come from a few memories.
+        let mut memories: Vec<Arc<HostMemory>> = Vec::new();
+        for (_, source) in pieces() {
+            if !memories.iter().any(|memory| Arc::ptr_eq(memory, source.memory())) {
+                memories.push(Arc::clone(source.memory()));
+            }
+        }
+        self.hold(memories)
+    }
+
+    /// Queues a batch of copies into parts of `target`; the sources must stay valid and unchanged until it is
+    /// done.
+    fn enqueue_batch(
+        &self,
+        target: &DeviceBuffer<u8>,
+        targets: &mut [CUdeviceptr],
+        sources: &mut [CUdeviceptr],
+        sizes: &mut [usize],
+    ) -> Result<()> {
+        let context = self.context();
+        let Some(batch) = Batch::get(context.backend) else {
+            return Ok(());
+        };
+        target.used_by(self)?;
+        context.bind()?;
+        let anywhere = CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_INVALID,
+            id: 0,
+        };
+        let mut attributes = CUmemcpyAttributes {
+            srcAccessOrder: CUmemcpySrcAccessOrder::CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+            srcLocHint: anywhere,
+            dstLocHint: anywhere,
+            flags: 0,
+        };
+        let mut first_with_them = 0;
+        // SAFETY: the target's memory is alive until after these copies in stream order and has room for each
+        // (checked by the caller); the sources are as long, and held by it.
+        self.check("cuMemcpyBatchAsync", unsafe {
+            (batch.cuMemcpyBatchAsync_v2)(
+                targets.as_mut_ptr(),
+                sources.as_mut_ptr(),
+                sizes.as_mut_ptr(),
+                sizes.len(),
+                &raw mut attributes,
+                &raw mut first_with_them,
+                1,
+                self.handle(),
+            )
+        })?;
+        let bytes = sizes.iter().map(|bytes| *bytes as u64).sum();
+        context.uploaded.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Copies a slice to a buffer or a part of one of the same length; returns when the copy, and all work

@@ -37,7 +37,7 @@ struct Inner {
     /// Set when all work is done for good, by the last handle's drop.
     retired: Arc<AtomicBool>,
     last_kernel: Mutex<Option<Arc<str>>>,
-    in_flight: Mutex<VecDeque<(Event, Arc<HostMemory>)>>,
+    in_flight: Mutex<VecDeque<InFlight>>,
 }
 
 // SAFETY: the driver's stream handles may be used from any thread; the rest is Send and Sync.
@@ -77,7 +77,9 @@ impl Stream {
         self.0.handle
     }
 
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    /// Whether both are handles of one stream.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -186,20 +188,24 @@ impl Stream {
     }
 
     /// Keeps host memory alive until everything queued so far is done.
-    pub(crate) fn hold(&self, memory: Arc<HostMemory>) -> Result<()> {
+    pub(crate) fn hold(&self, memories: Vec<Arc<HostMemory>>) -> Result<()> {
         let done = self.finished_at_front();
         drop(done);
+        let same = |last: &[Arc<HostMemory>]| {
+            let mut pairs = last.iter().zip(&memories);
+            last.len() == memories.len() && pairs.all(|(last, memory)| Arc::ptr_eq(last, memory))
+        };
         let mut in_flight = self.0.in_flight.lock();
-        // Copies from one memory in a row share an event: it is recorded again, later in the queue.
+        // Copies from the same memory in a row share an event: it is recorded again, later in the queue.
         let recorded = match in_flight.back() {
-            Some((event, last)) if Arc::ptr_eq(last, &memory) => self.record_into(event),
+            Some((event, last)) if same(last) => self.record_into(event),
             _ => self
                 .mark()
-                .map(|event| in_flight.push_back((event, Arc::clone(&memory)))),
+                .map(|event| in_flight.push_back((event, memories.clone()))),
         };
         drop(in_flight);
         if let Err(error) = recorded {
-            // No event, so wait while `memory` is still held here.
+            // No event, so wait while the memory is still held here.
             let _ = self.synchronize();
             return Err(error);
         }
@@ -207,7 +213,7 @@ impl Stream {
     }
 
     /// Host memory no longer needed, judged by the events; dropped by the caller, outside the lock.
-    fn finished_at_front(&self) -> Vec<(Event, Arc<HostMemory>)> {
+    fn finished_at_front(&self) -> Vec<InFlight> {
         let mut in_flight = self.0.in_flight.lock();
         let done = in_flight
             .iter()
@@ -217,7 +223,7 @@ impl Stream {
     }
 
     /// As above after a synchronisation: usually all of it, but another thread may have queued more.
-    fn finished(&self) -> Vec<(Event, Arc<HostMemory>)> {
+    fn finished(&self) -> Vec<InFlight> {
         if self.0.in_flight.lock().is_empty() {
             Vec::new()
         } else {
@@ -248,6 +254,9 @@ pub(crate) struct Guest {
     stream: Weak<Inner>,
     retired: Arc<AtomicBool>,
 }
+
+/// Host memory that copies use, and the last of them.
+type InFlight = (Event, Vec<Arc<HostMemory>>);
 
 impl Guest {
     pub(crate) fn is(&self, stream: &Stream) -> bool {

@@ -57,6 +57,7 @@ table! {
     "cuMemcpyHtoDAsync_v2" => memory::to_device,
     "cuMemcpyDtoHAsync_v2" => memory::to_host,
     "cuMemcpyDtoDAsync_v2" => memory::within_device,
+    "cuMemcpyBatchAsync_v2" => memory::batch,
     "cuMemsetD8Async" => memory::set_bytes,
     "cuMemsetD32Async" => memory::set_words,
     "cuStreamCreateWithPriority" => stream::create,

@@ -28,8 +28,8 @@ use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, PersistentScan,
-    RowOutput,
+    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, PackCodes,
+    PersistentScan, RowOutput,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, SettingValue, Switch};
@@ -185,6 +185,11 @@ settings! {
         /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups
         /// are kept whole.
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
+        /// Which codes of encoded columns are packed in host memory, in blocks of as few bits as their values
+        /// need, and unpacked on the device behind their copy over the link: auto, those of chunks with 64
+        /// KiB of them or more where that saves an eighth; on, all that can be; off, none. Columns that are
+        /// in memory stay as they are.
+        pub pack_codes: PackCodes = PackCodes::Auto,
         /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would
         /// cost; registers, threads (a copy per thread in shared memory), copies (for groups of lanes) and
         /// slots (those of a laid-out column) are for few groups; dense has accumulators in device memory for

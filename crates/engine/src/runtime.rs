@@ -146,10 +146,12 @@ impl Runtime {
         let options = StoreOptions {
             memory_limit: Some(limit),
             chunk_rows: config.chunk_rows.0 as usize,
+            packing: config.pack_codes.packing(),
         };
         let store = self.store.get_or_init(|| Store::new(options));
         store.set_memory_limit(limit);
         store.set_chunk_rows(options.chunk_rows);
+        store.set_packing(options.packing);
         store
     }
 

@@ -57,6 +57,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/sort_runs.h",
     "galatea/args/text_ranks.h",
     "galatea/args/text_sort.h",
+    "galatea/args/unpack_codes.h",
     "galatea/args/window_bounds.h",
     "galatea/args/window_starts.h",
     "galatea/args/window_tree.h",

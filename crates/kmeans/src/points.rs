@@ -176,10 +176,6 @@ impl Source for Points {
     fn page_bytes(&self, index: usize) -> u64 {
         self.chunks[index].bytes()
     }
-
-    fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
-        self.chunks[index].copy(stream, target)
-    }
 }
 
 /// Takes points batch by batch.

@@ -16,10 +16,14 @@
 //! included: there the base is the largest that fits an `i64` and the code spans the rest (codes are unsigned
 //! 64-bit).
 //!
+//! Codes of whole bytes are what kernels read. In host memory they may be packed in fewer bits
+//! ([`ChunkData`]).
+//!
 //! Null rows hold code 0 (an empty string in text). That is a placeholder: readers must check the validity
 //! bitmap first.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -33,6 +37,7 @@ use galatea_memory::Identity;
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
 pub const VIEW_ALIGNMENT: usize = 256;
 
+use crate::packed::PackedCodes;
 pub use crate::width::Width;
 
 /// How the values of a column are stored. One per column; see the module documentation for the arithmetic.
@@ -134,6 +139,61 @@ pub struct Zone {
     pub exact: bool,
 }
 
+/// The codes, values or text bytes of a chunk, in host memory.
+#[derive(Debug, Clone)]
+pub enum ChunkData {
+    /// As kernels read them.
+    Plain(HostView),
+    /// Codes in fewer bits, which a device unpacks.
+    Packed(PackedCodes),
+}
+
+impl ChunkData {
+    /// The bytes in host memory: of values and text those that kernels read.
+    pub fn stored(&self) -> &HostView {
+        match self {
+            Self::Plain(view) => view,
+            Self::Packed(codes) => codes.stored(),
+        }
+    }
+
+    /// Bytes as kernels read them.
+    pub fn plain_bytes(&self) -> usize {
+        match self {
+            Self::Plain(view) => view.len(),
+            Self::Packed(codes) => codes.plain_bytes(),
+        }
+    }
+
+    /// Calls `visit` with the row in the range and the code of it, of codes of `width`.
+    #[inline(always)]
+    pub fn for_each_code(&self, width: Width, rows: Range<usize>, visit: impl FnMut(usize, u64)) {
+        match self {
+            Self::Plain(view) => width.for_each_code(view.as_slice(), rows, visit),
+            Self::Packed(codes) => codes.for_each(rows, visit),
+        }
+    }
+
+    /// The bits of a row's entry of `width` bytes at most 8, whatever it is: a code, or a value.
+    pub fn bits(&self, width: usize, row: usize) -> Option<u64> {
+        match self {
+            Self::Plain(view) => {
+                let mut word = [0; 8];
+                let bytes = view.as_slice().get(row * width..(row + 1) * width)?;
+                word.get_mut(..width)?.copy_from_slice(bytes);
+                Some(u64::from_le_bytes(word))
+            }
+            Self::Packed(codes) => {
+                let mut bits = None;
+                if row < codes.rows() as usize {
+                    codes.for_each(row..row + 1, |_, code| bits = Some(code));
+                }
+                bits
+            }
+        }
+    }
+}
+
 /// One chunk of a column.
 #[derive(Debug, Clone)]
 pub struct Chunk {
@@ -144,13 +204,31 @@ pub struct Chunk {
     /// The integer that code 0 stands for; 0 where codes are not integers.
     pub base: i64,
     /// The codes, values or text bytes.
-    pub data: HostView,
+    pub data: ChunkData,
     /// Text only: `rows + 1` offsets.
     pub offsets: Option<HostView>,
     /// Arrow bit order, 1 = valid; present only when the chunk has nulls.
     pub validity: Option<HostView>,
     /// Bounds of the values.
     pub zone: Zone,
+}
+
+impl Chunk {
+    /// Its views: data, offsets and validity.
+    pub fn views(&self) -> impl Iterator<Item = &HostView> {
+        let others = [self.offsets.as_ref(), self.validity.as_ref()];
+        std::iter::once(self.data.stored()).chain(others.into_iter().flatten())
+    }
+
+    /// Bytes in host memory.
+    pub fn stored_bytes(&self) -> u64 {
+        self.views().map(|view| view.len() as u64).sum()
+    }
+
+    /// Bytes that kernels read: data, offsets and validity.
+    pub fn plain_bytes(&self) -> u64 {
+        self.stored_bytes() - self.data.stored().len() as u64 + self.data.plain_bytes() as u64
+    }
 }
 
 /// A column: one encoding over all chunks of a table.
@@ -192,19 +270,14 @@ impl Column {
             .map_or(0, |values| values.get_buffer_memory_size() as u64)
     }
 
-    /// Bytes a scan of the whole column reads: data, offsets and validity.
+    /// Bytes a scan of the whole column reads: data, offsets and validity, as kernels read them.
     pub fn scan_bytes(&self) -> u64 {
-        self.chunks
-            .iter()
-            .map(|chunk| {
-                let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
-                views
-                    .into_iter()
-                    .flatten()
-                    .map(|view| view.len() as u64)
-                    .sum::<u64>()
-            })
-            .sum()
+        self.chunks.iter().map(Chunk::plain_bytes).sum()
+    }
+
+    /// Bytes of the views of all chunks: what comes to a device that has none of them.
+    pub fn stored_bytes(&self) -> u64 {
+        self.chunks.iter().map(Chunk::stored_bytes).sum()
     }
 
     /// Rows in all chunks.
@@ -240,13 +313,8 @@ impl Column {
         lineage: Arc<Identity>,
         chunks: Vec<Chunk>,
     ) -> Self {
-        let views = |chunk: &Chunk| {
-            let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
-            views.map(|view| {
-                view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64))
-            })
-        };
-        let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
+        let slab = |view: &HostView| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64);
+        let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(Chunk::views).map(slab).collect();
         Self {
             identity: Arc::default(),
             lineage,

@@ -17,7 +17,7 @@ use arrow::datatypes::*;
 use arrow::error::ArrowError;
 use half::f16;
 
-use crate::column::{Chunk, Column, Encoding, Width};
+use crate::column::{Chunk, ChunkData, Column, Encoding, Width};
 use crate::error::{Result, StoreError};
 use crate::layout::CodeMeaning;
 
@@ -130,10 +130,12 @@ impl Decoder {
         nulls: Option<NullBuffer>,
         data_type: &DataType,
     ) -> Result<ArrayRef> {
-        let data = chunk.data.as_slice();
+        // Values and text are never packed.
+        let data = chunk.data.stored().as_slice();
         match &self.column.encoding {
             Encoding::Integer { width, factor } => {
-                integers(chunk.base, *width, *factor, data, rows, nulls, data_type)
+                let codes = CodeRange::Stored(&chunk.data, *width, rows);
+                integers(chunk.base, *factor, codes, nulls, data_type)
             }
             Encoding::Boolean => {
                 let bytes = &data[rows];
@@ -162,19 +164,18 @@ impl Decoder {
             }
             Encoding::Dictionary { width, .. } => {
                 let mut codes = vec![0; rows.len()];
-                read_codes(*width, data, rows, |row, code| codes[row] = code as u32);
+                let stored = &chunk.data;
+                stored.for_each_code(*width, rows, |row, code| codes[row] = code as u32);
                 self.look_up(codes, nulls)
             }
             Encoding::Slots { width, layout } => {
                 let (of_slot, mut codes) = (layout.slot_codes(), vec![0; rows.len()]);
-                read_codes(*width, data, rows, |row, slot| {
-                    codes[row] = of_slot[slot as usize];
-                });
+                let stored = &chunk.data;
+                stored.for_each_code(*width, rows, |row, slot| codes[row] = of_slot[slot as usize]);
                 match layout.meaning {
                     CodeMeaning::Dictionary { .. } => self.look_up(codes, nulls),
                     CodeMeaning::Integer { base, factor } => {
-                        let (data, rows) = (bytemuck::cast_slice(&codes), 0..codes.len());
-                        integers(base, Width::Four, factor, data, rows, nulls, data_type)
+                        integers(base, factor, CodeRange::Found(&codes), nulls, data_type)
                     }
                 }
             }
@@ -202,38 +203,6 @@ fn missing(what: &str) -> StoreError {
     StoreError::Internal(format!("{what} is missing from an encoded column"))
 }
 
-/// Calls `visit` with the row in the range and the code, for every row.
-#[inline(always)]
-pub(crate) fn read_codes(width: Width, data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
-    match width {
-        Width::Zero => (0..rows.len()).for_each(|row| visit(row, 0)),
-        Width::One => {
-            data[rows]
-                .iter()
-                .enumerate()
-                .for_each(|(row, code)| visit(row, u64::from(*code)));
-        }
-        Width::Two => {
-            let codes: &[u16] = &bytemuck::cast_slice(data)[rows];
-            codes
-                .iter()
-                .enumerate()
-                .for_each(|(row, code)| visit(row, u64::from(*code)));
-        }
-        Width::Four => {
-            let codes: &[u32] = &bytemuck::cast_slice(data)[rows];
-            codes
-                .iter()
-                .enumerate()
-                .for_each(|(row, code)| visit(row, u64::from(*code)));
-        }
-        Width::Eight => {
-            let codes: &[u64] = &bytemuck::cast_slice(data)[rows];
-            codes.iter().enumerate().for_each(|(row, code)| visit(row, *code));
-        }
-    }
-}
-
 /// A native integer made of the low bits of a 64-bit one.
 trait FromBits: Copy + Default {
     fn from_bits(bits: u64) -> Self;
@@ -251,20 +220,46 @@ macro_rules! from_bits {
 }
 from_bits!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
 
+/// Codes that are decoded.
+enum CodeRange<'a> {
+    /// Rows of a chunk.
+    Stored(&'a ChunkData, Width, Range<usize>),
+    /// Those of slots.
+    Found(&'a [u32]),
+}
+
+impl CodeRange<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Stored(_, _, rows) => rows.len(),
+            Self::Found(codes) => codes.len(),
+        }
+    }
+
+    #[inline(always)]
+    fn for_each(self, mut visit: impl FnMut(usize, u64)) {
+        match self {
+            Self::Stored(data, width, rows) => data.for_each_code(width, rows, visit),
+            Self::Found(codes) => codes
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code))),
+        }
+    }
+}
+
 fn integers(
     base: i64,
-    width: Width,
     factor: u64,
-    data: &[u8],
-    rows: Range<usize>,
+    codes: CodeRange<'_>,
     nulls: Option<NullBuffer>,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
     macro_rules! decode {
         ($type:ty) => {{
             type Native = <$type as ArrowPrimitiveType>::Native;
-            let mut values = vec![Native::default(); rows.len()];
-            read_codes(width, data, rows, |row, code| {
+            let mut values = vec![Native::default(); codes.len()];
+            codes.for_each(|row, code| {
                 values[row] = Native::from_bits((base as u64).wrapping_add(code.wrapping_mul(factor)));
             });
             let array = PrimitiveArray::<$type>::new(values.into(), nulls);
@@ -272,7 +267,7 @@ fn integers(
         }};
     }
     match data_type {
-        DataType::Null => Ok(Arc::new(NullArray::new(rows.len()))),
+        DataType::Null => Ok(Arc::new(NullArray::new(codes.len()))),
         DataType::Int8 => decode!(Int8Type),
         DataType::Int16 => decode!(Int16Type),
         DataType::Int32 => decode!(Int32Type),
@@ -321,7 +316,7 @@ fn text(
     data_type: &DataType,
 ) -> Result<ArrayRef> {
     let first = text_offset(chunk, width, rows.start);
-    let bytes = &chunk.data.as_slice()[first..text_offset(chunk, width, rows.end)];
+    let bytes = &chunk.data.stored().as_slice()[first..text_offset(chunk, width, rows.end)];
     let offset = |row: usize| text_offset(chunk, width, row) - first;
     let view = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
     if view {

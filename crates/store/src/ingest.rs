@@ -108,8 +108,9 @@ impl ChunkEncoder {
         meter: Meter,
         chunk_rows: usize,
     ) -> Result<Arc<Self>> {
+        let packing = store.packing();
         let fields = schema.fields().iter().enumerate();
-        let encoders = fields.map(|(index, field)| ColumnEncoder::new(field, dictionary(index)));
+        let encoders = fields.map(|(index, field)| ColumnEncoder::new(field, dictionary(index), packing));
         Ok(Arc::new(Self {
             table: table.to_owned(),
             chunk_rows,

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::column::Column;
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
 use crate::ledger::{Ledger, Reservation};
+use crate::packed::Packing;
 use crate::source::TableId;
 use crate::version::FileVersions;
 
@@ -30,6 +31,8 @@ pub struct StoreOptions {
     /// Target number of rows of a chunk: batches are gathered up to it, Parquet chunks are as many whole row
     /// groups as fit.
     pub chunk_rows: usize,
+    /// Which codes are packed.
+    pub packing: Packing,
 }
 
 impl Default for StoreOptions {
@@ -37,6 +40,7 @@ impl Default for StoreOptions {
         Self {
             memory_limit: None,
             chunk_rows: DEFAULT_CHUNK_ROWS,
+            packing: Packing::default(),
         }
     }
 }
@@ -47,6 +51,7 @@ pub struct Store {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) file_versions: FileVersions,
     chunk_rows: AtomicUsize,
+    packing: Mutex<Packing>,
     cache: Mutex<Cache>,
     /// Held while room is made, so that two loads do not both count on the same free bytes.
     admission: Mutex<()>,
@@ -73,6 +78,7 @@ impl Store {
             ledger: Arc::new(Ledger::new(limit)),
             file_versions: FileVersions::default(),
             chunk_rows: AtomicUsize::new(chunk_target(options.chunk_rows)),
+            packing: Mutex::new(options.packing),
             cache: Mutex::default(),
             admission: Mutex::default(),
         })
@@ -86,6 +92,16 @@ impl Store {
     /// Changes the target number of rows of a chunk. Stored tables keep their chunks; files are read again.
     pub fn set_chunk_rows(&self, rows: usize) {
         self.chunk_rows.store(chunk_target(rows), Ordering::Relaxed);
+    }
+
+    /// Which codes are packed.
+    pub fn packing(&self) -> Packing {
+        *self.packing.lock()
+    }
+
+    /// Changes which codes of columns that are encoded from now on are packed.
+    pub fn set_packing(&self, packing: Packing) {
+        *self.packing.lock() = packing;
     }
 
     /// Host memory for encoded columns, in bytes.

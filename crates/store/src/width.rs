@@ -1,5 +1,9 @@
 //! How wide the codes of a column are.
 
+use std::ops::Range;
+
+use bytemuck::Pod;
+
 /// Bytes per code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Width {
@@ -35,6 +39,25 @@ impl Width {
             0x100..=0xffff => Self::Two,
             0x1_0000..=0xffff_ffff => Self::Four,
             _ => Self::Eight,
+        }
+    }
+
+    /// Calls `visit` with the row in the range and the code, for every row of plain codes.
+    #[inline(always)]
+    pub(crate) fn for_each_code(self, data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+        fn each<C: Pod + Into<u64>>(data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+            let codes: &[C] = &bytemuck::cast_slice(data)[rows];
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, (*code).into()));
+        }
+        match self {
+            Self::Zero => (0..rows.len()).for_each(|row| visit(row, 0)),
+            Self::One => each::<u8>(data, rows, visit),
+            Self::Two => each::<u16>(data, rows, visit),
+            Self::Four => each::<u32>(data, rows, visit),
+            Self::Eight => each::<u64>(data, rows, visit),
         }
     }
 }

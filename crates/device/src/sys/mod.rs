@@ -9,6 +9,7 @@
 //! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes that the enum
 //! of our headers has no variant for, and such an enum value would be undefined behaviour.
 
+mod batch;
 mod driver;
 #[cfg_attr(
     not(all(feature = "emulator", target_os = "linux", target_arch = "x86_64")),
@@ -21,6 +22,7 @@ mod nvrtc;
 
 use std::ffi::c_void;
 
+pub(crate) use batch::Batch;
 pub(crate) use driver::Driver;
 pub(crate) use emulator::{emulator_report, emulator_resolver};
 pub(crate) use managed::Managed;
@@ -87,3 +89,36 @@ macro_rules! function_table {
     (@result $result:ty) => { $result };
 }
 pub(crate) use function_table;
+
+/// Gives a [`function_table`] that is not part of every driver a `get`.
+macro_rules! optional_table {
+    ($table:ident) => {
+        impl $table {
+            /// The table of a backend; `None` where its library lacks one of the functions.
+            pub(crate) fn get(backend: $crate::sys::Backend) -> Option<&'static Self> {
+                use std::sync::OnceLock;
+                static GPU: OnceLock<Option<$table>> = OnceLock::new();
+                static EMULATED: OnceLock<Option<$table>> = OnceLock::new();
+                let table = match backend {
+                    $crate::sys::Backend::Gpu => GPU.get_or_init(|| {
+                        let library = $crate::sys::library::open("libcuda.so.1".as_ref()).ok()?;
+                        let resolver = |name: &str| $crate::sys::library::symbol(&library, name);
+                        // SAFETY: libcuda.so.1 is NVIDIA's driver, so its symbols are its functions; it is
+                        // never unloaded.
+                        let table = unsafe { Self::resolve(&resolver) }.ok();
+                        std::mem::forget(library);
+                        table
+                    }),
+                    $crate::sys::Backend::Emulated => EMULATED.get_or_init(|| {
+                        let resolver = $crate::sys::emulator_resolver().ok()?;
+                        // SAFETY: the emulator's functions have the driver's signatures and are part of this
+                        // program.
+                        unsafe { Self::resolve(&resolver) }.ok()
+                    }),
+                };
+                table.as_ref()
+            }
+        }
+    };
+}
+pub(crate) use optional_table;

@@ -447,3 +447,48 @@ fn streams_store_words_behind_what_they_have_queued() {
         );
     }
 }
+
+#[test]
+fn pieces_come_as_a_batch_or_one_after_the_other() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let memories: Vec<_> = (1..=3u8)
+            .map(|byte| {
+                let mut memory = HostMemory::new(10_000).unwrap();
+                let bytes = memory.as_mut_slice().iter_mut().enumerate();
+                bytes.for_each(|(at, value)| *value = byte.wrapping_mul(at as u8).wrapping_add(byte));
+                memory.into_view()
+            })
+            .collect();
+        let pieces = [
+            (0, memories[0].slice(0..1).unwrap()),
+            (7, memories[1].slice(13..13).unwrap()),
+            (16, memories[1].slice(5..9_005).unwrap()),
+            (9_100, memories[2].slice(0..10_000).unwrap()),
+            (19_500, memories[0].slice(9_000..9_500).unwrap()),
+        ];
+        let mut expected = vec![0xee; 20_000];
+        for (at, piece) in &pieces {
+            expected[*at..at + piece.len()].copy_from_slice(piece.as_slice());
+        }
+        // None, some and all of the memory is pinned.
+        for pinned in 0..=memories.len() {
+            if let Some(last) = pinned.checked_sub(1) {
+                device.pin(memories[last].memory()).unwrap();
+            }
+            let mut buffer = device.upload(&stream, &[0xeeu8; 20_000]).unwrap();
+            let (before, _) = device.link_use();
+            stream.copy_pieces(&mut buffer, &pieces).unwrap();
+            let moved = device.link_use().0 - before;
+            let bytes: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
+            assert_eq!(moved, bytes as u64, "{pinned} pinned");
+            assert!(stream.read(&buffer, ..).unwrap() == expected, "{pinned} pinned");
+            stream.copy_pieces(&mut buffer, &[]).unwrap();
+            let beyond = [pieces[0].clone(), (19_999, memories[2].slice(0..2).unwrap())];
+            assert!(matches!(
+                stream.copy_pieces(&mut buffer, &beyond),
+                Err(DeviceError::Range { .. })
+            ));
+        }
+    }
+}

@@ -254,6 +254,37 @@ fn copy(to: u64, from: u64, bytes: usize, device: (bool, bool), stream: Handle) 
     Ok(())
 }
 
+/// Copies one after the other; each address is of the device if it is one of its, and of the host otherwise.
+pub(crate) unsafe extern "C" fn batch(
+    to: *const u64,
+    from: *const u64,
+    bytes: *const usize,
+    count: usize,
+    _attributes: *const c_void,
+    _attribute_indices: *const usize,
+    _attribute_count: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| {
+        if to.is_null() || from.is_null() || bytes.is_null() || count == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        for index in 0..count {
+            // SAFETY: the caller's arrays have `count` values each.
+            let (to, from, bytes) = unsafe { (*to.add(index), *from.add(index), *bytes.add(index)) };
+            let found = stream::find(stream)?;
+            let memory = &found.device().memory;
+            let device = [to, from].map(|address| memory.usable(address, bytes));
+            let pinned = [to, from].map(|address| memory.pinned(address, bytes));
+            if (0..2).any(|side| !device[side] && !pinned[side]) {
+                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+            }
+            copy(to, from, bytes, device.into(), stream)?;
+        }
+        Ok(())
+    })
+}
+
 pub(crate) unsafe extern "C" fn to_device(
     to: u64,
     from: *const c_void,

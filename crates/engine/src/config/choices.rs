@@ -1,6 +1,7 @@
 //! Settings whose values are words.
 
 use super::values::words;
+use galatea_store::Packing;
 
 words! {
     /// Where a session's queries run (`galatea.device`).
@@ -33,6 +34,29 @@ words! {
         Auto = "auto",
         /// As the query names the tables.
         Written = "written",
+    }
+}
+
+words! {
+    /// Which codes are packed in host memory (`galatea.pack_codes`).
+    PackCodes {
+        /// Those of larger chunks, where an eighth is saved.
+        Auto = "auto",
+        /// None.
+        Off = "off",
+        /// All that can be.
+        On = "on",
+    }
+}
+
+impl PackCodes {
+    /// The setting of the store.
+    pub(crate) fn packing(self) -> Packing {
+        match self {
+            Self::Auto => Packing::Auto,
+            Self::Off => Packing::Off,
+            Self::On => Packing::On,
+        }
     }
 }
 

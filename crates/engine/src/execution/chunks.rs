@@ -1,12 +1,14 @@
 //! How chunks reach the device.
 
 use super::arrivals::{Arrivals, chunks_of_launch};
+use super::chunk_link::{ChunkLink, Coming, LinkStreams};
 use super::chunk_table::{ChunkTable, LaunchInputs};
-use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk, staging};
+use super::columns::{ChunkAddresses, addresses, chunk_layout};
 use super::error::RunError;
 use super::slot_ring::SlotRing;
 use super::working::memory;
 use crate::expression::LookupTable;
+use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bound::BoundPipeline;
 use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, QueryStreams};
@@ -14,7 +16,7 @@ use crate::stream::running;
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;
-use galatea_store::TableView;
+use galatea_store::{ChunkData, TableView};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,8 +24,13 @@ use std::sync::Arc;
 policy! {
     /// How far copies and launches are queued ahead.
     pub(super) struct LaunchPolicy {
-        /// Chunks that a ring of slots keeps in flight: one computed on, two copied, one waiting.
+        /// Launches whose chunks a ring of slots keeps in flight: one computed on, two copied, one waiting.
         slots: usize = 4,
+        /// Bytes that come for a launch, most of a millisecond of the link: each has costs of its own, groups
+        /// that blocks collect above all.
+        launch: u64 = 32 << 20,
+        /// Chunks of a launch at most.
+        launch_chunks: u64 = 16,
         /// Bytes of copies that are queued ahead, which a cancelled query still waits for: 5 ms of the link.
         in_flight: u64 = 256 << 20,
         /// Launches over chunks in device memory that are queued ahead, of some milliseconds each
@@ -85,7 +92,7 @@ impl LaunchInputs {
 pub(super) struct ChunkResidency<'r> {
     manager: &'r MemoryManager,
     /// How chunks that are not there come over the link.
-    way: Method,
+    link: ChunkLink<'r>,
     scan: Scan<'r>,
     /// Chunks, in the order of their launches.
     order: Vec<usize>,
@@ -100,9 +107,9 @@ pub(super) struct ChunkResidency<'r> {
     ahead: usize,
     /// Launches that are queued and were not known to be done.
     in_flight: VecDeque<Arc<Event>>,
-    /// Chunks that one launch reads, of those that come.
+    /// Most chunks that one launch reads, of those that come.
     together: usize,
-    /// What their launches wait for, if there are several.
+    /// What their launches wait for while they run, if they do.
     arrivals: Option<Arrivals>,
 }
 
@@ -116,7 +123,9 @@ pub(super) struct Wanted<'c> {
     /// The chunks have begun in this order, and so many of them are done; otherwise those that are there come
     /// first.
     pub done: Option<usize>,
-    /// Whether a launch may wait for several.
+    /// Whether the run may stop early: it brings chunk by chunk.
+    pub stops: bool,
+    /// Whether a launch may wait for several while it runs.
     pub awaits: bool,
 }
 
@@ -134,6 +143,7 @@ impl<'r> ChunkResidency<'r> {
             chunks,
             keep,
             done,
+            stops,
             awaits,
         } = wanted;
         let manager = runtime.memory();
@@ -148,11 +158,27 @@ impl<'r> ChunkResidency<'r> {
             return Err(memory(runtime, "the scanned columns", needed));
         }
         let coming = chunks[over..].iter().filter(|chunk| missing(**chunk) > 0).count() as u64;
-        let together = match awaits {
-            true => chunks_of_launch(needed.checked_div(coming).unwrap_or(0), coming),
-            false => 1,
+        // A launch that waits takes all multiprocessors, and would leave none to unpack what it waits for.
+        let packed = |chunk: usize| {
+            let mut missing = columns.clone().filter(|k| !scan.has(*k, chunk));
+            missing.any(|k| matches!(view.columns[k].chunks[chunk].data, ChunkData::Packed(_)))
         };
-        let slots = POLICY.slots.max(2 * together);
+        let awaits = awaits && !chunks[over..].iter().any(|chunk| packed(*chunk));
+        let bytes = needed.checked_div(coming).unwrap_or(0);
+        let together = match awaits {
+            true => chunks_of_launch(bytes, coming),
+            false if stops => 1,
+            false => {
+                let rows = chunks.iter().map(|chunk| view.chunk_rows[*chunk].into()).max();
+                // A block may get all rows of a launch.
+                let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.unwrap_or(1).max(1));
+                (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
+            }
+        };
+        let slots = match awaits {
+            true => POLICY.slots.max(2 * together),
+            false => POLICY.slots * together,
+        };
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
@@ -240,14 +266,14 @@ impl<'r> ChunkResidency<'r> {
         // The chunks of the next launch are copied into other slots than those of this one.
         let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
         let together = together.min(halves).max(1);
-        let arrivals = match together {
-            1 => None,
-            _ => Some(Arrivals::new(runtime, streams, here.len())?),
+        let arrivals = match awaits && together > 1 {
+            false => None,
+            true => Some(Arrivals::new(runtime, streams, here.len())?),
         };
         let (order, pages) = here.into_iter().unzip();
         Ok(Self {
             manager,
-            way,
+            link: ChunkLink::new(runtime, way),
             scan,
             order,
             ready,
@@ -262,11 +288,11 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// The residency of a launch whose inputs were kept: all chunks are in pages.
-    pub(super) fn kept(manager: &'r MemoryManager, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
+    pub(super) fn kept(runtime: &'r DeviceRuntime, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
-            manager,
+            manager: runtime.memory(),
             // Nothing is to come.
-            way: Method::Pinned,
+            link: ChunkLink::new(runtime, Method::Pinned),
             scan,
             ready: inputs.order.len(),
             order: inputs.order.clone(),
@@ -282,7 +308,7 @@ impl<'r> ChunkResidency<'r> {
 
     /// How chunks come over the link; none where all are there.
     pub(super) fn way(&self) -> Option<Method> {
-        (self.ready < self.order.len()).then_some(self.way)
+        (self.ready < self.order.len()).then_some(self.link.way())
     }
 
     /// Chunks at the beginning of the table that need no copy.
@@ -290,9 +316,17 @@ impl<'r> ChunkResidency<'r> {
         self.ready
     }
 
-    /// The chunks of the launch that begins with the one at `position`, which may still be on its way.
+    /// The chunks of the launch that begins with the one at `position`, which may still be on its way. The
+    /// first launches have few, to begin early, and the last ones, to end soon after the last copy.
     pub(super) fn launch_from(&self, position: usize) -> Range<usize> {
-        position..(position + self.together).min(self.order.len())
+        let left = self.order.len() - position;
+        let together = match self.arrivals {
+            Some(_) => self.together,
+            None => (self.together)
+                .min(position.saturating_sub(self.ready).max(1))
+                .min(left.div_ceil(2)),
+        };
+        position..position + together.min(left)
     }
 
     /// Where the launches over chunks that come find whether they are there; 0 where they are by then.
@@ -365,7 +399,7 @@ impl<'r> ChunkResidency<'r> {
         chunks: Range<usize>,
     ) -> Result<u64, RunError> {
         if self.arrivals.is_none() {
-            return self.fetch_one(streams, view, chunks.start);
+            return self.fetch_ahead(streams, view, chunks);
         }
         self.settle_all_but(POLICY.launches_ahead)?;
         let mut copied = 0;
@@ -384,21 +418,22 @@ impl<'r> ChunkResidency<'r> {
         Ok(copied)
     }
 
-    /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way.
-    fn fetch_one(
+    /// Makes `compute` wait for those chunks, with the copies of those after them under way.
+    fn fetch_ahead(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
-        position: usize,
+        chunks: Range<usize>,
     ) -> Result<u64, RunError> {
-        self.settle_all_but(self.ahead.max(1))?;
+        let position = chunks.start;
+        self.settle_all_but((self.ahead / self.together).max(1))?;
         let mut copied = 0;
         loop {
             let next = (position + self.queued.len()).max(self.ready);
             let in_slot = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
             let reach = match (&self.ring, self.pages.get(next)) {
                 (Some(ring), Some(pages)) if in_slot(pages) => ring.len(),
-                _ => self.ahead.max(1),
+                _ => self.ahead.max(chunks.len()),
             };
             if next >= self.order.len() || next >= position + reach {
                 break;
@@ -407,7 +442,7 @@ impl<'r> ChunkResidency<'r> {
             self.queued.push_back(waits);
             copied += bytes;
         }
-        for event in self.queued.pop_front().into_iter().flatten() {
+        for event in self.queued.drain(..chunks.len()).flatten() {
             streams.compute.wait(&event)?;
         }
         Ok(copied)
@@ -422,30 +457,37 @@ impl<'r> ChunkResidency<'r> {
     ) -> Result<(Vec<Arc<Event>>, u64), RunError> {
         let chunk = self.order[position];
         let stream = &streams.transfer[position % streams.transfer.len()];
+        // A page is there when the stream that copies it gets there.
+        let in_turn = LinkStreams {
+            copy: stream,
+            unpack: stream,
+        };
         let (mut waits, mut copied) = (Vec::new(), 0);
         for (k, page) in self.pages[position].iter().enumerate() {
-            let source = ColumnPages(&view.columns[k]);
-            if let Some(page) = page {
-                let (event, bytes) = page.fetch(stream, |stream, target| {
-                    let layout = chunk_layout(source.0, chunk, 0).0;
-                    copy_chunk(
-                        staging(self.manager, self.way),
-                        stream,
-                        source.0,
-                        chunk,
-                        target,
-                        layout,
-                    )
-                })?;
-                waits.extend(event);
-                copied += bytes;
+            let Some(page) = page else { continue };
+            let coming = Coming {
+                column: &view.columns[k],
+                chunk,
+                start: 0,
+            };
+            if !page.is_here() {
+                self.link.prepare(in_turn, &[coming])?;
             }
+            let link = &mut self.link;
+            let (event, bytes) =
+                page.fetch(stream, |_, target| link.bring(in_turn, &[coming], target, None))?;
+            waits.extend(event);
+            copied += bytes;
         }
         let in_slot = self.pages[position].iter().any(Option::is_none);
         if let (true, Some(ring)) = (in_slot, &mut self.ring) {
             let missing = self.pages[position].iter().map(Option::is_none);
-            let staging = staging(self.manager, self.way);
-            let (event, bytes) = ring.fetch(staging, stream, view, chunk, position, missing)?;
+            let link = &mut self.link;
+            let apart = LinkStreams {
+                copy: stream,
+                unpack: &streams.unpack,
+            };
+            let (event, bytes) = ring.fetch(link, apart, view, chunk, position, missing)?;
             waits.push(Arc::new(event));
             copied += bytes;
         }
@@ -478,10 +520,8 @@ fn pin_host_memory(
 ) -> Result<(), RunError> {
     for chunk in chunks {
         for column in &view.columns {
-            let chunk = &column.chunks[chunk];
-            let parts = [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()];
-            for part in parts.into_iter().flatten() {
-                runtime.device().pin_if_possible(part.memory())?;
+            for view in column.chunks[chunk].views() {
+                runtime.device().pin_if_possible(view.memory())?;
             }
         }
     }

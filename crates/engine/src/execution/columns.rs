@@ -4,10 +4,9 @@
 //! A page never owns its original: the region knows it by a weak reference to its [`Identity`], and goes with
 //! it. Versions of a column (the table before and after an `INSERT`) share the pages of chunks they share.
 
-use galatea_device::{DeviceBuffer, DeviceError, Stream};
+use galatea_device::HostView;
 use galatea_memory::Identity;
-use galatea_memory::regions::{Ablation, MemoryManager, Source};
-use galatea_memory::transfer::Method;
+use galatea_memory::regions::Source;
 use galatea_store::Column;
 use std::sync::Arc;
 
@@ -49,23 +48,6 @@ impl Source for ColumnPages<'_> {
     fn page_bytes(&self, index: usize) -> u64 {
         chunk_layout(self.0, index, 0).1
     }
-
-    fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
-        copy_chunk(
-            None,
-            stream,
-            self.0,
-            index,
-            target,
-            chunk_layout(self.0, index, 0).0,
-        )
-    }
-}
-
-/// The manager, where host data is copied to a staging buffer of its own before it is copied to the device.
-pub(crate) fn staging(manager: &MemoryManager, way: Method) -> Option<&MemoryManager> {
-    let staged = way == Method::Staged || manager.ablations().has(Ablation::Copied);
-    staged.then_some(manager)
 }
 
 /// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.
@@ -80,40 +62,11 @@ pub(crate) fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Optio
         })
     };
     let layout = [
-        place(Some(chunk.data.len())),
-        place(chunk.validity.as_ref().map(galatea_device::HostView::len)),
-        place(chunk.offsets.as_ref().map(galatea_device::HostView::len)),
+        place(Some(chunk.data.plain_bytes())),
+        place(chunk.validity.as_ref().map(HostView::len)),
+        place(chunk.offsets.as_ref().map(HostView::len)),
     ];
     (layout, at)
-}
-
-/// Queues the copies of a chunk's buffers into `buffer` at `layout`, through [`staging`] buffers if there
-/// are; returns the bytes copied.
-pub(crate) fn copy_chunk(
-    staging: Option<&MemoryManager>,
-    stream: &Stream,
-    column: &Column,
-    index: usize,
-    buffer: &mut DeviceBuffer<u8>,
-    layout: [Option<u64>; 3],
-) -> Result<u64, DeviceError> {
-    let chunk = &column.chunks[index];
-    let views = [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()];
-    let mut copied = 0;
-    for (view, place) in views.into_iter().zip(layout) {
-        if let (Some(view), Some(place)) = (view, place)
-            && !view.is_empty()
-        {
-            let place = place as usize;
-            let target = buffer.slice_mut(place..place + view.len())?;
-            match staging {
-                Some(manager) => stream.copy_to_device(target, &manager.staged(view)?)?,
-                None => stream.copy_to_device(target, view)?,
-            }
-            copied += view.len() as u64;
-        }
-    }
-    Ok(copied)
 }
 
 /// Addresses of a chunk laid out at `layout` in an allocation at `base`.

@@ -15,6 +15,7 @@
 mod ahead;
 mod arrivals;
 mod built;
+mod chunk_link;
 mod chunk_order;
 mod chunk_table;
 mod chunks;

@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         };
         let fresh = known.is_none() && !sources.is_empty() && order.is_none();
         let (mut residency, inputs) = match known {
-            Some(inputs) => (ChunkResidency::kept(self.runtime.memory(), scan, &inputs), inputs),
+            Some(inputs) => (ChunkResidency::kept(self.runtime, scan, &inputs), inputs),
             None => {
                 scan.release();
                 let view = self.view;
@@ -144,6 +144,7 @@ impl<'a> Run<'a> {
                     chunks,
                     keep,
                     done,
+                    stops: self.fetch.is_some(),
                     awaits: bound.awaits,
                 };
                 let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;

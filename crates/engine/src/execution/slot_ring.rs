@@ -1,11 +1,11 @@
 //! Slots of device memory for chunks that stay no longer than their launch.
 
-use super::columns::{ChunkAddresses, addresses, chunk_layout, copy_chunk};
+use super::chunk_link::{ChunkLink, Coming, LinkStreams};
+use super::columns::{ChunkAddresses, addresses, chunk_layout};
 use super::error::RunError;
 use super::working::memory;
 use crate::runtime::{DeviceRuntime, QueryStreams};
-use galatea_device::{DeviceBuffer, Event, Stream};
-use galatea_memory::regions::MemoryManager;
+use galatea_device::{DeviceBuffer, Event};
 use galatea_store::{Column, TableView};
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,10 +24,9 @@ struct Slot {
 }
 
 /// Where column `k` of a chunk begins in a slot.
-fn slot_layout(view: &TableView, chunk: usize, k: usize) -> ([Option<u64>; 3], u64) {
+fn slot_start(view: &TableView, chunk: usize, k: usize) -> u64 {
     let before = |start, column: &Arc<Column>| chunk_layout(column, chunk, start).1;
-    let start = view.columns[..k].iter().fold(0, before);
-    chunk_layout(&view.columns[k], chunk, start)
+    view.columns[..k].iter().fold(0, before)
 }
 
 impl SlotRing {
@@ -39,8 +38,9 @@ impl SlotRing {
         chunks: &[usize],
         most: usize,
     ) -> Result<Self, RunError> {
-        let last = view.columns.len().saturating_sub(1);
-        let bytes = chunks.iter().map(|chunk| slot_layout(view, *chunk, last).1);
+        let bytes = chunks
+            .iter()
+            .map(|chunk| slot_start(view, *chunk, view.columns.len()));
         let largest = bytes.max().unwrap_or(0);
         // Half of what can be allocated is left to the sink.
         let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
@@ -54,15 +54,21 @@ impl SlotRing {
                 None => return Err(memory(runtime, "one chunk of the scanned columns", largest)),
             }
         }
-        // The slots were allocated in the order of one stream; the other copies into them too.
-        streams.transfer[1].wait(&streams.transfer[0].record()?)?;
+        // The slots were allocated in the order of one stream; the others write them too.
+        let allocated = streams.transfer[0].record()?;
+        streams.transfer[1].wait(&allocated)?;
+        streams.unpack.wait(&allocated)?;
         Ok(Self { slots })
     }
 
     /// Where column `k` of the chunk at `position` lies.
     pub(super) fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
         let slot = &self.slots[position % self.slots.len()];
-        addresses(slot.buffer.address(), slot_layout(view, chunk, k).0)
+        let start = slot_start(view, chunk, k);
+        addresses(
+            slot.buffer.address(),
+            chunk_layout(&view.columns[k], chunk, start).0,
+        )
     }
 
     /// How many slots there are.
@@ -82,8 +88,8 @@ impl SlotRing {
     /// when they are there.
     pub(super) fn fetch(
         &mut self,
-        staging: Option<&MemoryManager>,
-        stream: &Stream,
+        link: &mut ChunkLink<'_>,
+        streams: LinkStreams<'_>,
         view: &TableView,
         chunk: usize,
         position: usize,
@@ -91,14 +97,18 @@ impl SlotRing {
     ) -> Result<(Event, u64), RunError> {
         let index = position % self.slots.len();
         let slot = &mut self.slots[index];
-        if let Some(free) = slot.free.take() {
-            stream.wait(&free)?;
-        }
-        let mut copied = 0;
-        for (k, _) in missing.enumerate().filter(|(_, missing)| *missing) {
-            let layout = slot_layout(view, chunk, k).0;
-            copied += copy_chunk(staging, stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
-        }
-        Ok((stream.record()?, copied))
+        let coming: Vec<_> = missing
+            .enumerate()
+            .filter(|(_, missing)| *missing)
+            .map(|(k, _)| Coming {
+                column: &view.columns[k],
+                chunk,
+                start: slot_start(view, chunk, k),
+            })
+            .collect();
+        link.prepare(streams, &coming)?;
+        let free = slot.free.take();
+        let copied = link.bring(streams, &coming, &mut slot.buffer, free.as_deref())?;
+        Ok((streams.unpack.record()?, copied))
     }
 }

@@ -8,6 +8,7 @@
 //! The host would wait for memory twice or more a text. Where the texts are not on the device and few of them
 //! are returned, bringing them there takes longer than that: the host gathers ([`TextRows::gather`]).
 
+use super::chunk_link::{ChunkLink, Coming, LinkStreams};
 use super::columns::{ColumnPages, chunk_layout};
 use super::error::RunError;
 use super::results::Piece;
@@ -21,6 +22,7 @@ use arrow::datatypes::DataType;
 use galatea_device::{DeviceBuffer, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{GatherTexts, PrefixSum, TextChunk, WantedTexts};
 use galatea_memory::regions::{PagePin, Scan, Source};
+use galatea_memory::transfer::Method;
 use galatea_store::Encoding;
 use std::sync::Arc;
 
@@ -85,7 +87,7 @@ impl TextRows {
             .map(|chunk| u64::from(self.column.chunks[*chunk].rows));
         let average = self.stored() / stored_rows.sum::<u64>().max(1);
         scan.leave((9 + average) * count as u64);
-        let Some(brought) = self.brought(&scan, stream)? else {
+        let Some(brought) = self.brought(runtime, &scan, stream)? else {
             return Ok(None);
         };
         let gathered = gathered(
@@ -105,14 +107,28 @@ impl TextRows {
     }
 
     /// The chunks in device memory, from when `stream` gets there; none where there is no room for them.
-    fn brought(&self, scan: &Scan<'_>, stream: &Stream) -> Result<Option<Brought>, RunError> {
-        let pages = ColumnPages(&self.column);
+    fn brought(
+        &self,
+        runtime: &DeviceRuntime,
+        scan: &Scan<'_>,
+        stream: &Stream,
+    ) -> Result<Option<Brought>, RunError> {
+        let mut link = ChunkLink::new(runtime, Method::Pinned);
         let mut brought = Brought::default();
         for chunk in self.chunks.iter() {
             let Some(page) = scan.page(0, *chunk, true)? else {
                 return Ok(None);
             };
-            let (copied, _) = page.fetch(stream, |stream, target| pages.copy(*chunk, stream, target))?;
+            let coming = Coming {
+                column: &self.column,
+                chunk: *chunk,
+                start: 0,
+            };
+            let streams = LinkStreams {
+                copy: stream,
+                unpack: stream,
+            };
+            let (copied, _) = page.fetch(stream, |_, target| link.bring(streams, &[coming], target, None))?;
             if let Some(copied) = copied {
                 stream.wait(&copied)?;
             }

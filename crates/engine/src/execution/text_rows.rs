@@ -115,5 +115,5 @@ fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
         word[..offset_width].copy_from_slice(&offsets[i * offset_width..(i + 1) * offset_width]);
         u64::from_le_bytes(word) as usize
     };
-    Some(&chunk.data.as_slice()[offset(row)..offset(row + 1)])
+    Some(&chunk.data.stored().as_slice()[offset(row)..offset(row + 1)])
 }

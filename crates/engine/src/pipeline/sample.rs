@@ -194,11 +194,7 @@ fn is_null(chunk: &Chunk, row: usize) -> bool {
 }
 
 fn digit(part: &KeyPart, column: &Column, chunk: &Chunk, row: usize) -> Option<u64> {
-    let code = |width: usize| {
-        let mut word = [0; 8];
-        word[..width].copy_from_slice(chunk.data.as_slice().get(row * width..(row + 1) * width)?);
-        Some(u64::from_le_bytes(word))
-    };
+    let code = |width: usize| chunk.data.bits(width, row);
     let (code, factor) = match &column.encoding {
         Encoding::Integer { width, factor } => (code(width.bytes())?, *factor),
         Encoding::Boolean => (code(1)?, 1),

@@ -43,7 +43,12 @@ pub struct QueryStreams {
     pub priority: i32,
     /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
     pub transfer: [Stream; 2],
+    /// Kernels that unpack what was copied, before all others: chunks wait for them.
+    pub unpack: Stream,
 }
+
+/// Priority of kernels that unpack; less is sooner, and the driver has no less than it knows.
+const UNPACK_PRIORITY: i32 = -5;
 
 /// Pinned memory that results are copied to, and the stream that copies.
 #[derive(Debug)]
@@ -263,6 +268,7 @@ impl DeviceRuntime {
                 compute: self.device.stream_with_priority(priority)?,
                 priority,
                 transfer: [self.device.stream()?, self.device.stream()?],
+                unpack: self.device.stream_with_priority(UNPACK_PRIORITY)?,
             }),
         }
     }

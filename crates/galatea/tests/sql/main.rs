@@ -30,6 +30,7 @@ mod layouts;
 mod limits;
 mod memory;
 mod nested;
+mod packed;
 mod pairs;
 mod partitions;
 mod parts;

@@ -44,6 +44,7 @@ mod sort_pass;
 mod sort_runs;
 mod text_ranks;
 mod text_sort;
+mod unpack_codes;
 mod window_bounds;
 mod window_starts;
 mod window_tree;
@@ -96,6 +97,7 @@ pub use sort_pass::{SortInput, SortOutput, SortPass, SortPassArguments, SortStep
 pub use sort_runs::{RunParts, SortRuns, SortRunsArguments};
 pub use text_ranks::{TextRanks, TextRanksArguments};
 pub use text_sort::{TextSort, TextSortArguments};
+pub use unpack_codes::{PACKED_BLOCK_CODES, PackedColumn, UNPACK_COLUMNS, UnpackCodes, UnpackCodesArguments};
 pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
 pub use window_starts::{WindowStarts, WindowStartsArguments};
 pub use window_tree::{Fold, WindowTree, WindowTreeArguments};
@@ -150,6 +152,7 @@ pub const KERNELS: &[KernelEntry] = &[
     SortRuns::ENTRY,
     TextRanks::ENTRY,
     TextSort::ENTRY,
+    UnpackCodes::ENTRY,
     WindowBounds::ENTRY,
     WindowStarts::ENTRY,
     WindowTree::ENTRY,

@@ -8,6 +8,7 @@ mod frames;
 mod heap;
 mod kernels;
 mod links;
+mod packed;
 mod primitives;
 mod registry;
 mod sort;

@@ -46,7 +46,6 @@ pub use turns::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
 pub use working::{Use, WorkingRegion};
 
 use crate::Identity;
-use galatea_device::{DeviceBuffer, DeviceError, Stream};
 use std::sync::Arc;
 
 /// The original of a cached region: immutable data in host memory, in pages of any size.
@@ -61,9 +60,4 @@ pub trait Source {
     fn page(&self, index: usize) -> &Arc<Identity>;
     /// Device memory of a page, bytes.
     fn page_bytes(&self, index: usize) -> u64;
-    /// Queues the copy of a page; returns the bytes copied.
-    ///
-    /// # Errors
-    /// The device's.
-    fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError>;
 }

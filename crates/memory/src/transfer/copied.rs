@@ -140,11 +140,11 @@ impl Transfer for Copied {
         if pins {
             self.device.pin_part(&self.memory, &range)?;
         }
-        for piece in pieces(range.clone(), self.piece) {
+        let batch = pieces(range.clone(), self.piece).map(|piece| {
             let view = HostView::new(Arc::clone(&self.memory), piece.start, piece.len())?;
-            let target = piece.start - range.start..piece.end - range.start;
-            stream.copy_to_device(slot.slice_mut(target)?, &view)?;
-        }
+            Ok((piece.start - range.start, view))
+        });
+        stream.copy_pieces(slot, &batch.collect::<Result<Vec<_>>>()?)?;
         if pins {
             // Waits for the copy.
             self.device.unpin_part(&self.memory, &range)?;

@@ -2,7 +2,7 @@
 
 use crate::{Column, own_device, peek, peek_kernel};
 use galatea_device::DeviceBuffer;
-use galatea_memory::regions::{MemoryManager, Source};
+use galatea_memory::regions::MemoryManager;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,7 +6,7 @@ use galatea_device::{
     Device, DeviceBuffer, DeviceError, DevicePointer, DriverCall, EmulatorOptions, FaultCode, Faults,
     Function, Geometry, Stream,
 };
-use galatea_memory::regions::{MemoryManager, Scan, Source};
+use galatea_memory::regions::{MemoryManager, Scan};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use crate::{Column, Original, fetch, here, load, own_device, peek, peek_kernel};
 use galatea_device::{Device, DeviceBuffer, Function, Stream};
-use galatea_memory::regions::{MemoryManager, Scan, Source};
+use galatea_memory::regions::{MemoryManager, Scan};
 use std::sync::Arc;
 
 /// Large enough for the emulated device to take the memory from the process when it is freed: a late read

@@ -118,7 +118,10 @@ impl Source for Column {
     fn page_bytes(&self, index: usize) -> u64 {
         self.pages[index].view.len() as u64
     }
+}
 
+impl Column {
+    /// Queues the copy of a page.
     fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
         stream.copy_to_device(target, &self.pages[index].view)?;
         Ok(self.page_bytes(index))

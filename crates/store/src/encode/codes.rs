@@ -1,6 +1,7 @@
 //! Unsigned codes of the narrowest width, and the loops that write them.
 
 use crate::column::Width;
+use crate::packed::BLOCK_CODES;
 
 /// A code's type.
 pub(crate) trait Code: bytemuck::Pod + Send + Sync {
@@ -80,6 +81,28 @@ impl Codes {
         }
     }
 
+    /// Calls `visit` with `map(code)` of all codes, in blocks of [`BLOCK_CODES`] and a last, shorter one,
+    /// as long as it says so; whether it always did.
+    pub(crate) fn for_each_block(
+        &self,
+        map: impl Fn(u64) -> u64 + Copy,
+        mut visit: impl FnMut(&[u64]) -> bool,
+    ) -> bool {
+        match self {
+            Self::Zero(rows) => {
+                let block = [map(0); BLOCK_CODES];
+                let firsts = (0..*rows).step_by(BLOCK_CODES);
+                firsts
+                    .map(|first| BLOCK_CODES.min(rows - first))
+                    .all(|rows| visit(&block[..rows]))
+            }
+            Self::One(codes) => mapped_blocks(codes, map, visit),
+            Self::Two(codes) => mapped_blocks(codes, map, visit),
+            Self::Four(codes) => mapped_blocks(codes, map, visit),
+            Self::Eight(codes) => mapped_blocks(codes, map, visit),
+        }
+    }
+
     /// Calls `visit` with every code, in order.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u64)) {
         match self {
@@ -96,6 +119,20 @@ fn copy_mapped<S: Code, C: Code>(codes: &[S], target: &mut [C], map: impl Fn(u64
     for (target, code) in target.iter_mut().zip(codes) {
         *target = C::truncate(map(code.widen()));
     }
+}
+
+fn mapped_blocks<S: Code>(
+    codes: &[S],
+    map: impl Fn(u64) -> u64 + Copy,
+    mut visit: impl FnMut(&[u64]) -> bool,
+) -> bool {
+    let mut block = [0; BLOCK_CODES];
+    codes.chunks(BLOCK_CODES).all(|codes| {
+        for (mapped, code) in block.iter_mut().zip(codes) {
+            *mapped = map(code.widen());
+        }
+        visit(&block[..codes.len()])
+    })
 }
 
 /// Exact division of multiples: by an odd number by multiplying with its inverse modulo 2^64, by two by

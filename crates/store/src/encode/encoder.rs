@@ -14,6 +14,7 @@ use super::kind::Kind;
 use super::text::TextBuilder;
 use super::{fixed, integer};
 use crate::error::{Result, StoreError};
+use crate::packed::Packing;
 
 /// Encodes one column.
 #[derive(Debug, Clone)]
@@ -23,10 +24,12 @@ pub(crate) struct ColumnEncoder {
     pub(super) kind: Kind,
     /// Text must become a dictionary.
     pub(super) dictionary: bool,
+    /// Which codes are packed.
+    pub(super) packing: Packing,
 }
 
 impl ColumnEncoder {
-    pub(crate) fn new(field: &Field, dictionary: bool) -> Result<Self> {
+    pub(crate) fn new(field: &Field, dictionary: bool, packing: Packing) -> Result<Self> {
         let data_type = field.data_type().clone();
         let kind = Kind::of(&data_type).map_err(|reason| StoreError::UnsupportedType {
             column: field.name().clone(),
@@ -38,6 +41,7 @@ impl ColumnEncoder {
             data_type,
             kind,
             dictionary,
+            packing,
         })
     }
 

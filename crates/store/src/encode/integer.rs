@@ -103,10 +103,14 @@ impl LocalIntegers {
         }
     }
 
+    /// What code 0 stands for.
+    fn minimum(&self) -> i128 {
+        self.range.map_or(0, |(minimum, _)| minimum)
+    }
+
     /// The value of a code.
     pub(crate) fn value(&self, code: u64) -> i128 {
-        let minimum = self.range.map_or(0, |(minimum, _)| minimum);
-        minimum + i128::from(self.factor) * i128::from(code)
+        self.minimum() + i128::from(self.factor) * i128::from(code)
     }
 }
 
@@ -281,27 +285,61 @@ impl Frame {
         chunk.divisor.is_multiple_of(self.factor) && Width::for_maximum(largest) <= self.width
     }
 
-    /// The chunk's base, and its codes written as this frame has them.
-    pub(crate) fn write(self, chunk: &LocalIntegers, target: &mut [u8]) -> i64 {
-        let (base, offset) = base_and_offset(chunk.range.map_or(0, |(minimum, _)| minimum), self.factor);
+    /// The base of a chunk.
+    pub(crate) fn base(self, chunk: &LocalIntegers) -> i64 {
+        base_and_offset(chunk.minimum(), self.factor).0
+    }
+
+    /// How the codes of a chunk become those of this frame.
+    pub(crate) fn map(self, chunk: &LocalIntegers) -> CodeMap {
+        let (_, offset) = base_and_offset(chunk.minimum(), self.factor);
         if chunk.factor >= self.factor {
-            let multiplier = chunk.factor / self.factor;
-            if multiplier == 1 && offset == 0 {
-                chunk.codes.write_mapped(self.width, target, |code| code);
-            } else {
-                chunk
-                    .codes
-                    .write_mapped(self.width, target, |code| code * multiplier + offset);
+            match chunk.factor / self.factor {
+                1 if offset == 0 => CodeMap::Same,
+                multiplier => CodeMap::Multiplied { multiplier, offset },
             }
         } else {
             // The chunk kept its codes undivided because dividing did not narrow it; they are multiples all
             // the same.
             let divisor = Divisor::new(self.factor);
-            chunk
-                .codes
-                .write_mapped(self.width, target, |code| divisor.divide(code) + offset);
+            CodeMap::Divided { divisor, offset }
         }
-        base
+    }
+}
+
+/// How codes of one chunk become those of its column; the order stays.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CodeMap {
+    Same,
+    Multiplied { multiplier: u64, offset: u64 },
+    Divided { divisor: Divisor, offset: u64 },
+}
+
+impl CodeMap {
+    /// Writes the codes, of a width that holds them.
+    pub(crate) fn write(self, codes: &Codes, width: Width, target: &mut [u8]) {
+        match self {
+            Self::Same => codes.write_mapped(width, target, |code| code),
+            Self::Multiplied { multiplier, offset } => {
+                codes.write_mapped(width, target, |code| code * multiplier + offset);
+            }
+            Self::Divided { divisor, offset } => {
+                codes.write_mapped(width, target, |code| divisor.divide(code) + offset);
+            }
+        }
+    }
+
+    /// Calls `visit` with blocks of the codes, as [`Codes::for_each_block`] does.
+    pub(crate) fn for_each_block(self, codes: &Codes, visit: impl FnMut(&[u64]) -> bool) -> bool {
+        match self {
+            Self::Same => codes.for_each_block(|code| code, visit),
+            Self::Multiplied { multiplier, offset } => {
+                codes.for_each_block(|code| code * multiplier + offset, visit)
+            }
+            Self::Divided { divisor, offset } => {
+                codes.for_each_block(|code| divisor.divide(code) + offset, visit)
+            }
+        }
     }
 }
 

@@ -15,10 +15,11 @@ use super::kind::Kind;
 use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
 use super::slots::SlotChunks;
 use super::text::{Offsets, text_zone};
-use crate::column::{Chunk, Column, Encoding, Width, Zone};
+use crate::column::{Chunk, ChunkData, Column, Encoding, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::layout::SlotLayout;
 use crate::ledger::Ledger;
+use crate::packed::{Directory, PackedCodes, Packing};
 use crate::pool::Cancellation;
 
 /// How a column will be stored.
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     encoder: ColumnEncoder,
     decision: Decision,
     chunks: Vec<LocalChunk>,
+    /// Of each chunk, how its codes are packed, if they are.
+    packed: Vec<Option<Directory>>,
     layout: Layout,
 }
 
@@ -79,11 +82,18 @@ impl ColumnEncoder {
 
     /// The plan to store chunks as decided.
     fn planned(&self, decision: Decision, chunks: Vec<LocalChunk>) -> Plan {
-        let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
+        let packed: Vec<_> = chunks
+            .par_iter()
+            .enumerate()
+            .map(|(index, chunk)| decision.directory(index, chunk, self.packing))
+            .collect();
+        let sizes = chunks.iter().zip(&packed);
+        let layout = Layout::new(sizes.map(|(chunk, packed)| decision.sizes(chunk, packed.as_ref())));
         Plan {
             encoder: self.clone(),
             decision,
             chunks,
+            packed,
             layout,
         }
     }
@@ -191,6 +201,7 @@ impl Plan {
             encoder,
             decision,
             chunks,
+            packed,
             layout,
         } = self;
         let mut slabs = layout
@@ -207,10 +218,11 @@ impl Plan {
         let written = chunks
             .into_par_iter()
             .zip(targets)
+            .zip(&packed)
             .enumerate()
-            .map(|(index, (chunk, targets))| {
+            .map(|(index, ((chunk, targets), packed))| {
                 cancellation.check()?;
-                decision.write(index, chunk, targets)
+                decision.write(index, chunk, packed.as_ref(), targets)
             })
             .collect::<Result<Vec<_>>>()?;
         let slabs: Vec<Arc<HostMemory>> = slabs.into_iter().map(Arc::new).collect();
@@ -221,15 +233,21 @@ impl Plan {
             HostView::new(Arc::clone(&slabs[*slab]), range.start, range.len())
                 .map_err(|error| StoreError::Internal(error.to_string()))
         };
+        let width = decision.code_width();
         let chunks = written
             .into_iter()
             .zip(&layout.places)
-            .map(|(written, places)| {
+            .zip(&packed)
+            .map(|((written, places), packed)| {
+                let data = view(&places.data)?;
                 Ok(Chunk {
                     identity: Arc::default(),
                     rows: written.rows,
                     base: written.base,
-                    data: view(&places.data)?,
+                    data: match packed {
+                        Some(_) => ChunkData::Packed(PackedCodes::new(data, written.rows, width)),
+                        None => ChunkData::Plain(data),
+                    },
                     offsets: places.offsets.as_ref().map(view).transpose()?,
                     validity: places.validity.as_ref().map(view).transpose()?,
                     zone: written.zone,
@@ -276,7 +294,67 @@ impl Decision {
         }
     }
 
-    fn sizes(&self, chunk: &LocalChunk) -> Sizes {
+    /// Width of codes that may be packed; none of others.
+    fn code_width(&self) -> Width {
+        match self {
+            Self::Integer(frame) => frame.width,
+            Self::Dictionary(merged) => merged.width,
+            _ => Width::Zero,
+        }
+    }
+
+    /// Calls `visit` with the codes of a chunk in blocks, as long as it says so; whether it always did, false
+    /// of what has no codes that may be packed.
+    fn for_each_block(&self, index: usize, values: &LocalValues, visit: impl FnMut(&[u64]) -> bool) -> bool {
+        match (self, values) {
+            (Self::Integer(frame), LocalValues::Integer(integers)) => {
+                frame.map(integers).for_each_block(&integers.codes, visit)
+            }
+            (Self::Dictionary(merged), LocalValues::Dictionary(dictionary)) => {
+                let Some(ranks) = merged.ranks.get(index) else {
+                    return false;
+                };
+                let rank = |code| u64::from(ranks[code as usize]);
+                dictionary.codes.for_each_block(rank, visit)
+            }
+            _ => false,
+        }
+    }
+
+    /// How the codes of a chunk are packed; none where they are not.
+    fn directory(&self, index: usize, chunk: &LocalChunk, packing: Packing) -> Option<Directory> {
+        let rows = chunk.rows as usize;
+        let plain = rows * self.code_width().bytes();
+        if plain == 0 || packing == Packing::Off {
+            return None;
+        }
+        let mut directory = Directory::new(rows);
+        let near = self.for_each_block(index, &chunk.values, |codes| directory.add(codes));
+        (near && directory.pays(packing, plain)).then_some(directory)
+    }
+
+    /// Writes the codes of a chunk: packed, or of the column's width by `plain`.
+    fn write_codes(
+        &self,
+        index: usize,
+        values: &LocalValues,
+        packed: Option<&Directory>,
+        target: &mut [u8],
+        plain: impl FnOnce(&mut [u8]),
+    ) {
+        let Some(directory) = packed else {
+            plain(target);
+            return;
+        };
+        let mut packer = directory.packer(target);
+        self.for_each_block(index, values, |codes| {
+            packer.write(codes);
+            true
+        });
+        packer.finish();
+    }
+
+    fn sizes(&self, chunk: &LocalChunk, packed: Option<&Directory>) -> Sizes {
         let rows = chunk.rows as usize;
         let (data, offsets) = match self {
             Self::Boolean => (rows, None),
@@ -295,13 +373,19 @@ impl Decision {
             }
         };
         Sizes {
-            data,
+            data: packed.map_or(data, Directory::bytes),
             offsets,
             validity: chunk.validity.as_ref().map(Vec::len),
         }
     }
 
-    fn write(&self, index: usize, chunk: LocalChunk, targets: Targets<'_>) -> Result<Written> {
+    fn write(
+        &self,
+        index: usize,
+        chunk: LocalChunk,
+        packed: Option<&Directory>,
+        targets: Targets<'_>,
+    ) -> Result<Written> {
         let LocalChunk {
             rows,
             null_count,
@@ -313,7 +397,7 @@ impl Decision {
         }
         let data = targets.data;
         let mut base = 0;
-        let zone = match (self, values) {
+        let zone = match (self, &values) {
             (Self::Boolean, LocalValues::Boolean(booleans)) => {
                 data.copy_from_slice(&booleans.values);
                 let range = (booleans.any_false || booleans.any_true)
@@ -321,7 +405,10 @@ impl Decision {
                 integer_zone(range, null_count)
             }
             (Self::Integer(frame), LocalValues::Integer(integers)) => {
-                base = frame.write(&integers, data);
+                base = frame.base(integers);
+                self.write_codes(index, &values, packed, data, |data| {
+                    frame.map(integers).write(&integers.codes, frame.width, data);
+                });
                 integer_zone(integers.range, null_count)
             }
             (Self::Float32, LocalValues::Float32(floats)) => {
@@ -337,21 +424,22 @@ impl Decision {
                 integer_zone(decimals.range, null_count)
             }
             (Self::Decimal, LocalValues::Integer(integers)) => {
-                write_wide(&integers, bytemuck::cast_slice_mut(data));
+                write_wide(integers, bytemuck::cast_slice_mut(data));
                 integer_zone(integers.range, null_count)
             }
             (Self::Dictionary(merged), LocalValues::Dictionary(dictionary)) => {
                 let ranks = merged.ranks.get(index).ok_or_else(mismatch)?;
-                dictionary
-                    .codes
-                    .write_mapped(merged.width, data, |code| u64::from(ranks[code as usize]));
+                self.write_codes(index, &values, packed, data, |data| {
+                    let rank = |code| u64::from(ranks[code as usize]);
+                    dictionary.codes.write_mapped(merged.width, data, rank);
+                });
                 rank_zone(ranks, null_count)
             }
             (Self::Slots(slots), values) => {
                 base = slots.base();
                 let validity = validity.as_deref();
                 slots
-                    .write(index, &values, validity, null_count, data)
+                    .write(index, values, validity, null_count, data)
                     .ok_or_else(mismatch)?
             }
             (Self::Text { utf8, offset_width }, LocalValues::Text(text)) => {

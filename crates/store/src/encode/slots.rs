@@ -58,7 +58,7 @@ impl SlotChunks {
             layout: Arc::clone(layout),
             width: layout.width(),
             ranks,
-            chosen: tail.iter().map(|chunk| chunk.data.clone()).collect(),
+            chosen: tail.iter().map(|chunk| chunk.data.stored().clone()).collect(),
         })
     }
 

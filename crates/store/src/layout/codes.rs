@@ -6,7 +6,6 @@ use rayon::prelude::*;
 
 use super::{CodeMeaning, NoLayout, SLOT_BYTES, TABLE_BYTES};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width};
-use crate::decode::read_codes;
 use crate::encode::greatest_common_divisor;
 
 /// A column whose values are consecutive codes from 0.
@@ -152,13 +151,9 @@ fn above(chunk: &Chunk, code: u64, factor: u64, base: i64) -> u64 {
 #[inline(always)]
 fn for_each_row(chunk: &Chunk, width: Width, mut visit: impl FnMut(usize, Option<u64>)) {
     let validity = chunk.validity.as_ref().map(HostView::as_slice);
-    read_codes(
-        width,
-        chunk.data.as_slice(),
-        0..chunk.rows as usize,
-        |row, code| {
-            let valid = validity.is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 == 1);
-            visit(row, valid.then_some(code));
-        },
-    );
+    let rows = 0..chunk.rows as usize;
+    chunk.data.for_each_code(width, rows, |row, code| {
+        let valid = validity.is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 == 1);
+        visit(row, valid.then_some(code));
+    });
 }

@@ -50,6 +50,7 @@ fn store(memory_limit: u64) -> Arc<Store> {
     Store::new(StoreOptions {
         memory_limit: Some(memory_limit),
         chunk_rows: 1000,
+        ..StoreOptions::default()
     })
 }
 

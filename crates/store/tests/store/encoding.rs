@@ -13,6 +13,7 @@ fn encoded(array: ArrayRef, chunk_rows: usize) -> Arc<Column> {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows,
+        ..StoreOptions::default()
     });
     let batch = batch(array);
     let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).unwrap();
@@ -210,6 +211,7 @@ async fn dictionaries_when_required() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: 30_000,
+        ..StoreOptions::default()
     });
     let array: ArrayRef = Arc::new(StringArray::from_iter(
         (0..50_000).map(|row| (row % 9 != 0).then(|| format!("Customer#{row:09}"))),
@@ -246,10 +248,7 @@ fn bytes_of(columns: &[Arc<Column>]) -> u64 {
     let mut dictionaries = BTreeMap::new();
     for column in columns {
         for chunk in &column.chunks {
-            for view in [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()]
-                .into_iter()
-                .flatten()
-            {
+            for view in chunk.views() {
                 slabs.insert(Arc::as_ptr(view.memory()), view.memory().len() as u64);
             }
         }
@@ -268,6 +267,7 @@ fn memory_is_that_of_slabs_and_dictionaries() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: 1000,
+        ..StoreOptions::default()
     });
     let rows = 12_345;
     let columns: Vec<(&str, ArrayRef)> = vec![
@@ -303,7 +303,7 @@ fn memory_is_that_of_slabs_and_dictionaries() {
         snapshot.columns.iter().map(|column| column.bytes()).sum::<u64>()
     );
     // Little more than what a scan reads.
-    let read: u64 = snapshot.columns.iter().map(|column| column.scan_bytes()).sum();
+    let read: u64 = snapshot.columns.iter().map(|column| column.stored_bytes()).sum();
     assert!(
         read <= store.memory_used() && store.memory_used() < read + 4 * 13 * 3 * 256 + 1000,
         "{read}"
@@ -327,6 +327,7 @@ fn a_table_that_does_not_fit_is_an_error_with_numbers() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(100_000),
         chunk_rows: 1000,
+        ..StoreOptions::default()
     });
     let array: ArrayRef = Arc::new(Float64Array::from_iter_values((0..50_000).map(f64::from)));
     let batch = batch(array);

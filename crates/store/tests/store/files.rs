@@ -25,6 +25,7 @@ pub(crate) fn store() -> Arc<Store> {
     Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: 1000,
+        ..StoreOptions::default()
     })
 }
 
@@ -380,6 +381,7 @@ async fn large_csv_stays_in_order() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: 1 << 16,
+        ..StoreOptions::default()
     });
     let table = file_table(&context, &store, "select id from t").await;
     let view = table.load(&[0], &LoadHints::default(), None).await.unwrap();

@@ -18,6 +18,7 @@ pub(crate) fn store() -> Arc<Store> {
     Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: CHUNK,
+        ..StoreOptions::default()
     })
 }
 
@@ -64,7 +65,7 @@ fn slots(column: &Column) -> Vec<u32> {
         panic!("{:?}", column.encoding)
     };
     let of_chunk = |chunk: &Chunk| -> Vec<u32> {
-        let data = chunk.data.as_slice();
+        let data = chunk.data.stored().as_slice();
         match width.bytes() {
             1 => data.iter().map(|slot| u32::from(*slot)).collect(),
             2 => data

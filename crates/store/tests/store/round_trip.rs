@@ -12,10 +12,11 @@ use crate::data::{NULLS, Nulls, SHAPES, Shape, all_types, array, batch, pieces};
 
 const CHUNK: usize = 1500;
 
-fn store() -> Arc<Store> {
+fn store(packing: Packing) -> Arc<Store> {
     Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: CHUNK,
+        packing,
     })
 }
 
@@ -69,10 +70,22 @@ pub(crate) fn assert_same(expected: &ArrayRef, actual: &ArrayRef, what: &str) {
 }
 
 fn check(data_type: &DataType, rows: usize, shape: Shape, nulls: Nulls, seed: u64) {
-    let what = format!("{data_type}, {rows} rows, {shape:?}, nulls {nulls:?}, seed {seed}");
+    for packing in [Packing::Off, Packing::On] {
+        check_packing(data_type, rows, shape, nulls, (seed, packing));
+    }
+}
+
+fn check_packing(
+    data_type: &DataType,
+    rows: usize,
+    shape: Shape,
+    nulls: Nulls,
+    (seed, packing): (u64, Packing),
+) {
+    let what = format!("{data_type}, {rows} rows, {shape:?}, nulls {nulls:?}, seed {seed}, {packing:?}");
     let array = array(data_type, rows, shape, nulls, seed);
     let batch = batch(Arc::clone(&array));
-    let store = store();
+    let store = store(packing);
     let table = StoredTable::from_batches(&store, "t", batch.schema(), pieces(&batch, seed)).expect(&what);
     let snapshot = table.snapshot();
     let column = &snapshot.columns[0];
@@ -88,13 +101,9 @@ fn check(data_type: &DataType, rows: usize, shape: Shape, nulls: Nulls, seed: u6
     assert_eq!(column.null_count as usize, array.logical_null_count(), "{what}");
     for chunk in &column.chunks {
         assert_eq!(chunk.validity.is_some(), chunk.zone.null_count > 0, "{what}");
-        let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
-        assert!(
-            views.iter().flatten().all(|view| view.offset() % 256 == 0),
-            "{what}"
-        );
+        assert!(chunk.views().all(|view| view.offset() % 256 == 0), "{what}");
         if let Some(bytes) = column.encoding.bytes_per_row() {
-            assert_eq!(chunk.data.len(), bytes * chunk.rows as usize, "{what}");
+            assert_eq!(chunk.data.plain_bytes(), bytes * chunk.rows as usize, "{what}");
         }
     }
     // Any part of a chunk decodes to that part.
@@ -155,7 +164,7 @@ proptest! {
         let unsigned: ArrayRef = Arc::new(UInt64Array::from_iter(values.map(|value| value.map(|value| value as u64))));
         for array in [signed, unsigned] {
             let batch = batch(Arc::clone(&array));
-            let table = StoredTable::from_batches(&store(), "t", batch.schema(), [batch]).unwrap();
+            let table = StoredTable::from_batches(&store(Packing::On), "t", batch.schema(), [batch]).unwrap();
             assert_same(&array, &decoded(&table.snapshot().columns[0]), "integers");
         }
     }
@@ -177,7 +186,7 @@ fn strings_of_megabytes_and_none() {
     for data_type in [DataType::Utf8, DataType::Utf8View, DataType::LargeBinary] {
         let array = arrow::compute::cast(&StringArray::from_iter(values), &data_type).unwrap();
         let batch = batch(Arc::clone(&array));
-        let table = StoredTable::from_batches(&store(), "t", batch.schema(), [batch]).unwrap();
+        let table = StoredTable::from_batches(&store(Packing::On), "t", batch.schema(), [batch]).unwrap();
         assert_same(&array, &decoded(&table.snapshot().columns[0]), "long strings");
     }
 }
@@ -192,7 +201,7 @@ fn types_without_an_encoding_are_named() {
     ] {
         assert!(supports_type(&data_type).is_err());
         let schema = Arc::new(Schema::new(vec![Field::new("odd", data_type.clone(), true)]));
-        let error = StoredTable::from_batches(&store(), "t", schema, []).unwrap_err();
+        let error = StoredTable::from_batches(&store(Packing::On), "t", schema, []).unwrap_err();
         assert!(error.is_refusal());
         match error {
             StoreError::UnsupportedType {

@@ -12,6 +12,7 @@ fn session(chunk_rows: usize) -> (SessionContext, Arc<Store>) {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows,
+        ..StoreOptions::default()
     });
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(4));
     install(&context, Arc::clone(&store)).unwrap();
@@ -108,8 +109,8 @@ async fn inserts_share_what_they_can() {
     assert_eq!(after.chunk_rows, [1000, 1000, 1000, 1]);
     for (before, after) in before.columns.iter().zip(&after.columns) {
         assert!(Arc::ptr_eq(
-            before.chunks[0].data.memory(),
-            after.chunks[0].data.memory()
+            before.chunks[0].data.stored().memory(),
+            after.chunks[0].data.stored().memory()
         ));
     }
     // A number beyond the width and a word that is not in the dictionary: those columns are encoded anew.

@@ -17,6 +17,7 @@ fn table(batch: &RecordBatch, chunk_rows: usize) -> StoredTable {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows,
+        ..StoreOptions::default()
     });
     StoredTable::from_batches(&store, "t", batch.schema(), [batch.clone()]).unwrap()
 }

@@ -68,7 +68,9 @@ impl Residence {
             ColumnResidence {
                 values: kept.dictionary().map_or(0, Array::len),
                 encoded: Some(bytes),
-                away: bytes.saturating_sub(here),
+                // Of packed codes fewer bytes come over the link than lie in device memory.
+                away: (kept.stored_bytes() as f64 * (1.0 - here as f64 / bytes.max(1) as f64)).max(0.0)
+                    as u64,
                 ..unknown(column)
             }
         };

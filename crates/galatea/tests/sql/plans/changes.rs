@@ -129,7 +129,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "gpu_memory_limit" | "store_memory_limit" | "result_buffer" => "1 GiB",
         "cache_files" | "cache_device" | "background" | "streams" => "false",
         "replacement" => "lru",
-        "persistent_scan" => "on",
+        "persistent_scan" | "pack_codes" => "on",
         "admission" => "peak",
         "priority" => "low",
         "memory_ablations" => "copied",

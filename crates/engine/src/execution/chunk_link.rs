@@ -1,0 +1,211 @@
+//! How the columns of a chunk come to the device.
+//!
+//! All that a chunk lacks comes as one batch of copies. Packed codes come as they lie in host memory, into a
+//! ring of buffers, and one launch for all columns writes the codes that pipelines read to where they belong.
+//! Launches have a stream of their own: no copy waits until the device has room for one.
+//!
+//! ```text
+//! copy      │ chunk 0 │ chunk 2 │ chunk 4 │ ...          into buffers in turn, and plain columns into slots
+//! copy      ┊    │ chunk 1 │ chunk 3 │ ...
+//! unpack    ┊           │0│    │1│  │2│ ...              from buffers into slots
+//! compute   ┊             │ chunk 0 │ chunk 1 │ ...      reads slots
+//! ```
+
+use super::columns::chunk_layout;
+use super::error::RunError;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{DeviceBuffer, DeviceError, Event, HostMemory, HostView, In, Out, Stream};
+use galatea_kernels::{PackedColumn, UnpackCodes};
+use galatea_memory::regions::Ablation;
+use galatea_memory::transfer::Method;
+use galatea_store::{ChunkData, Column, PackedCodes};
+use std::sync::Arc;
+
+/// Alignment of packed codes in a buffer of the ring.
+const ALIGNMENT: usize = 256;
+
+/// Buffers for packed codes: chunks that are copied while one waits to be unpacked.
+const RING: usize = 6;
+
+/// A column of a chunk that is copied, and where it begins in its buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coming<'a> {
+    pub(super) column: &'a Column,
+    pub(super) chunk: usize,
+    pub(super) start: u64,
+}
+
+impl Coming<'_> {
+    fn packed(&self) -> Option<&PackedCodes> {
+        match &self.column.chunks[self.chunk].data {
+            ChunkData::Packed(codes) => Some(codes),
+            ChunkData::Plain(_) => None,
+        }
+    }
+}
+
+/// The streams of a chunk: one copies it, one unpacks it, which may be the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LinkStreams<'s> {
+    pub(super) copy: &'s Stream,
+    pub(super) unpack: &'s Stream,
+}
+
+/// Brings columns of chunks to the device.
+#[derive(Debug)]
+pub(super) struct ChunkLink<'r> {
+    runtime: &'r DeviceRuntime,
+    way: Method,
+    unpack: Option<UnpackCodes>,
+    /// Buffers for packed codes.
+    ring: [Packed; RING],
+    /// The one that is used next.
+    next: usize,
+}
+
+/// Packed codes on the device.
+#[derive(Debug, Default)]
+struct Packed {
+    memory: Option<DeviceBuffer<u8>>,
+    /// When what it held was unpacked.
+    unpacked: Option<Event>,
+}
+
+impl<'r> ChunkLink<'r> {
+    /// A link that is crossed by `way`.
+    pub(super) fn new(runtime: &'r DeviceRuntime, way: Method) -> Self {
+        Self {
+            runtime,
+            way,
+            unpack: None,
+            ring: Default::default(),
+            next: 0,
+        }
+    }
+
+    /// How chunks come.
+    pub(super) fn way(&self) -> Method {
+        self.way
+    }
+
+    /// Makes room for packed codes of columns that are going to be brought together. Without room the host
+    /// unpacks them.
+    pub(super) fn prepare(
+        &mut self,
+        streams: LinkStreams<'_>,
+        coming: &[Coming<'_>],
+    ) -> Result<(), RunError> {
+        let bytes = |column: &Coming<'_>| column.packed().map_or(0, |codes| room(codes.stored()));
+        let needed: usize = coming.iter().map(bytes).sum();
+        if needed == 0 {
+            return Ok(());
+        }
+        if self.unpack.is_none() {
+            self.unpack = Some(UnpackCodes::new(self.runtime.device())?);
+        }
+        let packed = &mut self.ring[self.next];
+        if packed.memory.as_ref().is_none_or(|memory| memory.len() < needed) {
+            // Freed when it is unpacked: all streams that use a buffer are waited for.
+            packed.memory = None;
+            packed.memory = self.runtime.allocate(streams.copy, needed as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Queues all that brings columns of a chunk to their places in `buffer`, which may be written from
+    /// `free` on; returns the bytes that cross the link. All is there when `streams.unpack` gets to where it
+    /// is queued.
+    pub(super) fn bring(
+        &mut self,
+        streams: LinkStreams<'_>,
+        coming: &[Coming<'_>],
+        buffer: &mut DeviceBuffer<u8>,
+        free: Option<&Event>,
+    ) -> Result<u64, DeviceError> {
+        let (mut plain, mut packed, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+        let has_room = self.ring[self.next].memory.is_some();
+        let mut end = 0;
+        for column in coming {
+            let chunk = &column.column.chunks[column.chunk];
+            let places = chunk_layout(column.column, column.chunk, column.start).0;
+            let data = match (column.packed(), places[0]) {
+                (Some(codes), Some(place)) if has_room => {
+                    columns.push(PackedColumn {
+                        packed: end as u64,
+                        packed_bytes: codes.stored().len() as u64,
+                        codes: place,
+                        width: codes.width().bytes() as u32,
+                    });
+                    packed.push((end, self.source(codes.stored())?));
+                    end += room(codes.stored());
+                    None
+                }
+                (Some(codes), _) => Some(unpacked(codes)?),
+                (None, _) => Some(self.source(chunk.data.stored())?),
+            };
+            let source = |view: &Option<HostView>| view.as_ref().map(|view| self.source(view)).transpose();
+            let views = [data, source(&chunk.validity)?, source(&chunk.offsets)?];
+            let placed = views.into_iter().zip(places);
+            plain.extend(placed.filter_map(|(view, place)| Some((place? as usize, view?))));
+        }
+        let LinkStreams { copy, unpack } = streams;
+        if let Some(free) = free {
+            unpack.wait(free)?;
+            if !plain.is_empty() {
+                copy.wait(free)?;
+            }
+        }
+        let pieces = plain.iter().chain(&packed);
+        let bytes = pieces.map(|(_, view)| view.len() as u64).sum();
+        stream_into(copy, &mut self.ring[self.next], &packed)?;
+        copy.copy_pieces(buffer, &plain)?;
+        let apart = !copy.is(unpack);
+        if apart {
+            unpack.wait(&copy.record()?)?;
+        }
+        let into = &mut self.ring[self.next];
+        if let (Some(kernel), Some(memory), Some(first), false) =
+            (&self.unpack, &into.memory, coming.first(), columns.is_empty())
+        {
+            let rows = first.column.chunks[first.chunk].rows.into();
+            kernel.launch(unpack, In(memory), Out(buffer), rows, &columns)?;
+            into.unpacked = Some(unpack.record()?);
+            self.next = (self.next + 1) % RING;
+        }
+        Ok(bytes)
+    }
+
+    /// What is copied for a view: a staging buffer with the same bytes, or itself.
+    fn source(&self, view: &HostView) -> Result<HostView, DeviceError> {
+        let memory = self.runtime.memory();
+        if self.way == Method::Staged || memory.ablations().has(Ablation::Copied) {
+            memory.staged(view)
+        } else {
+            Ok(view.clone())
+        }
+    }
+}
+
+/// Queues copies into a buffer of the ring, behind the launch that unpacks what it holds.
+fn stream_into(copy: &Stream, into: &mut Packed, pieces: &[(usize, HostView)]) -> Result<(), DeviceError> {
+    let Some(memory) = into.memory.as_mut().filter(|_| !pieces.is_empty()) else {
+        return Ok(());
+    };
+    if let Some(unpacked) = into.unpacked.take() {
+        copy.wait(&unpacked)?;
+    }
+    copy.copy_pieces(memory, pieces)
+}
+
+/// Bytes of a buffer of the ring that packed codes take.
+fn room(stored: &HostView) -> usize {
+    stored.len().next_multiple_of(ALIGNMENT)
+}
+
+/// The codes, unpacked by the host.
+fn unpacked(codes: &PackedCodes) -> Result<HostView, DeviceError> {
+    let bytes = codes.plain_bytes();
+    let mut memory = HostMemory::new(bytes)?;
+    codes.unpack(&mut memory.as_mut_slice()[..bytes]);
+    HostView::new(Arc::new(memory), 0, bytes)
+}

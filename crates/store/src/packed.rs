@@ -1,0 +1,380 @@
+//! Codes of a chunk in as few bits as each block of them needs.
+//!
+//! A link carries bytes, and codes of whole bytes waste many: three return flags take 8 bits where 2 suffice,
+//! and one large order number widens a million small ones. So the codes of a chunk lie in host memory in
+//! blocks of [`BLOCK_CODES`], each as its least code and the distances from it, of as many bits as the
+//! greatest distance needs. A device gets them as they are and unpacks them beside the copies that follow;
+//! kernels read plain codes of the column's [`Width`].
+//!
+//! ```text
+//! ┌───────────────────────────┬────────────────────────────┬──────────┐
+//! │ PackedBlock per block     │ distances, block by block, │ 16 bytes │
+//! │ {least, place, bits}      │ each begins at 16 bytes    │ of 0     │
+//! └───────────────────────────┴────────────────────────────┴──────────┘
+//! ```
+//!
+//! A block has no more than [`MOST_BITS`] bits a code, so two neighbouring 32-bit words hold any code. The
+//! zeros at the end are there for the second word of the last one.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+use galatea_device::HostView;
+
+use crate::column::Width;
+
+/// Codes of a block.
+pub const BLOCK_CODES: usize = 512;
+
+/// Most bits of a packed code.
+pub const MOST_BITS: u32 = 32;
+
+/// Unit of a block's place, in bytes: a vector load.
+const UNIT: usize = 16;
+
+/// Plain bytes from which on a chunk's codes are packed: below, the link does not notice.
+const LEAST_BYTES: usize = 64 << 10;
+
+/// Which codes are packed in host memory; text and values that are not codes never are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// None.
+    Off,
+    /// Those of chunks with 64 KiB of them or more, if one eighth at least is saved.
+    #[default]
+    Auto,
+    /// All that are near enough to each other.
+    On,
+}
+
+/// Where a block is, and how to read it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+pub struct PackedBlock {
+    /// The least code of the block.
+    pub least: u64,
+    /// Where its distances begin, in units of 16 bytes from the beginning of the stored bytes.
+    pub place: u32,
+    /// Bits of a distance.
+    pub bits: u32,
+}
+
+impl PackedBlock {
+    /// The block of these codes, at most [`BLOCK_CODES`], at a place; none where they are too far apart.
+    fn of(codes: &[u64], place: usize) -> Option<Self> {
+        let least = codes.iter().copied().min().unwrap_or(0);
+        let greatest = codes.iter().copied().max().unwrap_or(0);
+        let bits = u64::BITS - (greatest - least).leading_zeros();
+        Some(Self {
+            least,
+            place: u32::try_from(place).ok()?,
+            bits: (bits <= MOST_BITS).then_some(bits)?,
+        })
+    }
+
+    /// Units of the distances of so many codes.
+    fn units(self, codes: usize) -> usize {
+        (codes * self.bits as usize).div_ceil(8 * UNIT)
+    }
+
+    fn mask(self) -> u64 {
+        (1 << self.bits) - 1
+    }
+}
+
+/// Directory of the codes of a chunk, made block by block before there is room for the codes.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    blocks: Vec<PackedBlock>,
+    /// Units behind the directory and the blocks so far.
+    end: usize,
+}
+
+impl Directory {
+    /// That of so many codes, of which none is known.
+    pub(crate) fn new(codes: usize) -> Self {
+        let blocks = codes.div_ceil(BLOCK_CODES);
+        Self {
+            blocks: Vec::with_capacity(blocks),
+            end: blocks * (size_of::<PackedBlock>() / UNIT),
+        }
+    }
+
+    /// Adds the next block; false where its codes are too far apart.
+    #[must_use]
+    pub(crate) fn add(&mut self, codes: &[u64]) -> bool {
+        let Some(block) = PackedBlock::of(codes, self.end) else {
+            return false;
+        };
+        self.end += block.units(codes.len());
+        self.blocks.push(block);
+        true
+    }
+
+    /// Bytes of the packed codes.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.end + 1) * UNIT
+    }
+
+    /// Whether codes of so many plain bytes are packed.
+    pub(crate) fn pays(&self, packing: Packing, plain: usize) -> bool {
+        match packing {
+            Packing::Off => false,
+            Packing::Auto => plain >= LEAST_BYTES && self.bytes() <= plain - plain / 8,
+            Packing::On => plain > 0,
+        }
+    }
+
+    /// Writes the directory, and zeros after the codes; the rest of `target`, of [`Self::bytes`], is
+    /// written by the packer.
+    pub(crate) fn packer<'t>(&'t self, target: &'t mut [u8]) -> Packer<'t> {
+        let directory = self.blocks.len() * size_of::<PackedBlock>();
+        target[..directory].copy_from_slice(bytemuck::cast_slice(&self.blocks));
+        Packer {
+            blocks: self.blocks.iter(),
+            rest: bytemuck::cast_slice_mut(&mut target[directory..]),
+        }
+    }
+}
+
+/// Writes the codes of a chunk into their place, block by block.
+#[derive(Debug)]
+pub(crate) struct Packer<'t> {
+    blocks: std::slice::Iter<'t, PackedBlock>,
+    /// Words that no block has been written to.
+    rest: &'t mut [u32],
+}
+
+impl Packer<'_> {
+    /// Writes the next block, of the codes that the directory was made of.
+    pub(crate) fn write(&mut self, codes: &[u64]) {
+        let Some(block) = self.blocks.next() else { return };
+        let (words, rest) = std::mem::take(&mut self.rest).split_at_mut(block.units(codes.len()) * UNIT / 4);
+        self.rest = rest;
+        let mut words = words.iter_mut();
+        let (mut held, mut bits) = (0_u64, 0);
+        for code in codes {
+            held |= (code - block.least) << bits;
+            bits += block.bits;
+            if bits >= u32::BITS {
+                if let Some(word) = words.next() {
+                    *word = held as u32;
+                }
+                held >>= u32::BITS;
+                bits -= u32::BITS;
+            }
+        }
+        for word in words {
+            *word = held as u32;
+            held = 0;
+        }
+    }
+
+    /// Ends behind the last block.
+    pub(crate) fn finish(self) {
+        self.rest.fill(0);
+    }
+}
+
+/// The codes of a chunk, packed.
+#[derive(Debug, Clone)]
+pub struct PackedCodes {
+    stored: HostView,
+    rows: u32,
+    width: Width,
+}
+
+impl PackedCodes {
+    /// Codes of a chunk that lie in `stored`, as a [`Packer`] has written them.
+    pub(crate) fn new(stored: HostView, rows: u32, width: Width) -> Self {
+        Self { stored, rows, width }
+    }
+
+    /// The bytes in host memory: directory, distances, zeros.
+    #[must_use]
+    pub fn stored(&self) -> &HostView {
+        &self.stored
+    }
+
+    /// Codes.
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// Width of a code when it is plain.
+    #[must_use]
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Bytes of the plain codes.
+    #[must_use]
+    pub fn plain_bytes(&self) -> usize {
+        self.rows as usize * self.width.bytes()
+    }
+
+    /// The directory.
+    fn blocks(&self) -> &[PackedBlock] {
+        let blocks = (self.rows as usize).div_ceil(BLOCK_CODES);
+        bytemuck::cast_slice(&self.stored.as_slice()[..blocks * size_of::<PackedBlock>()])
+    }
+
+    /// Calls `visit` with the row in the range and its code, for every row of it.
+    #[inline(always)]
+    pub(crate) fn for_each(&self, rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+        let words: &[u32] = bytemuck::cast_slice(self.stored.as_slice());
+        let blocks = self.blocks();
+        let mut row = rows.start;
+        while row < rows.end {
+            let index = row / BLOCK_CODES;
+            let block = blocks[index];
+            let first = index * BLOCK_CODES;
+            let end = rows.end.min(first + BLOCK_CODES);
+            let words = &words[block.place as usize * UNIT / 4..];
+            let mask = block.mask();
+            for row in row..end {
+                let bit = (row - first) * block.bits as usize;
+                let pair = u64::from(words[bit / 32]) | u64::from(words[bit / 32 + 1]) << 32;
+                visit(row - rows.start, block.least + (pair >> (bit % 32) & mask));
+            }
+            row = end;
+        }
+    }
+
+    /// Writes all codes into `target`, which has [`Self::plain_bytes`].
+    pub fn unpack(&self, target: &mut [u8]) {
+        let rows = 0..self.rows as usize;
+        match self.width {
+            Width::Zero => {}
+            Width::One => self.for_each(rows, |row, code| target[row] = code as u8),
+            Width::Two => {
+                let target: &mut [u16] = bytemuck::cast_slice_mut(target);
+                self.for_each(rows, |row, code| target[row] = code as u16);
+            }
+            Width::Four => {
+                let target: &mut [u32] = bytemuck::cast_slice_mut(target);
+                self.for_each(rows, |row, code| target[row] = code as u32);
+            }
+            Width::Eight => {
+                let target: &mut [u64] = bytemuck::cast_slice_mut(target);
+                self.for_each(rows, |row, code| target[row] = code);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use galatea_device::HostMemory;
+
+    use super::*;
+
+    /// Packs codes; none where they cannot be.
+    fn packed(codes: &[u64], width: Width) -> Option<PackedCodes> {
+        let mut directory = Directory::new(codes.len());
+        for block in codes.chunks(BLOCK_CODES) {
+            if !directory.add(block) {
+                return None;
+            }
+        }
+        let bytes = directory.bytes();
+        let mut memory = HostMemory::new(bytes).expect("little memory");
+        memory.as_mut_slice().fill(0xa5);
+        let mut packer = directory.packer(&mut memory.as_mut_slice()[..bytes]);
+        codes.chunks(BLOCK_CODES).for_each(|block| packer.write(block));
+        packer.finish();
+        let view = HostView::new(Arc::new(memory), 0, bytes).expect("inside");
+        Some(PackedCodes::new(view, codes.len() as u32, width))
+    }
+
+    /// Numbers of up to `bits` bits.
+    fn random(rows: usize, bits: u32, seed: u64) -> Vec<u64> {
+        let mut state = seed | 1;
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.checked_shr(64 - bits).unwrap_or(0)
+        };
+        std::iter::repeat_with(next).take(rows).collect()
+    }
+
+    #[test]
+    fn codes_come_back() {
+        let rows = [0, 1, 2, 31, 32, 33, 511, 512, 513, 1024, 5000];
+        for (seed, rows) in rows.into_iter().enumerate() {
+            for bits in 0..=32 {
+                let least = [0, 7, u64::MAX >> 1][seed % 3];
+                let codes: Vec<u64> = random(rows, bits, seed as u64 + 1)
+                    .into_iter()
+                    .map(|code| least + code)
+                    .collect();
+                let packed = packed(&codes, Width::Eight).expect("32 bits at most");
+                let mut plain = vec![u64::MAX; rows];
+                packed.unpack(bytemuck::cast_slice_mut(&mut plain));
+                assert_eq!(plain, codes, "{rows} rows, {bits} bits");
+                let range = rows / 3..rows - rows / 5;
+                let mut part = vec![0; range.len()];
+                packed.for_each(range.clone(), |row, code| part[row] = code);
+                assert_eq!(part, codes[range], "{rows} rows, {bits} bits");
+            }
+        }
+    }
+
+    #[test]
+    fn each_width_is_unpacked() {
+        for (width, bits) in [
+            (Width::One, 3),
+            (Width::Two, 11),
+            (Width::Four, 20),
+            (Width::Zero, 0),
+        ] {
+            let codes = random(1300, bits, 5);
+            let packed = packed(&codes, width).expect("few bits");
+            let mut words = vec![u64::MAX; codes.len()];
+            let plain: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+            packed.unpack(&mut plain[..codes.len() * width.bytes()]);
+            for (row, plain) in plain.chunks(width.bytes().max(1)).take(codes.len()).enumerate() {
+                let mut wide = [0; 8];
+                wide[..width.bytes()].copy_from_slice(&plain[..width.bytes()]);
+                assert_eq!(u64::from_le_bytes(wide), codes[row], "{width:?}, row {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_outlier_widens_its_block_alone() {
+        let mut codes = vec![5; 4 * BLOCK_CODES];
+        codes[BLOCK_CODES + 3] = 5 + (1 << 30);
+        let packed = packed(&codes, Width::Four).expect("31 bits");
+        let bits: Vec<u32> = packed.blocks().iter().map(|block| block.bits).collect();
+        assert_eq!(bits, [0, 31, 0, 0]);
+    }
+
+    #[test]
+    fn codes_that_are_far_apart_are_not_packed() {
+        assert!(packed(&[0, 1 << 32], Width::Eight).is_none());
+        assert!(packed(&[1, 1 << 32], Width::Eight).is_some());
+    }
+
+    #[test]
+    fn packing_pays_from_an_eighth_on() {
+        let rows = LEAST_BYTES;
+        let directory = |bits: u32| {
+            let mut directory = Directory::new(rows);
+            for block in random(rows, bits, 3).chunks(BLOCK_CODES) {
+                assert!(directory.add(block));
+            }
+            directory
+        };
+        let auto = Packing::Auto;
+        assert!(directory(6).pays(auto, rows));
+        assert!(!directory(8).pays(auto, rows));
+        assert!(!directory(1).pays(auto, rows / 2), "too few bytes");
+        assert!(directory(8).pays(Packing::On, rows));
+        assert!(!directory(1).pays(Packing::Off, rows));
+    }
+}
