@@ -76,7 +76,7 @@ impl Stream {
             .map(|(_, source)| source.as_slice().as_ptr() as u64)
             .collect();
         let mut sizes: Vec<_> = pieces().map(|(_, source)| source.len()).collect();
-        self.enqueue_batch(target, &mut targets, &mut sources, &mut sizes)?;
+        let queued = self.enqueue_batch(target, &mut targets, &mut sources, &mut sizes);
         // Pieces come from a few memories.
         let mut memories: Vec<Arc<HostMemory>> = Vec::new();
         for (_, source) in pieces() {
@@ -84,7 +84,9 @@ impl Stream {
                 memories.push(Arc::clone(source.memory()));
             }
         }
-        self.hold(memories)
+        // Also after a failure: copies before it may be queued.
+        let held = self.hold(memories);
+        queued.and(held)
     }
 
     /// Queues a batch of copies into parts of `target`; the sources must stay valid and unchanged until it is

@@ -71,6 +71,13 @@ struct Packed {
     unpacked: Option<Event>,
 }
 
+impl Packed {
+    /// Whether it has room for so many bytes.
+    fn has(&self, bytes: usize) -> bool {
+        self.memory.as_ref().is_some_and(|memory| bytes <= memory.len())
+    }
+}
+
 impl<'r> ChunkLink<'r> {
     /// A link that is crossed by `way`.
     pub(super) fn new(runtime: &'r DeviceRuntime, way: Method) -> Self {
@@ -95,8 +102,7 @@ impl<'r> ChunkLink<'r> {
         streams: LinkStreams<'_>,
         coming: &[Coming<'_>],
     ) -> Result<(), RunError> {
-        let bytes = |column: &Coming<'_>| column.packed().map_or(0, |codes| room(codes.stored()));
-        let needed: usize = coming.iter().map(bytes).sum();
+        let needed = packed_bytes(coming);
         if needed == 0 {
             return Ok(());
         }
@@ -104,7 +110,7 @@ impl<'r> ChunkLink<'r> {
             self.unpack = Some(UnpackCodes::new(self.runtime.device())?);
         }
         let packed = &mut self.ring[self.next];
-        if packed.memory.as_ref().is_none_or(|memory| memory.len() < needed) {
+        if !packed.has(needed) {
             // Freed when it is unpacked: all streams that use a buffer are waited for.
             packed.memory = None;
             packed.memory = self.runtime.allocate(streams.copy, needed as u64)?;
@@ -123,7 +129,7 @@ impl<'r> ChunkLink<'r> {
         free: Option<&Event>,
     ) -> Result<u64, DeviceError> {
         let (mut plain, mut packed, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-        let has_room = self.ring[self.next].memory.is_some();
+        let has_room = self.ring[self.next].has(packed_bytes(coming));
         let mut end = 0;
         for column in coming {
             let chunk = &column.column.chunks[column.chunk];
@@ -200,6 +206,12 @@ fn stream_into(copy: &Stream, into: &mut Packed, pieces: &[(usize, HostView)]) -
 /// Bytes of a buffer of the ring that packed codes take.
 fn room(stored: &HostView) -> usize {
     stored.len().next_multiple_of(ALIGNMENT)
+}
+
+/// Bytes of a buffer of the ring that columns take.
+fn packed_bytes(coming: &[Coming<'_>]) -> usize {
+    let codes = coming.iter().filter_map(Coming::packed);
+    codes.map(|codes| room(codes.stored())).sum()
 }
 
 /// The codes, unpacked by the host.

@@ -73,7 +73,7 @@ struct Settle<'a>(&'a QueryStreams);
 impl Drop for Settle<'_> {
     fn drop(&mut self) {
         // A failure has been, or will be, reported by the call that needs the stream.
-        for stream in &self.0.transfer {
+        for stream in self.0.transfer.iter().chain([&self.0.unpack]) {
             let _ = stream.synchronize();
         }
         let _ = self.0.compute.synchronize();
