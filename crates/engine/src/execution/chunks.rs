@@ -31,6 +31,8 @@ policy! {
         launch: u64 = 32 << 20,
         /// Chunks of a launch at most.
         launch_chunks: u64 = 16,
+        /// Part of the free device memory that slots for several chunks a launch may take: one so-many-th.
+        ring: u64 = 16,
         /// Bytes of copies that are queued ahead, which a cancelled query still waits for: 5 ms of the link.
         in_flight: u64 = 256 << 20,
         /// Launches over chunks in device memory that are queued ahead, of some milliseconds each
@@ -177,7 +179,13 @@ impl<'r> ChunkResidency<'r> {
         };
         let slots = match awaits {
             true => POLICY.slots.max(2 * together),
-            false => POLICY.slots * together,
+            // What little memory there is, pages use better.
+            false => {
+                let spare = runtime.room() / POLICY.ring / bytes.max(1);
+                POLICY
+                    .slots
+                    .max(spare.min((POLICY.slots * together) as u64) as usize)
+            }
         };
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
