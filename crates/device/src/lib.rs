@@ -97,5 +97,5 @@ pub use programs::{Compiled, Origin};
 pub use retry::{RETRY, Retried};
 pub use shared::SharedMemory;
 pub use stream::Stream;
-pub use threads::lower_thread_priority;
+pub use threads::{lower_thread_priority, timed_together};
 pub use vectors::{VectorWork, in_vectors};

@@ -1,4 +1,7 @@
-//! Threads whose work can wait.
+//! Threads whose work can wait, and threads that are timed together.
+
+use std::thread::{ScopedJoinHandle, scope};
+use std::time::Instant;
 
 /// Gives the calling thread the lowest priority, as far as the system lets it: other threads take the cores
 /// when they want them. Threads that it starts inherit that. On systems that know priorities of processes
@@ -14,6 +17,33 @@ pub fn lower_thread_priority() {
             tracing::debug!("a thread keeps its priority: {}", std::io::Error::last_os_error());
         }
     }
+}
+
+/// Runs each work on a thread of its own. A work says when it has begun and ended, and what it has found:
+/// the seconds from the first beginning to the last end, and what all have found.
+///
+/// # Panics
+/// As a work does.
+pub fn timed_together<T, W>(works: impl IntoIterator<Item = W>) -> (f64, Vec<T>)
+where
+    T: Send,
+    W: FnOnce() -> (Instant, Instant, T) + Send,
+{
+    let parts: Vec<_> = scope(|scope| {
+        let workers: Vec<_> = works.into_iter().map(|work| scope.spawn(work)).collect();
+        let join = |worker: ScopedJoinHandle<'_, _>| {
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().map(join).collect()
+    });
+    let begun = parts.iter().map(|(begun, _, _)| *begun).min();
+    let ended = parts.iter().map(|(_, ended, _)| *ended).max();
+    let seconds = begun
+        .zip(ended)
+        .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
+    (seconds, parts.into_iter().map(|(_, _, found)| found).collect())
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use galatea_device::timed_together;
+
 use super::batches::Run;
 use super::load::{Load, Touch};
 use super::stream::Shape;
@@ -35,21 +37,8 @@ pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> Run {
             times.push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
     };
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        workers.into_iter().map(join).collect()
-    });
-    let begun = parts.iter().map(|(begun, _, _)| *begun).min();
-    let ended = parts.iter().map(|(_, ended, _)| *ended).max();
-    let seconds = begun
-        .zip(ended)
-        .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
-    let mut times: Vec<u64> = parts.into_iter().flat_map(|(_, _, times)| times).collect();
+    let (seconds, times) = timed_together((0..threads).map(|_| work));
+    let mut times: Vec<u64> = times.into_iter().flatten().collect();
     times.sort_unstable();
     Run {
         rate: total as f64 * load.frame_bytes as f64 / seconds,

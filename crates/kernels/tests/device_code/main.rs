@@ -15,7 +15,7 @@ mod sort;
 mod texts;
 mod windows;
 
-use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+use galatea_device::{Device, DeviceOptions, EmulatorOptions, testing};
 
 /// An emulated device with a seed.
 fn emulated(seed: u64) -> Device {
@@ -24,4 +24,17 @@ fn emulated(seed: u64) -> Device {
         ..EmulatorOptions::default()
     };
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
+}
+
+/// Emulated devices, one of which switches threads at every basic block, and a GPU where there is one.
+fn stressed_devices() -> Vec<Device> {
+    let mut devices: Vec<Device> = [0, 7].map(emulated).into();
+    let stress = EmulatorOptions {
+        seed: 1,
+        stress: true,
+        ..EmulatorOptions::default()
+    };
+    devices.push(Device::emulated(stress, DeviceOptions::default()).unwrap());
+    devices.extend(testing::gpu());
+    devices
 }

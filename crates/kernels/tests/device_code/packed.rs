@@ -1,22 +1,9 @@
 //! Unpacking codes, against a packing that is written here from the description of the format.
 
-use galatea_device::{Device, DeviceError, DeviceOptions, EmulatorOptions, In, Out, testing};
+use galatea_device::{DeviceError, In, Out};
 use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UNPACK_COLUMNS, UnpackCodes};
 
-use crate::emulated;
-
-fn devices() -> Vec<Device> {
-    let mut devices: Vec<Device> = [0, 7].map(emulated).into();
-    // Threads switch at every basic block.
-    let stress = EmulatorOptions {
-        seed: 1,
-        stress: true,
-        ..EmulatorOptions::default()
-    };
-    devices.push(Device::emulated(stress, DeviceOptions::default()).unwrap());
-    devices.extend(testing::gpu());
-    devices
-}
+use crate::stressed_devices as devices;
 
 /// Codes as a directory of (least, place in units of 16 bytes, bits), bits block by block, and a unit of 0.
 fn packed(codes: &[u64]) -> Vec<u8> {

@@ -1,27 +1,12 @@
 //! Passes of the radix sort against the standard library's stable sort.
 
-use galatea_device::{
-    Device, DeviceError, DeviceOptions, DeviceSlice, EmulatorOptions, In, InOut, Out, Stream, testing,
-};
+use galatea_device::{Device, DeviceError, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{
     DIGIT_VALUES, KeyWidth, ORDER_WORDS, RowsInOrder, RunParts, SortGather, SortHistogram, SortInput,
     SortOutput, SortPass, SortRuns, SortStep, pattern,
 };
 
-use crate::emulated;
-
-fn devices() -> Vec<Device> {
-    let mut devices: Vec<Device> = [0, 7].map(emulated).into();
-    // Threads switch at every basic block.
-    let stress = EmulatorOptions {
-        seed: 1,
-        stress: true,
-        ..EmulatorOptions::default()
-    };
-    devices.push(Device::emulated(stress, DeviceOptions::default()).unwrap());
-    devices.extend(testing::gpu());
-    devices
-}
+use crate::{emulated, stressed_devices as devices};
 
 /// Key `index` of a test, by what the keys look like.
 type Keys = fn(u64, u64) -> u64;

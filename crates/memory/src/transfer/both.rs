@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use galatea_device::Device;
+use galatea_device::{Device, timed_together};
 
 use super::measure::{Access, Bench, Rate};
 use super::{Capabilities, Method, Result, Source, Transfer, TransferOptions, open};
@@ -57,14 +57,14 @@ impl Direction {
         })
     }
 
-    /// Moves all bytes, after all parties have come to a barrier; seconds, from there on.
-    fn run(&mut self, seed: u64, begin: &Barrier) -> Result<(Instant, Instant)> {
-        let bytes = self.transfer.host()?.len();
+    /// Moves all bytes, after all parties have come to a barrier: when that begins, and when it ends.
+    fn run(&mut self, seed: u64, begin: &Barrier) -> (Instant, Instant, Result<()>) {
+        let bytes = self.transfer.host().map(|host| host.len());
         begin.wait();
         let begun = Instant::now();
         let (transfer, access) = (&mut *self.transfer, self.access);
-        self.bench.go(transfer, self.chunk, access, (seed, bytes))?;
-        Ok((begun, Instant::now()))
+        let moved = bytes.and_then(|bytes| self.bench.go(transfer, self.chunk, access, (seed, bytes)));
+        (begun, Instant::now(), moved)
     }
 
     fn rate(&self, values: Vec<f64>) -> Rate {
@@ -111,24 +111,9 @@ pub fn both_directions(
                 sums.push(side.bench.prepare(&mut *side.transfer, seed)?.0);
             }
             let begin = &Barrier::new(sides.len());
-            let times: Result<Vec<_>> = std::thread::scope(|scope| {
-                let workers: Vec<_> = sides
-                    .iter_mut()
-                    .map(|side| scope.spawn(move || side.run(seed, begin)))
-                    .collect();
-                let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-                    worker
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                };
-                workers.into_iter().map(join).collect()
-            });
-            let times = times?;
-            let begun = times.iter().map(|(begun, _)| *begun).min();
-            let ended = times.iter().map(|(_, ended)| *ended).max();
-            let seconds = begun
-                .zip(ended)
-                .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
+            let works = sides.iter_mut().map(|side| move || side.run(seed, begin));
+            let (seconds, moved) = timed_together(works);
+            moved.into_iter().collect::<Result<()>>()?;
             for (side, sum) in sides.iter_mut().zip(sums) {
                 let (transfer, access) = (&mut *side.transfer, side.access);
                 let right = side.bench.is_right(transfer, side.chunk, access, (seed, sum))?;

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use galatea_device::{HostMemory, VectorWork, in_vectors};
+use galatea_device::{HostMemory, VectorWork, in_vectors, timed_together};
 use galatea_kernels::LinkAccess;
 use galatea_kernels::flow::mix64;
 use rayon::prelude::*;
@@ -31,23 +31,7 @@ pub(super) fn on_all_threads<T: Send>(work: impl Fn(usize) -> T + Sync) -> (f64,
         let found = work(thread);
         (begun, Instant::now(), found)
     };
-    let parts: Vec<_> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || timed(thread)))
-            .collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
-            worker
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        workers.into_iter().map(join).collect()
-    });
-    let begun = parts.iter().map(|(begun, _, _)| *begun).min();
-    let ended = parts.iter().map(|(_, ended, _)| *ended).max();
-    let seconds = begun
-        .zip(ended)
-        .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
-    (seconds, parts.into_iter().map(|(_, _, found)| found).collect())
+    timed_together((0..threads).map(|thread| move || timed(thread)))
 }
 
 /// A sum of words, in the widest vectors.
