@@ -54,14 +54,12 @@ impl Stream {
     pub fn copy_pieces(&self, target: &mut DeviceBuffer<u8>, pieces: &[(usize, HostView)]) -> Result<()> {
         let context = self.context();
         let pieces = || pieces.iter().filter(|(_, source)| !source.is_empty());
-        let batched = pieces().count() > 1
-            && pieces().all(|(_, source)| source.memory().is_pinned(context))
-            && Batch::get(context.backend).is_some();
-        if !batched {
+        let batched = pieces().count() > 1 && pieces().all(|(_, source)| source.memory().is_pinned(context));
+        let Some(batch) = Batch::get(context.backend).filter(|_| batched) else {
             return pieces().try_for_each(|(at, source)| {
                 self.copy_to_device(target.slice_mut(*at..at.saturating_add(source.len()))?, source)
             });
-        }
+        };
         for (at, source) in pieces() {
             checked_end(
                 "copy of host memory to the device",
@@ -76,7 +74,7 @@ impl Stream {
             .map(|(_, source)| source.as_slice().as_ptr() as u64)
             .collect();
         let mut sizes: Vec<_> = pieces().map(|(_, source)| source.len()).collect();
-        let queued = self.enqueue_batch(target, &mut targets, &mut sources, &mut sizes);
+        let queued = self.enqueue_batch(batch, target, &mut targets, &mut sources, &mut sizes);
         // Pieces come from a few memories.
         let mut memories: Vec<Arc<HostMemory>> = Vec::new();
         for (_, source) in pieces() {
@@ -93,15 +91,13 @@ impl Stream {
     /// done.
     fn enqueue_batch(
         &self,
+        batch: &Batch,
         target: &DeviceBuffer<u8>,
         targets: &mut [CUdeviceptr],
         sources: &mut [CUdeviceptr],
         sizes: &mut [usize],
     ) -> Result<()> {
         let context = self.context();
-        let Some(batch) = Batch::get(context.backend) else {
-            return Ok(());
-        };
         target.used_by(self)?;
         context.bind()?;
         let anywhere = CUmemLocation {

@@ -162,7 +162,7 @@ settings! {
         /// for them once runs on the CPU have lost half of that time.
         pub background: Switch = Switch(true),
         /// Whether one kernel reads several chunks while they come over the link, and waits for each, instead
-        /// of a launch for each behind its copy: on, off, or auto, where `galatea calibrate` has measured
+        /// of launches behind their copies: on, off, or auto, where `galatea calibrate` has measured
         /// that chunks of the size are faster so, which small ones may be.
         pub persistent_scan: PersistentScan = PersistentScan::Auto,
         /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of

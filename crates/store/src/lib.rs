@@ -39,7 +39,7 @@ pub use error::{Result, StoreError};
 pub use file::FileTable;
 pub use galatea_memory::{Holder, Identity};
 pub use layout::{ConflictLayout, DenseColumn, NoLayout, SlotLayout};
-pub use packed::{BLOCK_CODES, MOST_BITS, PackedBlock, PackedCodes, Packing};
+pub use packed::{BLOCK_CODES, PackedCodes, Packing};
 pub use pool::work_in_background;
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};
 pub use scan::StoreScanExec;

@@ -13,7 +13,7 @@
 //! └───────────────────────────┴────────────────────────────┴──────────┘
 //! ```
 //!
-//! A block has no more than [`MOST_BITS`] bits a code, so two neighbouring 32-bit words hold any code. The
+//! A block has no more than 32 bits a code, so two neighbouring 32-bit words hold any code. The
 //! zeros at the end are there for the second word of the last one.
 
 use std::ops::Range;
@@ -27,7 +27,7 @@ use crate::column::Width;
 pub const BLOCK_CODES: usize = 512;
 
 /// Most bits of a packed code.
-pub const MOST_BITS: u32 = 32;
+const MOST_BITS: u32 = 32;
 
 /// Unit of a block's place, in bytes: a vector load.
 const UNIT: usize = 16;
@@ -50,13 +50,13 @@ pub enum Packing {
 /// Where a block is, and how to read it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-pub struct PackedBlock {
+struct PackedBlock {
     /// The least code of the block.
-    pub least: u64,
+    least: u64,
     /// Where its distances begin, in units of 16 bytes from the beginning of the stored bytes.
-    pub place: u32,
+    place: u32,
     /// Bits of a distance.
-    pub bits: u32,
+    bits: u32,
 }
 
 impl PackedBlock {

@@ -65,7 +65,7 @@ words! {
     PersistentScan {
         /// Where that was measured to be faster.
         Auto = "auto",
-        /// A launch for each chunk, behind its copy.
+        /// Launches behind the copies of what they read.
         Off = "off",
         /// Always.
         On = "on",

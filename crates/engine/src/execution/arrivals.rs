@@ -1,7 +1,7 @@
 //! Chunks that a running kernel waits for.
 //!
-//! A chunk that comes over the link is read by a launch of its own, queued behind its copy. Where chunks are
-//! small, that launch, and the events that order it, take longer than the copy. So one launch may read
+//! Chunks that come over the link are read by launches that are queued behind their copies. Where chunks are
+//! small, these launches, and the events that order them, take longer than the copies. So one launch may read
 //! several chunks that are still on their way: a persistent operator for as long as they come (XeFlow, whose
 //! frames they are). Behind the copies of each chunk the copying stream stores a word, for which the blocks
 //! that take its morsels wait (`await_arrival` in `link.cuh`).

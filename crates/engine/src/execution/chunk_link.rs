@@ -15,11 +15,14 @@ use super::columns::chunk_layout;
 use super::error::RunError;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, DeviceError, Event, HostMemory, HostView, In, Out, Stream};
-use galatea_kernels::{PackedColumn, UnpackCodes};
+use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UnpackCodes};
 use galatea_memory::regions::Ablation;
 use galatea_memory::transfer::Method;
-use galatea_store::{ChunkData, Column, PackedCodes};
+use galatea_store::{BLOCK_CODES, ChunkData, Column, PackedCodes};
 use std::sync::Arc;
+
+// The kernel unpacks what the store packs.
+const _: () = assert!(BLOCK_CODES == PACKED_BLOCK_CODES);
 
 /// Alignment of packed codes in a buffer of the ring.
 const ALIGNMENT: usize = 256;
@@ -75,6 +78,17 @@ impl Packed {
     /// Whether it has room for so many bytes.
     fn has(&self, bytes: usize) -> bool {
         self.memory.as_ref().is_some_and(|memory| bytes <= memory.len())
+    }
+
+    /// Queues copies into it, behind the launch that unpacks what it holds.
+    fn receive(&mut self, copy: &Stream, pieces: &[(usize, HostView)]) -> Result<(), DeviceError> {
+        let Some(memory) = self.memory.as_mut().filter(|_| !pieces.is_empty()) else {
+            return Ok(());
+        };
+        if let Some(unpacked) = self.unpacked.take() {
+            copy.wait(&unpacked)?;
+        }
+        copy.copy_pieces(memory, pieces)
     }
 }
 
@@ -163,10 +177,9 @@ impl<'r> ChunkLink<'r> {
         }
         let pieces = plain.iter().chain(&packed);
         let bytes = pieces.map(|(_, view)| view.len() as u64).sum();
-        stream_into(copy, &mut self.ring[self.next], &packed)?;
+        self.ring[self.next].receive(copy, &packed)?;
         copy.copy_pieces(buffer, &plain)?;
-        let apart = !copy.is(unpack);
-        if apart {
+        if !copy.is(unpack) {
             unpack.wait(&copy.record()?)?;
         }
         let into = &mut self.ring[self.next];
@@ -190,17 +203,6 @@ impl<'r> ChunkLink<'r> {
             Ok(view.clone())
         }
     }
-}
-
-/// Queues copies into a buffer of the ring, behind the launch that unpacks what it holds.
-fn stream_into(copy: &Stream, into: &mut Packed, pieces: &[(usize, HostView)]) -> Result<(), DeviceError> {
-    let Some(memory) = into.memory.as_mut().filter(|_| !pieces.is_empty()) else {
-        return Ok(());
-    };
-    if let Some(unpacked) = into.unpacked.take() {
-        copy.wait(&unpacked)?;
-    }
-    copy.copy_pieces(memory, pieces)
 }
 
 /// Bytes of a buffer of the ring that packed codes take.

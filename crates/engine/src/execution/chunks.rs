@@ -167,26 +167,21 @@ impl<'r> ChunkResidency<'r> {
         };
         let awaits = awaits && !chunks[over..].iter().any(|chunk| packed(*chunk));
         let bytes = needed.checked_div(coming).unwrap_or(0);
+        let rows = chunks.iter().map(|chunk| view.chunk_rows[*chunk]).max();
         let together = match awaits {
             true => chunks_of_launch(bytes, coming),
             false if stops => 1,
-            false => {
-                let rows = chunks.iter().map(|chunk| view.chunk_rows[*chunk].into()).max();
-                // A block may get all rows of a launch.
-                let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.unwrap_or(1).max(1));
-                (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
-            }
+            false => chunks_behind_copies(bytes, rows.unwrap_or(0).into()),
         };
         let slots = match awaits {
-            true => POLICY.slots.max(2 * together),
+            true => 2 * together,
             // What little memory there is, pages use better.
             false => {
                 let spare = runtime.room() / POLICY.ring / bytes.max(1);
-                POLICY
-                    .slots
-                    .max(spare.min((POLICY.slots * together) as u64) as usize)
+                spare.min((POLICY.slots * together) as u64) as usize
             }
         };
+        let slots = slots.max(POLICY.slots);
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
@@ -518,6 +513,13 @@ impl<'r> ChunkResidency<'r> {
         }
         Ok(())
     }
+}
+
+/// Most chunks, of so many bytes and rows each, of a launch that waits for their copies.
+fn chunks_behind_copies(bytes: u64, rows: u64) -> usize {
+    // A block may get all rows of a launch.
+    let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.max(1));
+    (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
 }
 
 /// Pins the host memory of chunks, so that copies run at link speed.

@@ -7,7 +7,7 @@
 use galatea_device::HostView;
 use galatea_memory::Identity;
 use galatea_memory::regions::Source;
-use galatea_store::Column;
+use galatea_store::{Chunk, Column};
 use std::sync::Arc;
 
 /// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
@@ -48,6 +48,15 @@ impl Source for ColumnPages<'_> {
     fn page_bytes(&self, index: usize) -> u64 {
         chunk_layout(self.0, index, 0).1
     }
+}
+
+/// Bytes of some chunks of a column that come over the link, when so many of its bytes are in device memory:
+/// of packed codes fewer than lie there then.
+pub(crate) fn away<'c>(chunks: impl Iterator<Item = &'c Chunk>, here: u64) -> u64 {
+    let (stored, plain) = chunks.fold((0, 0), |(stored, plain), chunk| {
+        (stored + chunk.stored_bytes(), plain + chunk.plain_bytes())
+    });
+    (stored as f64 * (1.0 - here as f64 / plain.max(1) as f64)).max(0.0) as u64
 }
 
 /// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.

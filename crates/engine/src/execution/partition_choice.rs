@@ -8,7 +8,7 @@
 //! zone maps tell, have their places close together as it is.
 
 use super::built::SideRows;
-use super::columns::ColumnPages;
+use super::columns::{ColumnPages, away};
 use super::demand;
 use super::run::Run;
 use crate::expression::{Expr, KeySpace};
@@ -18,9 +18,8 @@ use crate::policy::policy;
 use crate::reason::Reason;
 use datafusion::common::human_readable_size;
 use galatea_layout::model::Machine;
-use galatea_store::{Column, Scalar, Zone};
+use galatea_store::{Scalar, Zone};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 policy! {
@@ -227,27 +226,21 @@ impl Run<'_> {
     fn link_times(&self, halves: &Halves) -> LinkTimes {
         let measured = self.runtime.calibration().map(|measured| measured.h2d);
         let link = measured.unwrap_or(POLICY.link);
-        let coming = |column: &Arc<Column>| {
-            let chunks = self.chunks.iter().map(|chunk| &column.chunks[*chunk]);
-            let (stored, plain) = chunks.fold((0, 0), |(stored, plain), chunk| {
-                (stored + chunk.stored_bytes(), plain + chunk.plain_bytes())
-            });
-            let here = self.runtime.memory().bytes_of(&ColumnPages(column));
-            (stored as f64 * (1.0 - here as f64 / plain.max(1) as f64)).max(0.0)
-        };
         let counting = halves.first.counting_partitions();
         let counted = counting.map_or_else(BTreeSet::new, |counting| counting.columns());
-        let (mut once, mut again) = (0.0, 0.0);
+        let (mut once, mut again) = (0, 0);
         for (source, column) in self.plan.columns().into_iter().zip(&self.view.columns) {
-            let bytes = coming(column);
+            let chunks = self.chunks.iter().map(|chunk| &column.chunks[*chunk]);
+            let bytes = away(chunks, self.runtime.memory().bytes_of(&ColumnPages(column)));
             once += bytes;
-            again += if counted.contains(&source) { bytes } else { 0.0 };
+            again += if counted.contains(&source) { bytes } else { 0 };
         }
         // Where all of them stay, the second reading finds them.
-        let stay = self.config.cache_device.0 && self.part.is_none() && once <= self.runtime.room() as f64;
+        let missing = self.inputs().0.missing_bytes;
+        let stay = self.config.cache_device.0 && self.part.is_none() && missing <= self.runtime.room();
         LinkTimes {
-            once: once / link,
-            again: if stay { 0.0 } else { again / link },
+            once: once as f64 / link,
+            again: if stay { 0.0 } else { again as f64 / link },
         }
     }
 

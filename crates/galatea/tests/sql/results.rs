@@ -12,7 +12,7 @@ use galatea::{EmulatorOptions, QueryDevice};
 use galatea_device::{DriverCall, FaultCode, Faults};
 use std::time::Duration;
 
-/// Chunks, each with a launch of its own.
+/// Chunks of the table.
 const CHUNKS: usize = 400;
 
 const ROWS: &str = "SELECT i32, i64, low FROM t WHERE v % 3 <> 1";

@@ -98,7 +98,7 @@ async fn check(settings: &[(&str, &str)], queries: &[&str]) {
         ("galatea.chunk_rows", "300"),
         ("galatea.block_threads", "32"),
         ("galatea.min_rows", "0"),
-        // Chunks stream, a launch each.
+        // Chunks stream.
         ("galatea.cache_device", "false"),
     ];
     all.extend(settings);

@@ -1,7 +1,7 @@
 //! Where a pipeline's columns are when it is planned: reads nothing and opens nothing.
 
 use crate::config::GalateaConfig;
-use crate::execution::columns::ColumnPages;
+use crate::execution::columns::{ColumnPages, away};
 use crate::placement::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
 use arrow::array::Array;
@@ -26,7 +26,7 @@ pub(super) struct Residence {
 pub(super) struct ColumnResidence {
     /// Its bytes, encoded; none if it would have to be read or encoded first.
     pub(super) encoded: Option<u64>,
-    /// Those of them that are not in device memory.
+    /// What comes over the link for those that are not in device memory; packed codes are fewer.
     pub(super) away: u64,
     /// Values of its dictionary, if it is encoded and has one.
     pub(super) values: usize,
@@ -68,9 +68,7 @@ impl Residence {
             ColumnResidence {
                 values: kept.dictionary().map_or(0, Array::len),
                 encoded: Some(bytes),
-                // Of packed codes fewer bytes come over the link than lie in device memory.
-                away: (kept.stored_bytes() as f64 * (1.0 - here as f64 / bytes.max(1) as f64)).max(0.0)
-                    as u64,
+                away: away(kept.chunks.iter(), here),
                 ..unknown(column)
             }
         };
