@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use galatea_device::{Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, Retried, probe};
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
 /// Physical optimizer rules, in order.
@@ -38,6 +38,21 @@ pub struct Runtime {
     host_rules: OnceLock<OptimizerRules>,
     history: History,
     background: Background,
+}
+
+/// How often something has left a device's memory, and the store: equal ones mean that all is where it was.
+#[derive(Debug, Clone)]
+pub(crate) struct Departures {
+    device: Weak<DeviceRuntime>,
+    pages: u64,
+    columns: u64,
+}
+
+impl PartialEq for Departures {
+    fn eq(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.device, &other.device)
+            && (self.pages, self.columns) == (other.pages, other.columns)
+    }
 }
 
 /// How opening a device ended.
@@ -196,6 +211,17 @@ impl Runtime {
             Opened::Open(runtime) => Some(Arc::clone(runtime)),
             Opened::Not | Opened::Failed(..) => None,
         }
+    }
+
+    /// What tells whether something has left device memory, or the store, since; none where no device is
+    /// open.
+    pub(crate) fn departures(&self, config: &GalateaConfig) -> Option<Departures> {
+        let device = self.opened(config)?;
+        Some(Departures {
+            pages: device.memory().departures(),
+            columns: self.store(config).departures(),
+            device: Arc::downgrade(&device),
+        })
     }
 
     /// The devices that are open.

@@ -62,6 +62,8 @@ pub struct Store {
 struct Cache {
     columns: HashMap<(TableId, usize), CachedColumn>,
     clock: u64,
+    /// Times that columns have left.
+    departures: u64,
 }
 
 #[derive(Debug)]
@@ -134,7 +136,15 @@ impl Store {
 
     /// Drops every column of a file. Columns in use stay in memory until their last reader is done.
     pub fn clear_cache(&self) {
-        self.cache.lock().columns.clear();
+        let mut cache = self.cache.lock();
+        cache.columns.clear();
+        cache.departures += 1;
+    }
+
+    /// Times that columns of files have left so far: what was found is still kept as long as the number is
+    /// the same.
+    pub fn departures(&self) -> u64 {
+        self.cache.lock().departures
     }
 
     pub(crate) fn cached(&self, table: TableId, column: usize) -> Option<Arc<Column>> {
@@ -161,7 +171,9 @@ impl Store {
 
     /// Drops the columns of a table version that is no longer current.
     pub(crate) fn forget(&self, table: TableId) {
-        self.cache.lock().columns.retain(|(id, _), _| *id != table);
+        let mut cache = self.cache.lock();
+        cache.columns.retain(|(id, _), _| *id != table);
+        cache.departures += 1;
     }
 
     /// Reserves memory, evicting columns where necessary. `total` is what the whole load needs, for the
@@ -216,6 +228,7 @@ impl Store {
             .min_by_key(|(_, cached)| cached.last_used)
             .map(|(key, _)| *key);
         let evicted = oldest.and_then(|key| cache.columns.remove(&key));
+        cache.departures += u64::from(evicted.is_some());
         // Unmapping takes a while; the cache is free meanwhile.
         drop(cache);
         if let Some(evicted) = &evicted {

@@ -21,9 +21,10 @@ use crate::history::{Measured, OneTime, PlanKey};
 use crate::policy::policy;
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
-use crate::runtime::Runtime;
+use crate::runtime::{Departures, Runtime};
 use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 policy! {
@@ -72,6 +73,8 @@ pub(crate) struct Grounds {
     waiting: Vec<Waiting>,
     /// Groups that were taken for few.
     few: Vec<FewGroups>,
+    /// When all that its GPU subtrees read was last seen in device memory.
+    resident: Arc<Mutex<Option<Departures>>>,
 }
 
 /// The times of a plan that may have GPU subtrees.
@@ -95,6 +98,7 @@ impl Grounds {
             times: None,
             waiting: Vec::new(),
             few: Vec::new(),
+            resident: Arc::default(),
         }
     }
 
@@ -118,8 +122,21 @@ impl Grounds {
         self.times.is_none_or(|times| {
             let measured = runtime.history().measured(times.query);
             let refused = reason_for_cpu(measured, times.gain, times.whole).is_some();
-            refused != times.placed && (refused || is_resident(kept, runtime, config))
+            refused != times.placed && (refused || self.is_resident(kept, runtime, config))
         })
+    }
+
+    /// Whether everything that the GPU subtrees of `kept` read is in device memory: as long as nothing has
+    /// left since it was, it still is.
+    fn is_resident(&self, kept: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
+        let now = runtime.departures(config);
+        let mut seen = self.resident.lock();
+        if now.is_some() && *seen == now {
+            return true;
+        }
+        let here = is_resident(kept, runtime, config);
+        *seen = now.filter(|_| here);
+        here
     }
 }
 

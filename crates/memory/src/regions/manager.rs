@@ -63,6 +63,8 @@ pub(super) struct State {
     pub(super) made: u64,
     pub(super) random: u64,
     pub(super) evicted: u64,
+    /// Times that pages have left device memory, evicted or with their source.
+    departures: u64,
     /// Bytes of all pages.
     pub(super) page_bytes: Arc<AtomicU64>,
     pub(super) ablated: Arc<Ablated>,
@@ -75,6 +77,7 @@ impl Holder for Regions {
         let State { regions, pages, .. } = &mut *state;
         regions.retain(|_, region| region.let_go(&self.home, &mut gone));
         pages.retain(|_, (original, _)| original.strong_count() > 0);
+        state.departures += u64::from(!gone.is_empty());
         drop(state);
         // Device memory is freed after the lock.
         drop(gone);
@@ -107,6 +110,7 @@ impl State {
         };
         let given = region.give(home, &self.ablated)?;
         self.evicted += given;
+        self.departures += u64::from(given > 0);
         Ok(given > 0)
     }
 
@@ -366,6 +370,12 @@ impl MemoryManager {
             }
         }
         alone + shared.values().sum::<u64>()
+    }
+
+    /// Times that pages of cached regions have left device memory so far: what was found there is still there
+    /// as long as the number is the same.
+    pub fn departures(&self) -> u64 {
+        self.regions.state.lock().departures
     }
 
     /// Pages and working regions evicted so far.

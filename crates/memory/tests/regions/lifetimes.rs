@@ -187,7 +187,9 @@ fn a_source_that_goes_takes_its_pages() {
     load(&manager, &stream, &before);
     load(&manager, &stream, &after);
     assert_eq!(manager.bytes(), 4 * 4096);
+    let departures = manager.departures();
     drop(before);
+    assert!(manager.departures() > departures, "a page has left");
     // Only pages that no other region shares.
     assert_eq!(manager.bytes(), 3 * 4096);
     assert_eq!(here(&manager, &after), [0, 1, 2]);

@@ -250,9 +250,11 @@ fn pinned_pages_stay() {
 
 impl Regions {
     fn evict_all(&self) -> u64 {
-        let before = self.manager.evicted();
+        let before = (self.manager.evicted(), self.manager.departures());
         self.manager.clear().unwrap();
         assert_eq!(self.manager.bytes(), 0);
-        self.manager.evicted() - before
+        let evicted = self.manager.evicted() - before.0;
+        assert_eq!(self.manager.departures() - before.1, evicted, "each was noticed");
+        evicted
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::SettingValue;
 use crate::placement::waiting::forgone;
-use crate::placement::{AnnotatePlacement, PlaceOnDevice, query_report};
+use crate::placement::{AnnotatePlacement, PlaceOnDevice, PlacementExec, query_report};
 use crate::report::QueryDevice;
 use crate::report::QueryReports;
 use crate::stream::{Channel, GpuStreamExec};
@@ -397,6 +397,37 @@ async fn what_a_query_lacks_is_made_behind_it() {
         None,
         "twenty runs have not paid for it"
     );
+}
+
+/// A plan that was decided with all of its columns in device memory is decided anew once one has left that,
+/// or the store.
+#[tokio::test]
+async fn a_decision_holds_while_its_columns_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, ctx) = session_with_device(&folder, true).await;
+    for _ in 0..2 {
+        run(&ctx, QUERY).await;
+        runtime.background().finished().await;
+    }
+    let (plan, _) = run(&ctx, QUERY).await;
+    assert_eq!(device(&plan), QueryDevice::Gpu);
+    let placement = plan.downcast_ref::<PlacementExec>().expect("the root");
+    let grounds = placement.grounds().expect("nothing is left to load");
+    let config = ctx.state().config_options().extensions.get().cloned();
+    let config: GalateaConfig = config.expect("set");
+    let holds = || grounds.hold(&plan, &runtime, &config);
+    assert!(holds() && holds());
+    let [opened] = &runtime.devices()[..] else {
+        panic!("one device");
+    };
+    opened.memory().clear().expect("evicted");
+    assert!(!holds() && !holds(), "the columns have left device memory");
+    run(&ctx, QUERY).await;
+    runtime.background().finished().await;
+    run(&ctx, QUERY).await;
+    assert!(holds() && holds(), "they have come back");
+    runtime.store(&config).clear_cache();
+    assert!(!holds() && !holds(), "they have left the store");
 }
 
 #[tokio::test]
