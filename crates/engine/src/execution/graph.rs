@@ -21,7 +21,9 @@ use crate::config::GalateaConfig;
 use crate::expression::{Dimension, PAIR_CHUNK_BITS};
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
+use crate::pipeline::looked_up;
 use crate::placement::{BuildSide, PipelineSource, Subtree};
+use crate::plans::renewed_host;
 use crate::reason::Reason;
 use crate::report::{PlanReport, QueryStep};
 use crate::runtime::{DeviceRuntime, Runtime};
@@ -158,7 +160,10 @@ pub(super) fn chunks(subtree: &Subtree, plan: &PipelinePlan, view: &TableView) -
     match subtree.source {
         // Parts are known by the numbers of their chunks, empty ones too.
         PipelineSource::Union { parts, .. } => (0..parts).collect(),
-        _ => surviving(view, &subtree.pruning, &columns),
+        _ => {
+            let prune = || surviving(view, &subtree.pruning, &columns);
+            subtree.pruned.of(view, &subtree.pruning, prune)
+        }
     }
 }
 
@@ -188,9 +193,10 @@ impl Graph<'_> {
     ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
         let plan = subtree.plan.resolved().map_err(Failure::Input)?;
+        let lookups = plan.lookups();
         let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
             let at = [at, &[number]].concat();
-            self.side(source, plan.lookups_of(number), at)
+            self.side(source, looked_up(&lookups, number), at)
         });
         let sides = try_join_all(sides).await?;
         let view = self.view(subtree, &plan, at, &sides).await?;
@@ -299,11 +305,19 @@ impl Graph<'_> {
             self.report.update(|report| report.build_sides_reused += 1);
             return Ok(rows);
         }
+        let plan = match source.shared.are_shared() {
+            true => renewed_host(&source.plan)?,
+            false => self.ready.lock().runnable(at, &source.plan)?,
+        };
         let to_run = BuildSide {
-            plan: self.ready.lock().runnable(at, &source.plan)?,
+            plan,
             ..source.clone()
         };
         let collected = dimensions::collect(&to_run, columns, self.context, self.memory).await?;
+        let collected = match self.runtime.opened(self.config) {
+            Some(device) => device.prepared().known_rows(collected),
+            None => collected,
+        };
         if let Some(stamps) = stamps {
             source.shared.leave(stamps, &collected);
         }

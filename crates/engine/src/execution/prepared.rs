@@ -152,8 +152,14 @@ impl Prepared {
             && view.rows <= self.bound.rows
             && (self.columns.iter().zip(&view.columns)).all(|(bound, now)| bound.holds(now))
             && self.plan == *plan
-            && self.dimensions == dimensions
+            && self.dimensions.len() == dimensions.len()
+            && (self.dimensions.iter().zip(dimensions)).all(|(own, other)| same_rows(own, other))
     }
+}
+
+/// Whether dimensions have the same rows.
+fn same_rows(one: &Arc<Dimension>, other: &Arc<Dimension>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 /// How a run came by its pipeline.
@@ -313,6 +319,16 @@ impl PreparedPipelines {
                 Ok((bound.result, bound.selectivity))
             }
         }
+    }
+
+    /// Rows that were collected, or the same ones that a kept pipeline is bound to: then later runs need not
+    /// compare them.
+    pub(crate) fn known_rows(&self, rows: Arc<Dimension>) -> Arc<Dimension> {
+        let kept = self.0.0.lock();
+        let mut known = kept.iter().flat_map(|pipeline| &pipeline.dimensions);
+        known
+            .find(|known| same_rows(known, &rows))
+            .map_or(rows, Arc::clone)
     }
 
     /// Whether the pipeline of `plan` is kept, over whatever columns.

@@ -35,14 +35,14 @@ pub(super) async fn load(
     let mut dictionary: Vec<usize> = plan.dictionary_columns().into_iter().collect();
     let table: Arc<dyn ColumnSource> = match source {
         PipelineSource::Stored(table) => Arc::clone(table),
-        PipelineSource::Files { scan } => {
+        PipelineSource::Files { scan, table } => table.or_made(|| {
             let scan = scan.data_source().downcast_ref::<FileScanConfig>();
             let scan = scan.ok_or_else(|| StoreError::UnsupportedSource {
                 table: "a scan".into(),
                 reason: "it is not of files".into(),
             })?;
-            store.file_table(scan, &context.runtime_env())?
-        }
+            store.file_table(scan, &context.runtime_env())
+        })?,
         PipelineSource::Groups(_)
         | PipelineSource::Pairs(_)
         | PipelineSource::Windows(_)

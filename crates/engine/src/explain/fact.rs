@@ -316,7 +316,7 @@ pub(super) fn files(scan: &FileScanConfig) -> String {
 fn source(subtree: &Subtree) -> String {
     match &subtree.source {
         PipelineSource::Stored(table) => format!("store {}", table.name()),
-        PipelineSource::Files { scan } => match scan.data_source().downcast_ref::<FileScanConfig>() {
+        PipelineSource::Files { scan, .. } => match scan.data_source().downcast_ref::<FileScanConfig>() {
             Some(scan) => files(scan),
             None => "no files".to_string(),
         },

@@ -42,6 +42,7 @@ mod stages;
 pub mod strategy;
 
 pub(crate) use partition::{Halves, Meeting};
+pub(crate) use plan::looked_up;
 pub use plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, TopRows, WindowInput};
 
 /// Its tuning policies.

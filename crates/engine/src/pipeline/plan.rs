@@ -323,6 +323,12 @@ impl SinkPlan {
     }
 }
 
+/// The columns of one dimension among lookups by dimension and column, ascending.
+pub(crate) fn looked_up(lookups: &BTreeMap<(usize, usize), DataType>, dimension: usize) -> Vec<usize> {
+    let columns = lookups.keys().filter(|(number, _)| *number == dimension);
+    columns.map(|(_, column)| *column).collect()
+}
+
 impl PipelinePlan {
     /// The pipeline that only counts the rows which pass the filters.
     pub fn counting(&self) -> Self {
@@ -428,9 +434,7 @@ impl PipelinePlan {
 
     /// The columns that rows look up in one dimension, ascending.
     pub fn lookups_of(&self, dimension: usize) -> Vec<usize> {
-        let lookups = self.lookups();
-        let columns = lookups.keys().filter(|(number, _)| *number == dimension);
-        columns.map(|(_, column)| *column).collect()
+        looked_up(&self.lookups(), dimension)
     }
 
     /// Refuses what no encoding of the columns could make fit into a pipeline.

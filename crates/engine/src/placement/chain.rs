@@ -5,6 +5,7 @@ mod buildable;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
+use super::pruned_chunks::PrunedChunks;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
 use crate::pipeline::{PipelinePlan, SinkPlan};
@@ -312,6 +313,7 @@ impl Chain {
             dimensions: chain.dimensions,
             plan,
             pruning: chain.pruning,
+            pruned: PrunedChunks::default(),
             rows: chain.rows,
             schema: chain.source_schema,
             fetch: None,

@@ -3,7 +3,7 @@
 use super::aggregate_call::aggregate_call;
 use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, first_step, has_rows, node, statistics};
-use super::subtree::{BuildSide, PipelineSource, Subtree};
+use super::subtree::{BuildSide, PipelineSource, ScannedTable, Subtree};
 use super::{deviations, distinct, eager, join, union, windows};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
@@ -230,7 +230,10 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
             let scan = Arc::new(scan.clone());
             let everything: Vec<usize> = (0..schema.fields().len()).collect();
             let mut chain = Chain::over_table(
-                PipelineSource::Files { scan },
+                PipelineSource::Files {
+                    scan,
+                    table: ScannedTable::default(),
+                },
                 Arc::clone(&schema),
                 rows,
                 &everything,

@@ -23,7 +23,7 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     settings(config, &mut state);
     match &found.source {
-        PipelineSource::Files { scan } => data_source(scan, false, &mut state),
+        PipelineSource::Files { scan, .. } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
         PipelineSource::Groups(plan)
         | PipelineSource::Pairs(plan)

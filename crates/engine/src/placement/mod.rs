@@ -27,6 +27,7 @@ mod nodes;
 mod pairs;
 mod placement_exec;
 mod placer;
+mod pruned_chunks;
 mod reasons;
 mod rules;
 mod shared_rows;
@@ -42,9 +43,10 @@ mod window_rows;
 mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};
+pub use pruned_chunks::PrunedChunks;
 pub use rules::{AnnotatePlacement, PlaceOnDevice};
 pub use shared_rows::SharedRows;
-pub use subtree::{Build, BuildSide, PipelineSource, Prediction, Subtree};
+pub use subtree::{Build, BuildSide, PipelineSource, Prediction, ScannedTable, Subtree};
 
 pub(crate) use decide::Grounds;
 

@@ -1,5 +1,6 @@
 //! Subtrees of a plan that run as one pipeline, and the pipelines of their build sides.
 
+use super::pruned_chunks::PrunedChunks;
 use super::shared_rows::SharedRows;
 use crate::expression::{Expr, Rebind};
 use crate::history::PlanKey;
@@ -11,9 +12,9 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use galatea_store::ColumnSource;
+use galatea_store::{ColumnSource, FileTable};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Where a pipeline's rows come from.
@@ -23,6 +24,8 @@ pub enum PipelineSource {
     Files {
         /// The scan as DataFusion planned it.
         scan: Arc<DataSourceExec>,
+        /// Its table, for executions of one kept plan.
+        table: ScannedTable,
     },
     /// A table of the store.
     Stored(Arc<dyn ColumnSource>),
@@ -48,6 +51,27 @@ pub enum PipelineSource {
     Plan(Arc<dyn ExecutionPlan>),
 }
 
+/// The table of the store behind a scan, made by the first execution that loads its columns.
+#[derive(Debug, Clone, Default)]
+pub struct ScannedTable(Arc<OnceLock<Arc<FileTable>>>);
+
+impl ScannedTable {
+    /// The table, whose loads look at the files as they are then; `make` finds it.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(crate) fn or_made<E>(
+        &self,
+        make: impl FnOnce() -> Result<Arc<FileTable>, E>,
+    ) -> Result<Arc<FileTable>, E> {
+        if let Some(table) = self.0.get() {
+            return Ok(Arc::clone(table));
+        }
+        let table = make()?;
+        Ok(Arc::clone(self.0.get_or_init(|| table)))
+    }
+}
+
 /// A subtree that can run as one pipeline.
 #[derive(Debug, Clone)]
 pub struct Subtree {
@@ -59,6 +83,8 @@ pub struct Subtree {
     pub plan: PipelinePlan,
     /// Predicates over the source's schema that zone maps may use to skip chunks.
     pub pruning: Vec<Arc<dyn PhysicalExpr>>,
+    /// What they leave of the table, which executions of one kept plan share.
+    pub pruned: PrunedChunks,
     /// Rows of the source, where known.
     pub rows: Option<u64>,
     /// Schema of the source, which the plan's columns index.
@@ -143,6 +169,7 @@ impl Subtree {
     /// Replaces the expressions of DataFusion's that are in it.
     pub(crate) fn rebind(&mut self, replace: &Rebind<'_>) -> DataFusionResult<()> {
         self.plan = self.plan.rebound(replace)?;
+        self.pruned = PrunedChunks::default();
         for predicate in &mut self.pruning {
             *predicate = replace(predicate)?;
         }
@@ -180,14 +207,24 @@ impl Subtree {
 
     /// [`Self::children`], to be replaced.
     pub fn children_mut(&mut self) -> Vec<&mut Arc<dyn ExecutionPlan>> {
+        self.children_where(true)
+    }
+
+    /// Those of them whose rows executions do not share.
+    pub(crate) fn unshared_mut(&mut self) -> Vec<&mut Arc<dyn ExecutionPlan>> {
+        self.children_where(false)
+    }
+
+    fn children_where(&mut self, shared: bool) -> Vec<&mut Arc<dyn ExecutionPlan>> {
         let rows = match &mut self.source {
             PipelineSource::Plan(child) => Some(child),
             _ => None,
         };
         rows.into_iter()
-            .chain(self.dimensions.iter_mut().flat_map(|d| match &mut d.build {
-                None => vec![&mut d.plan],
-                Some(build) => build.subtree.children_mut(),
+            .chain(self.dimensions.iter_mut().flat_map(|side| match &mut side.build {
+                None if side.shared.are_shared() && !shared => Vec::new(),
+                None => vec![&mut side.plan],
+                Some(build) => build.subtree.children_where(shared),
             }))
             .collect()
     }

@@ -25,13 +25,9 @@ use datafusion::physical_plan::scalar_subquery::{ScalarSubqueryExec, ScalarSubqu
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
-/// Copies a node of our own over copies of its children; none for other nodes.
-pub(super) type CopyOwn<'a> = dyn Fn(
-        &Arc<dyn ExecutionPlan>,
-        &[Arc<dyn ExecutionPlan>],
-        &mut Renewal<'_>,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>>
-    + 'a;
+/// Copies a node of our own, with what is below it; none for other nodes.
+pub(super) type CopyOwn<'a> =
+    dyn Fn(&Arc<dyn ExecutionPlan>, &mut Renewal<'_>) -> Result<Option<Arc<dyn ExecutionPlan>>> + 'a;
 
 /// Another expression in the place of one.
 pub(super) type Rewrite<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
@@ -47,7 +43,7 @@ pub(super) struct Renewal<'a> {
 
 /// A copy of a plan of DataFusion's nodes alone, as it was before its first execution.
 pub(crate) fn renewed_host(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    Renewal::new(&|_, _, _| Ok(None)).copy(plan)
+    Renewal::new(&|_, _| Ok(None)).copy(plan)
 }
 
 impl<'a> Renewal<'a> {
@@ -70,11 +66,11 @@ impl<'a> Renewal<'a> {
         {
             return self.copy_join(join, filter);
         }
-        let children = self.copy_children(plan.as_ref())?;
         let own = self.own;
-        if let Some(copy) = own(plan, &children, self)? {
+        if let Some(copy) = own(plan, self)? {
             return Ok(copy);
         }
+        let children = self.copy_children(plan.as_ref())?;
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
             && let Some(copy) = parquet_scan(scan, &|predicate| self.with_own_filters(predicate))
         {

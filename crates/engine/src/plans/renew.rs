@@ -35,34 +35,42 @@ use std::sync::Arc;
 ///
 /// Nodes that [`is_renewable`] does not know are reset as far as they can be.
 pub(super) fn renewed(plan: &Arc<dyn ExecutionPlan>, report: &PlanReport) -> Result<Arc<dyn ExecutionPlan>> {
-    Renewal::new(&|plan, children, renewal| copy_own(plan, children, renewal, report, false)).copy(plan)
+    Renewal::new(&|plan, renewal| copy_own(plan, renewal, report, false)).copy(plan)
 }
 
 /// The plan as it is kept: copies of it share the rows of small build sides.
 pub(super) fn kept(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let report = PlanReport::default();
-    Renewal::new(&|plan, children, renewal| copy_own(plan, children, renewal, &report, true)).copy(plan)
+    Renewal::new(&|plan, renewal| copy_own(plan, renewal, &report, true)).copy(plan)
 }
 
 /// A copy of a node of our own, over copies of its children; `keeps`: whether the copy is to be kept.
+///
+/// What makes rows that executions share is copied by the execution that runs it ([`SharedRows`]): most find
+/// the rows.
+///
+/// [`SharedRows`]: crate::placement::SharedRows
 fn copy_own(
     plan: &Arc<dyn ExecutionPlan>,
-    children: &[Arc<dyn ExecutionPlan>],
     renewal: &mut Renewal<'_>,
     report: &PlanReport,
     keeps: bool,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if let (Some(placement), [input]) = (plan.downcast_ref::<PlacementExec>(), children) {
-        return Ok(Some(Arc::new(placement.renewed(Arc::clone(input), report))));
+    if let Some(placement) = plan.downcast_ref::<PlacementExec>() {
+        let input = renewal.copy(placement.input())?;
+        return Ok(Some(Arc::new(placement.renewed(input, report))));
     }
     let Some(gpu) = plan.downcast_ref::<GpuExec>() else {
         return Ok(None);
     };
-    let mut subtree = gpu.subtree_over(children.to_vec());
+    let mut subtree = gpu.subtree().clone();
+    for child in subtree.unshared_mut() {
+        *child = renewal.copy(child)?;
+    }
     let mut cpu = Arc::clone(gpu.cpu());
     if keeps {
         // Rows that hang on a subquery are those of one execution.
-        let files = |plan: &Arc<dyn ExecutionPlan>| match any_reads_subquery(plan) {
+        let files = |plan: &Arc<dyn ExecutionPlan>| match any_reads_subquery(plan) || has_own(plan) {
             true => None,
             false => local_files(plan),
         };
@@ -73,6 +81,12 @@ fn copy_own(
         cpu = renewal.copy(&cpu)?;
     }
     Ok(Some(Arc::new(gpu.with(subtree, cpu, report.clone()))))
+}
+
+/// Whether nodes of our own are in a plan.
+fn has_own(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let own = plan.is::<GpuExec>() || plan.is::<PlacementExec>();
+    own || plan.children().into_iter().any(has_own)
 }
 
 /// The files that a plan reads; none where some are not of this machine.

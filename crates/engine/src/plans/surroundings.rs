@@ -81,7 +81,14 @@ fn same_functions<F: PartialEq>(one: &HashMap<String, Arc<F>>, other: &HashMap<S
         let other = other.get(name);
         other.is_some_and(|other| Arc::ptr_eq(function, other) || function == other)
     };
-    one.len() == other.len() && one.iter().all(same)
+    one.len() == other.len() && (are_copies(one, other) || one.iter().all(same))
+}
+
+/// Whether two maps hold the same objects in the same places, as copies of one map do: a hundred names are
+/// compared several times as fast as they are looked up.
+fn are_copies<V: ?Sized>(one: &HashMap<String, Arc<V>>, other: &HashMap<String, Arc<V>>) -> bool {
+    let mut both = one.iter().zip(other);
+    both.all(|((name, value), (other_name, other))| Arc::ptr_eq(value, other) && name == other_name)
 }
 
 fn same_table_functions(

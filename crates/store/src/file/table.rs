@@ -52,12 +52,12 @@ impl FileTable {
         let files = TableFiles::of(store, scan, runtime)?;
         let format = Format::of(scan, &files.name)?;
         let locations = files.listed.iter().map(|file| file.meta.location.to_string());
-        let key = FileKey {
-            url: scan.object_store_url.as_str().to_owned(),
-            files: locations.collect(),
-            schema: Arc::clone(&files.schema),
-            format: format.describe(scan.file_source.file_type()),
-        };
+        let key = FileKey::new(
+            scan.object_store_url.as_str().to_owned(),
+            locations.collect(),
+            Arc::clone(&files.schema),
+            format.describe(scan.file_source.file_type()),
+        );
         let version = current_version(&files, &key)?;
         Ok(Self {
             files,

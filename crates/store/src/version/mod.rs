@@ -10,6 +10,7 @@ mod source_file;
 mod stamp;
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -25,12 +26,35 @@ use crate::layout::ConflictLayout;
 use crate::source::TableId;
 
 /// Names a table in files, whatever their contents.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileKey {
-    pub(crate) url: String,
-    pub(crate) files: Vec<String>,
-    pub(crate) schema: SchemaRef,
-    pub(crate) format: String,
+    /// Of all that follows: each load looks its table up.
+    hash: u64,
+    url: String,
+    files: Vec<String>,
+    schema: SchemaRef,
+    format: String,
+}
+
+impl FileKey {
+    /// The name of the table in those files below a URL, as that format reads them.
+    pub(crate) fn new(url: String, files: Vec<String>, schema: SchemaRef, format: String) -> Self {
+        let mut state = DefaultHasher::new();
+        (&url, &files, &schema, &format).hash(&mut state);
+        Self {
+            hash: state.finish(),
+            url,
+            files,
+            schema,
+            format,
+        }
+    }
+}
+
+impl Hash for FileKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash.hash(state);
+    }
 }
 
 /// One version of the contents of a table.

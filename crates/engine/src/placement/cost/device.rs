@@ -362,7 +362,9 @@ impl Estimator {
         let known = Residence::of(found, &columns, runtime, config);
         let is_file = matches!(found.source, PipelineSource::Files { .. });
         let texts = match &found.source {
-            PipelineSource::Files { scan } if known.columns.iter().any(|column| column.encoded.is_none()) => {
+            PipelineSource::Files { scan, .. }
+                if known.columns.iter().any(|column| column.encoded.is_none()) =>
+            {
                 self.text_bytes(&(Arc::clone(scan) as Arc<dyn ExecutionPlan>))
             }
             _ => HashMap::new(),

@@ -84,7 +84,7 @@ impl Residence {
 fn source(found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> Option<Arc<dyn ColumnSource>> {
     match &found.source {
         PipelineSource::Stored(table) => Some(Arc::clone(table)),
-        PipelineSource::Files { scan } => {
+        PipelineSource::Files { scan, .. } => {
             let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
             let table = runtime
                 .store(config)
