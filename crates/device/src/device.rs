@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::errors::{DeviceError, Result};
 use crate::host::{HostMemory, HostView};
 use crate::info::{self, DeviceInfo};
+use crate::module::Function;
 use crate::probe::no_device;
 use crate::program::{Program, Tier};
 use crate::programs::{self, Compiled, Programs};
@@ -159,6 +160,15 @@ impl Device {
     /// [`DeviceError::Compile`], [`DeviceError::NoCompiler`], [`DeviceError::UnknownEntry`]; the device's.
     pub fn compile(&self, program: &Program) -> Result<Compiled> {
         self.0.programs.compile(program)
+    }
+
+    /// The kernel of that name, of the program that is always the one under this name: the device remembers
+    /// it as long as it lives.
+    ///
+    /// # Errors
+    /// As [`Device::compile`].
+    pub fn kernel(&self, name: &'static str, program: impl FnOnce() -> Program) -> Result<Function> {
+        self.0.programs.kernel(name, program)
     }
 
     /// The modules of several programs, compiled in parallel; in order.

@@ -21,7 +21,7 @@ use crate::compiler::Nvrtc;
 use crate::context::Context;
 use crate::ending::before_the_end;
 use crate::errors::{DeviceError, Result};
-use crate::module::Module;
+use crate::module::{Function, Module};
 use crate::program::{Program, Tier};
 use crate::sys::Backend;
 
@@ -67,6 +67,8 @@ pub(crate) struct Programs {
     /// Options for the device besides its architecture: how an emulated one is instrumented.
     device_options: Vec<String>,
     modules: Mutex<HashMap<Key, Arc<Slot>>>,
+    /// Kernels of programs that never change, by name: to find a module, its whole program is hashed.
+    kernels: Mutex<HashMap<&'static str, Function>>,
     clock: AtomicU64,
 }
 
@@ -77,12 +79,23 @@ impl Programs {
             disk,
             device_options,
             modules: Mutex::default(),
+            kernels: Mutex::default(),
             clock: AtomicU64::new(0),
         }
     }
 
     fn backend(&self) -> Backend {
         self.context.backend
+    }
+
+    /// See [`crate::Device::kernel`].
+    pub(crate) fn kernel(&self, name: &'static str, program: impl FnOnce() -> Program) -> Result<Function> {
+        if let Some(known) = self.kernels.lock().get(name) {
+            return Ok(known.clone());
+        }
+        let function = self.compile(&program())?.module.function(name)?;
+        self.kernels.lock().insert(name, function.clone());
+        Ok(function)
     }
 
     pub(crate) fn compile(&self, program: &Program) -> Result<Compiled> {

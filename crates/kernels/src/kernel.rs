@@ -57,7 +57,10 @@ impl<K: Kernel> KernelFunction<K> {
     /// # Errors
     /// Those of [`Device::compile`].
     pub fn load(device: &Device) -> Result<Self> {
-        Self::load_with(device, [])
+        Ok(Self {
+            function: device.kernel(K::NAME, || K::ENTRY.program())?,
+            kernel: PhantomData,
+        })
     }
 
     /// As [`KernelFunction::load`], with more compiler options: definitions that choose what the kernel is

@@ -249,6 +249,8 @@ pub struct Column {
     /// Whether a NaN is among the values.
     pub has_nan: bool,
     pub(crate) slab_bytes: u64,
+    /// Bytes of each chunk that kernels read: asked for by every query.
+    plain_bytes: Vec<u64>,
     /// Names these contents. Holders of copies drop them when it is dropped, see [`Identity::tell`]; it is
     /// dropped after the chunks.
     pub identity: Arc<Identity>,
@@ -272,7 +274,12 @@ impl Column {
 
     /// Bytes a scan of the whole column reads: data, offsets and validity, as kernels read them.
     pub fn scan_bytes(&self) -> u64 {
-        self.chunks.iter().map(Chunk::plain_bytes).sum()
+        self.plain_bytes.iter().sum()
+    }
+
+    /// The same of some chunks, by their numbers.
+    pub fn scan_bytes_of(&self, chunks: &[usize]) -> u64 {
+        chunks.iter().map(|chunk| self.plain_bytes[*chunk]).sum()
     }
 
     /// Bytes of the views of all chunks: what comes to a device that has none of them.
@@ -324,6 +331,7 @@ impl Column {
             range: range(&chunks),
             null_count: chunks.iter().map(|chunk| u64::from(chunk.zone.null_count)).sum(),
             has_nan: chunks.iter().any(|chunk| chunk.zone.has_nan),
+            plain_bytes: chunks.iter().map(Chunk::plain_bytes).collect(),
             chunks,
             slab_bytes: slabs.values().sum(),
         }

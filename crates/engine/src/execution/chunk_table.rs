@@ -80,4 +80,6 @@ pub(crate) struct LaunchInputs {
     pub(super) words: DeviceBuffer<u64>,
     /// By number of the table; none where it is part of a build side.
     pub(super) lookups: Vec<Option<DeviceBuffer<u8>>>,
+    /// How copies of groups merge, word by word, where there are copies.
+    pub(super) merges: Option<DeviceBuffer<u8>>,
 }

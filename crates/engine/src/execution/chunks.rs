@@ -5,6 +5,7 @@ use super::chunk_link::{ChunkLink, Coming, LinkStreams};
 use super::chunk_table::{ChunkTable, LaunchInputs};
 use super::columns::{ChunkAddresses, addresses, chunk_layout};
 use super::error::RunError;
+use super::group_table::copies_merge;
 use super::slot_ring::SlotRing;
 use super::working::memory;
 use crate::expression::LookupTable;
@@ -77,11 +78,15 @@ impl LaunchInputs {
             residency.place(view, position, k)
         });
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
+        let merges = copies_merge(bound)
+            .map(|merges| runtime.upload(stream, &merges, "how groups merge"))
+            .transpose()?;
         Ok(Self {
             order,
             table,
             words,
             lookups,
+            merges,
         })
     }
 }

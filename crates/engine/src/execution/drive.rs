@@ -30,8 +30,8 @@ use std::time::Instant;
 struct Attempt {
     /// Whether it takes memory that it could do without.
     optional: bool,
-    /// What there is for texts of group keys that have no dictionary.
-    texts: InternedWords,
+    /// What there is for texts of group keys that have no dictionary, once they are known to need it.
+    texts: Option<InternedWords>,
 }
 
 impl Run<'_> {
@@ -111,10 +111,9 @@ impl Run<'_> {
             ..options
         };
         let keep = self.config.cache_device.0 && self.part.is_none();
-        let small = !self.sizes_tables();
         let mut attempt = Attempt {
             optional: false,
-            texts: InternedWords::of_rows(self.rows(), small).within(self.runtime.room()),
+            texts: None,
         };
         let full = |error| match error {
             RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
@@ -124,7 +123,10 @@ impl Run<'_> {
         };
         // Parts share a sink, and memory is short.
         if let Some(part) = self.part {
-            attempt.texts = (0..part.begun_again).fold(attempt.texts, |texts, _| texts.grown());
+            if part.begun_again > 0 {
+                let first = self.words_for_texts();
+                attempt.texts = Some((0..part.begun_again).fold(first, |texts, _| texts.grown()));
+            }
             let row_output = match (options.row_output, self.fetch) {
                 (RowOutput::Auto, None) => RowOutput::Heap,
                 (asked, _) => asked,
@@ -134,7 +136,9 @@ impl Run<'_> {
         }
         let with_texts = |options, keep, attempt: &mut Attempt| loop {
             match self.run_with(turn, options, keep, attempt) {
-                Err(RunError::TextsFull) if self.result.restart() => attempt.texts = attempt.texts.grown(),
+                Err(RunError::TextsFull) if self.result.restart() => {
+                    attempt.texts = attempt.texts.map(InternedWords::grown);
+                }
                 outcome => return outcome.map_err(full),
             }
         };
@@ -146,6 +150,11 @@ impl Run<'_> {
             }
             outcome => outcome,
         }
+    }
+
+    /// What a run begins with for texts that have no dictionary.
+    fn words_for_texts(&self) -> InternedWords {
+        InternedWords::of_rows(self.rows(), !self.sizes_tables()).within(self.runtime.room())
     }
 
     /// Runs the pipeline with those options; `keep`: whether its columns stay in device memory.
@@ -194,6 +203,9 @@ impl Run<'_> {
                 self.runtime.take_streams(self.config.priority.of_stream(short))?,
             ),
         };
+        if pipeline.bound.parameters.interned().is_some() && attempt.texts.is_none() {
+            attempt.texts = Some(self.words_for_texts());
+        }
         let outcome = self.on_streams(pipeline, &streams, turn, (keep, sink, attempt.texts), &mut report);
         if outcome.is_ok() {
             let streams = match self.part {
@@ -222,7 +234,7 @@ impl Run<'_> {
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
         turn: Turn<'_>,
-        (keep, mut sink, texts): (bool, Option<SinkState>, InternedWords),
+        (keep, mut sink, texts): (bool, Option<SinkState>, Option<InternedWords>),
         report: &mut RunReport,
     ) -> Result<Output, RunError> {
         let bound = &pipeline.bound;

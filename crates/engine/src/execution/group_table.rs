@@ -8,8 +8,9 @@ use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
 use super::working::{SinkNeeds, zeroed};
 use crate::pipeline::accumulators::AccumulatorPlan;
-use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::GroupKey;
+use crate::pipeline::group_layout::DenseLayout;
 use crate::pipeline::sink::hash::slots_for;
 use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
@@ -247,8 +248,18 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
     }
 }
 
+/// How each accumulator word merges, where groups have copies.
+pub(super) fn copies_merge(bound: &BoundPipeline) -> Option<Vec<u8>> {
+    match (&bound.strategy, &bound.result) {
+        (Strategy::Dense(DenseLayout { copies: 2.., .. }), ResultPlan::Groups { accumulators, .. }) => {
+            Some(merges(accumulators))
+        }
+        _ => None,
+    }
+}
+
 /// How each accumulator word of a group merges.
-pub(super) fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
+fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
     let mut words = vec![MergeWord::High as u8; plan.words];
     for contribution in &plan.contributions {
         words[contribution.word] = contribution.accumulator.merge_word() as u8;

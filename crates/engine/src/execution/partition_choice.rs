@@ -147,7 +147,11 @@ impl Run<'_> {
             return PartitionChoice::None;
         }
         let machine = self.runtime.machine();
-        let met = self.met();
+        let mut met = self.met();
+        if forced == 0 {
+            // What the cache holds has near places alone.
+            met.retain(|met| met.bytes > machine.l2_bytes);
+        }
         let saved = |met: &Met| {
             let accesses = self.accesses(met);
             accesses.seconds(1.0, &machine) - accesses.seconds(POLICY.most as f64, &machine)
@@ -159,9 +163,6 @@ impl Run<'_> {
             0 => parts_for(met.bytes, machine.l2_bytes),
             forced => forced,
         };
-        if forced == 0 && met.bytes <= machine.l2_bytes {
-            return PartitionChoice::None;
-        }
         let many = match forced {
             0 => format!("{parts}"),
             _ => format!("{parts}, forced"),

@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
             return Ok(Pass::Done(Output::Returned(0)));
         }
         turn.update(estimate.as_ref().map(Estimate::collecting));
-        sink.fold(self.runtime, compute, bound)?;
+        sink.fold(self.runtime, compute, bound, inputs.merges.as_ref())?;
         sink.complete(self.runtime, compute, turn.lease.number())?;
         let ended = compute.record()?;
         let mut contents = sink.finish(self.runtime, compute, bound, &rows, report)?;

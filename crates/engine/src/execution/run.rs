@@ -17,7 +17,7 @@ use crate::report::PlanReport;
 use crate::runtime::DeviceRuntime;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_memory::regions::{Lease, Source};
-use galatea_store::{Chunk, Column, TableView};
+use galatea_store::{Column, TableView};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -302,9 +302,6 @@ impl<'a> Run<'a> {
 
 /// Bytes of the columns of these chunks, as kernels read them.
 pub(super) fn scan_bytes(view: &TableView, chunks: &[usize]) -> u64 {
-    view.columns
-        .iter()
-        .flat_map(|column| chunks.iter().map(|c| &column.chunks[*c]))
-        .map(Chunk::plain_bytes)
-        .sum()
+    let columns = view.columns.iter();
+    columns.map(|column| column.scan_bytes_of(chunks)).sum()
 }

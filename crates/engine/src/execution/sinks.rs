@@ -265,10 +265,10 @@ impl SinkState {
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
-        let texts = (bound.parameters.interned())
-            .map(|_| {
+        let texts = (needs.texts)
+            .map(|words| {
                 let threads = u64::from(blocks) * u64::from(bound.block);
-                let (owner, words) = (needs.owner, needs.texts);
+                let owner = needs.owner;
                 InternedTexts::new(runtime, stream, owner, words, threads, bound.collide)
             })
             .transpose()?;

@@ -32,8 +32,8 @@ pub(super) struct SinkNeeds {
     pub pairs: Option<PairSizes>,
     /// Rows after which the run stops.
     pub fetch: Option<u64>,
-    /// Memory for texts of group keys that have no dictionary.
-    pub texts: InternedWords,
+    /// Memory for texts of group keys that have no dictionary, where there are such.
+    pub texts: Option<InternedWords>,
     /// Whether groups stay on the device, for another pipeline.
     pub keep: bool,
 }

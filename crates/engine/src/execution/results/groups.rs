@@ -176,13 +176,9 @@ impl<'a> Groups<'a> {
 
     /// The groups whose word is not zero.
     fn nonzero(mut self, word: usize) -> Self {
-        let at = |group: u32| self.words[word * self.word_stride + group as usize * self.group_stride];
-        self.used = self
-            .used
-            .iter()
-            .copied()
-            .filter(|group| at(*group) != 0)
-            .collect();
+        let from = word * self.word_stride;
+        let at = |group: &u32| self.words[from + *group as usize * self.group_stride];
+        self.used.retain(|group| at(group) != 0);
         self
     }
 

@@ -101,6 +101,7 @@ impl Integers {
                 let values = BooleanBuffer::collect_bool(narrow.len(), |i| narrow[i] != 0);
                 return Ok(Arc::new(BooleanArray::new(values, nulls)));
             }
+            DataType::Int64 => return Ok(Arc::new(Int64Array::new(narrow.into(), nulls))),
             DataType::UInt64 => {
                 let values = narrow.into_iter().map(|value| value as u64).collect();
                 return Ok(Arc::new(UInt64Array::new(values, nulls)));

@@ -4,7 +4,6 @@ use super::{CONTROL_WORDS, Contents, Form, GroupStorage, SMALL_WORDS, SinkState}
 use crate::execution::built::BuiltTable;
 use crate::execution::device_columns::Allocator;
 use crate::execution::error::RunError;
-use crate::execution::group_table::merges;
 use crate::execution::interned::InternedTexts;
 use crate::execution::results::Rows;
 use crate::execution::row_heap::RowHeap;
@@ -35,25 +34,18 @@ policy! {
 const POLICY: FinishPolicy = FinishPolicy::DEFAULT;
 
 impl SinkState {
-    /// After the last launch: adds up copies of groups.
+    /// After the last launch: adds up copies of groups, where there are any.
     pub(in crate::execution) fn fold(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
+        merges: Option<&DeviceBuffer<u8>>,
     ) -> Result<(), RunError> {
-        let (
-            Strategy::Dense(DenseLayout {
-                groups, copies: 2.., ..
-            }),
-            ResultPlan::Groups { accumulators, .. },
-        ) = (&bound.strategy, &bound.result)
-        else {
-            return Ok(());
-        };
-        let merges = runtime.upload(stream, &merges(accumulators), "how groups merge")?;
-        let words = self.control.slice_mut(CONTROL_WORDS..)?;
-        DenseFold::new(runtime.device())?.launch(stream, InOut(words), In(&merges), *groups)?;
+        if let (Strategy::Dense(DenseLayout { groups, .. }), Some(merges)) = (&bound.strategy, merges) {
+            let words = self.control.slice_mut(CONTROL_WORDS..)?;
+            DenseFold::new(runtime.device())?.launch(stream, InOut(words), In(merges), *groups)?;
+        }
         Ok(())
     }
 
