@@ -234,6 +234,9 @@ settings! {
         /// In which order inner joins run: auto, the one with the fewest rows between them where statistics
         /// of the tables tell that it is a good deal cheaper; written, as the query names the tables.
         pub join_order: JoinOrder = JoinOrder::Auto,
+        /// Whether groups that a join looks up by key are made of those rows alone whose key a filtered table
+        /// of the same join has: most of a correlated subquery's groups belong to no row.
+        pub reduce_groups: Switch = Switch(true),
         /// Partitions that rows are brought into before they are stored in a build side on the device, or
         /// look one up: a power of two, 1 for none. Then a partition's part of the build side fits the cache.
         /// auto does so where build sides are larger than the cache, rows are many and not in the order of

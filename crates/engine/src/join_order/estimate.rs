@@ -192,7 +192,7 @@ impl Relation {
 }
 
 /// Rows of a plan; what filters keep by [`share`].
-fn filtered_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
+pub(super) fn filtered_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let rows = filtered_rows(filter.input(), context)?;
         let input = context
@@ -228,7 +228,7 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Opt
 }
 
 /// Rows of the largest table under a plan.
-fn table_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
+pub(super) fn table_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
     let children = plan.children();
     if children.is_empty() {
         return known_rows(plan, context);

@@ -9,6 +9,7 @@
 //! estimate.rs     rows of every set of joined relations
 //! search.rs       the tree with the fewest rows between its joins
 //! build.rs        that tree as a plan
+//! reduce.rs       semi joins below aggregates whose groups the region asks little of
 //! ```
 //!
 //! The same estimates stand beside the rows that a run counted in EXPLAIN ANALYZE.
@@ -18,6 +19,7 @@
 
 mod build;
 mod estimate;
+mod reduce;
 mod region;
 mod search;
 mod selectivity;
@@ -46,6 +48,8 @@ policy! {
         unknown: f64 = 0.2,
         /// The same of an equality.
         unknown_equality: f64 = 0.02,
+        /// Share of a table's rows that its filter keeps at most, where its keys say which groups are made.
+        reduced: f64 = 0.2,
     }
 }
 
@@ -54,7 +58,8 @@ pub(crate) fn policies() -> Vec<Policy> {
     vec![JoinOrderPolicy::listed()]
 }
 
-/// The rule that orders inner and semi joins (`galatea.join_order`).
+/// The rule that orders inner and semi joins (`galatea.join_order`), and makes groups of the rows alone that
+/// they ask for (`galatea.reduce_groups`).
 #[derive(Debug)]
 pub struct OrderJoins;
 
@@ -64,9 +69,14 @@ impl PhysicalOptimizerRule for OrderJoins {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match GalateaConfig::of(options).join_order {
-            JoinOrder::Auto => ordered(plan),
-            JoinOrder::Written => Ok(plan),
+        let config = GalateaConfig::of(options);
+        let changes = Changes {
+            order: config.join_order == JoinOrder::Auto,
+            reduce: config.reduce_groups.0,
+        };
+        match changes.order || changes.reduce {
+            true => changes.of(plan),
+            false => Ok(plan),
         }
     }
 
@@ -85,28 +95,44 @@ pub(crate) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     estimate::passed_rows(plan, &StatisticsContext::new()).map(|rows| rows.round() as u64)
 }
 
-/// The plan with the joins in each of its regions in a better order, where there is one.
-fn ordered(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    // Two relations have one order.
-    let region = Region::of(&plan).filter(|region| region.relations.len() > 2);
-    let Some(mut region) = region else {
-        let changed = plan.map_children(|child| {
-            let within = ordered(Arc::clone(&child))?;
-            let same = Arc::ptr_eq(&within, &child);
-            Ok(Transformed::new_transformed(within, !same))
-        })?;
-        return Ok(changed.data);
-    };
-    let tree = Estimates::of(&region).and_then(|estimates| search::better_tree(&region, &estimates));
-    let mut same = true;
-    for relation in &mut region.relations {
-        let within = ordered(Arc::clone(&relation.plan))?;
-        same = same && Arc::ptr_eq(&within, &relation.plan);
-        relation.plan = within;
-    }
-    match tree {
-        None if same => Ok(plan),
-        None => build::plan(&region, &region.written, &plan),
-        Some(tree) => build::plan(&region, &tree, &plan),
+/// What is done to the regions of a plan.
+#[derive(Debug, Clone, Copy)]
+struct Changes {
+    order: bool,
+    reduce: bool,
+}
+
+impl Changes {
+    /// The plan with the joins in each of its regions in a better order, where there is one, and groups below
+    /// them reduced.
+    fn of(self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(mut region) = Region::of(&plan) else {
+            let plan = match self.reduce {
+                true => reduce::reduce_semi_join(plan)?,
+                false => plan,
+            };
+            let changed = plan.map_children(|child| {
+                let within = self.of(Arc::clone(&child))?;
+                let same = Arc::ptr_eq(&within, &child);
+                Ok(Transformed::new_transformed(within, !same))
+            })?;
+            return Ok(changed.data);
+        };
+        // Two relations have one order.
+        let tree = match self.order && region.relations.len() > 2 {
+            true => Estimates::of(&region).and_then(|known| search::better_tree(&region, &known)),
+            false => None,
+        };
+        let mut same = !(self.reduce && reduce::reduce(&mut region)?);
+        for relation in &mut region.relations {
+            let within = self.of(Arc::clone(&relation.plan))?;
+            same = same && Arc::ptr_eq(&within, &relation.plan);
+            relation.plan = within;
+        }
+        match tree {
+            None if same => Ok(plan),
+            None => build::plan(&region, &region.written, &plan),
+            Some(tree) => build::plan(&region, &tree, &plan),
+        }
     }
 }

@@ -110,6 +110,28 @@ impl Region {
         Some(region)
     }
 
+    /// The relations of a semi join that tests a condition, too, and of its left side: the condition apart,
+    /// which drops rows alone. The last relation is the right side.
+    pub(super) fn of_conditional_semi_join(join: &HashJoinExec) -> Option<Self> {
+        let plain = join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none();
+        if !plain || *join.join_type() != JoinType::LeftSemi || join.filter().is_none() {
+            return None;
+        }
+        let mut region = Self::of_input(join.left());
+        let relation = region.relations.len();
+        for (left, right) in join.on() {
+            let expression = Arc::clone(right);
+            let pair = vec![region.key(left)?, Key { relation, expression }];
+            region.classes.push(pair);
+        }
+        region.relations.push(Relation {
+            plan: Arc::clone(join.right()),
+            semi: true,
+        });
+        region.classes = equal_keys(&region);
+        Some(region)
+    }
+
     /// The joins of a plan, if it is one or projects one.
     fn below(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {

@@ -36,6 +36,7 @@ mod partitions;
 mod parts;
 mod plans;
 mod recursion;
+mod reduced_groups;
 mod results;
 mod rows;
 mod scattered;

@@ -1,0 +1,211 @@
+//! Groups that no row of a join looks for are not made: semi-join reduction below an aggregate.
+//!
+//! A correlated subquery becomes an aggregate over a whole table, of whose groups a join keeps those that
+//! belong to its other rows. Where one of the relations beside it is a table that a filter leaves little of,
+//! and its key is equal to one that the aggregate groups by, rows of other keys are not worth a group:
+//!
+//! ```text
+//! join on p_partkey = l_partkey                     join on p_partkey = l_partkey
+//!   part, filtered                                    part, filtered
+//!   lineitem                                          lineitem
+//!   groups by l_partkey                               groups by l_partkey
+//!     lineitem                                          semi join on l_partkey = p_partkey
+//!                                                         lineitem
+//!                                                         part, filtered
+//! ```
+//!
+//! (Bernstein and Chiu, Using semi-joins to solve relational queries, JACM 1981; magic sets for the simplest
+//! of rules.) A group has the rows that it had, or none, so its aggregates are the same.
+
+use super::JoinOrderPolicy;
+use super::estimate::{filtered_rows, passed_rows, table_rows};
+use super::region::{Key, Region};
+use crate::plans::renewed_host;
+use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, HashJoinExecBuilder, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::statistics::StatisticsContext;
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use galatea_store::StoreScanExec;
+use std::sync::Arc;
+
+/// A filtered table, and its key.
+struct Reducer<'r> {
+    plan: &'r Arc<dyn ExecutionPlan>,
+    key: usize,
+    /// Rows of the table before its filter.
+    table_rows: f64,
+}
+
+/// Puts semi joins below aggregates among the relations; whether there were any to put.
+pub(super) fn reduce(region: &mut Region) -> Result<bool> {
+    let context = StatisticsContext::new();
+    let mut reduced = Vec::new();
+    for (number, relation) in region.relations.iter().enumerate() {
+        for key in keys_of(region, number) {
+            let Some(column) = key.expression.downcast_ref::<Column>() else {
+                continue;
+            };
+            let reducer = equals(region, key)
+                .filter(|other| other.relation != number)
+                .find_map(|other| Reducer::of(region, other, &context));
+            if let Some(reducer) = reducer
+                && let Some(plan) = reducer.below(&relation.plan, column.index(), &context)?
+            {
+                reduced.push((number, plan));
+                break;
+            }
+        }
+    }
+    let any = !reduced.is_empty();
+    for (number, plan) in reduced {
+        region.relations[number].plan = plan;
+    }
+    Ok(any)
+}
+
+/// The same below the right side of a semi join that is in no region, because it tests a condition too.
+pub(super) fn reduce_semi_join(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let join = plan.downcast_ref::<HashJoinExec>();
+    let region = join.and_then(|join| Some((join, Region::of_conditional_semi_join(join)?)));
+    let Some((join, mut region)) = region else {
+        return Ok(plan);
+    };
+    if !reduce(&mut region)? {
+        return Ok(plan);
+    }
+    let right = region.relations.pop().map(|relation| relation.plan);
+    let children = [Some(Arc::clone(join.left())), right];
+    let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(&plan).replace_children(children.into_iter().flatten().collect(), changed)
+}
+
+/// The keys of a relation.
+fn keys_of(region: &Region, relation: usize) -> impl Iterator<Item = &Key> {
+    let keys = region.classes.iter().flatten();
+    keys.filter(move |key| key.relation == relation)
+}
+
+/// Keys that every joined row has equal to `key`: of its classes, and of those that have one of these too.
+fn equals<'r>(region: &'r Region, key: &'r Key) -> impl Iterator<Item = &'r Key> {
+    let near = region.classes.iter().filter(|class| class.contains(key));
+    near.flatten().flat_map(|equal| {
+        let classes = region.classes.iter().filter(move |class| class.contains(equal));
+        classes.flatten()
+    })
+}
+
+impl<'r> Reducer<'r> {
+    /// The relation of a key, if it is a table that a filter leaves little of.
+    fn of(region: &'r Region, key: &Key, context: &StatisticsContext) -> Option<Self> {
+        let plan = &region.relations[key.relation].plan;
+        let key = key.expression.downcast_ref::<Column>()?.index();
+        if !is_filtered_table(plan, false) {
+            return None;
+        }
+        let (rows, table_rows) = (filtered_rows(plan, context)?, table_rows(plan, context)?);
+        (rows <= JoinOrderPolicy::DEFAULT.reduced * table_rows).then_some(Self {
+            plan,
+            key,
+            table_rows,
+        })
+    }
+
+    /// The plan with a semi join below the aggregates that have its column for a key of their groups; none
+    /// where there is no such aggregate, or it has too few rows.
+    fn below(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        column: usize,
+        context: &StatisticsContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let children = plan.children();
+        let [input] = children.as_slice() else {
+            return Ok(None);
+        };
+        let Some(column) = column_below(plan, column) else {
+            return Ok(None);
+        };
+        let lowest = plan
+            .downcast_ref::<AggregateExec>()
+            .is_some_and(|aggregate| is_first(*aggregate.mode()));
+        let new = match lowest {
+            true => self.semi_join(input, column, context)?,
+            false => self.below(input, column, context)?,
+        };
+        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        new.map(|new| Arc::clone(plan).replace_children(vec![new], changed))
+            .transpose()
+    }
+
+    /// The rows of a plan whose column is among the keys.
+    fn semi_join(
+        &self,
+        rows: &Arc<dyn ExecutionPlan>,
+        column: usize,
+        context: &StatisticsContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let enough = passed_rows(rows, context).is_some_and(|rows| rows >= self.table_rows);
+        let (schema, own) = (rows.schema(), self.plan.schema());
+        let (field, key) = (schema.field(column), own.field(self.key));
+        if !enough || field.data_type() != key.data_type() {
+            return Ok(None);
+        }
+        let only = ProjectionExpr {
+            expr: Arc::new(Column::new(key.name(), self.key)),
+            alias: key.name().clone(),
+        };
+        let keys = ProjectionExec::try_new(vec![only], renewed_host(self.plan)?)?;
+        let on: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>) = (
+            Arc::new(Column::new(field.name(), column)),
+            Arc::new(Column::new(key.name(), 0)),
+        );
+        let join = HashJoinExecBuilder::new(Arc::clone(rows), Arc::new(keys), vec![on], JoinType::LeftSemi)
+            .with_partition_mode(PartitionMode::Auto)
+            .with_null_equality(NullEquality::NullEqualsNothing);
+        Ok(Some(join.build_exec()?))
+    }
+}
+
+/// Whether a plan is a table with a filter; `filtered`: it is below one.
+fn is_filtered_table(plan: &Arc<dyn ExecutionPlan>, filtered: bool) -> bool {
+    if plan.is::<DataSourceExec>() || plan.is::<StoreScanExec>() {
+        return filtered;
+    }
+    let filter = plan.is::<FilterExec>();
+    let passes = filter || plan.is::<ProjectionExec>();
+    passes && (plan.children().into_iter()).all(|child| is_filtered_table(child, filtered || filter))
+}
+
+/// Which column of its input a node's column is, if it is one unchanged, and a row of the input matters to no
+/// output row with another value in it.
+fn column_below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
+    let index = |expression: &Arc<dyn PhysicalExpr>| Some(expression.downcast_ref::<Column>()?.index());
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return index(&projection.expr().get(column)?.expr);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        return match filter.projection() {
+            Some(kept) => kept.get(column).copied(),
+            None => Some(column),
+        };
+    }
+    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    let groups = aggregate.group_expr();
+    let plain = groups.is_single() && aggregate.limit_options().is_none();
+    index(&groups.expr().get(column).filter(|_| plain)?.0)
+}
+
+/// Whether an aggregate reads rows rather than states of others.
+fn is_first(mode: AggregateMode) -> bool {
+    matches!(
+        mode,
+        AggregateMode::Partial | AggregateMode::Single | AggregateMode::SinglePartitioned
+    )
+}

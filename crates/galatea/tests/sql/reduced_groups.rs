@@ -1,0 +1,190 @@
+//! Groups that no row of a join asks for are not made, and no answer changes.
+
+use crate::compare::{Pair, same};
+use crate::joins::STRICT;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::prelude::SessionContext;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+const TABLES: &[&str] = &[
+    "CREATE TABLE sales AS SELECT value AS s_id, value % 1000 AS s_part, value % 300 AS s_customer, value % 7 AS s_count FROM generate_series(0, 49999)",
+    "CREATE TABLE parts AS SELECT value AS p_id, value % 50 AS p_size, CAST(value AS INT) AS p_small, 'part ' || value AS p_name FROM generate_series(0, 999)",
+    "CREATE TABLE offers AS SELECT value % 1000 AS o_part, value % 300 AS o_customer, value % 11 AS o_price FROM generate_series(0, 7999)",
+];
+
+/// A session over the tables, whose queries run on the CPU.
+async fn session(reduces: &str) -> SessionContext {
+    let ctx = galatea::session()
+        .with_emulated_device(galatea::EmulatorOptions::default())
+        .with_setting("galatea.device", "emulated")
+        .with_setting("galatea.reduce_groups", reduces)
+        .build()
+        .expect("a session");
+    for table in TABLES {
+        run(&ctx, table).await;
+    }
+    run(&ctx, "SET galatea.device = 'cpu'").await;
+    ctx
+}
+
+async fn run(ctx: &SessionContext, sql: &str) {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    frame.collect().await.expect("a result");
+}
+
+async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    frame.create_physical_plan().await.expect("a physical plan")
+}
+
+/// Groups that the aggregates of a query make together.
+async fn groups(reduces: &str, sql: &str) -> usize {
+    let ctx = session(reduces).await;
+    let plan = planned(&ctx, sql).await;
+    collect(Arc::clone(&plan), ctx.task_ctx())
+        .await
+        .expect("a result");
+    groups_of(&plan)
+}
+
+fn groups_of(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let own = (plan.is::<AggregateExec>())
+        .then(|| plan.metrics()?.output_rows())
+        .flatten();
+    plan.children().into_iter().map(groups_of).sum::<usize>() + own.unwrap_or(0)
+}
+
+const REDUCED: &[&str] = &[
+    // A correlated subquery, whose key is equal to the filtered table's by a third.
+    "SELECT sum(s_count) FROM sales, parts WHERE p_id = s_part AND p_size = 7 \
+     AND s_count < (SELECT 0.5 * avg(s_count) FROM sales WHERE s_part = p_id)",
+    // Two relations.
+    "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part WHERE p_size = 7",
+    // One key of two, of a table that is asked only whether it has a row; groups are filtered.
+    "SELECT count(*), sum(n) FROM offers JOIN (SELECT s_part, s_customer, sum(s_count) AS n FROM sales GROUP BY s_part, s_customer HAVING sum(s_count) > 3) \
+     ON o_part = s_part AND o_customer = s_customer WHERE o_part IN (SELECT p_id FROM parts WHERE p_name LIKE 'part 99%' AND p_size = 49)",
+    // Groups of groups, over a join.
+    "SELECT p_id, customers FROM parts JOIN (SELECT s_part, count(DISTINCT s_customer) AS customers FROM sales JOIN offers ON s_id = o_customer GROUP BY s_part) \
+     ON p_id = s_part WHERE p_size = 7",
+];
+
+/// Groups of keys that a filtered table leaves out are not made.
+#[tokio::test]
+async fn groups_that_nothing_asks_for_are_not_made() {
+    for sql in REDUCED {
+        let (all, wanted) = (groups("off", sql).await, groups("on", sql).await);
+        assert!(wanted * 4 < all, "{sql}\n{wanted} groups instead of {all}");
+    }
+}
+
+/// Where other groups may be returned, or few would be left out, plans are as they were.
+#[tokio::test]
+async fn other_groups_are_all_made() {
+    let others = [
+        // Its own rows are kept whatever the table has.
+        "SELECT s_part, n, p_name FROM (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) LEFT JOIN (SELECT * FROM parts WHERE p_size = 7) ON p_id = s_part",
+        "SELECT s_part, n FROM (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) WHERE s_part NOT IN (SELECT p_id FROM parts WHERE p_size = 7)",
+        // Without a filter, and with one that keeps most.
+        "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part",
+        "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part WHERE p_size > 7",
+        // A key that is computed, an aggregate for a key, no key.
+        "SELECT p_id, n FROM parts JOIN (SELECT s_part + 1 AS k, count(*) AS n FROM sales GROUP BY s_part + 1) ON p_id = k WHERE p_size = 7",
+        "SELECT p_id, n FROM parts JOIN (SELECT s_customer, count(*) AS n FROM sales GROUP BY s_customer) ON p_id = n WHERE p_size = 7",
+        "SELECT p_id, n FROM parts CROSS JOIN (SELECT count(*) AS n FROM sales) WHERE p_size = 7",
+        // Fewer rows are grouped than the table has.
+        "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales WHERE s_id < 100 GROUP BY s_part) ON p_id = s_part WHERE p_size = 7",
+        // Totals are groups of all keys.
+        "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY ROLLUP (s_part)) ON p_id = s_part WHERE p_size = 7",
+    ];
+    let (off, on) = (session("off").await, session("on").await);
+    for sql in others {
+        let shown = async |ctx| {
+            let plan = planned(ctx, sql).await;
+            displayable(plan.as_ref()).indent(false).to_string()
+        };
+        assert_eq!(shown(&off).await, shown(&on).await, "{sql}");
+    }
+}
+
+/// They are whole queries of the device as others are.
+#[tokio::test]
+async fn reduced_groups_are_made_on_the_device() {
+    let pair = Pair::new(&[STRICT]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        for table in TABLES {
+            run(ctx, table).await;
+        }
+    }
+    for sql in &REDUCED[..3] {
+        pair.check(sql, true, "reduced").await;
+    }
+}
+
+/// Keys that are NULL, repeat, or belong to nothing: answers are those of all groups.
+#[tokio::test]
+async fn answers_do_not_depend_on_it() {
+    let first: u64 = rand::rng().random_range(0..1 << 40);
+    for seed in first..first + 25 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let keys = rng.random_range(1..400);
+        let rows = *[0, 1, 33, 2000, 20_000].choose(&mut rng).expect("some");
+        let tables = [
+            format!(
+                "CREATE TABLE many AS SELECT CASE WHEN value % 13 = 0 THEN NULL ELSE value * 7 % {keys} END AS k, value % 5 AS j, value % 97 AS v \
+                 FROM generate_series(1, {rows})"
+            ),
+            format!(
+                "CREATE TABLE few AS SELECT CASE WHEN value % 11 = 0 THEN NULL ELSE value % {} END AS id, value % 40 AS size, value % 3 AS other \
+                 FROM generate_series(1, {})",
+                keys + 3,
+                rng.random_range(1..300)
+            ),
+        ];
+        let filter = [
+            "size = 3",
+            "size IN (1, 2) AND other = 1",
+            "size = 3 AND id IS NOT NULL",
+            "size < 0",
+        ]
+        .choose(&mut rng)
+        .expect("some");
+        let aggregate = ["count(*)", "sum(v)", "count(DISTINCT v)", "avg(v)", "max(v)"]
+            .choose(&mut rng)
+            .expect("some");
+        let queries = [
+            format!(
+                "SELECT id, other, n FROM few JOIN (SELECT k, {aggregate} AS n FROM many GROUP BY k) ON id = k WHERE {filter}"
+            ),
+            format!(
+                "SELECT id, n FROM few JOIN (SELECT k, j, {aggregate} AS n FROM many GROUP BY k, j HAVING count(*) > 1) ON id = k AND other = j WHERE {filter}"
+            ),
+            format!(
+                "SELECT count(*), sum(v) FROM few, many m WHERE id = k AND {filter} AND v < (SELECT {aggregate} FROM many WHERE k = id)"
+            ),
+            format!(
+                "SELECT count(*) FROM many m JOIN (SELECT k, {aggregate} AS n FROM many GROUP BY k) g ON m.k = g.k WHERE m.k IN (SELECT id FROM few WHERE {filter})"
+            ),
+        ];
+        let pair = Pair::new(&[]);
+        for ctx in [&pair.cpu, &pair.gpu] {
+            for table in &tables {
+                run(ctx, table).await;
+            }
+        }
+        for sql in queries {
+            run(&pair.gpu, "SET galatea.device = 'cpu'").await;
+            let alone = pair.compare(&sql, same).await;
+            run(&pair.gpu, "SET galatea.device = 'emulated'").await;
+            let placed = pair.compare(&sql, same).await;
+            for outcome in [alone, placed] {
+                if let Err(difference) = outcome {
+                    panic!("seed {seed}\n{}\n{sql}\n{difference}", tables.join(";\n"));
+                }
+            }
+        }
+    }
+}
