@@ -25,13 +25,14 @@ use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, HashJoinExecBuilder, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::statistics::StatisticsContext;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
@@ -154,7 +155,10 @@ impl<'r> Reducer<'r> {
         let enough = passed_rows(rows, context).is_some_and(|rows| rows >= self.table_rows);
         let (schema, own) = (rows.schema(), self.plan.schema());
         let (field, key) = (schema.field(column), own.field(self.key));
-        if !enough || field.data_type() != key.data_type() {
+        // Rows of one group must be equal for a join, too: zeros of both signs are not for all.
+        let kind = field.data_type();
+        let exact = !kind.is_floating() && !kind.is_nested();
+        if !enough || !exact || kind != key.data_type() {
             return Ok(None);
         }
         let only = ProjectionExpr {
@@ -173,14 +177,23 @@ impl<'r> Reducer<'r> {
     }
 }
 
-/// Whether a plan is a table with a filter; `filtered`: it is below one.
+/// Whether a plan is a table with a filter, which has the same rows when it is read again; `filtered`: it is
+/// below one.
 fn is_filtered_table(plan: &Arc<dyn ExecutionPlan>, filtered: bool) -> bool {
+    if plan.fetch().is_some() || plan.boundedness().is_unbounded() {
+        return false;
+    }
     if plan.is::<DataSourceExec>() || plan.is::<StoreScanExec>() {
         return filtered;
     }
-    let filter = plan.is::<FilterExec>();
-    let passes = filter || plan.is::<ProjectionExec>();
-    passes && (plan.children().into_iter()).all(|child| is_filtered_table(child, filtered || filter))
+    let filter = plan.downcast_ref::<FilterExec>();
+    let passes = match filter {
+        Some(filter) => !is_volatile(filter.predicate()),
+        None => (plan.downcast_ref::<ProjectionExec>())
+            .is_some_and(|projection| !projection.expr().iter().any(|column| is_volatile(&column.expr))),
+    };
+    let filtered = filtered || filter.is_some();
+    passes && (plan.children().into_iter()).all(|child| is_filtered_table(child, filtered))
 }
 
 /// Which column of its input a node's column is, if it is one unchanged, and a row of the input matters to no

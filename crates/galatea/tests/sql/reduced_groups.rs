@@ -13,6 +13,7 @@ use std::sync::Arc;
 const TABLES: &[&str] = &[
     "CREATE TABLE sales AS SELECT value AS s_id, value % 1000 AS s_part, value % 300 AS s_customer, value % 7 AS s_count FROM generate_series(0, 49999)",
     "CREATE TABLE parts AS SELECT value AS p_id, value % 50 AS p_size, CAST(value AS INT) AS p_small, 'part ' || value AS p_name FROM generate_series(0, 999)",
+    "CREATE TABLE doubles AS SELECT CAST(value % 1000 AS DOUBLE) AS s_double FROM generate_series(0, 9999)",
     "CREATE TABLE offers AS SELECT value % 1000 AS o_part, value % 300 AS o_customer, value % 11 AS o_price FROM generate_series(0, 7999)",
 ];
 
@@ -97,6 +98,11 @@ async fn other_groups_are_all_made() {
         "SELECT p_id, n FROM parts CROSS JOIN (SELECT count(*) AS n FROM sales) WHERE p_size = 7",
         // Fewer rows are grouped than the table has.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales WHERE s_id < 100 GROUP BY s_part) ON p_id = s_part WHERE p_size = 7",
+        // What is another table when it is read again.
+        "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part WHERE p_size = 7 AND random() < 0.5",
+        "SELECT p_id, n FROM (SELECT p_id FROM (SELECT * FROM parts LIMIT 500) WHERE p_size = 7) JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part",
+        // Keys that may be equal for groups and not for joins.
+        "SELECT f, n FROM (SELECT CAST(p_id AS DOUBLE) AS f FROM parts WHERE p_size = 7) JOIN (SELECT s_double, count(*) AS n FROM doubles GROUP BY s_double) ON f = s_double",
         // Totals are groups of all keys.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY ROLLUP (s_part)) ON p_id = s_part WHERE p_size = 7",
     ];
