@@ -127,7 +127,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "device" => "cpu",
         "fallback" => "error",
         "gpu_memory_limit" | "store_memory_limit" | "result_buffer" => "1 GiB",
-        "cache_files" | "cache_device" | "background" | "streams" => "false",
+        "cache_files" | "cache_device" | "background" | "streams" | "reduce_groups" => "false",
         "replacement" => "lru",
         "persistent_scan" | "pack_codes" => "on",
         "admission" => "peak",
