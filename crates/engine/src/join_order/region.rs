@@ -102,19 +102,22 @@ pub(super) struct Region {
 impl Region {
     /// The region a plan is the top of, if it joins relations.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
-        let mut region = Self::below(plan)?;
-        if region.relations.len() > MAX_RELATIONS {
+        Self::below(plan)?.with_equal_keys()
+    }
+
+    /// With its pairs of keys as classes, unless it has more relations than a set can hold.
+    fn with_equal_keys(mut self) -> Option<Self> {
+        if self.relations.len() > MAX_RELATIONS {
             return None;
         }
-        region.classes = equal_keys(&region);
-        Some(region)
+        self.classes = equal_keys(&self);
+        Some(self)
     }
 
     /// The relations of a semi join that tests a condition, too, and of its left side: the condition apart,
     /// which drops rows alone. The last relation is the right side.
     pub(super) fn of_conditional_semi_join(join: &HashJoinExec) -> Option<Self> {
-        let plain = join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none();
-        if !plain || *join.join_type() != JoinType::LeftSemi || join.filter().is_none() {
+        if !is_plain(join) || *join.join_type() != JoinType::LeftSemi || join.filter().is_none() {
             return None;
         }
         let mut region = Self::of_input(join.left());
@@ -128,8 +131,7 @@ impl Region {
             plan: Arc::clone(join.right()),
             semi: true,
         });
-        region.classes = equal_keys(&region);
-        Some(region)
+        region.with_equal_keys()
     }
 
     /// The joins of a plan, if it is one or projects one.
@@ -143,9 +145,8 @@ impl Region {
             return Some(region);
         }
         let join = plan.downcast_ref::<HashJoinExec>()?;
-        let plain = join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none();
         let semi = *join.join_type() == JoinType::LeftSemi && join.filter().is_none();
-        if !plain || !(semi || *join.join_type() == JoinType::Inner) {
+        if !is_plain(join) || !(semi || *join.join_type() == JoinType::Inner) {
             return None;
         }
         let left = Self::of_input(join.left());
@@ -282,6 +283,11 @@ impl Region {
         }
         shift_tree(&mut self.written, by);
     }
+}
+
+/// Whether a join returns all rows that it should, and NULL is equal to nothing.
+fn is_plain(join: &HashJoinExec) -> bool {
+    join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none()
 }
 
 /// The classes of keys that are equal by the pairs of a region. A pair stands alone where it is of a semi

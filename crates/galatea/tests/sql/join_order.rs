@@ -2,6 +2,7 @@
 
 use crate::compare::Pair;
 use crate::joins::STRICT;
+use crate::sessions::planned;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
@@ -11,23 +12,28 @@ use rand::{Rng, SeedableRng};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A session of that order with the tables in the store, whose columns have statistics; its queries run on
-/// the CPU.
+/// A session of that order with the tables.
 async fn session(order: &str) -> SessionContext {
+    session_with(("galatea.join_order", order), TABLES).await
+}
+
+/// A session of that setting with those tables in the store, whose columns have statistics; its queries run
+/// on the CPU.
+pub(crate) async fn session_with((name, value): (&str, &str), tables: &[&str]) -> SessionContext {
     let ctx = galatea::session()
         .with_emulated_device(galatea::EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.join_order", order)
+        .with_setting(name, value)
         .build()
         .expect("a session");
-    for table in TABLES {
+    for table in tables {
         run(&ctx, table).await;
     }
     run(&ctx, "SET galatea.device = 'cpu'").await;
     ctx
 }
 
-async fn run(ctx: &SessionContext, sql: &str) {
+pub(crate) async fn run(ctx: &SessionContext, sql: &str) {
     let frame = ctx.sql(sql).await.expect("a plan");
     frame.collect().await.expect("a result");
 }
@@ -42,21 +48,21 @@ const TABLES: &[&str] = &[
 
 /// Rows that the joins of a query return together, when it runs on the CPU.
 async fn joined_rows(order: &str, sql: &str) -> usize {
-    let ctx = session(order).await;
-    let frame = ctx.sql(sql).await.expect("a plan");
-    let plan = frame.create_physical_plan().await.expect("a physical plan");
+    rows_of::<HashJoinExec>(&session(order).await, sql).await
+}
+
+/// Rows that the nodes of one kind return together, when a query runs.
+pub(crate) async fn rows_of<N: ExecutionPlan>(ctx: &SessionContext, sql: &str) -> usize {
+    let plan = planned(ctx, sql).await;
     collect(Arc::clone(&plan), ctx.task_ctx())
         .await
         .expect("a result");
-    rows_of_joins(&plan)
+    rows_below::<N>(&plan)
 }
 
-fn rows_of_joins(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let own = plan
-        .is::<HashJoinExec>()
-        .then(|| plan.metrics()?.output_rows())
-        .flatten();
-    plan.children().into_iter().map(rows_of_joins).sum::<usize>() + own.unwrap_or(0)
+fn rows_below<N: ExecutionPlan>(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    let own = plan.is::<N>().then(|| plan.metrics()?.output_rows()).flatten();
+    plan.children().into_iter().map(rows_below::<N>).sum::<usize>() + own.unwrap_or(0)
 }
 
 /// The joins of many rows come last.

@@ -1,14 +1,15 @@
 //! Groups that no row of a join asks for are not made, and no answer changes.
 
 use crate::compare::{Pair, same};
+use crate::join_order::{rows_of, run, session_with};
 use crate::joins::STRICT;
+use crate::sessions::planned;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::physical_plan::displayable;
 use datafusion::prelude::SessionContext;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-use std::sync::Arc;
 
 const TABLES: &[&str] = &[
     "CREATE TABLE sales AS SELECT value AS s_id, value % 1000 AS s_part, value % 300 AS s_customer, value % 7 AS s_count FROM generate_series(0, 49999)",
@@ -19,44 +20,12 @@ const TABLES: &[&str] = &[
 
 /// A session over the tables, whose queries run on the CPU.
 async fn session(reduces: &str) -> SessionContext {
-    let ctx = galatea::session()
-        .with_emulated_device(galatea::EmulatorOptions::default())
-        .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.reduce_groups", reduces)
-        .build()
-        .expect("a session");
-    for table in TABLES {
-        run(&ctx, table).await;
-    }
-    run(&ctx, "SET galatea.device = 'cpu'").await;
-    ctx
-}
-
-async fn run(ctx: &SessionContext, sql: &str) {
-    let frame = ctx.sql(sql).await.expect("a plan");
-    frame.collect().await.expect("a result");
-}
-
-async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
-    let frame = ctx.sql(sql).await.expect("a plan");
-    frame.create_physical_plan().await.expect("a physical plan")
+    session_with(("galatea.reduce_groups", reduces), TABLES).await
 }
 
 /// Groups that the aggregates of a query make together.
 async fn groups(reduces: &str, sql: &str) -> usize {
-    let ctx = session(reduces).await;
-    let plan = planned(&ctx, sql).await;
-    collect(Arc::clone(&plan), ctx.task_ctx())
-        .await
-        .expect("a result");
-    groups_of(&plan)
-}
-
-fn groups_of(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let own = (plan.is::<AggregateExec>())
-        .then(|| plan.metrics()?.output_rows())
-        .flatten();
-    plan.children().into_iter().map(groups_of).sum::<usize>() + own.unwrap_or(0)
+    rows_of::<AggregateExec>(&session(reduces).await, sql).await
 }
 
 const REDUCED: &[&str] = &[

@@ -50,7 +50,7 @@ async fn run(ctx: &SessionContext, sql: &str) {
     frame.collect().await.expect("a result");
 }
 
-async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+pub(crate) async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
     let frame = ctx.sql(sql).await.expect("a plan");
     frame.create_physical_plan().await.expect("a physical plan")
 }
