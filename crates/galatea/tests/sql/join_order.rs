@@ -243,6 +243,14 @@ async fn many_relations_are_ordered() {
         }
         write!(sql, " JOIN few ON w{}.next = few.id", relations - 2).expect("a string");
         pair.check(&sql, false, &format!("{relations} relations")).await;
+        let last = relations - 2;
+        write!(
+            sql,
+            " WHERE EXISTS (SELECT 1 FROM few f WHERE f.id = w0.id AND f.id < w{last}.next)"
+        )
+        .expect("a string");
+        pair.check(&sql, false, &format!("{relations} relations and a condition"))
+            .await;
     }
 }
 
