@@ -130,7 +130,7 @@ impl Graph<'_> {
         match &side.build {
             Some(build) => self.bind_ahead(device, &build.subtree, at, compilers).await,
             None => {
-                let rows = self.collected(side, columns.clone(), &at).await;
+                let rows = self.collected(side, columns.clone()).await;
                 let shape = rows.as_ref().ok().map(Arc::clone);
                 self.ready.lock().keep_rows(at, columns, rows);
                 shape

@@ -21,7 +21,7 @@ pub(super) async fn collect(
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<Arc<Dimension>, Failure> {
-    let mut batches = execute_stream(Arc::clone(&source.plan), Arc::clone(context))?;
+    let mut batches = execute_stream(source.plan.instance()?, Arc::clone(context))?;
     // The key first, then the columns.
     let mut parts = vec![Vec::new(); 1 + columns.len()];
     let mut rows = 0;
@@ -46,7 +46,7 @@ pub(super) async fn collect(
             part.push(Arc::clone(batch.column(*column)));
         }
     }
-    let schema = source.plan.schema();
+    let schema = source.plan.plan().schema();
     let mut types = vec![source.key.data_type(&schema)?];
     types.extend(
         columns

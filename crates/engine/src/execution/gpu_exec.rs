@@ -11,6 +11,7 @@ use crate::explain::Facts;
 use crate::join_order::expected_rows;
 use crate::pipeline::PipelinePlan;
 use crate::placement::Subtree;
+use crate::plans::InputPlan;
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -122,8 +123,8 @@ impl GpuExec {
     /// Its subtree, fed by these plans.
     pub(crate) fn subtree_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Subtree {
         let mut subtree = self.subtree.clone();
-        for (child, new) in subtree.children_mut().into_iter().zip(children) {
-            *child = new;
+        for (input, new) in subtree.inputs_mut().into_iter().zip(children) {
+            *input = InputPlan::new(new);
         }
         subtree
     }

@@ -23,7 +23,6 @@ use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::looked_up;
 use crate::placement::{BuildSide, PipelineSource, Subtree};
-use crate::plans::renewed_host;
 use crate::reason::Reason;
 use crate::report::{PlanReport, QueryStep};
 use crate::runtime::{DeviceRuntime, Runtime};
@@ -238,8 +237,7 @@ impl Graph<'_> {
             (PipelineSource::Pairs(_), Some(pairs)) => {
                 return pairs_view(pairs.rows()).map_err(Failure::Run);
             }
-            (PipelineSource::Plan(rows), _) => PipelineSource::Plan(self.ready.lock().runnable(at, rows)?),
-            (source, _) => source.clone(),
+            (source, _) => source,
         };
         if let Some(view) = self.take_view(at) {
             return Ok(view);
@@ -298,22 +296,13 @@ impl Graph<'_> {
         &self,
         source: &BuildSide,
         columns: Vec<usize>,
-        at: &[usize],
     ) -> Result<Arc<Dimension>, Failure> {
         let stamps = source.shared.stamps();
         if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
             self.report.update(|report| report.build_sides_reused += 1);
             return Ok(rows);
         }
-        let plan = match source.shared.are_shared() {
-            true => renewed_host(&source.plan)?,
-            false => self.ready.lock().runnable(at, &source.plan)?,
-        };
-        let to_run = BuildSide {
-            plan,
-            ..source.clone()
-        };
-        let collected = dimensions::collect(&to_run, columns, self.context, self.memory).await?;
+        let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
         let collected = match self.runtime.opened(self.config) {
             Some(device) => device.prepared().known_rows(collected),
             None => collected,
@@ -335,7 +324,7 @@ impl Graph<'_> {
             let ready = self.ready.lock().rows(&at, &columns);
             let rows = match ready {
                 Some(rows) => rows?,
-                None => self.collected(source, columns.clone(), &at).await?,
+                None => self.collected(source, columns.clone()).await?,
             };
             let kept = Ok(Arc::clone(&rows));
             self.ready.lock().keep_rows(at, columns, kept);

@@ -3,11 +3,8 @@
 
 use super::error::Failure;
 use crate::expression::Dimension;
-use crate::plans::renewed_host;
-use datafusion::common::Result as DataFusionResult;
-use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::TableView;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What is kept for the pipelines of a graph, by their place in it, see
@@ -16,8 +13,6 @@ use std::sync::Arc;
 pub(super) struct Ready {
     pub views: HashMap<Vec<usize>, TableView>,
     rows: HashMap<Vec<usize>, KeptRows>,
-    /// Where plans of CPU operators have run.
-    ran: HashSet<Vec<usize>>,
 }
 
 /// Rows with these columns, or why there are none.
@@ -47,21 +42,6 @@ impl Ready {
                 whole.then(|| Ok(Arc::clone(rows)))
             }
             (_, Err(_)) => self.rows.remove(at).map(|(_, rows)| rows),
-        }
-    }
-
-    /// The plan of CPU operators there, to be run: some nodes run once alone, so it is another one each time.
-    ///
-    /// # Errors
-    /// DataFusion's.
-    pub(super) fn runnable(
-        &mut self,
-        at: &[usize],
-        plan: &Arc<dyn ExecutionPlan>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        match self.ran.insert(at.to_vec()) {
-            true => Ok(Arc::clone(plan)),
-            false => renewed_host(plan),
         }
     }
 }

@@ -52,8 +52,8 @@ pub(super) async fn load(
                 reason: "they are on the device".into(),
             });
         }
-        PipelineSource::Plan(child) => {
-            let wanted = only(child, &columns)?;
+        PipelineSource::Plan(input) => {
+            let wanted = only(input.instance()?, &columns)?;
             let stored = StoredTable::from_plan(store, "batches", &wanted, context, None).await?;
             let place = |column: &usize| columns.binary_search(column).ok();
             dictionary = dictionary.iter().filter_map(place).collect();
@@ -72,7 +72,7 @@ pub(super) async fn load(
 
 /// The rows of a plan with those columns, which are what is encoded; with any column where rows are counted
 /// alone.
-fn only(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
+fn only(plan: Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
     let schema = plan.schema();
     let fields = schema.fields();
     let any = fields
@@ -87,7 +87,7 @@ fn only(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn Exec
         ProjectionExpr::new(Arc::new(Column::new(name, *index)), name.clone())
     };
     let kept: Vec<ProjectionExpr> = kept.iter().map(column).collect();
-    Ok(Arc::new(ProjectionExec::try_new(kept, Arc::clone(plan))?))
+    Ok(Arc::new(ProjectionExec::try_new(kept, plan)?))
 }
 
 /// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view

@@ -327,7 +327,7 @@ fn source(subtree: &Subtree) -> String {
             let last = subtree.dimensions.len() - 1;
             format!("rows of d{} to d{last}", last + 1 - parts)
         }
-        PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
+        PipelineSource::Plan(input) => format!("rows of {}", input.plan().name()),
     }
 }
 

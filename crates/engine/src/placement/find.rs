@@ -107,7 +107,7 @@ fn rows_subtree(
     finder: &Finder<'_>,
 ) -> Result<Subtree, Reason> {
     let chain = finder.below(plan)?;
-    if matches!(&chain.source, PipelineSource::Plan(made) if Arc::ptr_eq(made, plan)) {
+    if matches!(&chain.source, PipelineSource::Plan(made) if Arc::ptr_eq(made.plan(), plan)) {
         // Nothing is left for the device: why is what is asked for.
         finder.over_tables().below(plan)?;
     }
@@ -192,7 +192,7 @@ fn made_by_host(plan: &Arc<dyn ExecutionPlan>) -> Chain {
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
     let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
-    Chain::over_table(PipelineSource::Plan(Arc::clone(plan)), schema, rows, &indices)
+    Chain::over_table(PipelineSource::Plan(plan.into()), schema, rows, &indices)
 }
 
 /// The chain that is a source alone.

@@ -28,10 +28,8 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
         PipelineSource::Groups(plan)
         | PipelineSource::Pairs(plan)
         | PipelineSource::Windows(plan)
-        | PipelineSource::Union { plan, .. }
-        | PipelineSource::Plan(plan) => {
-            nodes(plan, false, &mut state);
-        }
+        | PipelineSource::Union { plan, .. } => nodes(plan, false, &mut state),
+        PipelineSource::Plan(input) => nodes(input.plan(), false, &mut state),
     }
     for expression in found.plan.expressions() {
         expression.hash_shape(&mut state);
@@ -40,7 +38,7 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     for dimension in &found.dimensions {
         dimension.key.to_string().hash(&mut state);
         dimension.wanted.hash_shape(&mut state);
-        nodes(&dimension.plan, false, &mut state);
+        nodes(dimension.plan.plan(), false, &mut state);
     }
     PlanKey(state.finish())
 }
@@ -63,7 +61,7 @@ pub(super) fn dimension(source: &BuildSide) -> PlanKey {
     source.key.to_string().hash(&mut state);
     source.unique.hash(&mut state);
     source.wanted.parts().len().hash(&mut state);
-    nodes(&source.plan, false, &mut state);
+    nodes(source.plan.plan(), false, &mut state);
     PlanKey(state.finish())
 }
 

@@ -8,6 +8,7 @@ use super::subtree::{BuildSide, PipelineSource, Subtree};
 use super::{classes, grouping_sets, sort, stream, top};
 use crate::config::DeviceChoice;
 use crate::execution::{GpuExec, WorkRowsExec};
+use crate::plans::InputPlan;
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use datafusion::common::Result;
@@ -221,15 +222,15 @@ impl<'a> Placer<'a> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Filters say it themselves.
         if let PipelineSource::Plan(made) = &found.source
-            && made.is::<ProjectionExec>()
+            && made.plan().is::<ProjectionExec>()
             && let Err(reason) =
-                finder(&|side| found_in_rows(self.assessment.runtime, side), false).below(made)
+                finder(&|side| found_in_rows(self.assessment.runtime, side), false).below(made.plan())
         {
-            reasons.note(made, &reason);
+            reasons.note(made.plan(), &reason);
         }
         // What feeds the pipeline may hold further subtrees, and reasons of its own.
-        for child in found.children_mut() {
-            *child = self.place(Arc::clone(child), None, reasons)?;
+        for input in found.inputs_mut() {
+            *input = InputPlan::new(self.place(Arc::clone(input.plan()), None, reasons)?);
         }
         Ok(Arc::new(GpuExec::new(
             found,

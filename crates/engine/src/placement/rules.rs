@@ -5,6 +5,7 @@ use super::placement_exec::{PlacementExec, has_reader};
 use super::reasons::Reasons;
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
+use crate::plans::unshared;
 use crate::runtime::Runtime;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
@@ -60,7 +61,7 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
                 decision.reasons.texts.join("\n  ")
             );
         }
-        Ok(Arc::new(PlacementExec::new(placed, decision)))
+        Ok(Arc::new(PlacementExec::new(unshared(placed)?, decision)))
     }
 
     fn name(&self) -> &str {

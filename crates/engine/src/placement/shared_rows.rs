@@ -30,12 +30,6 @@ impl SharedRows {
         })))
     }
 
-    /// Whether executions share rows here: then they share the plan that makes them too, and who runs it
-    /// copies it first.
-    pub(crate) fn are_shared(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// What identifies the content of the files now; none where rows are not shared, or a file is missing.
     pub(crate) fn stamps(&self) -> Option<Vec<FileStamp>> {
         let files = &self.0.as_ref()?.files;

@@ -70,7 +70,7 @@ fn subtree(
     let chain = finder.below(sort.input())?;
     match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) if !finder.encodes => {
-            return Err(node(plan.name(), "its rows are not on the device"));
+            return Err(node(plan.plan().name(), "its rows are not on the device"));
         }
         (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
         {

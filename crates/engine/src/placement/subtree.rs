@@ -5,6 +5,7 @@ use super::shared_rows::SharedRows;
 use crate::expression::{Expr, Rebind};
 use crate::history::PlanKey;
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan, TopRows};
+use crate::plans::InputPlan;
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
@@ -48,7 +49,7 @@ pub enum PipelineSource {
         parts: usize,
     },
     /// Any other plan: its batches are encoded as they are collected.
-    Plan(Arc<dyn ExecutionPlan>),
+    Plan(InputPlan),
 }
 
 /// The table of the store behind a scan, made by the first execution that loads its columns.
@@ -158,7 +159,7 @@ impl Subtree {
             match &mut side.build {
                 Some(build) => build.subtree.share_rows(files),
                 None => {
-                    if let Some(files) = files(&side.plan) {
+                    if let Some(files) = files(side.plan.plan()) {
                         side.shared = SharedRows::of(files);
                     }
                 }
@@ -194,37 +195,27 @@ impl Subtree {
     /// The plans that feed it: of its rows, unless they are a table's, then of its dimensions.
     pub fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         let rows = match &self.source {
-            PipelineSource::Plan(child) => Some(child),
+            PipelineSource::Plan(input) => Some(input.shown()),
             _ => None,
         };
         rows.into_iter()
             .chain(self.dimensions.iter().flat_map(|d| match &d.build {
-                None => vec![&d.plan],
+                None => vec![d.plan.shown()],
                 Some(build) => build.subtree.children(),
             }))
             .collect()
     }
 
-    /// [`Self::children`], to be replaced.
-    pub fn children_mut(&mut self) -> Vec<&mut Arc<dyn ExecutionPlan>> {
-        self.children_where(true)
-    }
-
-    /// Those of them whose rows executions do not share.
-    pub(crate) fn unshared_mut(&mut self) -> Vec<&mut Arc<dyn ExecutionPlan>> {
-        self.children_where(false)
-    }
-
-    fn children_where(&mut self, shared: bool) -> Vec<&mut Arc<dyn ExecutionPlan>> {
+    /// The inputs behind [`Self::children`], in the same order, to be replaced.
+    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut InputPlan> {
         let rows = match &mut self.source {
-            PipelineSource::Plan(child) => Some(child),
+            PipelineSource::Plan(input) => Some(input),
             _ => None,
         };
         rows.into_iter()
             .chain(self.dimensions.iter_mut().flat_map(|side| match &mut side.build {
-                None if side.shared.are_shared() && !shared => Vec::new(),
                 None => vec![&mut side.plan],
-                Some(build) => build.subtree.children_where(shared),
+                Some(build) => build.subtree.inputs_mut(),
             }))
             .collect()
     }
@@ -234,7 +225,7 @@ impl Subtree {
 #[derive(Debug, Clone)]
 pub struct BuildSide {
     /// What makes its rows.
-    pub plan: Arc<dyn ExecutionPlan>,
+    pub plan: InputPlan,
     /// The key, over the plan's columns.
     pub key: Arc<dyn PhysicalExpr>,
     /// What is looked up, over the pipeline's columns.
@@ -278,7 +269,7 @@ impl BuildSide {
         unique: bool,
     ) -> Self {
         Self {
-            plan: Arc::clone(plan),
+            plan: InputPlan::from(plan),
             key: Arc::clone(key),
             wanted,
             unique,

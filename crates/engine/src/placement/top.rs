@@ -25,7 +25,7 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree
     let chain = finder.below(sort.input())?;
     let of_groups = match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) if !finder.encodes => {
-            return Err(node(plan.name(), "its rows are not on the device"));
+            return Err(node(plan.plan().name(), "its rows are not on the device"));
         }
         (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
         {

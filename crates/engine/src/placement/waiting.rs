@@ -12,7 +12,7 @@ use super::subtree::Subtree;
 use crate::config::{Fallback, GalateaConfig};
 use crate::execution::{GpuExec, PlaceAgain};
 use crate::history::{OneTime, PlanKey};
-use crate::plans::renewed_host;
+use crate::plans::{InputPlan, renewed_host};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
@@ -69,10 +69,11 @@ impl Waiting {
     /// Runs it on the device and drops its rows.
     async fn make(&self, runtime: &Arc<Runtime>, context: Arc<TaskContext>) -> Result<()> {
         let mut subtree = self.subtree.clone();
-        // The query has run these nodes, and had rules go over them that come after placement.
-        for child in subtree.children_mut() {
+        // Rules that come after placement have gone over the query's inputs, and not over these.
+        for input in subtree.inputs_mut() {
             let options = context.session_config().options();
-            *child = runtime.finished(renewed_host(child)?, options)?;
+            let plan = Arc::clone(input.plan());
+            *input = InputPlan::new(runtime.finished(plan, options)?);
         }
         let config = GalateaConfig {
             fallback: Fallback::Error,

@@ -21,6 +21,7 @@
 //! version ([`galatea_store::StoredTable::version`]).
 
 mod copy;
+mod input;
 mod planner;
 mod query;
 mod renew;
@@ -29,6 +30,8 @@ mod surroundings;
 mod tables;
 
 pub(crate) use copy::renewed_host;
+pub use input::InputPlan;
+pub(crate) use input::unshared;
 use planner::{Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;

@@ -1,6 +1,7 @@
 //! Copies of finished plans, GPU subtrees among them, for executions of their own (`copy.rs`).
 
 use super::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
+use super::input::InputPlan;
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
 use crate::report::PlanReport;
@@ -45,11 +46,6 @@ pub(super) fn kept(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPla
 }
 
 /// A copy of a node of our own, over copies of its children; `keeps`: whether the copy is to be kept.
-///
-/// What makes rows that executions share is copied by the execution that runs it ([`SharedRows`]): most find
-/// the rows.
-///
-/// [`SharedRows`]: crate::placement::SharedRows
 fn copy_own(
     plan: &Arc<dyn ExecutionPlan>,
     renewal: &mut Renewal<'_>,
@@ -64,8 +60,14 @@ fn copy_own(
         return Ok(None);
     };
     let mut subtree = gpu.subtree().clone();
-    for child in subtree.unshared_mut() {
-        *child = renewal.copy(child)?;
+    for input in subtree.inputs_mut() {
+        // An input is copied when it runs. Here it is copied where the copy differs: nodes of our own report to
+        // this query, and expressions read this query's subqueries.
+        let plan = input.plan();
+        *input = InputPlan::new(match renewal.has_subqueries() || has_own(plan) {
+            true => renewal.copy(plan)?,
+            false => Arc::clone(plan),
+        });
     }
     let mut cpu = Arc::clone(gpu.cpu());
     if keeps {

@@ -62,14 +62,14 @@ impl StreamPlan {
         let window = match &subtree.plan.sink {
             SinkPlan::Materialise { order: None, .. } => None,
             SinkPlan::Materialise { .. } => return Err(refuse("all of its rows would be sorted")),
-            SinkPlan::Aggregate { keys, .. } => Some(window(keys, input)?),
+            SinkPlan::Aggregate { keys, .. } => Some(window(keys, input.plan())?),
             _ => return Err(refuse("it has no pipeline of its own")),
         };
         Ok(Self {
             pipeline: subtree.plan.clone(),
             window,
             schema: Arc::clone(&subtree.schema),
-            input: Arc::clone(input),
+            input: Arc::clone(input.plan()),
         })
     }
 

@@ -41,6 +41,7 @@ mod results;
 mod rows;
 mod scattered;
 mod sessions;
+mod shared_inputs;
 mod side_texts;
 mod sort;
 mod sqllogic;

@@ -13,7 +13,7 @@ use crate::history::PlanKey;
 use crate::metrics;
 use crate::metrics::PipelineOutcome;
 use crate::placement::Subtree;
-use crate::plans::renewed_host;
+use crate::plans::{InputPlan, renewed_host};
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -240,9 +240,10 @@ impl Task {
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;
         let mut found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
-        for child in found.children_mut() {
+        for input in found.inputs_mut() {
             let options = self.context.session_config().options();
-            *child = self.runtime.finished(Arc::clone(child), options).ok()?;
+            let plan = Arc::clone(input.plan());
+            *input = InputPlan::new(self.runtime.finished(plan, options).ok()?);
         }
         let fetch = self.subtree.fetch;
         Some(Subtree { fetch, ..found })

@@ -214,7 +214,10 @@ impl Estimator {
         let sides = found.dimensions.iter().enumerate();
         let sides = sides.map(|(number, side)| match &side.build {
             None => self.dimension(found, number),
-            Some(build) => self.device_time(&build.subtree, &side.plan, runtime, config).hot,
+            Some(build) => {
+                self.device_time(&build.subtree, side.plan.plan(), runtime, config)
+                    .hot
+            }
         });
         let dimensions: f64 = sides.sum();
         let seen = found.shape.and_then(|shape| runtime.history().returned(shape));
@@ -340,7 +343,7 @@ impl Estimator {
     /// Seconds until a dimension's rows are collected and arranged.
     fn dimension(&self, found: &Subtree, number: usize) -> f64 {
         let source = &found.dimensions[number];
-        let rows = self.rows(&source.plan);
+        let rows = self.rows(source.plan.plan());
         let wanted = found
             .plan
             .lookups()
@@ -349,11 +352,11 @@ impl Estimator {
         let values: f64 = wanted
             .map(|(_, data_type)| by_type(POLICY.dimension_value, &data_type))
             .sum();
-        let key = source.key.data_type(&source.plan.schema());
+        let key = source.key.data_type(&source.plan.plan().schema());
         let key = key.map_or(0.0, |data_type| {
             f64::from(u8::from(is_text(&data_type))) * POLICY.dimension_value[1]
         });
-        self.host_seconds(&source.plan) + rows * (POLICY.dimension_row + key + values) * 1e-9
+        self.host_seconds(source.plan.plan()) + rows * (POLICY.dimension_row + key + values) * 1e-9
     }
 
     /// What it takes until the kernel can read its columns.
