@@ -6,7 +6,6 @@
 
 use std::any::Any;
 use std::mem;
-use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -175,11 +174,8 @@ fn listen() -> watch::Sender<u64> {
         runtime.block_on(async {
             while signal::ctrl_c().await.is_ok() {
                 if presses.receiver_count() == 0 {
-                    #[expect(
-                        clippy::disallowed_methods,
-                        reason = "asked for twice; what still runs cannot be stopped otherwise"
-                    )]
-                    process::exit(130);
+                    // Pressed twice; work that still runs cannot be stopped otherwise.
+                    galatea_device::exit_at_once(130);
                 }
                 presses.send_modify(|count| *count += 1);
             }

@@ -40,7 +40,6 @@ mod statements;
 mod version;
 
 use std::io::Write;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
@@ -52,20 +51,21 @@ use errors::CliError;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-fn main() -> ExitCode {
+fn main() {
     let arguments = Arguments::parse();
     if arguments.version {
         let _ = std::io::stdout().write_all(version::text().as_bytes());
-        return ExitCode::SUCCESS;
+        return;
     }
     log::start();
-    match start(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+    let code = match start(arguments) {
+        Ok(()) => 0,
         Err(error) => {
             errors::report(&error);
-            ExitCode::from(error.exit_code())
+            error.exit_code()
         }
-    }
+    };
+    galatea_device::exit_at_once(code)
 }
 
 fn start(arguments: Arguments) -> Result<(), CliError> {

@@ -1,7 +1,7 @@
 //! One statement: plan, run, print, and a footer with the device it ran on.
 
 use std::io::{self, Write};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::dataframe::DataFrame;
@@ -199,14 +199,14 @@ fn summary(printed: &Printed, elapsed: Duration) -> String {
     format!("{text} in {seconds}")
 }
 
-/// Whether this machine has no usable GPU: the reason is shown once, at the start, and by `galatea doctor`.
-static WITHOUT_GPU: LazyLock<bool> = LazyLock::new(|| galatea_device::probe().usable().is_err());
-
 /// Where a query ran, and why not on the GPU.
 pub(crate) fn footer(ctx: &SessionContext, report: &QueryReport) -> String {
     let wants_gpu = GalateaConfig::of(ctx.copied_config().options()).device == DeviceChoice::Auto;
     let nothing_placed = report.device == QueryDevice::Cpu && report.placed == 0;
-    footer_of(report, wants_gpu && nothing_placed && *WITHOUT_GPU)
+    footer_of(
+        report,
+        wants_gpu && nothing_placed && !galatea_device::driver_is_installed(),
+    )
 }
 
 fn footer_of(report: &QueryReport, without_gpu: bool) -> String {

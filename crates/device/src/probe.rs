@@ -48,6 +48,13 @@ pub struct NvrtcInfo {
     pub found_by: String,
 }
 
+/// Whether a driver is installed, which need not work or have a GPU. Takes no longer than opening a library,
+/// since nothing is initialised.
+#[must_use]
+pub fn driver_is_installed() -> bool {
+    Driver::is_installed()
+}
+
 /// Looks for driver, compiler and GPUs. Never panics and never fails: missing parts are reported in the
 /// result.
 #[must_use]

@@ -1,20 +1,20 @@
 //! Work that serves later queries, done behind those that run: one piece after the other, on threads of the
-//! lowest priority.
+//! lowest priority. The piece for want of which queries have lost the most time is done first.
 
 use crate::history::PlanKey;
 use datafusion::common::Result;
 use futures::future::BoxFuture;
 use galatea_store::work_in_background;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// Pieces that wait at most; of more, the oldest is dropped.
-const WAITING: usize = 64;
+/// Pieces that wait at most; of more, the one is dropped for want of which the least time was lost.
+const WAITING: usize = 256;
 
 /// Pieces remembered at most that have failed.
 const FAILED: usize = 4096;
@@ -27,6 +27,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What makes a piece of work, when its turn has come.
 type Work = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
+
+/// Seconds that queries have lost so far for want of a piece.
+type Lost = Box<dyn Fn() -> f64 + Send>;
+
+/// A piece that waits.
+struct Piece {
+    key: PlanKey,
+    lost: Lost,
+    work: Work,
+}
 
 /// Threads that drive the work of all sessions; what they read is decoded and encoded by others.
 const THREADS: usize = 4;
@@ -46,7 +56,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Pieces {
-    waiting: VecDeque<(PlanKey, Work)>,
+    waiting: Vec<Piece>,
     /// The piece that is being done.
     current: Option<PlanKey>,
     worker: Option<AbortHandle>,
@@ -77,19 +87,19 @@ impl Default for Background {
 impl Background {
     /// Leaves a piece of work, known by `key`, to the background, unless it waits there already, is being
     /// done, or has failed too often.
-    pub(crate) fn leave(&self, key: PlanKey, work: Work) {
+    pub(crate) fn leave(&self, key: PlanKey, lost: Lost, work: Work) {
         let Some(threads) = threads() else { return };
         let mut pieces = self.shared.pieces.lock();
         let known = pieces.current == Some(key)
             || pieces.failed.get(&key).is_some_and(|failed| *failed >= TRIES)
-            || pieces.waiting.iter().any(|(other, _)| *other == key);
+            || pieces.waiting.iter().any(|other| other.key == key);
         if known {
             return;
         }
-        if pieces.waiting.len() == WAITING {
-            pieces.waiting.pop_front();
+        pieces.waiting.push(Piece { key, lost, work });
+        if pieces.waiting.len() > WAITING {
+            take(&mut pieces.waiting, false);
         }
-        pieces.waiting.push_back((key, work));
         self.shared.count(&pieces);
         if pieces.worker.is_none() {
             let worker = threads.spawn(Arc::clone(&self.shared).work());
@@ -150,7 +160,7 @@ impl Shared {
     /// Does what waits, until nothing does.
     async fn work(self: Arc<Self>) {
         tokio::time::sleep(PAUSE).await;
-        while let Some((key, work)) = self.next() {
+        while let Some(Piece { key, work, .. }) = self.next() {
             if let Err(error) = work().await {
                 tracing::debug!("not prepared: {error}");
                 let mut pieces = self.pieces.lock();
@@ -161,16 +171,27 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<(PlanKey, Work)> {
+    fn next(&self) -> Option<Piece> {
         let mut pieces = self.pieces.lock();
-        let next = pieces.waiting.pop_front();
-        pieces.current = next.as_ref().map(|(key, _)| *key);
+        let next = take(&mut pieces.waiting, true);
+        pieces.current = next.as_ref().map(|piece| piece.key);
         if next.is_none() {
             pieces.worker = None;
         }
         self.count(&pieces);
         next
     }
+}
+
+/// Takes the piece for want of which the most time was lost, or the least; of equal ones the oldest.
+fn take(pieces: &mut Vec<Piece>, most: bool) -> Option<Piece> {
+    let lost: Vec<f64> = pieces.iter().map(|piece| (piece.lost)()).collect();
+    let before = |a: &usize, b: &usize| match most {
+        true => lost[*b].total_cmp(&lost[*a]),
+        false => lost[*a].total_cmp(&lost[*b]),
+    };
+    let at = (0..lost.len()).min_by(before)?;
+    Some(pieces.remove(at))
 }
 
 #[cfg(test)]
@@ -180,6 +201,29 @@ mod tests {
     use futures::FutureExt;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Notify;
+
+    /// Of a piece that no query has lost time for.
+    fn free() -> Lost {
+        Box::new(|| 0.0)
+    }
+
+    #[tokio::test]
+    async fn the_piece_with_the_largest_loss_is_done_first() {
+        let (background, order) = (Background::default(), Arc::new(Mutex::new(Vec::new())));
+        for (key, lost) in [(1, 0.1), (2, 0.5), (3, 0.0), (4, 0.5)] {
+            let order = Arc::clone(&order);
+            let work = move || {
+                async move {
+                    order.lock().push(key);
+                    Ok(())
+                }
+                .boxed()
+            };
+            background.leave(PlanKey(key), Box::new(move || lost), Box::new(work));
+        }
+        background.finished().await;
+        assert_eq!(*order.lock(), [2, 4, 1, 3]);
+    }
 
     /// Work that counts itself once `gate` is open.
     fn counted(done: &Arc<AtomicUsize>, gate: &Arc<Notify>) -> Work {
@@ -199,7 +243,7 @@ mod tests {
         let (background, done, gate) = (Background::default(), Arc::default(), Arc::default());
         background.finished().await;
         for key in [1, 2, 1, 2, 3] {
-            background.leave(PlanKey(key), counted(&done, &gate));
+            background.leave(PlanKey(key), free(), counted(&done, &gate));
         }
         for _ in 0..3 {
             gate.notify_one();
@@ -211,7 +255,7 @@ mod tests {
         background.finished().await;
         assert_eq!(done.load(Ordering::SeqCst), 0, "three of five");
         gate.notify_one();
-        background.leave(PlanKey(1), counted(&done, &gate));
+        background.leave(PlanKey(1), free(), counted(&done, &gate));
         background.finished().await;
         assert_eq!(
             done.load(Ordering::SeqCst),
@@ -229,7 +273,7 @@ mod tests {
                 tries.fetch_add(1, Ordering::SeqCst);
                 async { exec_err!("as it should") }.boxed()
             };
-            background.leave(PlanKey(7), Box::new(fail));
+            background.leave(PlanKey(7), free(), Box::new(fail));
             background.finished().await;
         }
         assert_eq!(tries.load(Ordering::SeqCst), TRIES as usize);
@@ -239,11 +283,11 @@ mod tests {
     async fn cancelled_work_ends_and_later_work_is_done() {
         let (background, done) = (Background::default(), Arc::default());
         let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
-        (0..100).for_each(|key| background.leave(PlanKey(key), counted(&done, &shut)));
+        (0..100).for_each(|key| background.leave(PlanKey(key), free(), counted(&done, &shut)));
         background.cancel();
         background.finished().await;
         open.notify_one();
-        background.leave(PlanKey(1), counted(&done, &open));
+        background.leave(PlanKey(1), free(), counted(&done, &open));
         background.finished().await;
         assert_eq!(done.load(Ordering::SeqCst), 1);
     }

@@ -158,16 +158,22 @@ pub enum Reason {
         /// How it is known.
         cpu_basis: Basis,
     },
-    /// The device would be faster, but for columns and kernels that it lacks.
-    #[error("columns and kernels are made behind the query: {} on the device with them, {} until the first result, {} on the CPU (predicted)", milliseconds(*hot), milliseconds(*first), milliseconds(*cpu))]
-    Behind {
-        /// Time on the device once they are there.
+    /// The GPU would be faster if the columns were loaded and the kernels compiled.
+    #[error("GPU is cold, warming up in the background, {paid} % paid by runs on the CPU: {} warm, {} cold, {} on the CPU (predicted)", milliseconds(*hot), milliseconds(*first), milliseconds(*cpu))]
+    Cold {
+        /// Time on the device after the warm-up.
         hot: Duration,
-        /// Time on the device until they are there, too.
+        /// Time on the device with the warm-up.
         first: Duration,
         /// Time on the CPU.
         cpu: Duration,
+        /// Share of the warm-up, in percent, that runs on the CPU have lost for want of it. A query warms the
+        /// GPU up itself when the rest no longer exceeds its time on the CPU.
+        paid: u32,
     },
+    /// The driver of the GPU initialises, and the CPU answers sooner.
+    #[error("the GPU is starting (0.3 s, once for the process)")]
+    Starting,
     /// A setting rules the device out.
     #[error("{setting} = {value}")]
     Setting {

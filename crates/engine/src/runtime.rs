@@ -1,6 +1,7 @@
 //! What the queries of a session share: the store, the device, and the columns resident on it.
 
 mod device;
+mod lookup;
 
 pub use device::{DeviceRuntime, QueryStreams, Staging};
 
@@ -16,11 +17,13 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
-use galatea_device::{Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, Retried, probe};
+use galatea_device::{
+    Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, driver_is_installed,
+};
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Physical optimizer rules, in order.
 pub type OptimizerRules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
@@ -170,8 +173,26 @@ impl Runtime {
         store
     }
 
-    /// Whether the configured device can be expected to work; opens nothing.
+    /// Whether the configured device can be expected to work; opens nothing. A driver that has not been
+    /// initialised is, which takes a few tenths of a second.
+    ///
+    /// # Errors
+    /// The missing part.
     pub fn usable(&self, config: &GalateaConfig) -> Result<(), Reason> {
+        self.usable_within(config, Duration::MAX)
+    }
+
+    /// Whether tables should be stored as the configured device reads them. A driver counts as a device, since
+    /// initialising it would delay the first query.
+    pub fn expects_device(&self, config: &GalateaConfig) -> bool {
+        match config.device {
+            DeviceChoice::Auto | DeviceChoice::Gpu => driver_is_installed(),
+            DeviceChoice::Cpu | DeviceChoice::Emulated => self.usable(config).is_ok(),
+        }
+    }
+
+    /// As [`Self::usable`], for a caller that waits for a driver no longer than `patience`.
+    pub(crate) fn usable_within(&self, config: &GalateaConfig, patience: Duration) -> Result<(), Reason> {
         match config.device {
             DeviceChoice::Cpu => Err(Reason::Setting {
                 setting: "galatea.device",
@@ -190,13 +211,7 @@ impl Runtime {
                 if let Some(reason) = self.gpu.lock().refusal() {
                     return Err(reason.clone());
                 }
-                static USABLE: Retried<(), Reason> = Retried::new(RETRY);
-                let look = || {
-                    let found = probe();
-                    let usable = found.usable().map(|_| ());
-                    usable.map_err(|missing| no_device(&missing.to_string()))
-                };
-                USABLE.get(look).copied()
+                lookup::GPU.within(patience)
             }
         }
     }

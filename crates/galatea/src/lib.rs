@@ -100,7 +100,7 @@ pub(crate) fn install_with(ctx: &SessionContext, emulator: Option<EmulatorOption
         return Ok(());
     };
     // With a device, tables that the session creates are stored encoded, as the device reads them.
-    if runtime.usable(&config).is_ok() {
+    if runtime.expects_device(&config) {
         galatea_store::install(ctx, Arc::clone(runtime.store(&config)))?;
     }
     Ok(())

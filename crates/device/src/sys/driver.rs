@@ -72,6 +72,7 @@ super::function_table! {
     }
 }
 
+const LIBRARY: &str = "libcuda.so.1";
 const WHAT: &str = "CUDA driver";
 const REMEDY: &str =
     "install NVIDIA's driver (580 or later for CUDA 13; inside a container, run it with GPU access)";
@@ -92,8 +93,20 @@ impl Driver {
         }
     }
 
+    /// Whether the library is there.
+    pub(crate) fn is_installed() -> bool {
+        static INSTALLED: Retried<(), ()> = Retried::new(RETRY);
+        let open = || {
+            let library = super::library::open(LIBRARY.as_ref()).map_err(drop)?;
+            // It is never unloaded, see `load`.
+            std::mem::forget(library);
+            Ok(())
+        };
+        INSTALLED.get(open).is_ok()
+    }
+
     fn load() -> Result<Self, Missing> {
-        let library = super::library::open("libcuda.so.1".as_ref())
+        let library = super::library::open(LIBRARY.as_ref())
             .map_err(|error| missing(super::library::reason(&error)))?;
         // SAFETY: libcuda.so.1 is NVIDIA's driver, so its symbols are its functions; it is never unloaded.
         let driver = unsafe {

@@ -132,15 +132,15 @@ impl<'a> Assessment<'a> {
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
         let history = self.runtime.history();
-        let behind = self.config.background.0;
-        let device = match behind {
+        let background = self.config.background.0;
+        let device = match background {
             true => time.whole(),
             false => time.unpaid(history),
         };
         if time.hot <= cpu {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
-        if time.suits(cpu, behind, history) {
+        if time.suits(cpu, background, history) {
             self.gain.set(self.gain.get() + cpu - time.hot);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
@@ -153,7 +153,7 @@ impl<'a> Assessment<'a> {
             });
         }
         let loading = time.hot <= cpu;
-        let hot = seconds(time.hot);
+        let (hot, paid) = (seconds(time.hot), time.paid(history));
         if loading {
             self.waiting.borrow_mut().push(Waiting {
                 shares: time.shares(cpu - time.hot, history),
@@ -166,11 +166,12 @@ impl<'a> Assessment<'a> {
                 subtree: found,
             });
         }
-        if loading && behind {
-            return Err(Reason::Behind {
+        if loading && background {
+            return Err(Reason::Cold {
                 hot,
                 first: seconds(device),
                 cpu: seconds(cpu),
+                paid: (paid * 100.0).clamp(0.0, 99.0) as u32,
             });
         }
         Err(Reason::Cost {

@@ -2,8 +2,8 @@
 //!
 //! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there.
 //! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model,
-//! with all that it lacks on the device and makes first; where that alone speaks against it, it is made
-//! behind the query (`waiting.rs`); unless all subtrees together are expected to save less of the query's
+//! with the warm-up (columns to load, kernels to compile) that runs on the CPU have not paid for yet; where that
+//! alone speaks against it, the background warms up (`waiting.rs`); unless all subtrees together are expected to save less of the query's
 //! time than the model may be wrong by; and if a whole query was measured to take longer with its GPU
 //! subtrees than without, its next plan has none. Subtrees over streams are placed where the host is expected
 //! to do less for each row (`stream.rs`). A pipeline that an earlier run had to leave to the CPU is left to
@@ -26,6 +26,7 @@ use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Duration;
 
 policy! {
     /// When a subtree is worth a place on the device.
@@ -35,9 +36,15 @@ policy! {
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
         /// not better than that.
         gain: f64 = 0.25,
-        /// Runs on the device before measured times speak against it: the first load and compile, and what
-        /// the second one takes for the first time is not all known to the model.
+        /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
+        /// wait for it.
+        worth_starting: f64 = 4.0,
+        /// Runs on the device before measured times speak against it: the first loads and compiles, and what
+        /// the second does for the first time is not all known to the model.
         trials: u32 = 3,
+        /// Factor on the CPU's time, measured or predicted, beyond which the second run on the device speaks
+        /// against it already.
+        far: [f64; 2] = [1.25, 3.0],
     }
 }
 
@@ -93,7 +100,7 @@ impl Grounds {
     /// Of a plan to which nothing but the device and refusals matter.
     pub(crate) fn untimed(runtime: &Runtime, config: &GalateaConfig) -> Self {
         Self {
-            usable: runtime.usable(config),
+            usable: runtime.usable_within(config, Duration::ZERO),
             refusals: runtime.history().refusals_version(),
             times: None,
             waiting: Vec::new(),
@@ -149,6 +156,16 @@ fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &Galate
         .is_none_or(|gpu| estimator.once(gpu.subtree(), runtime, config).is_empty());
     let mut children = plan.children().into_iter();
     here && children.all(|child| is_resident(child, runtime, config))
+}
+
+/// How long a query waits for the GPU of a process that has not used it yet: where the CPU takes less than the
+/// start by far, not at all.
+pub(super) fn patience(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> Duration {
+    let host = Estimator::new(cores).host_seconds(plan);
+    match host >= POLICY.worth_starting * Estimator::opening() {
+        true => Duration::MAX,
+        false => Duration::ZERO,
+    }
 }
 
 /// The plan with the subtrees that are worth it on the device, where the CPU would use `cores` cores.
@@ -234,13 +251,14 @@ fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
             of: seconds(whole),
         });
     };
-    if measured.device_runs < POLICY.trials && gain >= POLICY.gain * whole {
-        return None;
-    }
     let (cpu, cpu_basis) = match measured.host {
         Some(host) => (host, Basis::Measured),
         None => (seconds(whole), Basis::Predicted),
     };
+    let is_far = device > cpu.mul_f64(POLICY.far[usize::from(cpu_basis != Basis::Measured)]);
+    if measured.device_runs < POLICY.trials && gain >= POLICY.gain * whole && !is_far {
+        return None;
+    }
     // Where the CPU may be as fast, for all that is known of it, one run tells.
     let doubt = match cpu_basis {
         Basis::Measured => 1.0,

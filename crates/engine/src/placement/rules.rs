@@ -6,6 +6,7 @@ use super::reasons::Reasons;
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::plans::unshared;
+use crate::reason::Reason;
 use crate::runtime::Runtime;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
@@ -13,6 +14,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The early rule: replaces supported subtrees.
 #[derive(Debug)]
@@ -37,11 +39,13 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         // Statements that write need no device, but the store as it is configured now.
         self.runtime.store(&config);
         let mut decision = Decision::default();
-        let placed = match self.runtime.usable(&config) {
-            Ok(()) => {
-                let cores = options.execution.target_partitions;
-                decide::place(&self.runtime, &config, cores, plan, &mut decision)?
-            }
+        let cores = options.execution.target_partitions;
+        let patience = match (config.device, config.fallback) {
+            (DeviceChoice::Auto, Fallback::Allow) => decide::patience(&plan, cores),
+            _ => Duration::MAX,
+        };
+        let placed = match self.runtime.usable_within(&config, patience) {
+            Ok(()) => decide::place(&self.runtime, &config, cores, plan, &mut decision)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(
                     "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",
@@ -50,7 +54,9 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
             }
             Err(reason) => {
                 decision.reasons = Reasons::work(&reason);
-                decision.grounds = Some(Grounds::untimed(&self.runtime, &config));
+                // While the GPU starts, the next plan may be another one.
+                let settled = !matches!(reason, Reason::Starting);
+                decision.grounds = settled.then(|| Grounds::untimed(&self.runtime, &config));
                 plan
             }
         };

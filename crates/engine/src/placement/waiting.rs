@@ -20,7 +20,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::config::SessionConfig;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Rows after which the first run of a subtree has shown enough.
 const ROWS: usize = 1 << 20;
@@ -54,8 +54,15 @@ impl Waiting {
 
     /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
     pub(super) fn waits(&self, runtime: &Runtime) -> bool {
-        let behind = self.config.background.0;
-        !self.time(runtime).suits(self.host, behind, runtime.history())
+        let background = self.config.background.0;
+        !self.time(runtime).suits(self.host, background, runtime.history())
+    }
+
+    /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that
+    /// several queries wait for counts the time of all of them.
+    fn lost(&self, runtime: &Runtime) -> f64 {
+        let missing = self.time(runtime).once.into_iter();
+        missing.map(|one| runtime.history().forgone(one.what)).sum()
     }
 
     /// Whether what it lacks is worth the memory: there is room for it, or runs have paid for it.
@@ -66,8 +73,11 @@ impl Waiting {
         wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host
     }
 
-    /// Runs it on the device and drops its rows.
+    /// Runs it on the device and drops its rows, unless other queries have warmed it up meanwhile.
     async fn make(&self, runtime: &Arc<Runtime>, context: Arc<TaskContext>) -> Result<()> {
+        if self.time(runtime).once.is_empty() {
+            return Ok(());
+        }
         let mut subtree = self.subtree.clone();
         // Rules that come after placement have gone over the query's inputs, and not over these.
         for input in subtree.inputs_mut() {
@@ -123,6 +133,11 @@ pub(super) fn prepare(
     let context = TaskContext::default();
     let context = context.with_session_config(settings).with_runtime(environment);
     let context = Arc::new(context);
+    let (priced, of) = (waiting.clone(), Weak::clone(&session));
+    let lost = move || {
+        let runtime = of.upgrade();
+        runtime.map_or(0.0, |runtime| priced.iter().map(|one| one.lost(&runtime)).sum())
+    };
     let work = move || {
         async move {
             for one in &waiting {
@@ -133,5 +148,5 @@ pub(super) fn prepare(
         }
         .boxed()
     };
-    runtime.background().leave(query, Box::new(work));
+    runtime.background().leave(query, Box::new(lost), Box::new(work));
 }

@@ -56,6 +56,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use surroundings::Surroundings;
 use tables::TableVersion;
 
@@ -351,7 +352,7 @@ fn grounds(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaCon
 /// A copy of a kept plan for one execution, with a report of its own.
 fn for_execution(kept: &Kept, runtime: &Runtime, config: &GalateaConfig) -> Result<Arc<dyn ExecutionPlan>> {
     let report = PlanReport::default();
-    if let Err(reason) = runtime.usable(config) {
+    if let Err(reason) = runtime.usable_within(config, Duration::ZERO) {
         report.update(|report| *report = QueryReport::cpu(vec![reason.to_string()]));
     }
     let plan = renewed(&kept.plan, &report)?;

@@ -41,10 +41,9 @@ policy! {
         /// it is made: with all of it, at most twice the time is spent that would have been best; queries
         /// that have come tend to come again.
         investment: f64 = 0.5,
-        /// How often the time of what is made once must fit into a run on the CPU to be made before the query
-        /// and not behind it, which costs one such run: compilers and encoders share the cores, and take
-        /// longer than predicted more often than less.
-        haste: f64 = 3.0,
+        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers and
+        /// encoders share the cores, and take longer than predicted more often than less.
+        haste: f64 = 1.5,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -121,13 +120,25 @@ impl DeviceTime {
         self.once.iter().map(|one| one.seconds).sum()
     }
 
-    /// Whether it suits a query that takes `host` seconds on the CPU, as [`Self::unpaid`] does; `behind`:
-    /// what is missing can be made behind the query.
-    pub(in crate::placement) fn suits(&self, host: f64, behind: bool, history: &History) -> bool {
-        match behind {
-            true => self.hot + POLICY.haste * self.making() <= host,
-            false => self.unpaid(history) <= host,
-        }
+    /// Whether a query that takes `host` seconds on the CPU runs on the device now, warm-up included:
+    ///
+    /// ```text
+    /// hot + haste * unpaid warm-up <= host
+    /// unpaid warm-up = sum over columns and kernels of max(0, seconds - seconds lost for want of it / investment)
+    /// ```
+    ///
+    /// This is ski rental: every run on the CPU loses `host - hot`, and once runs have lost their share of the
+    /// warm-up, it is paid by the next one, whatever else runs. `background`: idle cores may warm up before
+    /// that, so that a run which just pays for itself is left to them; otherwise haste is 1.
+    pub(in crate::placement) fn suits(&self, host: f64, background: bool, history: &History) -> bool {
+        let haste = if background { POLICY.haste } else { 1.0 };
+        self.hot + haste * (self.unpaid(history) - self.hot) <= host
+    }
+
+    /// Share of the warm-up that runs on the CPU have paid, 0 to 1.
+    pub(in crate::placement) fn paid(&self, history: &History) -> f64 {
+        let left = self.unpaid(history) - self.hot;
+        1.0 - left / self.making().max(f64::MIN_POSITIVE)
     }
 
     /// What a run on the CPU that loses `lost` seconds pays for each.
@@ -325,6 +336,11 @@ impl Estimator {
         for build in found.builds() {
             self.add_once(compiled, beside, build, runtime, config, all);
         }
+    }
+
+    /// Seconds until a GPU that was not used yet is ready.
+    pub(in crate::placement) fn opening() -> f64 {
+        POLICY.opening
     }
 
     /// Bytes of host memory that columns of `found` will take that are not encoded yet.
