@@ -290,10 +290,10 @@ impl Plan {
     }
 }
 
-/// The seed of a workload's data; TPC-H's generator has its own.
+/// The seed of a workload's data; TPC's generators have their own.
 fn seed(workload: Workload) -> u64 {
     match workload {
-        Workload::Tpch => 0,
+        Workload::Tpch | Workload::Tpcds => 0,
         Workload::Ssb => crate::workload::ssb::SEED,
         Workload::Micro => crate::workload::micro::SEED,
         Workload::Hits => crate::workload::hits::SEED,

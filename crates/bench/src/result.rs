@@ -49,7 +49,7 @@ impl std::fmt::Display for Engine {
 /// One run of one query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResultRow {
-    /// The benchmark: `tpch`, `ssb`, `micro`, `hits`.
+    /// The benchmark: `tpch`, `tpcds`, `ssb`, `micro`, `hits`.
     pub benchmark: String,
     /// The query's name.
     pub query: String,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
-use parquet::basic::Compression;
 use rayon::prelude::*;
 
 use super::measure::{Case, timed};
@@ -14,7 +13,7 @@ use super::{Experiment, Plan};
 use crate::duckdb::{self, Job};
 use crate::harness::WARMUPS;
 use crate::result::Summary;
-use crate::workload::generate::TableGenerator;
+use crate::workload::generate::{Compression, Format, TableGenerator};
 use crate::workload::write;
 use crate::{BenchError, Result};
 
@@ -68,7 +67,7 @@ fn duckdb_times(case: &Case, plan: &Plan, folder: &std::path::Path) -> Result<Ti
         let job = write::Job {
             path: path.clone(),
             schema: table.schema(),
-            codec: Compression::UNCOMPRESSED,
+            format: Format::Parquet(Compression::None),
             groups,
             threads: rayon::current_num_threads(),
         };

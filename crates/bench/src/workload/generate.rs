@@ -1,4 +1,4 @@
-//! Generated tables, written as Parquet on all cores.
+//! Generated tables, written as Parquet or CSV on all cores.
 //!
 //! A table is a number of *chunks*, made independently of one another and each written as one row group.
 //! Workers take chunks in order, generate and encode them, and hand the compressed row groups to the one
@@ -91,6 +91,38 @@ impl Compression {
     }
 }
 
+/// How files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Parquet, its pages compressed.
+    Parquet(Compression),
+    /// Comma-separated values, with the names of the columns in the first line.
+    Csv,
+}
+
+impl Default for Format {
+    fn default() -> Self {
+        Self::Parquet(Compression::default())
+    }
+}
+
+impl Format {
+    /// The name of the codec, or of the format where it has none, for the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parquet(compression) => compression.name(),
+            Self::Csv => "csv",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet(_) => "parquet",
+            Self::Csv => "csv",
+        }
+    }
+}
+
 /// What to generate, and where.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
@@ -104,8 +136,8 @@ pub struct GenerateOptions {
     pub tables: Vec<String>,
     /// Files per table: 1 writes `lineitem.parquet`, more write `lineitem/0000.parquet` and so on.
     pub parts: usize,
-    /// The codec.
-    pub compression: Compression,
+    /// How the files are written.
+    pub format: Format,
     /// Threads; 0 takes one per core.
     pub threads: usize,
     /// Replaces data of other parameters instead of refusing.
@@ -121,7 +153,7 @@ impl GenerateOptions {
             out: out.into(),
             tables: Vec::new(),
             parts: 1,
-            compression: Compression::default(),
+            format: Format::default(),
             threads: 0,
             force: false,
         }
@@ -165,7 +197,7 @@ pub fn generate(options: &GenerateOptions, progress: &dyn Progress, cancel: &Ato
         &workload.to_string(),
         *scale,
         workload.generator(),
-        options.compression.name(),
+        options.format.name(),
         options.parts.max(1),
     );
     let mut manifest = match Manifest::read(out)? {
@@ -242,17 +274,18 @@ fn write_table(
         let directory = options.out.join(name);
         fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
     }
+    let extension = options.format.extension();
     let mut files = Vec::with_capacity(parts);
     for part in 0..parts {
         let file = if parts > 1 {
-            format!("{name}/{part:04}.parquet")
+            format!("{name}/{part:04}.{extension}")
         } else {
-            format!("{name}.parquet")
+            format!("{name}.{extension}")
         };
         let job = write::Job {
             path: options.out.join(&file),
             schema: table.schema(),
-            codec: options.compression.codec(),
+            format: options.format,
             groups: per_part,
             threads,
         };

@@ -22,13 +22,13 @@ const FORMAT: u32 = 1;
 pub struct Manifest {
     /// Version of this format.
     pub format: u32,
-    /// `tpch`, `ssb` or `micro`.
+    /// `tpch`, `tpcds`, `ssb`, `micro` or `hits`.
     pub workload: String,
     /// The scale factor.
     pub scale: f64,
     /// Name and version of the generator.
     pub generator: String,
-    /// The codec of the files' pages.
+    /// The codec of the pages of Parquet files, or `csv`.
     pub compression: String,
     /// Files per large table.
     pub parts: usize,

@@ -3,6 +3,7 @@
 //! | workload | data | queries |
 //! | --- | --- | --- |
 //! | [`tpch`] | TPC-H by the crate tpchgen, equal to dbgen's | the 22, with the parameters of validation |
+//! | [`tpcds`] | TPC-DS by the crate tpcdsgen, equal to dsdgen's | the 99, with the parameters of validation |
 //! | [`ssb`] | the Star Schema Benchmark, by our own generator | the 13 |
 //! | [`micro`] | one table of keys of known cardinality and values of every type | count, sums, groupings |
 //! | [`hits`] | the one table of ClickBench, by our own generator | the 43 |
@@ -16,6 +17,7 @@ pub mod micro;
 pub(crate) mod random;
 pub mod ssb;
 pub mod tables;
+pub mod tpcds;
 pub mod tpch;
 pub(crate) mod write;
 
@@ -30,8 +32,8 @@ use generate::TableGenerator;
 /// A query of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Its published name: `1` to `22` for TPC-H, `1.1` to `4.3` for the Star Schema Benchmark, `0` to `42`
-    /// for ClickBench.
+    /// Its published name: `1` to `22` for TPC-H, `1` to `99` for TPC-DS, `1.1` to `4.3` for the Star Schema
+    /// Benchmark, `0` to `42` for ClickBench.
     pub name: String,
     /// A short description; empty where the workload has none.
     pub title: String,
@@ -79,6 +81,8 @@ impl Query {
 pub enum Workload {
     /// TPC-H.
     Tpch,
+    /// TPC-DS.
+    Tpcds,
     /// The Star Schema Benchmark.
     Ssb,
     /// One table for microqueries.
@@ -91,6 +95,7 @@ impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Tpch => "tpch",
+            Self::Tpcds => "tpcds",
             Self::Ssb => "ssb",
             Self::Micro => "micro",
             Self::Hits => "hits",
@@ -102,7 +107,7 @@ impl Workload {
     /// The smallest and largest scale that is accepted: workloads of one table may be smaller.
     pub fn scales(self) -> (f64, f64) {
         let least = match self {
-            Self::Tpch | Self::Ssb => 0.001,
+            Self::Tpch | Self::Tpcds | Self::Ssb => 0.001,
             Self::Micro | Self::Hits => 0.000_01,
         };
         (least, 30_000.0)
@@ -112,6 +117,7 @@ impl Workload {
     pub fn rows_at_scale_1(self) -> f64 {
         match self {
             Self::Tpch | Self::Ssb => 6_000_000.0,
+            Self::Tpcds => tpcds::ROWS,
             Self::Micro => micro::ROWS,
             Self::Hits => hits::ROWS,
         }
@@ -122,6 +128,7 @@ impl Workload {
     pub fn generator(self) -> &'static str {
         match self {
             Self::Tpch => tpch::GENERATOR,
+            Self::Tpcds => tpcds::GENERATOR,
             Self::Ssb => ssb::GENERATOR,
             Self::Micro => micro::GENERATOR,
             Self::Hits => hits::GENERATOR,
@@ -132,6 +139,7 @@ impl Workload {
     pub fn table_names(self) -> &'static [&'static str] {
         match self {
             Self::Tpch => &tpch::TABLES,
+            Self::Tpcds => &tpcds::TABLES,
             Self::Ssb => &ssb::TABLES,
             Self::Micro => &micro::TABLES,
             Self::Hits => &hits::TABLES,
@@ -146,6 +154,7 @@ impl Workload {
         }
         Ok(match self {
             Self::Tpch => tpch::tables(scale),
+            Self::Tpcds => tpcds::tables(scale),
             Self::Ssb => ssb::tables(scale),
             Self::Micro => micro::tables(scale),
             Self::Hits => hits::tables(scale),
@@ -156,6 +165,7 @@ impl Workload {
     pub fn queries(self, scale: f64) -> Vec<Query> {
         match self {
             Self::Tpch => tpch::queries(scale),
+            Self::Tpcds => tpcds::queries(),
             Self::Ssb => ssb::queries(),
             Self::Micro => micro::queries(),
             Self::Hits => hits::queries(),

@@ -1,27 +1,29 @@
-//! One Parquet file, its row groups encoded in parallel and appended in order.
+//! One file, Parquet or CSV: threads encode its row groups in parallel, and they are appended in order.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use arrow::array::RecordBatch;
+use arrow::csv::WriterBuilder;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
-use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
+use super::generate::{Compression, Format};
 use crate::{BenchError, Result};
 
 /// A file to write.
 pub(crate) struct Job {
     pub(crate) path: PathBuf,
     pub(crate) schema: SchemaRef,
-    pub(crate) codec: Compression,
-    /// Row groups.
+    pub(crate) format: Format,
+    /// Row groups; in a CSV file, the chunks of rows that threads encode.
     pub(crate) groups: usize,
     pub(crate) threads: usize,
 }
@@ -39,16 +41,88 @@ impl Job {
         I: Iterator<Item = Result<RecordBatch>>,
     {
         let pending = PendingFile::create(&self.path)?;
-        let failed = BenchError::parquet(&self.path);
-        let properties = WriterProperties::builder().set_compression(self.codec).build();
         let file = BufWriter::with_capacity(1 << 20, pending.open()?);
+        let rows = match self.format {
+            Format::Parquet(codec) => self.write_parquet(file, codec, batches)?,
+            Format::Csv => self.write_csv(file, batches)?,
+        };
+        Ok((rows, pending.keep()?))
+    }
+
+    fn write_parquet<I>(
+        &self,
+        file: BufWriter<File>,
+        codec: Compression,
+        batches: impl Fn(usize) -> I + Sync,
+    ) -> Result<u64>
+    where
+        I: Iterator<Item = Result<RecordBatch>>,
+    {
+        let failed = BenchError::parquet(&self.path);
+        let properties = WriterProperties::builder().set_compression(codec.codec()).build();
         let writer = ArrowWriter::try_new(file, self.schema.clone(), Some(properties)).map_err(&failed)?;
         let (mut writer, factory) = writer.into_serialized_writer().map_err(&failed)?;
+        let mut rows = 0;
+        self.in_order(
+            |group| self.encode(&factory, group, batches(group)),
+            |encoded| {
+                let mut row_group = writer.next_row_group().map_err(&failed)?;
+                for column in encoded.columns {
+                    column.append_to_row_group(&mut row_group).map_err(&failed)?;
+                }
+                row_group.close().map_err(&failed)?;
+                rows += encoded.rows;
+                Ok(())
+            },
+        )?;
+        writer.close().map_err(&failed)?;
+        Ok(rows)
+    }
 
+    /// Writes lines of values, the names of the columns first; NULL is an empty value.
+    fn write_csv<I>(&self, mut file: BufWriter<File>, batches: impl Fn(usize) -> I + Sync) -> Result<u64>
+    where
+        I: Iterator<Item = Result<RecordBatch>>,
+    {
+        let failed = |cause| BenchError::io("write", &self.path)(cause);
+        let arrow_failed = |cause: ArrowError| failed(std::io::Error::other(cause));
+        let encode = |group: usize| {
+            let mut text = Vec::new();
+            let mut writer = WriterBuilder::new().with_header(group == 0).build(&mut text);
+            let mut rows = 0;
+            if group == 0 {
+                // Names the columns of a table without rows, too.
+                writer
+                    .write(&RecordBatch::new_empty(self.schema.clone()))
+                    .map_err(arrow_failed)?;
+            }
+            for batch in batches(group) {
+                let batch = batch?;
+                rows += batch.num_rows() as u64;
+                writer.write(&batch).map_err(arrow_failed)?;
+            }
+            drop(writer);
+            Ok((rows, text))
+        };
+        let mut rows = 0;
+        self.in_order(encode, |(added, text)| {
+            file.write_all(&text).map_err(failed)?;
+            rows += added;
+            Ok(())
+        })?;
+        file.flush().map_err(failed)?;
+        Ok(rows)
+    }
+
+    /// Encodes all groups on the job's threads and appends each when those before it are.
+    fn in_order<E: Send>(
+        &self,
+        encode: impl Fn(usize) -> Result<E> + Sync,
+        mut append: impl FnMut(E) -> Result<()>,
+    ) -> Result<()> {
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
         let workers = self.threads.clamp(1, self.groups.max(1));
-        let mut rows = 0;
         std::thread::scope(|scope| {
             // A worker that is ahead waits here, so encoded row groups do not pile up.
             let (send, receive) = mpsc::sync_channel(workers);
@@ -61,8 +135,7 @@ impl Job {
                         if group >= self.groups || stop.load(Ordering::Relaxed) {
                             return;
                         }
-                        let encoded = self.encode(&factory, group, batches(group));
-                        if send.send((group, encoded)).is_err() {
+                        if send.send((group, encode(group))).is_err() {
                             return;
                         }
                     }
@@ -74,13 +147,8 @@ impl Job {
                 let mut wanted = 0;
                 for (group, encoded) in &receive {
                     early.insert(group, encoded?);
-                    while let Some(Encoded { rows: added, columns }) = early.remove(&wanted) {
-                        let mut row_group = writer.next_row_group().map_err(&failed)?;
-                        for column in columns {
-                            column.append_to_row_group(&mut row_group).map_err(&failed)?;
-                        }
-                        row_group.close().map_err(&failed)?;
-                        rows += added;
+                    while let Some(encoded) = early.remove(&wanted) {
+                        append(encoded)?;
                         wanted += 1;
                     }
                 }
@@ -89,10 +157,7 @@ impl Job {
             stop.store(true, Ordering::Relaxed);
             drop(receive);
             result
-        })?;
-        writer.close().map_err(&failed)?;
-        let bytes = pending.keep()?;
-        Ok((rows, bytes))
+        })
     }
 
     fn encode(

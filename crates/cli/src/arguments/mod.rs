@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use galatea_bench::workload::Workload;
-use galatea_bench::workload::generate::Compression;
+use galatea_bench::workload::generate::{Compression, Format as FileFormat};
 
 pub(crate) use bench::{
     AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, DuckDb, KmeansArguments,
@@ -198,7 +198,10 @@ pub(crate) struct GenerateArguments {
     /// Files per table, in a directory of the table's name; 1 writes a single file.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) parts: u32,
-    /// How pages are compressed.
+    /// The format of the files.
+    #[arg(long, value_enum, default_value_t = FileFormatName::Parquet)]
+    pub(crate) format: FileFormatName,
+    /// How pages of Parquet files are compressed.
     #[arg(long, value_enum, default_value_t = CompressionName::Snappy)]
     pub(crate) compression: CompressionName,
     /// Threads; one per core by default.
@@ -213,6 +216,8 @@ pub(crate) struct GenerateArguments {
 pub(crate) enum WorkloadName {
     /// TPC-H, eight tables.
     Tpch,
+    /// TPC-DS, 24 tables.
+    Tpcds,
     /// The Star Schema Benchmark, five tables.
     Ssb,
     /// One table of keys and values for microqueries.
@@ -225,9 +230,27 @@ impl From<WorkloadName> for Workload {
     fn from(name: WorkloadName) -> Self {
         match name {
             WorkloadName::Tpch => Self::Tpch,
+            WorkloadName::Tpcds => Self::Tpcds,
             WorkloadName::Ssb => Self::Ssb,
             WorkloadName::Micro => Self::Micro,
             WorkloadName::Hits => Self::Hits,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormatName {
+    /// Parquet.
+    Parquet,
+    /// Comma-separated values, the names of the columns in the first line.
+    Csv,
+}
+
+impl FileFormatName {
+    pub(crate) fn with(self, compression: CompressionName) -> FileFormat {
+        match self {
+            Self::Parquet => FileFormat::Parquet(compression.into()),
+            Self::Csv => FileFormat::Csv,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `galatea generate`: a benchmark's tables as Parquet.
+//! `galatea generate`: a benchmark's tables as Parquet or CSV.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArgument
     let mut options = GenerateOptions::new(workload, scale, &arguments.out);
     options.tables.clone_from(&arguments.tables);
     options.parts = arguments.parts as usize;
-    options.compression = arguments.compression.into();
+    options.format = arguments.format.with(arguments.compression);
     options.threads = arguments.threads.unwrap_or(0);
     options.force = arguments.force;
     let start = Instant::now();
@@ -37,13 +37,20 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArgument
             .tables
             .iter()
             .filter(|(name, _)| arguments.tables.is_empty() || arguments.tables.contains(name));
+        let tables: Vec<_> = tables.collect();
+        let width = tables
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or(0)
+            .max(12);
         let mut text = String::new();
         for (name, files) in tables {
             let (rows, bytes) = files
                 .iter()
                 .fold((0, 0), |(r, b), file| (r + file.rows, b + file.bytes));
             text += &format!(
-                "{name:>12} {:>15} rows {:>12}\n",
+                "{name:>width$} {:>15} rows {:>12}\n",
                 HumanCount(rows).to_string(),
                 HumanBytes(bytes).to_string()
             );

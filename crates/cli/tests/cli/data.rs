@@ -236,3 +236,32 @@ fn benchmarks_write_their_rows() {
         ran.err
     );
 }
+
+#[test]
+fn tpcds_is_the_same_as_parquet_and_as_csv() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for format in ["parquet", "csv"] {
+        let arguments = [
+            "generate", "tpcds", "--scale", "0.01", "--out", format, "--format", format,
+        ];
+        let tables = ["--tables", "store_sales,item", "--parts", "2"];
+        let ran = galatea(directory.path(), &[&arguments[..], &tables].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        // The values of dsdgen at this scale.
+        let sales = format!("'{format}/store_sales/*.{format}'");
+        for (sql, expected) in [
+            (format!("SELECT count(*) FROM {sales}"), "120527"),
+            (format!("SELECT sum(ss_net_profit) FROM {sales}"), "-96239860.87"),
+            (
+                format!("SELECT count(*) FROM {sales} WHERE ss_store_sk IS NULL"),
+                "5422",
+            ),
+            (
+                format!("SELECT count(i_item_desc) FROM '{format}/item.{format}'"),
+                "1991",
+            ),
+        ] {
+            assert_eq!(value(directory.path(), &sql), expected, "{sql}");
+        }
+    }
+}
