@@ -12,6 +12,7 @@
 //! metrics     what it counts, for a recorder of the program's
 //! history     what earlier runs have shown: refusals and times
 //! policy      tuning constants; policies lists all
+//! corrections rules for queries that DataFusion answers wrongly
 //! plans       finished plans, kept for queries that come again
 //! scan_progress how far the scans of a plan are
 //! stream      rows without an end, by persistent operators of the device
@@ -24,6 +25,7 @@ pub mod background;
 pub mod calibration;
 pub mod code;
 pub mod config;
+pub mod corrections;
 pub mod execution;
 pub mod explain;
 pub mod expression;

@@ -15,6 +15,7 @@ use datafusion::logical_expr::registry::FunctionRegistry;
 use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionConfig;
+use galatea_engine::corrections;
 use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 use galatea_engine::window_filters::FiltersAsArguments;
 
@@ -29,8 +30,8 @@ pub(crate) fn with_rules(
     })
 }
 
-/// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, and
-/// an optimizer rule that tells placement the filters of window functions.
+/// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, the
+/// rules that correct DataFusion's, and an optimizer rule that gives placement the filters of window functions.
 pub(crate) fn with_rules_and_planner(
     state: &SessionState,
     config: SessionConfig,
@@ -38,9 +39,10 @@ pub(crate) fn with_rules_and_planner(
     planner: ReusingPlanner,
 ) -> SessionState {
     let mut analyzer = state.analyzer().clone();
+    analyzer.rules = corrections::analyzer_rules(&analyzer.rules);
     let defer = DeferPlanning::before(analyzer.rules.clone());
     analyzer.rules.insert(0, Arc::new(defer));
-    let mut optimizer = Optimizer::with_rules(state.optimizers().to_vec());
+    let mut optimizer = Optimizer::with_rules(corrections::optimizer_rules(state.optimizers()));
     optimizer.rules.push(Arc::new(FiltersAsArguments));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);

@@ -62,6 +62,7 @@ pub use galatea_engine::policies;
 pub use galatea_engine::scan_progress::ScanProgress;
 pub use galatea_engine::stream;
 
+use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
@@ -117,10 +118,11 @@ fn install_rules(
     if state.config().get_extension::<QueryReports>().is_some() {
         return None;
     }
+    let host_rules = corrections::physical_rules(state.physical_optimizers());
     let reports = QueryReports::default();
     let runtime = Runtime::new(reports.clone())
         .with_environment(Arc::clone(state.runtime_env()))
-        .with_host_rules(state.physical_optimizers().to_vec());
+        .with_host_rules(host_rules.clone());
     let runtime = Arc::new(match emulator {
         Some(options) => runtime.with_emulator(options),
         None => runtime,
@@ -137,7 +139,7 @@ fn install_rules(
     if config.options().extensions.get::<GalateaConfig>().is_none() {
         config.options_mut().extensions.insert(GalateaConfig::default());
     }
-    let rules = with_placement(state.physical_optimizers(), &runtime);
+    let rules = with_placement(&host_rules, &runtime);
     let mut installed = install::with_rules_and_planner(&state, config, rules, planner);
     system_tables::register(&mut installed, &runtime);
     kmeans::register(&mut installed, &runtime);

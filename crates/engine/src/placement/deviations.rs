@@ -13,7 +13,9 @@
 //!
 //! The distances lose no digits of what sets values apart, however far these are from zero, and sums of
 //! products may be added up in any order, unlike the running means that DataFusion updates row by row
-//! (Welford). Where all values of a group are equal, their mean may not be, for its last bit; the result is
+//! (Welford). A mean is rounded to a double, which may be far from it as the values' distances go: the sums
+//! of the distances themselves, zero for an exact mean, correct the sums of products, `- sum (x - m) sum (y -
+//! m) / n`. Where all values of a group are equal, their mean may not be, for its last bit; the result is
 //! that of equal values all the same. Values whose squares leave a double's range give an infinity or NaN, as
 //! they do in DataFusion, though not always the same of the two.
 //!
@@ -239,7 +241,15 @@ impl Sums<'_> {
     /// The sum of the products of two values' distances from their means.
     fn central(&mut self, [one, other]: [usize; 2]) -> Option<Value> {
         let product = binary(self.distance(one), Operator::Multiply, self.distance(other));
-        let mut sum = self.of(sum_udaf(), product)?;
+        let sum = self.of(sum_udaf(), product)?;
+        let count = self.of(count_udaf(), Arc::clone(&self.values[one]))?;
+        let (left, right) = (
+            self.of(sum_udaf(), self.distance(one))?,
+            self.of(sum_udaf(), self.distance(other))?,
+        );
+        let product = binary(left, Operator::Multiply, right);
+        let of_means = binary(product, Operator::Divide, cast(count, DataType::Float64));
+        let mut sum = binary(sum, Operator::Minus, of_means);
         let both = [one, other];
         for &value in &both[usize::from(one == other)..] {
             let value = Arc::clone(&self.values[value]);

@@ -23,6 +23,8 @@ GALATEA_INLINE u64 rank_f64(double v) {
     const i64 bits = __double_as_longlong(v);
     return u64(bits) ^ (bits < 0 ? 0xffffffffffffffffull : 0x8000000000000000ull);
 }
+// Of MIN and MAX: every NaN is above infinity.
+GALATEA_INLINE u64 rank_extreme_f64(double v) { return v != v ? 0xfff8000000000000ull : rank_f64(v); }
 
 // One thread owns the words: no atomics.
 struct PrivateWords {

@@ -1,0 +1,206 @@
+//! Aggregate functions of ours in the place of DataFusion's, under the same names.
+//!
+//! The analyzer rule exchanges the function of a call. Whatever looks at a function's name afterwards,
+//! placement for one, finds the one that the query names; whatever the function is asked beside its
+//! accumulators, DataFusion's answers.
+
+use super::{deviations, float_extremes};
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::{AggregateOrderSensitivity, merge_schema};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, ExprSchemable, GroupsAccumulator,
+    LogicalPlan, ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, WindowFunctionDefinition,
+};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct ReplaceAggregates;
+
+impl AnalyzerRule for ReplaceAggregates {
+    fn name(&self) -> &'static str {
+        "galatea_replace_aggregates"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let replaced = plan.transform_up_with_subqueries(|node| {
+            if !matches!(&node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
+                return Ok(Transformed::no(node));
+            }
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let replaced = expr.transform_up(|expr| replace(expr, &schema))?;
+                Ok(replaced.update_data(|expr| name.restore(expr)))
+            })
+        });
+        Ok(replaced?.data)
+    }
+}
+
+/// A call with our function in the place of DataFusion's, where we have one for its arguments.
+fn replace(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::AggregateFunction(mut call) => match ours(&call.func, &call.params.args, schema)? {
+            Some(func) => {
+                call.func = func;
+                Transformed::yes(Expr::AggregateFunction(call))
+            }
+            None => Transformed::no(Expr::AggregateFunction(call)),
+        },
+        Expr::WindowFunction(mut call) => match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(func) => match ours(func, &call.params.args, schema)? {
+                Some(func) => {
+                    call.fun = WindowFunctionDefinition::AggregateUDF(func);
+                    Transformed::yes(Expr::WindowFunction(call))
+                }
+                None => Transformed::no(Expr::WindowFunction(call)),
+            },
+            WindowFunctionDefinition::WindowUDF(_) => Transformed::no(Expr::WindowFunction(call)),
+        },
+        expr => Transformed::no(expr),
+    })
+}
+
+/// Our version of a function over these arguments, if we have one.
+fn ours(
+    function: &Arc<AggregateUDF>,
+    arguments: &[Expr],
+    schema: &DFSchema,
+) -> Result<Option<Arc<AggregateUDF>>> {
+    let inner = function.inner();
+    let method = match arguments {
+        [argument] if inner.is::<Min>() || inner.is::<Max>() => {
+            let float = matches!(argument.get_type(schema)?, DataType::Float32 | DataType::Float64);
+            float.then_some(Method::Ranks)
+        }
+        _ => deviations::Deviation::of(inner.as_ref()).map(Method::Deviation),
+    };
+    Ok(method.map(|method| {
+        let inner = Arc::clone(function);
+        Arc::new(AggregateUDF::new_from_impl(Corrected { inner, method }))
+    }))
+}
+
+/// How a function of ours computes its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Method {
+    /// The extreme of the values' ranks.
+    Ranks,
+    /// Sums about a value of the group.
+    Deviation(deviations::Deviation),
+}
+
+/// An aggregate function with accumulators of ours.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Corrected {
+    /// DataFusion's function.
+    inner: Arc<AggregateUDF>,
+    method: Method,
+}
+
+impl AggregateUDFImpl for Corrected {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arg_types)
+    }
+
+    fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
+        self.inner.return_field(arg_fields)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match self.method {
+            Method::Ranks => float_extremes::accumulator(args, |args| self.inner.accumulator(args)),
+            Method::Deviation(_) if args.is_distinct => self.inner.accumulator(args),
+            Method::Deviation(deviation) => Ok(deviations::accumulator(deviation)),
+        }
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match self.method {
+            Method::Ranks => {
+                float_extremes::accumulator(args, |args| self.inner.create_sliding_accumulator(args))
+            }
+            Method::Deviation(_) => self.accumulator(args),
+        }
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        match self.method {
+            Method::Deviation(deviation) if !args.is_distinct => {
+                Ok(deviations::state_fields(deviation, &args))
+            }
+            _ => self.inner.state_fields(args),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        !args.is_distinct || self.method == Method::Ranks
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        match self.method {
+            Method::Ranks => {
+                float_extremes::groups_accumulator(args, |args| self.inner.create_groups_accumulator(args))
+            }
+            Method::Deviation(deviation) => Ok(deviations::groups_accumulator(deviation)),
+        }
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    // Of floats, the statistics of files leave NaN out, and heaps of grouped extremes order it by its bits.
+    fn is_descending(&self) -> Option<bool> {
+        None
+    }
+
+    fn value_from_stats(&self, _: &StatisticsArgs) -> Option<ScalarValue> {
+        None
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+}

@@ -1,0 +1,80 @@
+//! Planner rules for queries that DataFusion 55 answers wrongly.
+//!
+//! Each file mends one kind of query by rewriting its plan before DataFusion's own rules see it, so that the
+//! CPU and the device run the same, right plan:
+//!
+//! ```text
+//! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over aggregates without groups
+//! set_operations  EXCEPT ALL and INTERSECT ALL count copies
+//! struct_fields   a field of a NULL struct is NULL
+//! float_extremes  grouped MIN and MAX order NaN above all other values
+//! float_keys      NaN is one group and one distinct value
+//! deviations      variance, covariance, correlation and regression of large close values
+//! merge_join      sort-merge joins keep their filters when a projection moves below them
+//! ```
+//!
+//! The tests of `crates/galatea/tests/sql/corrections` run the same queries on plain DataFusion. A test fails
+//! when DataFusion has become right, and names the rule to remove.
+
+mod aggregates;
+mod deviations;
+mod float_extremes;
+mod float_keys;
+mod marks;
+mod merge_join;
+mod one_row;
+mod set_operations;
+mod struct_fields;
+mod subqueries;
+
+use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use std::sync::Arc;
+
+/// The session's analyzer rules with ours among them.
+#[must_use]
+pub fn analyzer_rules(
+    rules: &[Arc<dyn AnalyzerRule + Send + Sync>],
+) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    // EXCEPT ALL and INTERSECT ALL are recognised by their join keys, which type coercion may wrap in casts.
+    let mut all: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(set_operations::CountCopies)];
+    all.extend(rules.iter().cloned());
+    all.push(Arc::new(struct_fields::MaskFields));
+    all.push(Arc::new(aggregates::ReplaceAggregates));
+    all
+}
+
+/// The session's optimizer rules with ours before those that make joins of subqueries.
+#[must_use]
+pub fn optimizer_rules(
+    rules: &[Arc<dyn OptimizerRule + Send + Sync>],
+) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut all = rules.to_vec();
+    let after = all
+        .iter()
+        .position(|rule| rule.name() == "rewrite_set_comparison");
+    all.insert(
+        after.map_or(0, |at| at + 1),
+        Arc::new(subqueries::RewriteSubqueries),
+    );
+    all
+}
+
+/// The session's physical rules with ours among them: one NaN for grouping, and the push-down of projections
+/// kept from sort-merge joins with filters.
+#[must_use]
+pub fn physical_rules(
+    rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = Vec::new();
+    for rule in rules {
+        match rule.name() {
+            "ProjectionPushdown" => all.push(Arc::new(merge_join::KeepFilters::around(Arc::clone(rule)))),
+            _ => all.push(Arc::clone(rule)),
+        }
+    }
+    // Before rows are distributed by keys. Placement comes in front of it.
+    let after = all.iter().position(|rule| rule.name() == "aggregate_statistics");
+    all.insert(after.map_or(0, |at| at + 1), Arc::new(float_keys::OneNan));
+    all
+}

@@ -1,0 +1,366 @@
+//! IN, NOT IN, EXISTS and scalar subqueries in the forms that DataFusion's decorrelation gets right.
+//!
+//! DataFusion makes semi, anti and mark joins of subqueries. Its mark joins know two truth values, its
+//! null-aware anti join has one key and no filter, and what it makes of an aggregate without groups has no
+//! row where the aggregate has one. So this rule, which comes first, leaves it IN and NOT IN where a semi or
+//! anti join is right, and writes the others as EXISTS. With y the column of subquery Q:
+//!
+//! ```text
+//! x IN (Q)    true      EXISTS (Q where y = x)
+//!             unknown   EXISTS (Q where y IS NULL), or x IS NULL and EXISTS (Q)
+//!             false     otherwise
+//! ```
+//!
+//! Above WHERE, unknown is as good as false, so most uses need one or two of the three. Correlated subqueries
+//! that always have a row are rewritten by [`one_row`](super::one_row); EXISTS that is a value, outside
+//! WHERE, becomes a mark join by [`marks`](super::marks).
+
+use super::marks;
+use super::one_row::{self, OneRow};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::utils::{conjunction, merge_schema};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, FetchType, Filter, LogicalPlan, LogicalPlanBuilder, Operator, SkipType,
+    Subquery, lit, when,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct RewriteSubqueries;
+
+impl OptimizerRule for RewriteSubqueries {
+    fn name(&self) -> &'static str {
+        "galatea_rewrite_subqueries"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let mut has_subqueries = false;
+        plan.apply_expressions(|expr| {
+            has_subqueries |= expr.exists(|part| Ok(is_subquery(part)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if !has_subqueries {
+            return Ok(Transformed::no(plan));
+        }
+        let schema = merge_schema(&plan.inputs());
+        match plan {
+            LogicalPlan::Filter(filter) => {
+                let place = Place::condition();
+                let predicate = rewritten(filter.predicate, place, &schema)?;
+                predicate
+                    .map_data(|predicate| Ok(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+            }
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+                let plan = marks::names_kept(plan, |expr| rewritten(expr, Place::value(), &schema))?;
+                plan.transform_data(|plan| marks::joined(plan, config.alias_generator()))
+            }
+            plan => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::InSubquery(_) | Expr::Exists(_) | Expr::ScalarSubquery(_)
+    )
+}
+
+/// Where in an expression a truth value is used.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// The truth value that does as well as unknown there, if either does.
+    unknown: Option<bool>,
+    /// Whether a filter drops all rows for which it is not true.
+    is_conjunct: bool,
+}
+
+impl Place {
+    fn condition() -> Self {
+        Self {
+            unknown: Some(false),
+            is_conjunct: true,
+        }
+    }
+
+    fn value() -> Self {
+        Self {
+            unknown: None,
+            is_conjunct: false,
+        }
+    }
+
+    fn inside(self) -> Self {
+        Self {
+            is_conjunct: false,
+            ..self
+        }
+    }
+
+    fn negated(self) -> Self {
+        Self {
+            unknown: self.unknown.map(|unknown| !unknown),
+            is_conjunct: false,
+        }
+    }
+}
+
+/// The expression with its subqueries rewritten, over columns of that schema.
+fn rewritten(expr: Expr, place: Place, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::And | Operator::Or),
+            right,
+        }) => {
+            let place = if op == Operator::And {
+                place
+            } else {
+                place.inside()
+            };
+            let left = rewritten(*left, place, schema)?;
+            let right = rewritten(*right, place, schema)?;
+            let changed = left.transformed || right.transformed;
+            let both = BinaryExpr::new(Box::new(left.data), op, Box::new(right.data));
+            Ok(Transformed::new_transformed(Expr::BinaryExpr(both), changed))
+        }
+        Expr::Not(inner) => match *inner {
+            Expr::InSubquery(found) => {
+                let negated = !found.negated;
+                rewritten(Expr::InSubquery(InSubquery { negated, ..found }), place, schema)
+            }
+            inner => Ok(rewritten(inner, place.negated(), schema)?.update_data(|e| !e)),
+        },
+        Expr::InSubquery(found) => in_subquery(found, place, schema),
+        Expr::Exists(found) => exists(found),
+        Expr::ScalarSubquery(subquery) => one_row::scalar(subquery),
+        expr => expr.map_children(|child| rewritten(child, Place::value(), schema)),
+    }
+}
+
+/// `x IN (Q)` or `x NOT IN (Q)`.
+fn in_subquery(found: InSubquery, place: Place, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let InSubquery {
+        expr,
+        subquery,
+        negated,
+    } = found;
+    let x = rewritten(*expr, Place::value(), schema)?;
+    let as_it_is = |x: Transformed<Expr>, subquery| {
+        x.update_data(|x| {
+            Expr::InSubquery(InSubquery {
+                expr: Box::new(x),
+                subquery,
+                negated,
+            })
+        })
+    };
+    // Where x is written several times, it must mean the same each time.
+    let correlated_parts = x.data.exists(|part| {
+        Ok(match part {
+            Expr::ScalarSubquery(part) => !part.outer_ref_columns.is_empty(),
+            part => is_subquery(part),
+        })
+    })?;
+    if x.data.is_volatile() || correlated_parts {
+        return Ok(as_it_is(x, subquery));
+    }
+    if let Some(row) = one_row::of(&subquery)? {
+        let among = by_row(x.data, &subquery, row, place, negated, schema)?;
+        return Ok(Transformed::yes(if negated { !among } else { among }));
+    }
+    let is_correlated = !subquery.outer_ref_columns.is_empty();
+    let kept = match (place.unknown, negated) {
+        (Some(false), false) => true,
+        // The null-aware anti join has one key.
+        (Some(false), true) => place.is_conjunct && !is_correlated && x.data.any_column_refs(),
+        _ => false,
+    };
+    match kept {
+        true => Ok(as_it_is(x, subquery)),
+        false => {
+            let found = Membership::new(x.data, subquery, schema)?;
+            Ok(Transformed::yes(found.value(place.unknown, negated)?))
+        }
+    }
+}
+
+/// Membership in a subquery that has a certain row, and maybe others; not negated.
+fn by_row(
+    x: Expr,
+    subquery: &Subquery,
+    row: OneRow,
+    place: Place,
+    negated: bool,
+    schema: &DFSchema,
+) -> Result<Expr> {
+    let equal = x.clone().eq(row.value()?);
+    let among = match row.holds {
+        None => equal,
+        Some(holds) => when(holds, equal).otherwise(lit(false))?,
+    };
+    let Some(rest) = row.rest else {
+        return Ok(among);
+    };
+    let place = if negated { place.negated() } else { place.inside() };
+    let rest = InSubquery {
+        expr: Box::new(x),
+        subquery: one_row::subquery(rest, subquery),
+        negated: false,
+    };
+    Ok(among.or(in_subquery(rest, place, schema)?.data))
+}
+
+/// The truth of `x IN (Q)`, as EXISTS.
+struct Membership {
+    is_found: Expr,
+    /// The conditions under any of which it is unknown unless it is true.
+    unknown: Vec<Expr>,
+}
+
+impl Membership {
+    fn new(x: Expr, subquery: Subquery, schema: &DFSchema) -> Result<Self> {
+        let of_subquery = subquery.subquery.schema();
+        let y = Expr::Column(Column::from(of_subquery.qualified_field(0)));
+        let outer = marks::as_outer_reference(x.clone(), schema)?;
+        let is_found = exists_where(&subquery, Some(y.clone().eq(outer)))?;
+        let mut unknown = Vec::new();
+        if x.nullable(schema)? {
+            unknown.push(x.is_null().and(exists_where(&subquery, None)?));
+        }
+        if of_subquery.field(0).is_nullable() {
+            unknown.push(exists_where(&subquery, Some(y.is_null()))?);
+        }
+        Ok(Self { is_found, unknown })
+    }
+
+    fn value(self, unknown: Option<bool>, negated: bool) -> Result<Expr> {
+        let is_unknown = self.unknown.into_iter().reduce(Expr::or);
+        let is_found = self.is_found;
+        Ok(match (unknown, is_unknown, negated) {
+            // Unknown is false for IN, and true for what NOT IN negates.
+            (Some(false), _, false) | (Some(true) | None, None, false) => is_found,
+            (Some(true), _, true) | (Some(false) | None, None, true) => !is_found,
+            (Some(true), Some(is_unknown), false) => is_found.or(is_unknown),
+            (Some(false), Some(is_unknown), true) => {
+                let no = [!is_found]
+                    .into_iter()
+                    .chain(parts_of(is_unknown).into_iter().map(|part| !part));
+                conjunction(no).unwrap_or_else(|| lit(true))
+            }
+            (None, Some(is_unknown), negated) => when(is_found, lit(!negated))
+                .when(is_unknown, Expr::Literal(ScalarValue::Boolean(None), None))
+                .otherwise(lit(negated))?,
+        })
+    }
+}
+
+/// The expressions whose disjunction an expression is.
+fn parts_of(expr: Expr) -> Vec<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Or,
+            right,
+        }) => [parts_of(*left), parts_of(*right)].concat(),
+        expr => vec![expr],
+    }
+}
+
+/// EXISTS over the rows of a subquery for which a condition holds.
+fn exists_where(subquery: &Subquery, condition: Option<Expr>) -> Result<Expr> {
+    let mut plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
+    if let Some(condition) = condition {
+        plan = plan.filter(condition)?;
+    }
+    let found = Exists {
+        subquery: one_row::subquery(plan.build()?, subquery),
+        negated: false,
+    };
+    Ok(exists(found)?.data)
+}
+
+/// EXISTS or NOT EXISTS.
+fn exists(found: Exists) -> Result<Transformed<Expr>> {
+    let Exists { subquery, negated } = found;
+    let not = |expr: Expr| if negated { !expr } else { expr };
+    let as_it_is = |subquery| Expr::Exists(Exists { subquery, negated });
+    if subquery.outer_ref_columns.is_empty() {
+        return Ok(Transformed::no(as_it_is(subquery)));
+    }
+    if let Some(row) = one_row::of(&subquery)? {
+        let Some(holds) = row.holds else {
+            return Ok(Transformed::yes(lit(!negated)));
+        };
+        let holds = holds.is_true();
+        let any = match row.rest {
+            None => holds,
+            Some(rest) => {
+                let subquery = one_row::subquery(rest, &subquery);
+                let negated = false;
+                holds.or(Expr::Exists(Exists { subquery, negated }))
+            }
+        };
+        return Ok(Transformed::yes(not(any)));
+    }
+    if let Some((rows, skipped, fetched)) = limited(&subquery.subquery)? {
+        let any = match (fetched, skipped) {
+            (Some(0), _) => lit(false),
+            (_, 0) => Expr::Exists(Exists {
+                subquery: one_row::subquery(rows, &subquery),
+                negated: false,
+            }),
+            _ => one_row::count(rows, &subquery)?.gt(lit(skipped)),
+        };
+        return Ok(Transformed::yes(not(any)));
+    }
+    refuse_inner_limits(&subquery.subquery)?;
+    Ok(Transformed::no(as_it_is(subquery)))
+}
+
+/// The rows below a LIMIT that only projections and sorts stand above, how many it skips and how many it
+/// fetches.
+fn limited(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, i64, Option<i64>)>> {
+    let limit = match plan {
+        LogicalPlan::Projection(projection) => return limited(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => return limited(&alias.input),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => return limited(&sort.input),
+        LogicalPlan::Limit(limit) => limit,
+        _ => return Ok(None),
+    };
+    let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
+        (limit.get_skip_type()?, limit.get_fetch_type()?)
+    else {
+        return not_impl_err!(
+            "EXISTS over rows whose number is an expression: LIMIT and OFFSET must be constants"
+        );
+    };
+    let number = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
+    Ok(Some((
+        limit.input.as_ref().clone(),
+        number(skip),
+        fetch.map(number),
+    )))
+}
+
+/// Fails for a LIMIT over correlated rows inside an EXISTS: DataFusion would leave it out.
+fn refuse_inner_limits(plan: &LogicalPlan) -> Result<()> {
+    plan.apply(|node| {
+        let has_outer = |node: &LogicalPlan| !node.all_out_ref_exprs().is_empty();
+        if matches!(node, LogicalPlan::Limit(_)) && has_outer(node) {
+            return not_impl_err!(
+                "a condition on the rows of a LIMIT inside a correlated EXISTS, IN or NOT IN\nhint: number the rows \
+                 by row_number() OVER (PARTITION BY ...) and compare the number"
+            );
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! What our rules mend, on plain DataFusion. When one of these tests fails, DataFusion has become right, and
+//! the rule that it names can be removed.
+
+use crate::rows;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+/// A query that plain DataFusion answers wrongly, or not.
+struct Wrong {
+    /// The file in `crates/engine/src/corrections`.
+    rule: &'static str,
+    statements: &'static [&'static str],
+    right: &'static [&'static str],
+}
+
+const TABLES: [&str; 2] = [
+    "CREATE TABLE o(k INT, x BIGINT) AS VALUES (1,1),(9,2),(NULL,3),(2,NULL)",
+    "CREATE TABLE i(k INT, y BIGINT) AS VALUES (1,1),(1,NULL),(2,5),(NULL,7)",
+];
+
+const WRONG: &[Wrong] = &[
+    Wrong {
+        rule: "subqueries.rs (NOT IN with correlation)",
+        statements: &["SELECT k FROM o WHERE x NOT IN (SELECT y FROM i WHERE i.k < o.k)"],
+        right: &["1", "NULL"],
+    },
+    Wrong {
+        rule: "subqueries.rs (NOT IN with several keys)",
+        statements: &["SELECT k FROM o WHERE x NOT IN (SELECT y FROM i WHERE i.k = o.k)"],
+        right: &["9", "NULL"],
+    },
+    Wrong {
+        rule: "subqueries.rs (IN as a value)",
+        statements: &["SELECT k FROM o WHERE (x IN (SELECT y FROM i)) IS NULL"],
+        right: &["2", "9", "NULL"],
+    },
+    Wrong {
+        rule: "marks.rs",
+        statements: &["SELECT EXISTS (SELECT 1 FROM i WHERE i.k = o.k) AS e FROM o"],
+        right: &["false", "false", "true", "true"],
+    },
+    Wrong {
+        rule: "one_row.rs (aggregates without groups)",
+        statements: &["SELECT k FROM o WHERE EXISTS (SELECT count(*) FROM i WHERE i.k = o.k)"],
+        right: &["1", "2", "9", "NULL"],
+    },
+    Wrong {
+        rule: "one_row.rs (grouping sets)",
+        statements: &["SELECT k FROM o WHERE EXISTS (SELECT 1 FROM i WHERE i.k = o.k GROUP BY ROLLUP(i.y))"],
+        right: &["1", "2", "9", "NULL"],
+    },
+    Wrong {
+        rule: "subqueries.rs (OFFSET in EXISTS)",
+        statements: &["SELECT k FROM o WHERE EXISTS (SELECT 1 FROM i WHERE i.k = o.k OFFSET 1)"],
+        right: &["1"],
+    },
+    Wrong {
+        rule: "set_operations.rs (EXCEPT ALL)",
+        statements: &["SELECT x FROM (VALUES (1),(1),(2)) a(x) EXCEPT ALL SELECT y FROM (VALUES (1)) b(y)"],
+        right: &["1", "2"],
+    },
+    Wrong {
+        rule: "set_operations.rs (INTERSECT ALL)",
+        statements: &["SELECT x FROM (VALUES (1),(1)) a(x) INTERSECT ALL SELECT y FROM (VALUES (1)) b(y)"],
+        right: &["1"],
+    },
+    Wrong {
+        rule: "struct_fields.rs (UNNEST)",
+        statements: &[
+            "CREATE TABLE s AS SELECT named_struct('a', 4) AS s",
+            "CREATE TABLE n AS SELECT nullif(s, s) AS s FROM s",
+            "SELECT unnest(s) FROM n",
+        ],
+        right: &["NULL"],
+    },
+    Wrong {
+        rule: "struct_fields.rs (access to a field)",
+        statements: &[
+            "CREATE TABLE s AS SELECT named_struct('a', 4) AS s",
+            "CREATE TABLE n AS SELECT nullif(s, s) AS s FROM s",
+            "SELECT s['a'] FROM n",
+        ],
+        right: &["NULL"],
+    },
+    Wrong {
+        rule: "merge_join.rs",
+        statements: &[
+            "SET datafusion.optimizer.prefer_hash_join = false",
+            "SELECT a.k AS ak, b.k AS bk FROM (VALUES (50,7,0)) a(v,k,z) JOIN (VALUES (3,7)) b(w,k) ON a.k = b.k AND a.v > b.w",
+        ],
+        right: &["7, 7"],
+    },
+    Wrong {
+        rule: "float_extremes.rs",
+        statements: &[
+            "SELECT g, min(v) AS lo, isnan(max(v)) AS hi FROM (VALUES (1,CAST('NaN' AS DOUBLE)),(1,1.0),(2,1.0),(2,CAST('NaN' AS DOUBLE))) t(g,v) GROUP BY g",
+        ],
+        right: &["1, 1.0, true", "2, 1.0, true"],
+    },
+    Wrong {
+        rule: "float_keys.rs",
+        statements: &[
+            "SELECT count(DISTINCT v) FROM (VALUES (CAST('NaN' AS DOUBLE)), (-CAST('NaN' AS DOUBLE))) t(v)",
+        ],
+        right: &["1"],
+    },
+    Wrong {
+        rule: "deviations.rs",
+        statements: &[
+            "SELECT var_pop(v) FROM (VALUES (CAST(1e16 AS DOUBLE)), (CAST(1e16 AS DOUBLE) + 2)) t(v)",
+        ],
+        right: &["1.0"],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_are_still_needed() {
+    let mut right = Vec::new();
+    for wrong in WRONG {
+        let config = SessionConfig::new().with_target_partitions(2);
+        let plain = SessionContext::new_with_config(config);
+        let mut answer = Ok(Vec::new());
+        for statement in TABLES.iter().chain(wrong.statements) {
+            answer = rows(&plain, statement).await;
+        }
+        let expected: Vec<String> = wrong.right.iter().map(ToString::to_string).collect();
+        if answer == Ok(expected) {
+            right.push(format!("{}: {:?}", wrong.rule, wrong.statements));
+        }
+    }
+    assert!(
+        right.is_empty(),
+        "DataFusion now answers these queries rightly; remove the rule of crates/engine/src/corrections that mends them:\n{}",
+        right.join("\n")
+    );
+}
