@@ -40,22 +40,28 @@ pub enum Mode {
     Host,
     /// In Parquet files, nothing loaded.
     Parquet,
-    /// In Parquet files, for DataFusion's CPU operators.
+    /// In Parquet files, for Galatea on the CPU: its own plans and DataFusion's operators.
     Cpu,
-    /// In Parquet files that the session has not seen, for DataFusion's CPU operators.
+    /// The same in a session that has not seen the files.
     CpuFirst,
+    /// In Parquet files, for DataFusion: joins in the order of its plans.
+    DataFusion,
+    /// The same in a session that has not seen the files.
+    DataFusionFirst,
     /// In Arrow batches in memory, for DataFusion's CPU operators.
     Memory,
 }
 
 impl Mode {
     /// All, by name.
-    pub const NAMES: [(&'static str, Self); 6] = [
+    pub const NAMES: [(&'static str, Self); 8] = [
         ("hot", Self::Hot),
         ("host", Self::Host),
         ("parquet", Self::Parquet),
         ("cpu", Self::Cpu),
         ("cpu-first", Self::CpuFirst),
+        ("datafusion", Self::DataFusion),
+        ("datafusion-first", Self::DataFusionFirst),
         ("memory", Self::Memory),
     ];
 
@@ -64,8 +70,8 @@ impl Mode {
     fn warmups(self, asked: u32) -> u32 {
         match self {
             Self::Hot | Self::Host => asked,
-            Self::Cpu | Self::Memory => asked.min(1),
-            Self::Parquet | Self::CpuFirst => 0,
+            Self::Cpu | Self::DataFusion | Self::Memory => asked.min(1),
+            Self::Parquet | Self::CpuFirst | Self::DataFusionFirst => 0,
         }
     }
 
@@ -74,7 +80,8 @@ impl Mode {
         match self {
             Self::Hot | Self::Parquet => &[],
             Self::Host => &[("galatea.cache_device", "false")],
-            Self::Cpu | Self::CpuFirst | Self::Memory => {
+            Self::Cpu | Self::CpuFirst => &[("galatea.device", "cpu")],
+            Self::DataFusion | Self::DataFusionFirst | Self::Memory => {
                 &[("galatea.device", "cpu"), ("galatea.join_order", "written")]
             }
         }
@@ -82,13 +89,13 @@ impl Mode {
 
     /// Whether each run is the first of its session.
     fn measures_first_runs(self) -> bool {
-        matches!(self, Self::Parquet | Self::CpuFirst)
+        matches!(self, Self::Parquet | Self::CpuFirst | Self::DataFusionFirst)
     }
 
     fn engine(self) -> Engine {
         match self {
-            Self::Hot | Self::Host | Self::Parquet => Engine::Galatea,
-            Self::Cpu | Self::CpuFirst | Self::Memory => Engine::DataFusion,
+            Self::Hot | Self::Host | Self::Parquet | Self::Cpu | Self::CpuFirst => Engine::Galatea,
+            Self::DataFusion | Self::DataFusionFirst | Self::Memory => Engine::DataFusion,
         }
     }
 }

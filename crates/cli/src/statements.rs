@@ -235,28 +235,37 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
     text
 }
 
-/// The time of a statement, and of its phases on a device as far as there are any.
+/// The time of a statement, and of its phases as far as there are any. Planning and execution add up to the
+/// whole; the phases of pipelines on a device are within execution, where pipelines overlap.
 fn times(elapsed: Duration, phases: Option<&QueryPhases>) -> String {
     let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
     let time = format!("Time: {}.", milliseconds(elapsed));
     let Some(phases) = phases else {
         return time;
     };
-    let parts = [
-        ("planning", phases.planning),
+    let inner = [
         ("loading", phases.load),
         ("compiling", phases.compile),
         ("transfer", phases.transfer),
         ("kernels", phases.kernel),
     ];
-    let known = parts.into_iter().filter(|(_, time)| !time.is_zero());
-    let known: Vec<_> = known
+    let known = inner.into_iter().filter(|(_, time)| !time.is_zero());
+    let inner: Vec<_> = known
         .map(|(name, time)| format!("{name} {}", milliseconds(time)))
         .collect();
-    match known.as_slice() {
-        [] => time,
-        known => format!("{time} Phases: {}.", known.join(", ")),
+    if phases.planning.is_zero() && inner.is_empty() {
+        return time;
     }
+    let planning = phases.planning.min(elapsed);
+    let mut text = format!(
+        "{time} Phases: planning {}, execution {}",
+        milliseconds(planning),
+        milliseconds(elapsed - planning)
+    );
+    if !inner.is_empty() {
+        text += &format!(" (overlapping: {})", inner.join(", "));
+    }
+    text + "."
 }
 
 #[cfg(test)]
@@ -291,7 +300,12 @@ mod tests {
         phases.kernel = Duration::from_micros(1500);
         assert_eq!(
             times(second, Some(&phases)),
-            "Time: 1000.0 ms. Phases: kernels 1.5 ms."
+            "Time: 1000.0 ms. Phases: planning 0.0 ms, execution 1000.0 ms (overlapping: kernels 1.5 ms)."
+        );
+        phases.planning = Duration::from_millis(20);
+        assert_eq!(
+            times(second, Some(&phases)),
+            "Time: 1000.0 ms. Phases: planning 20.0 ms, execution 980.0 ms (overlapping: kernels 1.5 ms)."
         );
     }
 

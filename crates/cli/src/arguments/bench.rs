@@ -28,8 +28,14 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
     /// Modes, separated by commas: hot (in device memory), host (in host memory), parquet (first
-    /// run from files), cpu (DataFusion over the files), memory (DataFusion over tables in memory).
-    #[arg(long, value_delimiter = ',', default_value = "hot,cpu", value_name = "MODES")]
+    /// run from files), cpu (Galatea on the CPU over the files), datafusion (DataFusion over
+    /// the files), cpu-first and datafusion-first (their first runs), memory (DataFusion over tables in memory).
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "hot,datafusion",
+        value_name = "MODES"
+    )]
     pub(crate) mode: Vec<Mode>,
     /// Measured runs of each query.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

@@ -149,7 +149,14 @@ fn clickbench_is_generated_by_rows_and_measured() {
     let both = galatea(directory.path(), &[&generate[..], &["--scale", "1"]].concat());
     assert_eq!(both.code, 2, "{}", both.err);
     let bench = ["bench", "hits", "--data", "hits", "--queries", "0,8,q42"];
-    let modes = ["--mode", "cpu,memory", "--iterations", "1", "--duckdb", "never"];
+    let modes = [
+        "--mode",
+        "cpu,datafusion,memory",
+        "--iterations",
+        "1",
+        "--duckdb",
+        "never",
+    ];
     let ran = galatea(directory.path(), &[&bench[..], &modes].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("| 42 |"), "{}", ran.out);
@@ -193,7 +200,7 @@ fn benchmarks_write_their_rows() {
         "--queries",
         "count,group-k256",
         "--mode",
-        "cpu,memory",
+        "datafusion,memory",
     ];
     let more = [
         "--iterations",

@@ -10,7 +10,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::explain::Facts;
 use crate::join_order::expected_rows;
 use crate::pipeline::PipelinePlan;
-use crate::placement::Subtree;
+use crate::placement::{PipelineSource, Subtree};
 use crate::plans::InputPlan;
 use crate::reason::Reason;
 use crate::report::PlanReport;
@@ -153,7 +153,12 @@ impl GpuExec {
             None => {}
             Some(Outcome::FellBack(reason)) => facts.push("fell back to the CPU", reason),
             Some(Outcome::Ran(report, _)) => {
-                let expected = spent.then(|| expected_rows(&self.cpu)).flatten();
+                // The estimate is of a scan's rows; groups and pairs of other pipelines are not comparable.
+                let scans = matches!(
+                    subtree.source,
+                    PipelineSource::Files { .. } | PipelineSource::Stored(_) | PipelineSource::Plan(_)
+                );
+                let expected = (spent && scans).then(|| expected_rows(&self.cpu)).flatten();
                 facts.add_run(report, &report.builds, spent, expected);
             }
         }

@@ -31,6 +31,9 @@ pub fn outline(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
     let mut root = plan;
     if let Some(placement) = plan.downcast_ref::<PlacementExec>() {
         lines.push(format!("{:NAME$}{}", "runs on", placement.device()));
+        if let Some(gpu) = placement.gpu() {
+            lines.push(format!("{:NAME$}{gpu}", "GPU"));
+        }
         // A reason's first line says it; `galatea doctor` says what to do.
         let reasons = placement.reasons().iter();
         let reasons: Vec<String> = reasons

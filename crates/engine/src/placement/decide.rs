@@ -50,6 +50,27 @@ policy! {
 
 const POLICY: PlacementPolicy = PlacementPolicy::DEFAULT;
 
+/// Whether the columns and kernels of a query's GPU subtrees are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GpuState {
+    /// Some are missing.
+    Cold,
+    /// Some are missing, and runs on the CPU have paid this share of the warm-up, in percent.
+    Warming(u32),
+    /// All are ready.
+    Warm,
+}
+
+impl std::fmt::Display for GpuState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cold => f.write_str("cold"),
+            Self::Warming(paid) => write!(f, "warming ({paid} % paid)"),
+            Self::Warm => f.write_str("warm"),
+        }
+    }
+}
+
 /// What was decided of one plan.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Decision {
@@ -57,6 +78,8 @@ pub(crate) struct Decision {
     pub(crate) reasons: Reasons,
     /// Key of the query's measured times, if they may affect its placement.
     pub(crate) query: Option<PlanKey>,
+    /// Whether the GPU is ready for it, if it has GPU subtrees or would have.
+    pub(crate) gpu: Option<GpuState>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
     /// Subtrees that stay on the CPU for the time of loading alone.
@@ -205,6 +228,12 @@ pub(super) fn place(
     };
     let hot = reason_for_cpu(measured, assessment.hot_gain.get(), whole);
     let waiting = assessment.waiting.take();
+    let paid = waiting.iter().map(|one| one.paid(runtime)).reduce(f64::min);
+    decision.gpu = Some(match paid {
+        Some(paid) if paid > 0.0 => GpuState::Warming((paid * 100.0) as u32),
+        None if assessment.made.borrow().is_empty() => GpuState::Warm,
+        _ => GpuState::Cold,
+    });
     if hot.is_none() {
         decision.waiting.clone_from(&waiting);
     }

@@ -1,7 +1,7 @@
 //! The node on top of plans that were offered to the device: what EXPLAIN and the query report say about
 //! placement.
 
-use super::decide::{Decision, Grounds};
+use super::decide::{Decision, GpuState, Grounds};
 use super::timing::Timing;
 use crate::execution::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
@@ -75,6 +75,11 @@ impl PlacementExec {
         &self.decision.reasons.texts
     }
 
+    /// Whether the GPU is ready for the plan, where `galatea.device = 'auto'` compared times.
+    pub(crate) fn gpu(&self) -> Option<GpuState> {
+        self.decision.gpu
+    }
+
     /// The plan below.
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
@@ -118,6 +123,9 @@ impl DisplayAs for PlacementExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         if matches!(format, DisplayFormatType::TreeRender) {
             writeln!(f, "device={}", self.device)?;
+            if let Some(gpu) = self.gpu() {
+                writeln!(f, "gpu={gpu}")?;
+            }
             let reasons = self.reasons().join("; ");
             return if reasons.is_empty() {
                 Ok(())
@@ -126,6 +134,9 @@ impl DisplayAs for PlacementExec {
             };
         }
         write!(f, "PlacementExec: device={}", self.device)?;
+        if let Some(gpu) = self.gpu() {
+            write!(f, ", gpu={gpu}")?;
+        }
         if !self.reasons().is_empty() {
             write!(f, ", on the CPU because=[{}]", self.reasons().join("; "))?;
         }

@@ -58,6 +58,11 @@ impl Waiting {
         !self.time(runtime).suits(self.host, background, runtime.history())
     }
 
+    /// Share of its warm-up that runs on the CPU have paid, 0 to 1.
+    pub(super) fn paid(&self, runtime: &Runtime) -> f64 {
+        self.time(runtime).paid(runtime.history()).clamp(0.0, 0.99)
+    }
+
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that
     /// several queries wait for counts the time of all of them.
     fn lost(&self, runtime: &Runtime) -> f64 {
