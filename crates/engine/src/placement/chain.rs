@@ -15,29 +15,73 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Finds the chain of a plan (`find.rs`), with what earlier runs have shown: joins and build sides have
 /// chains of their own.
+///
+/// A join may be a lookup or pairs, with either side as its build side, and each of these needs the chains of
+/// its inputs. So each chain is found once and kept: otherwise the search would take exponential time.
 pub(super) struct Finder<'f> {
-    pub(super) find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
+    find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
     /// What a run has found in the rows of a build side that speaks against it: see [`Reason::is_of_rows`].
     pub(super) found: &'f dyn Fn(&BuildSide) -> Option<Reason>,
     /// Whether rows that CPU operators make are encoded and brought to the device: where it is forced.
     pub(super) encodes: bool,
+    chains: Rc<KnownChains>,
 }
 
-impl Finder<'_> {
+/// By the address of the node, and whether rows of CPU operators are encoded.
+type ChainKey = (*const (), bool);
+
+/// The chains that a finder has found.
+#[derive(Default)]
+struct KnownChains(RefCell<HashMap<ChainKey, KnownChain>>);
+
+struct KnownChain {
+    /// Keeps the address of the node from being reused.
+    _plan: Arc<dyn ExecutionPlan>,
+    chain: Result<Chain, Reason>,
+}
+
+impl<'f> Finder<'f> {
+    /// A finder that knows no chain yet; `find` finds one by those of the inputs.
+    pub(super) fn new(
+        find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
+        found: &'f dyn Fn(&BuildSide) -> Option<Reason>,
+        encodes: bool,
+    ) -> Self {
+        Self {
+            find,
+            found,
+            encodes,
+            chains: Rc::default(),
+        }
+    }
+
     /// The chain of a plan, from its source upwards.
     pub(super) fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
-        (self.find)(plan, self)
+        let key: ChainKey = (Arc::as_ptr(plan).cast(), self.encodes);
+        if let Some(known) = self.chains.0.borrow().get(&key) {
+            return known.chain.clone();
+        }
+        let chain = (self.find)(plan, self);
+        let known = KnownChain {
+            _plan: Arc::clone(plan),
+            chain: chain.clone(),
+        };
+        self.chains.0.borrow_mut().insert(key, known);
+        chain
     }
 
     /// The same, for which nothing but tables is brought to the device.
     pub(super) fn over_tables(&self) -> Self {
         Self {
             encodes: false,
+            chains: Rc::clone(&self.chains),
             ..*self
         }
     }
@@ -55,6 +99,7 @@ impl Finder<'_> {
 
 /// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's
 /// columns.
+#[derive(Clone)]
 pub(super) struct Chain {
     pub(super) source: PipelineSource,
     /// The aggregation pipeline whose groups are the rows, if the source is `PipelineSource::Groups`.

@@ -9,11 +9,12 @@
 //! to do less for each row (`stream.rs`). A pipeline that an earlier run had to leave to the CPU is left to
 //! it at once, whatever the setting.
 
-use super::assessment::{Assessment, FewGroups, seconds};
+use super::assessment::{Assessment, FewGroups, found_in_rows, seconds};
 use super::cost::Estimator;
 use super::key;
 use super::placer::Placer;
 use super::reasons::Reasons;
+use super::subtree::BuildSide;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
@@ -202,7 +203,8 @@ pub(super) fn place(
     let mut grounds = Grounds::untimed(runtime, config);
     let assessment = Assessment::new(runtime, config, cores);
     let report = decision.report.clone();
-    let placer = Placer::new(&assessment, &report);
+    let found = |side: &BuildSide| found_in_rows(runtime, side);
+    let placer = Placer::new(&assessment, &report, &found);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
         let placed = placer.place(plan, None, &mut decision.reasons);

@@ -23,11 +23,7 @@ use std::sync::Arc;
 /// Finds chains with what runs have found in the rows of build sides, which `found` tells; `encodes`: also
 /// over rows that CPU operators make.
 pub(super) fn finder(found: &dyn Fn(&BuildSide) -> Option<Reason>, encodes: bool) -> Finder<'_> {
-    Finder {
-        find: below,
-        found,
-        encodes,
-    }
+    Finder::new(below, found, encodes)
 }
 
 /// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it

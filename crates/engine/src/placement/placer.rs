@@ -1,6 +1,7 @@
 //! Replacing the supported subtrees of one plan that are worth it, from its root down.
 
-use super::assessment::{Assessment, found_in_rows, place_again};
+use super::assessment::{Assessment, place_again};
+use super::chain::Finder;
 use super::find::{finder, refusal, subtree};
 use super::nodes::{ends, is_partial, orders_result, unsupported};
 use super::reasons::Reasons;
@@ -29,11 +30,21 @@ const PARTS_GAIN: f64 = 0.9;
 pub(super) struct Placer<'a> {
     assessment: &'a Assessment<'a>,
     report: &'a PlanReport,
+    finder: Finder<'a>,
 }
 
 impl<'a> Placer<'a> {
-    pub(super) fn new(assessment: &'a Assessment<'a>, report: &'a PlanReport) -> Self {
-        Self { assessment, report }
+    /// `found`: what earlier runs have found in the rows of a build side.
+    pub(super) fn new(
+        assessment: &'a Assessment<'a>,
+        report: &'a PlanReport,
+        found: &'a dyn Fn(&BuildSide) -> Option<Reason>,
+    ) -> Self {
+        Self {
+            assessment,
+            report,
+            finder: finder(found, assessment.config.device != DeviceChoice::Auto),
+        }
     }
 
     /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
@@ -45,9 +56,8 @@ impl<'a> Placer<'a> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let assessment = self.assessment;
         let (before, waiting) = (assessment.hot_gain.get(), assessment.waiting.borrow().len());
-        let found = |side: &BuildSide| found_in_rows(assessment.runtime, side);
-        let finder = finder(&found, assessment.config.device != DeviceChoice::Auto);
-        let sorted = sort::below(&plan, &finder);
+        let finder = &self.finder;
+        let sorted = sort::below(&plan, finder);
         let is_sort = sorted.is_some() && plan.is::<SortExec>();
         if let Some((sort, found)) = sorted {
             let sorted = ends(&plan).and(found).and_then(|found| {
@@ -60,7 +70,7 @@ impl<'a> Placer<'a> {
                 Err(_) => {}
             }
         }
-        if let Some((sort, Ok(found))) = top::below(&plan, &finder)
+        if let Some((sort, Ok(found))) = top::below(&plan, finder)
             && ends(&plan).is_ok()
             && let Ok(found) = assessment.worthwhile(found, sort.input(), None)
         {
@@ -83,7 +93,7 @@ impl<'a> Placer<'a> {
                 Ok(operator) => return Ok(operator),
                 Err(reason) => reasons.note(&plan, &reason),
             }
-        } else if let Some(outcome) = subtree(&plan, &finder) {
+        } else if let Some(outcome) = subtree(&plan, finder) {
             let worth = |found| assessment.worthwhile(found, &plan, fetch);
             match ends(&plan).and(outcome).and_then(worth) {
                 Ok(found) => return self.node(found, plan, reasons),
@@ -91,7 +101,7 @@ impl<'a> Placer<'a> {
                 Err(_) if is_partial(&plan) => {}
                 Err(reason) => reasons.note(&plan, &reason),
             }
-        } else if let Some(reason) = refusal(&plan, &finder).or_else(|| unsupported(&plan))
+        } else if let Some(reason) = refusal(&plan, finder).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
             && !is_sort
         {
@@ -223,8 +233,7 @@ impl<'a> Placer<'a> {
         // Filters say it themselves.
         if let PipelineSource::Plan(made) = &found.source
             && made.plan().is::<ProjectionExec>()
-            && let Err(reason) =
-                finder(&|side| found_in_rows(self.assessment.runtime, side), false).below(made.plan())
+            && let Err(reason) = self.finder.over_tables().below(made.plan())
         {
             reasons.note(made.plan(), &reason);
         }

@@ -8,6 +8,7 @@ use galatea_kernels::WINDOW_KEYS;
 use std::collections::BTreeSet;
 
 /// One order of rows, and functions over it, all over the columns of the source of the rows.
+#[derive(Clone)]
 pub(super) struct Window {
     /// The keys of the partition, and how they are ordered.
     pub(super) partition: Vec<(Expr, SortOrder)>,
@@ -27,6 +28,7 @@ pub(super) const WHOLE: Frame = Frame {
 };
 
 /// A function of a [`Window`].
+#[derive(Clone)]
 pub(super) struct WindowFunctionCall {
     pub(super) function: WindowFunction,
     /// Over the columns of the input's source.

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A build side whose columns are not chosen yet.
+#[derive(Clone)]
 pub(in crate::placement) enum Buildable {
     /// Rows of a table, after filters and lookups of its own.
     Rows {
@@ -105,6 +106,7 @@ impl Buildable {
 }
 
 /// One side of a join whose keys may repeat.
+#[derive(Clone)]
 pub(in crate::placement) struct PairInput {
     pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
     pub(in crate::placement) chain: Chain,
@@ -186,6 +188,7 @@ impl PairInput {
 }
 
 /// A join whose keys may repeat, with its pairs as rows.
+#[derive(Clone)]
 pub(in crate::placement) struct PairJoin {
     pub(in crate::placement) probe: PairInput,
     pub(in crate::placement) build: PairInput,
@@ -272,6 +275,7 @@ impl PairJoin {
 }
 
 /// An input of a union.
+#[derive(Clone)]
 pub(in crate::placement) struct UnionPart {
     pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
     /// Its rows.
@@ -290,6 +294,7 @@ impl UnionPart {
 }
 
 /// Functions over one order of rows.
+#[derive(Clone)]
 pub(in crate::placement) struct WindowLevel {
     /// The rows.
     pub(in crate::placement) input: Chain,
