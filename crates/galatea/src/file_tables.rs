@@ -8,15 +8,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::datasource::file_format::FileFormat;
-use datafusion::datasource::file_format::arrow::ArrowFormat;
-use datafusion::datasource::file_format::avro::AvroFormat;
-use datafusion::datasource::file_format::csv::CsvFormat;
-use datafusion::datasource::file_format::json::JsonFormat;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable};
 use lru::LruCache;
 use parking_lot::Mutex;
+
+use crate::formats;
 
 /// Most names remembered.
 const NAMES: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
@@ -58,25 +54,5 @@ fn same_options(one: &ListingOptions, other: &ListingOptions) -> bool {
         && one.table_partition_cols == other.table_partition_cols
         && one.file_sort_order == other.file_sort_order
         && one.output_partitioning == other.output_partitioning
-        && same_format(one.format.as_ref(), other.format.as_ref())
-}
-
-/// Whether two formats are of the same kind, with the same options.
-fn same_format(one: &dyn FileFormat, other: &dyn FileFormat) -> bool {
-    if let (Some(one), Some(other)) = (
-        one.downcast_ref::<ParquetFormat>(),
-        other.downcast_ref::<ParquetFormat>(),
-    ) {
-        return one.options() == other.options();
-    }
-    if let (Some(one), Some(other)) = (one.downcast_ref::<CsvFormat>(), other.downcast_ref::<CsvFormat>()) {
-        return one.options() == other.options();
-    }
-    if let (Some(one), Some(other)) = (
-        one.downcast_ref::<JsonFormat>(),
-        other.downcast_ref::<JsonFormat>(),
-    ) {
-        return one.options() == other.options();
-    }
-    one.is::<ArrowFormat>() && other.is::<ArrowFormat>() || one.is::<AvroFormat>() && other.is::<AvroFormat>()
+        && formats::same(one.format.as_ref(), other.format.as_ref())
 }

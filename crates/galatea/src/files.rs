@@ -12,26 +12,24 @@
 //! | `'dir'` | all files below; `key=value` directories become columns |
 //! | `'s3://bucket/file.parquet'` | as DataFusion reads it |
 //!
-//! Formats: parquet, csv, tsv, json / ndjson / jsonl (one object a line, or one array), arrow, avro; csv, tsv
-//! and json also compressed (gz, bz2, xz, zst). The schema is that of the first file; columns that another
-//! file lacks are NULL there.
+//! Formats: parquet, csv, tsv, json / ndjson / jsonl (objects, or one array of them), arrow, avro; csv, tsv
+//! and json also compressed (gz, bz2, xz, zst). A table has the columns of all its files
+//! ([`crate::formats`]).
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
+use datafusion::common::config::{CsvOptions, JsonOptions};
 use datafusion::common::{plan_datafusion_err, plan_err};
 use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::avro::AvroFormat;
-use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::file_format::json::JsonFormat;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
 };
@@ -40,9 +38,16 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use galatea_store::StoreError;
+use object_store::ObjectStoreExt;
 use parking_lot::RwLock;
 
 use crate::file_tables::FileTables;
+use crate::formats::{CsvTables, JsonTables, ParquetTables};
+
+/// Files whose sizes are asked for at the same time.
+const FILES_AT_ONCE: usize = 32;
 
 /// Resolves table names that are paths.
 #[derive(Debug)]
@@ -155,9 +160,85 @@ impl UrlTableFactory for FileQueries {
             .collect::<Result<Vec<_>>>()?;
         let options = ListingOptions::new(format).with_file_extension(extension);
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
-        let unreadable = |cause: DataFusionError| cause.context(format!("cannot read '{name}'"));
-        let config = config.infer_schema(&state).await.map_err(unreadable)?;
+        let schema = schema_of_all(&config, &state).await;
+        let config = config.with_schema(schema.map_err(|cause| unreadable(name, &files, cause))?);
         Ok(Some(self.tables.known(name, ListingTable::try_new(config)?)))
+    }
+}
+
+/// The schema of the files at all locations: DataFusion asks for that of the first alone. Empty files have
+/// none.
+async fn schema_of_all(config: &ListingTableConfig, state: &SessionState) -> Result<SchemaRef> {
+    let (Some(first), Some(options)) = (config.table_paths.first(), &config.options) else {
+        return plan_err!("a table of files needs a file");
+    };
+    let store = state.runtime_env().object_store(first)?;
+    let locations: Vec<_> = config
+        .table_paths
+        .iter()
+        .map(|url| url.prefix().clone())
+        .collect();
+    let heads = locations.into_iter().map(|location| {
+        let store = Arc::clone(&store);
+        async move { store.head(&location).await }
+    });
+    let found: Vec<_> = stream::iter(heads).buffered(FILES_AT_ONCE).try_collect().await?;
+    let found: Vec<_> = found.into_iter().filter(|file| file.size > 0).collect();
+    match found.is_empty() {
+        true => Ok(Arc::new(Schema::empty())),
+        false => options.format.infer_schema(state, &store, &found).await,
+    }
+}
+
+/// The error of files that cannot be read, with their name; one that names the file has the name of the
+/// query's instead, if that is one file.
+fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusionError {
+    let quoted = || format!("'{name}'");
+    match cause {
+        DataFusionError::External(inner) => match inner.downcast::<StoreError>() {
+            Ok(own) => match (*own, files.len()) {
+                (
+                    StoreError::CorruptFile {
+                        column,
+                        row_group,
+                        source,
+                        ..
+                    },
+                    1,
+                ) => StoreError::CorruptFile {
+                    file: quoted(),
+                    column,
+                    row_group,
+                    source,
+                },
+                (StoreError::Encrypted { .. }, 1) => StoreError::Encrypted { file: quoted() },
+                (
+                    StoreError::BadRow {
+                        place,
+                        column,
+                        reason,
+                        hint,
+                        ..
+                    },
+                    1,
+                ) => StoreError::BadRow {
+                    file: quoted(),
+                    place,
+                    column,
+                    reason,
+                    hint,
+                },
+                (own, _) => own,
+            }
+            .into(),
+            Err(inner) => DataFusionError::External(inner).context(format!("cannot read '{name}'")),
+        },
+        cause @ DataFusionError::Plan(_) => cause,
+        // DataFusion takes this for a bug of its own.
+        cause if cause.to_string().contains("Failed to parse Arrow file") => plan_datafusion_err!(
+            "cannot read '{name}': it is not an Arrow file\nhint: the file is cut off, damaged, or not Arrow"
+        ),
+        cause => cause.context(format!("cannot read '{name}'")),
     }
 }
 
@@ -172,12 +253,9 @@ async fn directory(path: &Path, state: &SessionState) -> Result<ListingTable> {
         .await;
     let config = config
         .map_err(|cause| plan_datafusion_err!("cannot read the directory '{text}' as a table: {cause}"))?;
-    let config = config
-        .infer_partitions_from_path(state)
-        .await?
-        .infer_schema(state)
-        .await?;
-    ListingTable::try_new(config)
+    let config = config.infer_partitions_from_path(state).await?;
+    let config = config.infer_schema(state).await;
+    ListingTable::try_new(config.map_err(|cause| unreadable(&text, &[], cause))?)
 }
 
 fn expand_home(name: &str) -> PathBuf {
@@ -258,20 +336,20 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
         .map_or(Ok(FileCompressionType::UNCOMPRESSED), str::parse)?;
     let options = state.default_table_options();
     let format: Arc<dyn FileFormat> = match extension.to_ascii_lowercase().as_str() {
-        "parquet" => Arc::new(ParquetFormat::default().with_options(options.parquet)),
-        "csv" => Arc::new(csv(state).with_file_compression_type(compressed)),
-        "tsv" => Arc::new(
-            csv(state)
-                .with_delimiter(b'\t')
-                .with_file_compression_type(compressed),
-        ),
-        "json" | "ndjson" | "jsonl" => {
-            let array = compression.is_none() && begins_with_bracket(&files[0]);
-            let json = JsonFormat::default()
-                .with_options(options.json)
-                .with_file_compression_type(compressed);
-            Arc::new(json.with_newline_delimited(!array))
-        }
+        "parquet" => Arc::new(ParquetTables::new(options.parquet)),
+        "csv" => Arc::new(CsvTables::new(CsvOptions {
+            compression: compressed.into(),
+            ..options.csv
+        })),
+        "tsv" => Arc::new(CsvTables::new(CsvOptions {
+            delimiter: b'\t',
+            compression: compressed.into(),
+            ..options.csv
+        })),
+        "json" | "ndjson" | "jsonl" => Arc::new(JsonTables::new(JsonOptions {
+            compression: compressed.into(),
+            ..options.json
+        })),
         "arrow" => Arc::new(ArrowFormat),
         "avro" => Arc::new(AvroFormat),
         _ => {
@@ -305,23 +383,6 @@ fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
         ),
         None => Ok(()),
     }
-}
-
-fn csv(state: &SessionState) -> CsvFormat {
-    let has_header = state.config_options().catalog.has_header;
-    CsvFormat::default()
-        .with_options(state.default_table_options().csv)
-        .with_has_header(has_header)
-}
-
-/// Whether a JSON file is one array rather than one object a line. The reader reports a file that cannot
-/// be read.
-fn begins_with_bracket(file: &Path) -> bool {
-    let mut start = [0; 64];
-    let read = fs::File::open(file)
-        .and_then(|mut file| file.read(&mut start))
-        .unwrap_or(0);
-    start[..read].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
 }
 
 #[cfg(test)]

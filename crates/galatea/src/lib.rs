@@ -33,6 +33,7 @@
 mod calibration;
 mod file_tables;
 mod files;
+mod formats;
 mod install;
 mod kmeans;
 mod layout;
@@ -76,10 +77,11 @@ use datafusion::prelude::SessionContext;
 
 /// Makes `ctx`, and every clone of it, a Galatea session. A second call changes nothing.
 ///
-/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, and a query planner
-/// around the session's own that uses finished plans again. Catalogs, tables, functions, other rules and
-/// settings stay as they are. Set `galatea.plan_cache` to 0 after replacing the query planner, or to get
-/// optimised logical plans:
+/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, a query planner around
+/// the session's own that uses finished plans again, and formats for CSV, JSON and Parquet files in the place
+/// of DataFusion's, if the session has these without options of its own. Catalogs, tables, functions, other
+/// rules and settings stay as they are. Set `galatea.plan_cache` to 0 after replacing the query planner, or
+/// to get optimised logical plans:
 /// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner
 /// otherwise.
 pub fn install(ctx: &SessionContext) -> Result<()> {
@@ -141,6 +143,9 @@ fn install_rules(
     }
     let rules = with_placement(&host_rules, &runtime);
     let mut installed = install::with_rules_and_planner(&state, config, rules, planner);
+    if let Err(error) = formats::install(&mut installed) {
+        tracing::warn!(%error, "the session keeps DataFusion's file formats");
+    }
     system_tables::register(&mut installed, &runtime);
     kmeans::register(&mut installed, &runtime);
     for factory in installed.table_factories_mut().values_mut() {

@@ -53,7 +53,10 @@ pub enum StoreError {
         knob: &'static str,
     },
     /// A file's contents are not of its format.
-    #[error("cannot read {file}{}{}: {source}", display_column(.column), display_row_group(.row_group))]
+    #[error(
+        "cannot read {file}{}{}: {source}\nhint: the file is cut off, damaged, or not Parquet",
+        display_column(.column), display_row_group(.row_group)
+    )]
     CorruptFile {
         /// Location of the file.
         file: String,
@@ -63,6 +66,28 @@ pub enum StoreError {
         row_group: Option<usize>,
         /// The reader's error.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file is encrypted, and no key was given.
+    #[error(
+        "cannot read {file}: the file is encrypted\nhint: encrypted files are not supported without keys; CREATE EXTERNAL TABLE takes them as options 'format.crypto.file_decryption...'"
+    )]
+    Encrypted {
+        /// Location of the file.
+        file: String,
+    },
+    /// A row of a file is not one of its table.
+    #[error("cannot read {file}{}{}: {reason}{}", display_place(.place), display_column(.column), display_hint(.hint))]
+    BadRow {
+        /// Location of the file.
+        file: String,
+        /// Where in the file, as `line 3`; empty if that is not known.
+        place: String,
+        /// The column, when the failure is in one.
+        column: Option<String>,
+        /// Why not.
+        reason: String,
+        /// The remedy.
+        hint: Option<String>,
     },
     /// A file of a table cannot be reached.
     #[error("cannot open {file}: {source}")]
@@ -132,6 +157,19 @@ fn display_column(column: &Option<String>) -> String {
     column
         .as_ref()
         .map(|column| format!(", column {column}"))
+        .unwrap_or_default()
+}
+
+fn display_place(place: &str) -> String {
+    match place {
+        "" => String::new(),
+        place => format!(", {place}"),
+    }
+}
+
+fn display_hint(hint: &Option<String>) -> String {
+    hint.as_ref()
+        .map(|hint| format!("\nhint: {hint}"))
         .unwrap_or_default()
 }
 

@@ -10,6 +10,7 @@
 mod catalog;
 mod change;
 pub mod column;
+pub mod damage;
 mod decode;
 mod encode;
 pub mod error;
@@ -28,6 +29,7 @@ mod scan;
 pub mod source;
 mod store;
 mod table;
+mod text;
 mod version;
 mod width;
 
@@ -36,7 +38,7 @@ pub use column::{Chunk, ChunkData, Column, Encoding, Scalar, ScalarRange, Width,
 pub use decode::Decoder;
 pub use encode::{strings_array, supports_type};
 pub use error::{Result, StoreError};
-pub use file::FileTable;
+pub use file::{FileTable, GuardedParquet, guarded_as, parquet_source};
 pub use galatea_memory::{Holder, Identity};
 pub use layout::{ConflictLayout, DenseColumn, NoLayout, SlotLayout};
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
@@ -46,4 +48,7 @@ pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};
 pub use store::{SpillMemory, Store, StoreOptions};
 pub use table::{Snapshot, StoredTable};
+pub use text::{
+    CsvFiles, CsvHeader, JsonFiles, NotObjects, Objects, csv_reader, file_head, header_names, numbered_names,
+};
 pub use version::FileStamp;

@@ -23,6 +23,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::scalar_subquery::{ScalarSubqueryExec, ScalarSubqueryLink};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use galatea_store::{guarded_as, parquet_source};
 use std::sync::Arc;
 
 /// Copies a node of our own, with what is below it; none for other nodes.
@@ -217,7 +218,7 @@ pub(super) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
 /// predicate; none where what the scan does cannot all be read off it.
 pub(super) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Option<Arc<dyn ExecutionPlan>> {
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
-    let source = config.file_source().downcast_ref::<ParquetSource>()?;
+    let source = parquet_source(config.file_source().as_ref())?;
     let options = source.table_parquet_options();
     let encrypted = options.crypto.factory_id.is_some() || options.crypto.file_decryption.is_some();
     if encrypted || !config.output_ordering.is_empty() {
@@ -239,6 +240,7 @@ pub(super) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Op
     if copy.projection() != Some(projection) {
         return None;
     }
+    let copy = guarded_as(config.file_source().as_ref(), copy);
     let config = FileScanConfigBuilder::from(config.clone()).with_source(copy);
     Some(DataSourceExec::from_data_source(config.build()))
 }

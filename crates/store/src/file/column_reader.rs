@@ -5,7 +5,6 @@
 //! dictionaries, which need not be hashed row by row. Where a file's column is not of the table's type it is
 //! cast as DataFusion casts it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ::parquet::arrow::arrow_reader::{
@@ -23,6 +22,7 @@ use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_sc
 
 use super::column_bytes::ColumnBytes;
 use super::files::TableFiles;
+use crate::damage::contained;
 use crate::decode::plain_type;
 use crate::encode::LocalChunk;
 use crate::error::{Result, StoreError};
@@ -156,10 +156,9 @@ impl Readers {
                             .filter(|_| only_dictionary_pages(pages))
                             .unwrap_or(metadata);
                         // The parquet crate may panic on damaged pages.
-                        let decoded =
-                            catch_unwind(AssertUnwindSafe(|| decode(source, metadata, group, *root)))
-                                .unwrap_or_else(|_| Err("the decoder panicked".into()))
-                                .map_err(|error| file.corrupt(Some(field.name()), Some(group), error))?;
+                        let decoded = contained(|| decode(source, metadata, group, *root))
+                            .unwrap_or_else(|panic| Err(panic.into()))
+                            .map_err(|error| file.corrupt(Some(field.name()), Some(group), error))?;
                         let rows: usize = decoded.iter().map(Array::len).sum();
                         let expected = file.metadata.row_group(group).num_rows().max(0) as usize;
                         if rows != expected {

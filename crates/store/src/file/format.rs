@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
-use datafusion::datasource::physical_plan::{
-    FileGroup, FileScanConfig, ParquetFileReaderFactory, ParquetSource,
-};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetFileReaderFactory};
 
+use super::guarded::parquet_source;
 use super::load::Load;
 use super::native::NativeScan;
 use super::parquet::ParquetFormat;
@@ -47,7 +46,7 @@ impl Format {
         if scan.file_groups.iter().flat_map(FileGroup::iter).any(selected) {
             return refuse("row groups or a schema were chosen for its files by hand");
         }
-        let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
+        let Some(parquet) = parquet_source(source.as_ref()) else {
             return match source.filter() {
                 Some(_) => refuse("its source filters rows"),
                 None => Ok(Self::Native(Box::new(NativeScan::new(scan)))),

@@ -22,9 +22,11 @@ mod column_bytes;
 mod column_reader;
 mod files;
 mod format;
+mod guarded;
 mod load;
 mod native;
 mod parquet;
 mod table;
 
+pub use self::guarded::{GuardedParquet, guarded_as, parquet_source};
 pub use self::table::FileTable;

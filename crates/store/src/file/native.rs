@@ -1,9 +1,9 @@
 //! Columns of CSV, JSON, Arrow and Avro files, read by DataFusion.
 //!
 //! The scan's own source reads the files again, whole: one partition per file, large files cut into byte
-//! ranges in order where the format allows, and the partitions' rows are put together in that order. A CSV
-//! source is rebuilt, so that any column can be read; of other formats the columns that the scan produces as
-//! they are can be.
+//! ranges in order where the format allows, and the partitions' rows are put together in that order. Sources
+//! of CSV and JSON are made anew, so that any column can be read; of other formats the columns that the scan
+//! produces as they are can be.
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use crate::column::Column;
 use crate::error::{Result, StoreError};
 use crate::ingest::{EncodedChunk, ingest_plan};
 use crate::pool::on_pool;
+use crate::text::{CsvFiles, JsonFiles};
 use crate::version::SourceFile;
 
 /// Partitions that large files are cut into. A constant, so that every load of a version has the same chunks.
@@ -34,7 +35,10 @@ const MIN_BYTES_TO_CUT: usize = 16 << 20;
 #[derive(Clone)]
 pub(super) struct NativeScan {
     config: FileScanConfig,
-    csv: Option<CsvOptions>,
+    /// Reads all columns where it can be made anew, else those that the scan produces.
+    source: Arc<dyn FileSource>,
+    /// How the source reads.
+    options: String,
 }
 
 impl std::fmt::Debug for NativeScan {
@@ -45,55 +49,45 @@ impl std::fmt::Debug for NativeScan {
 
 impl NativeScan {
     pub(super) fn new(scan: &FileScanConfig) -> Self {
-        let csv = scan
-            .file_source
-            .downcast_ref::<CsvSource>()
-            .map(|source| CsvOptions {
-                has_header: Some(source.has_header()),
-                delimiter: source.delimiter(),
-                quote: source.quote(),
-                terminator: source.terminator(),
-                escape: source.escape(),
-                comment: source.comment(),
-                truncated_rows: Some(source.truncate_rows()),
-                newlines_in_values: Some(source.newlines_in_values()),
-                ..CsvOptions::default()
-            });
+        let source = &scan.file_source;
+        let (source, options): (Arc<dyn FileSource>, String) =
+            if let Some(csv) = source.downcast_ref::<CsvFiles>() {
+                (Arc::new(csv.whole()), csv.describe())
+            } else if let Some(json) = source.downcast_ref::<JsonFiles>() {
+                (Arc::new(json.whole()), String::new())
+            } else if let Some(csv) = source.downcast_ref::<CsvSource>() {
+                let options = csv_options(csv);
+                let whole = CsvSource::new(csv.table_schema().clone()).with_csv_options(options.clone());
+                (Arc::new(whole), format!("{options:?}"))
+            } else {
+                (Arc::clone(source), String::new())
+            };
         Self {
             config: scan.clone(),
-            csv,
+            source,
+            options,
         }
     }
 
     /// What tells apart two ways of reading the same files.
     pub(super) fn describe(&self) -> String {
-        format!("{:?} {:?}", self.config.file_compression_type, self.csv)
+        format!("{:?} {}", self.config.file_compression_type, self.options)
     }
 
     /// A plan that produces these columns of the table, in partitions whose order is that of the files.
     fn plan(&self, files: &[SourceFile], table: &str, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
-        let (source, positions): (Arc<dyn FileSource>, Vec<usize>) = match &self.csv {
-            Some(options) => {
-                let schema = self.config.file_source.table_schema().clone();
-                let source = CsvSource::new(schema).with_csv_options(options.clone());
-                (Arc::new(source), columns.to_vec())
-            }
-            None => {
-                let source = &self.config.file_source;
-                let positions = columns.iter().map(|column| match source.projection() {
-                    None => Some(*column),
-                    Some(projection) => position(projection, *column),
-                });
-                let positions =
-                    positions
-                        .collect::<Option<Vec<_>>>()
-                        .ok_or_else(|| StoreError::UnsupportedSource {
-                            table: table.to_owned(),
-                            reason: "its reader computes expressions instead of giving columns".to_owned(),
-                        })?;
-                (Arc::clone(source), positions)
-            }
-        };
+        let source = &self.source;
+        let positions = columns.iter().map(|column| match source.projection() {
+            None => Some(*column),
+            Some(projection) => position(projection, *column),
+        });
+        let positions =
+            positions
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| StoreError::UnsupportedSource {
+                    table: table.to_owned(),
+                    reason: "its reader computes expressions instead of giving columns".to_owned(),
+                })?;
         let produced = match source.projection() {
             Some(projection) => projection.project_schema(source.table_schema().table_schema())?,
             None => source.table_schema().table_schema().as_ref().clone(),
@@ -161,6 +155,21 @@ impl NativeScan {
             });
         }
         on_pool(move || encoder.finish(chunks)).await
+    }
+}
+
+/// The options that a source of DataFusion's reads CSV with.
+fn csv_options(source: &CsvSource) -> CsvOptions {
+    CsvOptions {
+        has_header: Some(source.has_header()),
+        delimiter: source.delimiter(),
+        quote: source.quote(),
+        terminator: source.terminator(),
+        escape: source.escape(),
+        comment: source.comment(),
+        truncated_rows: Some(source.truncate_rows()),
+        newlines_in_values: Some(source.newlines_in_values()),
+        ..CsvOptions::default()
     }
 }
 

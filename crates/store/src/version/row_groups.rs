@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
 use super::source_file::SourceFile;
+use crate::damage::{contained_async, panicked, parquet_error};
 use crate::error::{Result, StoreError};
 
 /// Footers that are read at the same time.
@@ -91,16 +92,12 @@ impl RowGroups {
             async move {
                 // DataFusion's cache tells versions of a file apart by size and time of change alone: not
                 // asked.
-                let metadata = DFParquetMetadata::new(objects, &source.meta)
-                    .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip))
-                    .fetch_metadata()
-                    .await
-                    .map_err(|error| StoreError::CorruptFile {
-                        file: source.name(),
-                        column: None,
-                        row_group: None,
-                        source: error.into(),
-                    })?;
+                let footer = DFParquetMetadata::new(objects, &source.meta)
+                    .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip));
+                let metadata = match contained_async(footer.fetch_metadata()).await {
+                    Ok(metadata) => metadata.map_err(|error| parquet_error(&source.name(), error))?,
+                    Err(panic) => return Err(panicked(&source.name(), &panic)),
+                };
                 Ok::<_, StoreError>(OpenFile { source, metadata })
             }
         });
