@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
 use galatea_bench::BenchError;
 use galatea_device::CacheRefusal;
 use strsim::damerau_levenshtein;
@@ -210,6 +211,10 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
         DataFusionError::Collection(errors) if !errors.is_empty() => cause(&errors[0]),
         DataFusionError::Shared(inner) => cause(inner),
         DataFusionError::SchemaError(schema, _) => schema_cause(schema),
+        DataFusionError::SQL(parser, _) if **parser == ParserError::RecursionLimitExceeded => (
+            "the statement is nested too deeply".to_string(),
+            Some("SET datafusion.sql_parser.recursion_limit to more than 50".to_string()),
+        ),
         DataFusionError::SQL(parser, _) => {
             let text = parser.to_string();
             let (text, _) = caret::place_of(text.trim_start_matches("sql parser error: "));

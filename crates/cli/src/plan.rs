@@ -1,8 +1,9 @@
 //! From a statement to a plan.
 //!
-//! DataFusion's command registers the object stores that a statement names (`s3://`, `gs://`), which its
-//! library does not. So statements go through that command, over a session that keeps the plan instead of
-//! running it, since results are printed here.
+//! DataFusion's command registers the object stores that COPY and CREATE EXTERNAL TABLE name (`s3://`,
+//! `gs://`), which its library does not. So these go through that command, over a session that keeps the plan
+//! instead of running it, since results are printed here; COPY with a query in the place of its own, which
+//! that command would read in its own way.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +15,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{ExplainFormat, LogicalPlan, LogicalPlanBuilder};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::{CopyToStatement, Statement};
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
@@ -42,10 +44,21 @@ pub(crate) async fn plan(
     stores: &Arc<InstrumentedObjectStoreRegistry>,
     statement: &str,
 ) -> Result<Planned> {
-    let planner = Planner {
+    let read = galatea::statement(statement, &ctx.state()).await?;
+    let mut planner = Planner {
         ctx: ctx.clone(),
         names_format: names_format(statement),
+        copy: None,
         planned: Mutex::default(),
+    };
+    let stores_of = match read {
+        Statement::CreateExternalTable(_) => statement.to_string(),
+        Statement::CopyTo(copy) => {
+            let target = copy_of_nothing(&copy);
+            planner.copy = Some(copy);
+            target
+        }
+        other => return planner.planned(ctx.state().statement_to_plan(other).await?).await,
     };
     let nothing = PrintOptions {
         format: PrintFormat::Csv,
@@ -54,12 +67,29 @@ pub(crate) async fn plan(
         color: false,
         instrumented_registry: Arc::clone(stores),
     };
-    exec_from_commands(&planner, vec![statement.to_string()], &nothing).await?;
+    exec_from_commands(&planner, vec![stores_of], &nothing).await?;
     let planned = planner
         .planned
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     planned.ok_or_else(|| exec_datafusion_err!("the statement is empty"))
+}
+
+/// The text of a COPY with the target of another one, of a query without tables.
+fn copy_of_nothing(copy: &CopyToStatement) -> String {
+    let mut text = format!("COPY (SELECT 1) TO '{}'", copy.target.replace('\'', "''"));
+    if let Some(format) = &copy.stored_as {
+        text += &format!(" STORED AS {format}");
+    }
+    let options: Vec<String> = copy
+        .options
+        .iter()
+        .map(|(name, value)| format!("'{}' {value}", name.replace('\'', "''")))
+        .collect();
+    if !options.is_empty() {
+        text += &format!(" OPTIONS ({})", options.join(", "));
+    }
+    text
 }
 
 /// Whether EXPLAIN ANALYZE names the format that it wants. Its plan does not tell: the default is a format,
@@ -75,6 +105,8 @@ fn names_format(statement: &str) -> bool {
 struct Planner {
     ctx: SessionContext,
     names_format: bool,
+    /// The statement, where the command plans another one in its place.
+    copy: Option<CopyToStatement>,
     planned: Mutex<Option<Planned>>,
 }
 
@@ -137,6 +169,13 @@ impl CliSessionContext for Planner {
 
     /// Keeps the plan, and gives the caller nothing to run.
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
+        let plan = match &self.copy {
+            Some(copy) => {
+                let copy = Statement::CopyTo(copy.clone());
+                self.ctx.state().statement_to_plan(copy).await?
+            }
+            None => plan,
+        };
         let planned = self.planned(plan).await?;
         *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = Some(planned);
         let nothing = LogicalPlanBuilder::empty(false).build()?;

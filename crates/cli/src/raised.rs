@@ -131,8 +131,7 @@ fn is_number(text: &str) -> bool {
 pub(crate) async fn raised(ctx: &SessionContext, statement: &str, error: &DataFusionError) -> Option<Raised> {
     let fault = Fault::of(error)?;
     let state = ctx.state();
-    let dialect = state.config_options().sql_parser.dialect;
-    let parsed = state.sql_to_statement(statement, &dialect).ok()?;
+    let parsed = galatea::statement(statement, &state).await.ok()?;
     let written = written(&parsed, &fault);
     let plan = state.statement_to_plan(parsed).await.ok()?;
     // Types are decided, and no constant is folded, which would raise the error. The session's own analyzer

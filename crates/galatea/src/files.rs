@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `'file.parquet'`, `'file.csv.gz'` | one file; the format by its extension |
 //! | `'dir/*.parquet'`, `'dir/year=*/part-?.csv'`, `'dir/**/*.json'` | all files that match, in the order of their names |
-//! | `'dir'` | all files below; `key=value` directories become columns |
+//! | `'dir/'`, and `'dir'` in [`sql`](crate::sql()) | all files below, of one format; `key=value` directories become columns |
 //! | `'s3://bucket/file.parquet'` | as DataFusion reads it |
 //!
 //! Formats: parquet, csv, tsv, json / ndjson / jsonl (objects, or one array of them), arrow, avro; csv, tsv
@@ -30,9 +30,7 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::avro::AvroFormat;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::listing::{
-    ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
-};
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
@@ -43,6 +41,7 @@ use galatea_store::StoreError;
 use object_store::ObjectStoreExt;
 use parking_lot::RwLock;
 
+use crate::directories::a_data_file;
 use crate::file_tables::FileTables;
 use crate::formats::{CsvTables, JsonTables, ParquetTables};
 
@@ -131,6 +130,10 @@ impl UrlTableFactory for FileQueries {
         if name.contains("://") {
             return self.remote.try_new(name).await;
         }
+        // A bare name is a table's, also where a file or a directory has it: `CREATE TABLE docs`.
+        if !(has_pattern(name) || reads_like_a_file(name)) {
+            return Ok(None);
+        }
         let path = expand_home(name);
         let files = if has_pattern(name) {
             let files = matching(&path)?;
@@ -143,13 +146,11 @@ impl UrlTableFactory for FileQueries {
             return Ok(Some(self.tables.known(name, table)));
         } else if path.is_file() {
             vec![path]
-        } else if reads_like_a_file(name) {
+        } else {
             return plan_err!(
                 "no such file: '{name}'\nhint: paths are relative to {}",
                 current_directory()
             );
-        } else {
-            return Ok(None);
         };
         let state = self.state()?;
         let (format, extension) = format_of(&files, &state)?;
@@ -244,15 +245,13 @@ fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusi
 
 /// The table of everything below a directory, with its `key=value` directories as columns.
 async fn directory(path: &Path, state: &SessionState) -> Result<ListingTable> {
+    let (format, extension) = format_of(&[a_data_file(path, &EXTENSIONS)?], state)?;
     let mut text = path.to_string_lossy().into_owned();
     if !text.ends_with('/') {
         text.push('/');
     }
-    let config = ListingTableConfig::new(ListingTableUrl::parse(&text)?)
-        .infer_options(state)
-        .await;
-    let config = config
-        .map_err(|cause| plan_datafusion_err!("cannot read the directory '{text}' as a table: {cause}"))?;
+    let options = ListingOptions::new(format).with_file_extension(extension);
+    let config = ListingTableConfig::new(ListingTableUrl::parse(&text)?).with_listing_options(options);
     let config = config.infer_partitions_from_path(state).await?;
     let config = config.infer_schema(state).await;
     ListingTable::try_new(config.map_err(|cause| unreadable(&text, &[], cause))?)

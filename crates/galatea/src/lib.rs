@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod directories;
 mod file_tables;
 mod files;
 mod formats;
@@ -54,7 +55,7 @@ pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
 pub use session::{SessionBuilder, session};
-pub use sql::sql;
+pub use sql::{SqlError, sql, statement};
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;

@@ -22,12 +22,14 @@
 
 mod copy;
 mod input;
+mod missing_files;
 mod planner;
 mod query;
 mod renew;
 mod statements;
 mod surroundings;
 mod tables;
+mod unplanned;
 
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
@@ -46,6 +48,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::TableSource;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::parser::Statement as SqlStatement;
 use galatea_store::{Holder, Identity};
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -53,6 +56,7 @@ use query::Query;
 use statements::{Statement, TextKey};
 use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -159,16 +163,21 @@ impl PlanCache {
         }
     }
 
-    /// The logical plan of one SQL statement, as [`SessionState::create_logical_plan`] makes it. A query that
+    /// The logical plan of one SQL statement, as [`SessionState::statement_to_plan`] makes it. A query that
     /// may have a kept plan is one node, which stands for it; if its text was asked before, and still means
-    /// the same, it is not parsed.
+    /// the same, it is not parsed: `parsed`, which reads the text, is not awaited.
     ///
     /// What a session was built with and does not show is taken to stay for as long as its name does: its
     /// planner of types.
     ///
     /// # Errors
     /// DataFusion's.
-    pub async fn statement(&self, text: &str, state: &SessionState) -> Result<LogicalPlan> {
+    pub async fn statement(
+        &self,
+        text: &str,
+        state: &SessionState,
+        parsed: impl Future<Output = Result<SqlStatement>>,
+    ) -> Result<LogicalPlan> {
         let config = GalateaConfig::of(state.config_options());
         let surroundings = self.surroundings(state).id;
         let key = (state.session_id().to_string(), surroundings, text.to_string());
@@ -179,8 +188,7 @@ impl PlanCache {
             self.known.fetch_add(1, Ordering::Relaxed);
             return Ok(known(&statement, tables));
         }
-        let dialect = state.config_options().sql_parser.dialect;
-        let parsed = state.sql_to_statement(text, &dialect)?;
+        let parsed = parsed.await?;
         let names = state.resolve_table_references(&parsed)?;
         let plan = state.statement_to_plan(parsed).await?;
         let Some((query, tables)) = Query::of(&plan) else {

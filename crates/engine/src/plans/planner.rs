@@ -6,7 +6,9 @@
 //! passes the other rules at once, with the columns that they would give the query; [`ReusingPlanner`] finds
 //! a kept plan for the query, or plans it with reuse turned off, as it would have been.
 
+use super::missing_files::refuse_missing_files;
 use super::query::Query;
+use super::unplanned::refuse_subqueries;
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
 use crate::runtime::Runtime;
@@ -299,6 +301,10 @@ impl QueryPlanner for ReusingPlanner {
             let plan = Arc::new(query.asked.plan()?.into_owned());
             let explain = LogicalPlan::Explain(as_asked(explain, &plan));
             return without_reuse(state()?).create_physical_plan(&explain).await;
+        }
+        if !matches!(plan, LogicalPlan::Explain(_)) {
+            refuse_subqueries(plan)?;
+            refuse_missing_files(plan)?;
         }
         self.inner.create_physical_plan(plan, session).await
     }

@@ -1,0 +1,45 @@
+//! Tables whose files are gone.
+//!
+//! The table of a file, or of a directory, lists its place when it is scanned. DataFusion takes a place that
+//! does not exist for one without files, and the table for one without rows.
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, plan_err};
+use datafusion::datasource::DefaultTableSource;
+use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
+use datafusion::logical_expr::LogicalPlan;
+use std::path::PathBuf;
+
+/// Refuses a plan that scans a local file or directory that does not exist.
+pub(super) fn refuse_missing_files(plan: &LogicalPlan) -> Result<()> {
+    let mut missing = None;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(source) = scan.source.downcast_ref::<DefaultTableSource>()
+            && let Some(table) = source.table_provider.downcast_ref::<ListingTable>()
+            && let Some(place) = table.table_paths().iter().find_map(missing_place)
+        {
+            missing = Some((place, scan.table_name.clone()));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    match missing {
+        Some((place, table)) => plan_err!(
+            "no such file: '{}', of the table {table}\nhint: it has been moved or deleted since the table was created; DROP \
+             TABLE {table} forgets the table",
+            place.display()
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The local path of a table's place that does not exist: a file, or the directory of a pattern.
+fn missing_place(url: &ListingTableUrl) -> Option<PathBuf> {
+    if url.scheme() != "file" {
+        return None;
+    }
+    let place = url.get_url().to_file_path().ok()?;
+    // A place that cannot be looked at is for the reader to report.
+    matches!(place.try_exists(), Ok(false)).then_some(place)
+}

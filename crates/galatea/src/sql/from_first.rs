@@ -1,0 +1,229 @@
+//! `FROM t` without SELECT, which means `SELECT * FROM t`.
+//!
+//! DataFusion's planner reads it as a query of no columns, and its parser stops before a WHERE. So `SELECT *`
+//! is put before such a FROM among the tokens, at the place of the FROM.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Where the tokens of one level of parentheses are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A query may begin.
+    Begin,
+    /// After EXPLAIN or DESCRIBE, whose options come before the query.
+    Explain,
+    /// After WITH: its queries are in parentheses, and the query that uses them follows.
+    With,
+    /// After INSERT: the table and its columns, then a query.
+    Insert,
+    /// After CREATE or PREPARE: a query follows AS.
+    Create,
+    /// Inside a query, or in no query at all.
+    Inside,
+}
+
+/// Words after which a query in other words than FROM has begun.
+const BEGINS: [Keyword; 9] = [
+    Keyword::SELECT,
+    Keyword::VALUES,
+    Keyword::TABLE,
+    Keyword::DELETE,
+    Keyword::UPDATE,
+    Keyword::SHOW,
+    Keyword::MERGE,
+    Keyword::SET,
+    Keyword::DEFAULT,
+];
+
+/// Words that end the tables of a FROM, so that no SELECT of it follows.
+const ENDS: [Keyword; 17] = [
+    Keyword::WHERE,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::QUALIFY,
+    Keyword::WINDOW,
+    Keyword::ORDER,
+    Keyword::LIMIT,
+    Keyword::OFFSET,
+    Keyword::FETCH,
+    Keyword::UNION,
+    Keyword::EXCEPT,
+    Keyword::INTERSECT,
+    Keyword::MINUS,
+    Keyword::RETURNING,
+    Keyword::SETTINGS,
+    Keyword::FORMAT,
+    Keyword::PREWHERE,
+];
+
+impl Place {
+    /// The place after a word.
+    fn after(self, word: Keyword) -> Self {
+        match (self, word) {
+            (Self::Create, Keyword::AS) => Self::Begin,
+            (Self::Create, _) => Self::Create,
+            (_, Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT) => Self::Begin,
+            (Self::Begin, Keyword::ALL | Keyword::DISTINCT | Keyword::BY | Keyword::NAME) => Self::Begin,
+            (Self::Begin, Keyword::EXPLAIN | Keyword::DESCRIBE | Keyword::DESC) => Self::Explain,
+            (Self::Begin | Self::Explain, Keyword::WITH) => Self::With,
+            (Self::Begin | Self::Explain | Self::With, Keyword::INSERT) => Self::Insert,
+            (Self::Begin | Self::Explain, Keyword::CREATE | Keyword::PREPARE) => Self::Create,
+            (Self::Explain | Self::With | Self::Insert, word) if !BEGINS.contains(&word) => self,
+            _ => Self::Inside,
+        }
+    }
+
+    /// The place after a token that is no word.
+    fn after_other(self) -> Self {
+        match self {
+            Self::Begin => Self::Inside,
+            other => other,
+        }
+    }
+}
+
+/// The keyword of a token; none if it is something else, or a name in quotes.
+fn keyword(token: &Token) -> Option<Keyword> {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    }
+}
+
+/// The tokens of a text with `SELECT *` before each FROM that begins a query without SELECT.
+pub(super) fn with_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    // The place at this level of parentheses, and at those around it.
+    let (mut place, mut outer) = (Place::Begin, Vec::new());
+    let mut written = Vec::with_capacity(tokens.len());
+    let mut previous = None;
+    for (at, token) in tokens.iter().enumerate() {
+        match (&token.token, keyword(&token.token)) {
+            (Token::Whitespace(_), _) => {
+                written.push(token.clone());
+                continue;
+            }
+            (Token::LParen, _) => {
+                outer.push(place.after_other());
+                let is_trim = previous == Some(Keyword::TRIM);
+                place = if is_trim { Place::Inside } else { Place::Begin };
+            }
+            (Token::RParen, _) => place = outer.pop().unwrap_or(Place::Inside),
+            (Token::SemiColon, _) => {
+                outer.clear();
+                place = Place::Begin;
+            }
+            (_, Some(Keyword::FROM)) => {
+                if !matches!(place, Place::Inside | Place::Create) && !selects(&tokens[at + 1..]) {
+                    let select = [Token::make_keyword("SELECT"), Token::Mul];
+                    written.extend(select.map(|new| TokenWithSpan::new(new, token.span)));
+                }
+                place = Place::Inside;
+            }
+            (_, Some(word)) => place = place.after(word),
+            (_, None) => place = place.after_other(),
+        }
+        previous = keyword(&token.token);
+        written.push(token.clone());
+    }
+    written
+}
+
+/// Whether the tables after a FROM are followed by their SELECT.
+fn selects(tokens: &[TokenWithSpan]) -> bool {
+    let mut depth = 0_usize;
+    for token in tokens {
+        match (&token.token, keyword(&token.token)) {
+            (Token::LParen, _) => depth += 1,
+            (Token::RParen, _) if depth == 0 => return false,
+            (Token::RParen, _) => depth -= 1,
+            (Token::SemiColon, _) => return false,
+            (_, Some(Keyword::SELECT)) if depth == 0 => return true,
+            (_, Some(word)) if depth == 0 && ENDS.contains(&word) => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    fn rewritten(text: &str) -> String {
+        let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
+        let tokens = with_select(tokens.expect("tokens"));
+        let mut words: Vec<String> = Vec::new();
+        for token in tokens {
+            if !matches!(token.token, Token::Whitespace(_)) {
+                words.push(token.token.to_string());
+            }
+        }
+        words.join(" ")
+    }
+
+    #[test]
+    fn select_is_added_where_a_query_begins_with_from() {
+        for (text, expected) in [
+            ("FROM t", "SELECT * FROM t"),
+            (
+                "from t where x > 1 order by x",
+                "SELECT * from t where x > 1 order by x",
+            ),
+            ("EXPLAIN FROM t", "EXPLAIN SELECT * FROM t"),
+            (
+                "EXPLAIN ANALYZE VERBOSE FROM t",
+                "EXPLAIN ANALYZE VERBOSE SELECT * FROM t",
+            ),
+            ("COPY (FROM t) TO 'x'", "COPY ( SELECT * FROM t ) TO 'x'"),
+            ("CREATE TABLE u AS FROM t", "CREATE TABLE u AS SELECT * FROM t"),
+            (
+                "CREATE TABLE u (a INT) AS FROM t",
+                "CREATE TABLE u ( a INT ) AS SELECT * FROM t",
+            ),
+            ("INSERT INTO u FROM t", "INSERT INTO u SELECT * FROM t"),
+            ("INSERT INTO u (a) FROM t", "INSERT INTO u ( a ) SELECT * FROM t"),
+            (
+                "WITH c AS (FROM t) FROM c",
+                "WITH c AS ( SELECT * FROM t ) SELECT * FROM c",
+            ),
+            (
+                "FROM t UNION ALL FROM u",
+                "SELECT * FROM t UNION ALL SELECT * FROM u",
+            ),
+            ("SELECT 1 EXCEPT FROM t", "SELECT 1 EXCEPT SELECT * FROM t"),
+            (
+                "SELECT (FROM t) FROM (FROM u)",
+                "SELECT ( SELECT * FROM t ) FROM ( SELECT * FROM u )",
+            ),
+            ("FROM (SELECT 1) q", "SELECT * FROM ( SELECT 1 ) q"),
+        ] {
+            assert_eq!(rewritten(text), expected);
+        }
+    }
+
+    #[test]
+    fn other_froms_stay() {
+        for text in [
+            "SELECT a FROM t",
+            "FROM t SELECT a WHERE a > 1",
+            "FROM t , u SELECT a",
+            "DELETE FROM t WHERE a IS DISTINCT FROM 1",
+            "SELECT trim ( FROM x ) , extract ( YEAR FROM d ) FROM t",
+            "SELECT substring ( a FROM 1 FOR 2 ) FROM t",
+            "SHOW COLUMNS FROM t",
+            "SELECT * EXCEPT ( a ) FROM t",
+            "SELECT count ( * ) FROM t",
+            "WITH c AS ( SELECT 1 ) SELECT a FROM c",
+            "INSERT INTO t SELECT a FROM u",
+            "CREATE TABLE u AS SELECT a FROM t",
+            "SELECT a IS NOT DISTINCT FROM b FROM t",
+            "UPDATE t SET a = 1 FROM u",
+            "SELECT \"from\" FROM t",
+        ] {
+            assert_eq!(rewritten(text), text);
+        }
+    }
+}

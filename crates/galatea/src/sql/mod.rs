@@ -1,0 +1,188 @@
+//! One SQL statement in, a [`DataFrame`] out.
+//!
+//! DataFusion's parser reads more than its planner plans, and the planner passes over some of that without a
+//! word. So a statement is rewritten between the two, and checked: what is still not planned is an error with
+//! its name.
+//!
+//! ```text
+//! tokens      FROM t is SELECT * FROM t                                                   from_first
+//! statement   a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
+//!             clauses that the planner does not read are refused by name                  clauses, functions
+//!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
+//! ```
+
+mod clauses;
+mod error;
+mod from_first;
+mod functions;
+mod paths;
+mod power;
+mod rewrite;
+mod windows;
+
+pub(crate) use clauses::of_relation;
+pub use error::SqlError;
+
+use datafusion::common::{not_impl_err, plan_datafusion_err};
+use datafusion::config::Dialect;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::{CopyToSource, DFParserBuilder, ParserInput, Statement};
+use datafusion::sql::sqlparser::ast::{Visit, VisitMut, Visitor, VisitorMut};
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+use galatea_engine::plans::PlanCache;
+use std::ops::ControlFlow;
+
+use crate::layout::ConflictLayoutStatement;
+
+/// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`,
+/// which is carried out at once.
+///
+/// A query whose text was asked before is not parsed again, as long as its names and functions mean the same
+/// (`galatea.plan_cache` bounds the texts that are remembered, too). Its logical plan is one node, and its
+/// columns have their final types.
+///
+/// [`statement`] says where its SQL goes beyond that of [`SessionContext::sql`].
+///
+/// | option | values | meaning |
+/// | --- | --- | --- |
+/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can have a layout: for atomics, for reads, against value conflicts only, or none; auto is writes, but columns of at most 256 values stay one byte a row unless more copies save more than a second byte costs |
+/// | `conflict_layout.<column>` | the same | one column; an error if it cannot have the layout |
+/// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
+/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots, for auto as said there |
+///
+/// The result has a row per column: its layout, the size of the table with copies, and mean rounds of an
+/// access to shared memory before and after. Tables of the store and files can be altered; the layout of
+/// files is this session's, they are not rewritten.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let session = galatea::session().with_emulated_device(galatea::EmulatorOptions::default());
+/// let ctx = session.with_setting("galatea.device", "emulated").build()?;
+/// galatea::sql(&ctx, "CREATE TABLE t AS SELECT value % 7 AS k FROM generate_series(1, 10000)").await?.collect().await?;
+/// let changed = galatea::sql(&ctx, "ALTER TABLE t SET (conflict_layout.k = 'writes')").await?.collect().await?;
+/// assert_eq!(changed[0].num_rows(), 1);
+///
+/// let sevens = "SELECT k, count(*) FROM t GROUP BY k";
+/// for _ in 0..2 {
+///     assert_eq!(galatea::sql(&ctx, sevens).await?.count().await?, 7);
+/// }
+/// assert_eq!(galatea::plan_statistics(&ctx).expect("a Galatea session").known, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// DataFusion's; [`ConflictLayoutError`](crate::ConflictLayoutError) for unknown tables, columns and values,
+/// and [`galatea_store::StoreError::NoLayout`] for a named column that cannot have the layout.
+pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
+    let state = ctx.state();
+    if let Some(statement) = ConflictLayoutStatement::parse(&state.config_options().sql_parser, text)? {
+        return statement.execute(ctx).await;
+    }
+    match state.config().get_extension::<PlanCache>() {
+        Some(plans) => {
+            let plan = plans.statement(text, &state, statement(text, &state)).await?;
+            match plan {
+                // They change the session.
+                LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => ctx.execute_logical_plan(plan).await,
+                // As that does, with the state that is there: a copy of one takes as long as all else here.
+                plan => Ok(DataFrame::new(state, plan)),
+            }
+        }
+        None => {
+            let plan = state.statement_to_plan(statement(text, &state).await?).await?;
+            ctx.execute_logical_plan(plan).await
+        }
+    }
+}
+
+/// The statement of a text, as Galatea reads it. [`SessionState::statement_to_plan`] plans it.
+///
+/// It differs from [`SessionState::sql_to_statement`] in that `FROM t` is `SELECT * FROM t`, `a ^ b` is
+/// `power(a, b)` and `xor(a, b)` the exclusive or of bits (in the dialects `generic`, `duckdb` and
+/// `redshift`), named windows may be used everywhere, FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
+/// understood, SHOW COLUMNS lists the columns of files, and a clause that the planner would pass over is an
+/// error.
+///
+/// # Errors
+/// DataFusion's, [`SqlError`].
+pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut statement = parse(text, dialect, state)?;
+    visit_mut(&mut statement, &mut rewrite::Rewrite::new(dialect, state))?;
+    visit(&statement, &mut clauses::Check::new(state))?;
+    paths::resolve(&mut statement, state).await?;
+    Ok(statement)
+}
+
+/// The one statement of a text.
+fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement> {
+    let name = dialect;
+    let dialect = dialect_from_str(name).ok_or_else(|| {
+        plan_datafusion_err!(
+            "unknown SQL dialect: {name}\nhint: dialects are {}",
+            Dialect::available()
+        )
+    })?;
+    let tokens = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| DataFusionError::from(ParserError::from(error)))?;
+    let tokens = match dialect.supports_from_first_select() {
+        true => from_first::with_select(tokens),
+        false => tokens,
+    };
+    let mut parser = DFParserBuilder::new(ParserInput::Tokens(tokens))
+        .with_dialect(dialect.as_ref())
+        .with_recursion_limit(state.config_options().sql_parser.recursion_limit.get())
+        .build()?;
+    let mut statements = parser.parse_statements()?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (Some(_), false) => not_impl_err!("only one statement can be planned at a time"),
+        (None, _) => Err(plan_datafusion_err!("the statement is empty")),
+    }
+}
+
+/// Visits the parts of a statement.
+fn visit(statement: &Statement, visitor: &mut impl Visitor<Break = DataFusionError>) -> Result<()> {
+    let flow = match statement {
+        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Relation(name) => visitor.pre_visit_relation(name),
+        },
+        Statement::Explain(explain) => return visit(&explain.statement, visitor),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    };
+    result(flow)
+}
+
+/// Visits the parts of a statement to change them.
+fn visit_mut(
+    statement: &mut Statement,
+    visitor: &mut impl VisitorMut<Break = DataFusionError>,
+) -> Result<()> {
+    let flow = match statement {
+        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Relation(name) => visitor.pre_visit_relation(name),
+        },
+        Statement::Explain(explain) => return visit_mut(&mut explain.statement, visitor),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    };
+    result(flow)
+}
+
+fn result(flow: ControlFlow<DataFusionError>) -> Result<()> {
+    match flow {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}

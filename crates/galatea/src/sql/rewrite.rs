@@ -1,0 +1,135 @@
+//! SQL that DataFusion's planner does not plan, in the words that it does.
+
+use super::{power, windows};
+use datafusion::config::Dialect;
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Fetch, GroupByExpr, GroupByWithModifier, JoinOperator, LimitClause, Query, Select,
+    SelectFlavor, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
+};
+use std::mem;
+use std::ops::ControlFlow;
+
+/// Rewrites a statement in place.
+#[derive(Debug)]
+pub(super) struct Rewrite {
+    /// Whether `^` is the power.
+    power: bool,
+    /// Whether `xor(a, b)` is the operator: no function of the session has the name.
+    exclusive_or: bool,
+}
+
+impl Rewrite {
+    pub(super) fn new(dialect: Dialect, state: &SessionState) -> Self {
+        Self {
+            power: matches!(dialect, Dialect::Generic | Dialect::DuckDB | Dialect::Redshift),
+            exclusive_or: !state.scalar_functions().contains_key("xor"),
+        }
+    }
+}
+
+impl VisitorMut for Rewrite {
+    type Break = DataFusionError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
+        fetch_as_limit(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
+        windows::write_out(query)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+            select.flavor = SelectFlavor::Standard;
+        }
+        with_rollup(&mut select.group_by);
+        select.from.iter_mut().for_each(joins);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<DataFusionError> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            joins(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<DataFusionError> {
+        let rewritten = match expression {
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::BitwiseXor,
+                right,
+            } if self.power => {
+                let take = |side: &mut Expr| mem::replace(side, Expr::Value(Value::Null.into()));
+                power::power(take(left), take(right))
+            }
+            Expr::Function(function) if self.exclusive_or => power::exclusive_or(function),
+            _ => None,
+        };
+        if let Some(rewritten) = rewritten {
+            *expression = rewritten;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// FETCH FIRST n ROWS ONLY, which is LIMIT n.
+fn fetch_as_limit(query: &mut Query) {
+    let Some(Fetch {
+        with_ties: false,
+        percent: false,
+        quantity,
+    }) = &query.fetch
+    else {
+        return;
+    };
+    let one = || Expr::Value(Value::Number("1".to_string(), false).into());
+    let rows = quantity.clone().unwrap_or_else(one);
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset {
+            limit: limit @ None, ..
+        }) => *limit = Some(rows),
+        none @ None => {
+            *none = Some(LimitClause::LimitOffset {
+                limit: Some(rows),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+        // Both: FETCH stays, and is refused.
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+/// GROUP BY a, b WITH ROLLUP, which is GROUP BY ROLLUP (a, b); WITH CUBE likewise.
+fn with_rollup(group_by: &mut GroupByExpr) {
+    let GroupByExpr::Expressions(keys, modifiers) = group_by else {
+        return;
+    };
+    let sets: fn(Vec<Vec<Expr>>) -> Expr = match modifiers.as_slice() {
+        [GroupByWithModifier::Rollup] => Expr::Rollup,
+        [GroupByWithModifier::Cube] => Expr::Cube,
+        _ => return,
+    };
+    let keys = mem::take(keys).into_iter().map(|key| vec![key]);
+    *group_by = GroupByExpr::Expressions(vec![sets(keys.collect())], Vec::new());
+}
+
+/// Joins under the names that the planner has for them.
+fn joins(table: &mut TableWithJoins) {
+    for join in &mut table.joins {
+        let operator = mem::replace(&mut join.join_operator, JoinOperator::CrossApply);
+        join.join_operator = match operator {
+            JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            JoinOperator::StraightJoin(constraint) => JoinOperator::Inner(constraint),
+            other => other,
+        };
+    }
+}
