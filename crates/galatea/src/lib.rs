@@ -38,6 +38,7 @@ mod formats;
 mod install;
 mod kmeans;
 mod layout;
+mod sample;
 mod session;
 mod sql;
 mod system_tables;
@@ -146,6 +147,9 @@ fn install_rules(
     let mut installed = install::with_rules_and_planner(&state, config, rules, planner);
     if let Err(error) = formats::install(&mut installed) {
         tracing::warn!(%error, "the session keeps DataFusion's file formats");
+    }
+    if let Err(error) = installed.register_relation_planner(Arc::new(sample::Relations)) {
+        tracing::warn!(%error, "TABLESAMPLE is not available in this session");
     }
     system_tables::register(&mut installed, &runtime);
     kmeans::register(&mut installed, &runtime);

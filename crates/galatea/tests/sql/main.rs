@@ -43,6 +43,7 @@ mod recursion;
 mod reduced_groups;
 mod results;
 mod rows;
+mod sample;
 mod scattered;
 mod sessions;
 mod shared_inputs;

@@ -1,0 +1,243 @@
+//! The plan node that draws rows.
+//!
+//! It reads the partitions of its input one after the other, so that the number of a row is its place in the
+//! table, whatever the partitions. Of a fixed number of rows, those with the least lots are kept.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+
+use super::draw::{BLOCK, Draw, Lots, Sample};
+
+/// Rows beyond the wanted ones that are kept before the others among them are dropped.
+const SLACK: usize = 8192;
+
+/// Draws rows of its input; has one partition.
+#[derive(Debug)]
+pub(super) struct SampleExec {
+    sample: Sample,
+    seed: u64,
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SampleExec {
+    pub(super) fn new(sample: Sample, seed: u64, input: Arc<dyn ExecutionPlan>) -> Self {
+        let emission = match sample.draw {
+            Draw::Rows(_) => EmissionType::Final,
+            Draw::Each(_) | Draw::Blocks(_) => EmissionType::Incremental,
+        };
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(1),
+            emission,
+            input.boundedness(),
+        ));
+        Self {
+            sample,
+            seed,
+            input,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// The rows of all partitions, in order.
+    fn rows(&self, context: &Arc<TaskContext>) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        let (input, context) = (Arc::clone(&self.input), Arc::clone(context));
+        let partitions = input.output_partitioning().partition_count();
+        let partitions = stream::iter(0..partitions);
+        partitions
+            .map(move |partition| input.execute(partition, Arc::clone(&context)))
+            .try_flatten()
+    }
+}
+
+impl DisplayAs for SampleExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "SampleExec: {}", self.sample)
+    }
+}
+
+impl ExecutionPlan for SampleExec {
+    fn name(&self) -> &str {
+        "SampleExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    /// More partitions would be read one after the other, too.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+        Ok(Arc::new(Self::new(self.sample, self.seed, input)))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let lots = Lots::new(self.seed);
+        let output_rows = MetricBuilder::new(&self.metrics).output_rows(0);
+        let rows = self.rows(&context);
+        let batches = match self.sample.draw {
+            Draw::Each(share) => drawn(rows, move |row| lots.wins(row, share)).boxed(),
+            Draw::Blocks(share) => drawn(rows, move |row| lots.wins(row / BLOCK, share)).boxed(),
+            Draw::Rows(wanted) => {
+                let memory = MemoryConsumer::new("TABLESAMPLE").register(context.memory_pool());
+                let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+                let batches = async move {
+                    let batches = least(rows, lots, wanted, &memory).await?;
+                    // The memory stays taken until all of them are given.
+                    let given = move |batch| {
+                        let _ = &memory;
+                        Ok(batch)
+                    };
+                    Ok::<_, datafusion::error::DataFusionError>(stream::iter(batches).map(given))
+                };
+                stream::once(batches).try_flatten().boxed()
+            }
+        };
+        let counted = batches.inspect_ok(move |batch: &RecordBatch| output_rows.add(batch.num_rows()));
+        let adapter = RecordBatchStreamAdapter::new(self.schema(), counted);
+        Ok(Box::pin(adapter))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// The rows whose numbers win.
+fn drawn(
+    rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    wins: impl Fn(u64) -> bool + Send + 'static,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let mut first = 0;
+    rows.map(move |batch| {
+        let batch = batch?;
+        let numbers = first..first + batch.num_rows() as u64;
+        first = numbers.end;
+        let mask: BooleanArray = numbers.map(|row| Some(wins(row))).collect();
+        Ok(filter_record_batch(&batch, &mask)?)
+    })
+    .try_filter(|batch| std::future::ready(batch.num_rows() > 0))
+}
+
+/// Rows that are kept, and their lots.
+#[derive(Debug)]
+struct Kept {
+    rows: RecordBatch,
+    lots: Vec<u64>,
+}
+
+impl Kept {
+    /// Those whose lots are not above a bound.
+    fn below(&self, bound: u64) -> Result<Self> {
+        let mask: BooleanArray = self.lots.iter().map(|lot| Some(*lot <= bound)).collect();
+        let lots = self.lots.iter().copied().filter(|lot| *lot <= bound);
+        Ok(Self {
+            rows: filter_record_batch(&self.rows, &mask)?,
+            lots: lots.collect(),
+        })
+    }
+}
+
+/// The `wanted` rows with the least lots, in the order of the table.
+async fn least(
+    rows: impl Stream<Item = Result<RecordBatch>> + Send,
+    lots: Lots,
+    wanted: usize,
+    memory: &MemoryReservation,
+) -> Result<Vec<RecordBatch>> {
+    let mut rows = std::pin::pin!(rows);
+    let (mut kept, mut count): (Vec<Kept>, usize) = (Vec::new(), 0);
+    let (mut first, mut bound) = (0_u64, u64::MAX);
+    while wanted > 0
+        && let Some(batch) = rows.next().await
+    {
+        let batch = batch?;
+        let numbers = first..first + batch.num_rows() as u64;
+        first = numbers.end;
+        let all = Kept {
+            rows: batch,
+            lots: numbers.map(|row| lots.of(row)).collect(),
+        };
+        let found = all.below(bound)?;
+        if found.lots.is_empty() {
+            continue;
+        }
+        memory.try_grow(get_record_batch_memory_size(&found.rows))?;
+        count += found.lots.len();
+        kept.push(found);
+        if count > wanted.saturating_mul(2).saturating_add(SLACK) {
+            bound = cut(&mut kept, wanted)?;
+            count = wanted;
+            memory.try_resize(
+                kept.iter()
+                    .map(|kept| get_record_batch_memory_size(&kept.rows))
+                    .sum(),
+            )?;
+        }
+    }
+    if count > wanted {
+        cut(&mut kept, wanted)?;
+    }
+    Ok(kept.into_iter().map(|kept| kept.rows).collect())
+}
+
+/// Drops all but the `wanted` rows with the least lots, which is fewer than there are; the greatest of these.
+fn cut(kept: &mut Vec<Kept>, wanted: usize) -> Result<u64> {
+    let mut lots: Vec<u64> = kept.iter().flat_map(|kept| kept.lots.iter().copied()).collect();
+    let (_, bound, _) = lots.select_nth_unstable(wanted - 1);
+    let bound = *bound;
+    for some in kept.iter_mut() {
+        *some = some.below(bound)?;
+    }
+    kept.retain(|kept| !kept.lots.is_empty());
+    Ok(bound)
+}
