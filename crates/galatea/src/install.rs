@@ -19,6 +19,8 @@ use galatea_engine::corrections;
 use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 use galatea_engine::window_filters::FiltersAsArguments;
 
+use crate::lateral::ComputeLateral;
+
 /// The state with that configuration and those physical optimizer rules, and everything else as it was.
 pub(crate) fn with_rules(
     state: &SessionState,
@@ -31,7 +33,8 @@ pub(crate) fn with_rules(
 }
 
 /// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, the
-/// rules that correct DataFusion's, and an optimizer rule that gives placement the filters of window functions.
+/// rules that correct DataFusion's, and optimizer rules around DataFusion's: for LATERAL subqueries, for COPY of
+/// nested values to CSV, and for placement the filters of window functions.
 pub(crate) fn with_rules_and_planner(
     state: &SessionState,
     config: SessionConfig,
@@ -43,6 +46,7 @@ pub(crate) fn with_rules_and_planner(
     let defer = DeferPlanning::before(analyzer.rules.clone());
     analyzer.rules.insert(0, Arc::new(defer));
     let mut optimizer = Optimizer::with_rules(corrections::optimizer_rules(state.optimizers()));
+    optimizer.rules.insert(0, Arc::new(ComputeLateral));
     optimizer.rules.push(Arc::new(FiltersAsArguments));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);

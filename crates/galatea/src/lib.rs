@@ -37,6 +37,7 @@ mod files;
 mod formats;
 mod install;
 mod kmeans;
+mod lateral;
 mod layout;
 mod sample;
 mod session;

@@ -28,6 +28,7 @@ mod install;
 mod join_order;
 mod joins;
 mod kmeans;
+mod lateral;
 mod layouts;
 mod limits;
 mod memory;

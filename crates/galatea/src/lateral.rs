@@ -1,0 +1,157 @@
+//! LATERAL subqueries that compute values of the columns before them: `FROM t, LATERAL (SELECT a * 2 AS b)`.
+//!
+//! DataFusion decorrelates LATERAL subqueries that filter and join tables; one without tables stays, and has
+//! no plan. It has one row for each row of the left side, so it is a projection, above a filter if it has a
+//! condition. The rule comes before DataFusion's own.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, Result};
+use datafusion::logical_expr::{
+    EmptyRelation, Expr, Filter, Join, LogicalPlan, Projection, Subquery, SubqueryAlias,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// Makes projections of LATERAL subqueries without tables.
+#[derive(Debug)]
+pub(crate) struct ComputeLateral;
+
+/// What a subquery without tables computes.
+struct Computed {
+    /// Columns by the names that the query around it has for them.
+    columns: Vec<Expr>,
+    conditions: Vec<Expr>,
+}
+
+impl OptimizerRule for ComputeLateral {
+    fn name(&self) -> &'static str {
+        "galatea_compute_lateral"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Join(join) = &plan else {
+            return Ok(Transformed::no(plan));
+        };
+        if join.join_type != JoinType::Inner || !join.on.is_empty() {
+            return Ok(Transformed::no(plan));
+        }
+        let Some(computed) = computed(&join.right) else {
+            return Ok(Transformed::no(plan));
+        };
+        Ok(Transformed::yes(projected(join, computed)?))
+    }
+}
+
+/// The rows of the left side with the columns that the right side computes of them.
+fn projected(join: &Join, computed: Computed) -> Result<LogicalPlan> {
+    let mut input = Arc::clone(&join.left);
+    for condition in computed.conditions {
+        input = Arc::new(LogicalPlan::Filter(Filter::try_new(condition, input)?));
+    }
+    let left = join.left.schema().columns().into_iter().map(Expr::Column);
+    let columns = left.chain(computed.columns).collect();
+    let mut plan = LogicalPlan::Projection(Projection::try_new(columns, input)?);
+    if let Some(condition) = &join.filter {
+        plan = LogicalPlan::Filter(Filter::try_new(condition.clone(), Arc::new(plan))?);
+    }
+    Ok(plan)
+}
+
+/// What the right side of a join computes, if it is a subquery of one row without tables.
+fn computed(plan: &LogicalPlan) -> Option<Computed> {
+    match plan {
+        LogicalPlan::SubqueryAlias(SubqueryAlias {
+            input, alias, schema, ..
+        }) => {
+            let mut computed = computed(input)?;
+            for (column, (_, field)) in computed.columns.iter_mut().zip(schema.iter()) {
+                let expression = column.clone().unalias();
+                *column = expression.alias_qualified(Some(alias.clone()), field.name());
+            }
+            Some(computed)
+        }
+        LogicalPlan::Subquery(Subquery { subquery, .. }) => of_one_row(subquery),
+        _ => None,
+    }
+}
+
+/// What a plan computes of outer columns alone.
+fn of_one_row(plan: &LogicalPlan) -> Option<Computed> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let mut below = of_one_row(&projection.input)?;
+            let schema = projection.input.schema();
+            let names: Vec<Column> = schema.columns();
+            let columns = projection.expr.iter().zip(projection.schema.iter());
+            let columns = columns.map(|(expression, (relation, field))| {
+                let expression = over(expression.clone().unalias(), &names, &below.columns)?;
+                Some(expression.alias_qualified(relation.cloned(), field.name()))
+            });
+            below.columns = columns.collect::<Option<_>>()?;
+            Some(below)
+        }
+        LogicalPlan::Filter(filter) => {
+            let mut below = of_one_row(&filter.input)?;
+            let names: Vec<Column> = filter.input.schema().columns();
+            let condition = over(filter.predicate.clone(), &names, &below.columns)?;
+            below.conditions.push(condition);
+            Some(below)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let mut below = of_one_row(&alias.input)?;
+            for (column, (_, field)) in below.columns.iter_mut().zip(alias.schema.iter()) {
+                let expression = column.clone().unalias();
+                *column = expression.alias_qualified(Some(alias.alias.clone()), field.name());
+            }
+            Some(below)
+        }
+        LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: true,
+            ..
+        }) => Some(Computed {
+            columns: Vec::new(),
+            conditions: Vec::new(),
+        }),
+        _ => None,
+    }
+}
+
+/// An expression with outer columns as columns, and those of the plan below as that computes them; none where
+/// it has more than that: subqueries, or functions that are not the same each time.
+fn over(expression: Expr, names: &[Column], below: &[Expr]) -> Option<Expr> {
+    if expression.is_volatile() {
+        return None;
+    }
+    let mut foreign = false;
+    let rewritten = expression.transform_down(|part| {
+        Ok(match part {
+            Expr::OuterReferenceColumn(_, column) => {
+                Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump)
+            }
+            Expr::Column(column) => match names.iter().position(|name| *name == column) {
+                Some(at) => {
+                    let expression = below[at].clone().unalias();
+                    Transformed::new(expression, true, TreeNodeRecursion::Jump)
+                }
+                None => {
+                    foreign = true;
+                    Transformed::no(Expr::Column(column))
+                }
+            },
+            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => {
+                foreign = true;
+                Transformed::no(part)
+            }
+            part => Transformed::no(part),
+        })
+    });
+    rewritten
+        .ok()
+        .map(|rewritten| rewritten.data)
+        .filter(|_| !foreign)
+}
