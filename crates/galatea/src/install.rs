@@ -20,6 +20,7 @@ use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 use galatea_engine::window_filters::FiltersAsArguments;
 
 use crate::lateral::ComputeLateral;
+use crate::nested_text::NestedAsText;
 
 /// The state with that configuration and those physical optimizer rules, and everything else as it was.
 pub(crate) fn with_rules(
@@ -47,6 +48,7 @@ pub(crate) fn with_rules_and_planner(
     analyzer.rules.insert(0, Arc::new(defer));
     let mut optimizer = Optimizer::with_rules(corrections::optimizer_rules(state.optimizers()));
     optimizer.rules.insert(0, Arc::new(ComputeLateral));
+    optimizer.rules.insert(0, Arc::new(NestedAsText));
     optimizer.rules.push(Arc::new(FiltersAsArguments));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);

@@ -39,6 +39,7 @@ mod install;
 mod kmeans;
 mod lateral;
 mod layout;
+mod nested_text;
 mod sample;
 mod session;
 mod sql;
@@ -56,6 +57,7 @@ pub use galatea_engine::report::{
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts,
 };
+pub use nested_text::nested_as_text;
 pub use session::{SessionBuilder, session};
 pub use sql::{SqlError, sql, statement};
 

@@ -4,6 +4,7 @@
 mod pager;
 mod table;
 mod target;
+mod writable;
 mod writer;
 
 pub(crate) use target::{Target, is_closed};

@@ -15,6 +15,7 @@ use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::StreamExt;
 
 use super::table::{self, Shown};
+use super::writable::Writable;
 use super::{Format, Output, RowLimit, Target};
 use crate::progress::Watch;
 
@@ -101,7 +102,8 @@ pub(crate) async fn write_rows(
             complete,
         };
         if count > limit {
-            let whole = table(&kept, count)?;
+            let mut whole = table(&kept, count)?;
+            whole.text += &left_out(whole.rows, rows);
             if output.page(&whole.text) {
                 return Ok(printed(&whole));
             }
@@ -115,12 +117,17 @@ pub(crate) async fn write_rows(
         .map_err(DataFusionError::IoError)?;
         return Ok(printed(&shown));
     }
-    let mut writer = RowWriter::new(format, &schema, BufWriter::new(output.target.clone()))?;
+    let writable = Writable {
+        format,
+        schema,
+        options: options.try_into()?,
+    };
+    let mut writer = RowWriter::new(&writable, BufWriter::new(output.target.clone()))?;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         watch.end();
         rows += batch.num_rows();
-        writer.write(&batch)?;
+        writer.write(&writable.of(&batch)?)?;
     }
     writer.finish()?;
     Ok(Printed {
@@ -128,6 +135,14 @@ pub(crate) async fn write_rows(
         columns,
         ..Printed::default()
     })
+}
+
+/// A line below a table in the pager that has only the first rows of a result; nothing for one that has all.
+fn left_out(shown: usize, rows: usize) -> String {
+    if shown >= rows {
+        return String::new();
+    }
+    format!("The first {shown} of {rows} rows. \\pset maxrows inf shows all of them.\n")
 }
 
 /// The first `limit` rows of `batches`.
@@ -152,10 +167,10 @@ enum RowWriter {
 }
 
 impl RowWriter {
-    fn new(format: Format, schema: &SchemaRef, target: BufWriter<Target>) -> Result<Self> {
+    fn new(writable: &Writable<'_>, target: BufWriter<Target>) -> Result<Self> {
         // Every object has every column.
         let json = JsonBuilder::new().with_explicit_nulls(true);
-        Ok(match format {
+        Ok(match writable.format {
             Format::Json => Self::Array(json.build(target)),
             Format::NdJson => Self::Lines(json.build(target)),
             separated => {
@@ -163,7 +178,7 @@ impl RowWriter {
                 let builder = WriterBuilder::new().with_header(true).with_delimiter(delimiter);
                 let mut writer = builder.build(target);
                 // A result without rows has its header, too.
-                writer.write(&RecordBatch::new_empty(SchemaRef::clone(schema)))?;
+                writer.write(&writable.of(&RecordBatch::new_empty(SchemaRef::clone(&writable.schema)))?)?;
                 Self::Separated(Box::new(writer))
             }
         })
@@ -194,5 +209,19 @@ impl RowWriter {
         };
         target.flush()?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_in_the_pager_says_how_many_rows_it_lacks() {
+        assert_eq!(left_out(7, 7), "");
+        assert_eq!(
+            left_out(50_000, 123_456),
+            "The first 50000 of 123456 rows. \\pset maxrows inf shows all of them.\n"
+        );
     }
 }

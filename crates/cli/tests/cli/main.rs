@@ -4,6 +4,7 @@ mod calibrate;
 mod conflicts;
 mod data;
 mod errors;
+mod front;
 mod output;
 mod prompt;
 mod support;
