@@ -17,7 +17,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 #[derive(Debug)]
 pub(crate) struct ComputeLateral;
 
-/// What a subquery without tables computes.
+/// The values of a subquery without tables.
 struct Computed {
     /// Columns by the names that the query around it has for them.
     columns: Vec<Expr>,
@@ -62,7 +62,7 @@ fn projected(join: &Join, computed: Computed) -> Result<LogicalPlan> {
     Ok(plan)
 }
 
-/// What the right side of a join computes, if it is a subquery of one row without tables.
+/// The values that the right side of a join computes, if it is a subquery of one row without tables.
 fn computed(plan: &LogicalPlan) -> Option<Computed> {
     match plan {
         LogicalPlan::SubqueryAlias(SubqueryAlias {
@@ -80,7 +80,7 @@ fn computed(plan: &LogicalPlan) -> Option<Computed> {
     }
 }
 
-/// What a plan computes of outer columns alone.
+/// The values that a plan computes of outer columns alone.
 fn of_one_row(plan: &LogicalPlan) -> Option<Computed> {
     match plan {
         LogicalPlan::Projection(projection) => {

@@ -1,4 +1,4 @@
-//! Lists, structs and maps as text, for formats that have no other form for them: CSV.
+//! Lists, structs and maps as strings, for formats that have no other form for them: CSV.
 //!
 //! Arrow's writer of CSV refuses them when the header is written. [`NestedAsText`] has COPY write the text
 //! that a printed table shows.
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// The text of each value, as a printed table shows it; NULL stays NULL.
+/// Each value as the string that a printed table shows; NULL stays NULL.
 ///
 /// # Errors
 /// Those of Arrow's formatter, for a value that has no text.
@@ -61,7 +61,7 @@ impl ScalarUDFImpl for Text {
     }
 }
 
-/// Has COPY to CSV write nested columns as text.
+/// Has COPY to CSV write nested columns as strings.
 #[derive(Debug)]
 pub(crate) struct NestedAsText;
 

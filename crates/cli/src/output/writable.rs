@@ -1,7 +1,7 @@
 //! Values that a format for programs has no form for, as values that it has one for.
 //!
-//! CSV and TSV have no lists, structs and maps: they get the text that a table shows. JSON has objects whose
-//! names are strings: keys of other types get their text.
+//! CSV and TSV have no lists, structs and maps: they get the string that a table shows. The names in a JSON
+//! object are strings: keys of other types are converted.
 
 use std::sync::Arc;
 
@@ -48,13 +48,13 @@ impl Writable<'_> {
         let named = with_names(data_type);
         match named == *data_type {
             true => Ok(Arc::clone(column)),
-            // What cannot be converted is shown whole.
+            // A value that cannot be converted is one string.
             false => cast(column, &named).or_else(|_| nested_as_text(column.as_ref(), &self.options)),
         }
     }
 }
 
-/// A type whose maps have keys of text.
+/// The same type with strings as the keys of maps.
 fn with_names(data_type: &DataType) -> DataType {
     let inner = |field: &FieldRef| {
         let inner = with_names(field.data_type());

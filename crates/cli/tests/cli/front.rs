@@ -116,10 +116,7 @@ fn nested_values_are_written() {
         ran.out
     };
     // The end of a line without its spaces.
-    assert_eq!(
-        format("tsv"),
-        "l\ts\tm\tn\n[1, NULL]\t{x: 1, y: a,b}\t{7: seven}"
-    );
+    assert_eq!(format("tsv"), "l\ts\tm\tn\n[1, NULL]\t{x: 1, y: a,b}\t{7: seven}");
     let json = r#"{"l":[1,null],"s":{"x":1,"y":"a,b"},"m":{"7":"seven"},"n":null}"#;
     assert_eq!(format("json"), format!("[{json}]"));
     assert_eq!(format("ndjson"), json);

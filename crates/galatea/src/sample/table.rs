@@ -52,7 +52,8 @@ impl TableProvider for SampledTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = self.table.scan(state, projection, &[], None).await?;
-        // All scans of a query, and all executions of its plan, draw the same rows; the next query draws others.
+        // All scans of a query, and all executions of its plan, draw the same rows; the next query draws
+        // others.
         let query = state.execution_props().query_execution_start_time;
         let seed = self.sample.seed.unwrap_or_else(|| self.random.hash_one(query));
         Ok(Arc::new(SampleExec::new(self.sample, seed, input)))

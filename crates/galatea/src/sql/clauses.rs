@@ -1,8 +1,8 @@
 //! Clauses that are read and not planned, by name.
 //!
 //! DataFusion's planner passes over many of them without a word, and for others prints the parser's
-//! structures. Each is a line of a table below: its name, and whether a part of a statement has it. What the
-//! planner refuses readably by itself is not here.
+//! structures. Each is a line of a table below: its name, and whether a part of a statement has it. Clauses
+//! that the planner refuses readably by itself are not here.
 
 use super::functions::Functions;
 use super::{SqlError, functions};
@@ -215,7 +215,7 @@ const OF_TABLES: [Clause<CreateTable>; 2] = [
     }),
 ];
 
-/// Refuses what no planner reads.
+/// Refuses clauses that no planner reads.
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     functions: Functions<'a>,

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 enum Place {
     /// A query may begin.
     Begin,
-    /// After EXPLAIN or DESCRIBE, whose options come before the query.
+    /// After EXPLAIN or DESCRIBE: options, then a query.
     Explain,
     /// After WITH: its queries are in parentheses, and the query that uses them follows.
     With,

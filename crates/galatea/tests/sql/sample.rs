@@ -1,4 +1,4 @@
-//! TABLESAMPLE: how many rows, which, and what is refused. Of tables in memory and in files, on the CPU and
+//! TABLESAMPLE: the number of rows, the rows themselves, and refusals. Of tables in memory and in files, on the CPU and
 //! on the emulated device.
 
 use crate::front::Both;
