@@ -81,8 +81,8 @@ impl Deviation {
     fn finish(self, group: &Sums) -> Option<f64> {
         let n = group.count as f64;
         let [some, more] = [group.count > 0, group.count > 1];
-        let yy = || group.about_means(group.yy, group.y, group.y).max(0.0);
-        let xx = || group.about_means(group.xx, group.x, group.x).max(0.0);
+        let yy = || not_negative(group.about_means(group.yy, group.y, group.y));
+        let xx = || not_negative(group.about_means(group.xx, group.x, group.x));
         let xy = || group.about_means(group.xy, group.y, group.x);
         let slope = || xy() / xx();
         match self {
@@ -106,6 +106,11 @@ impl Deviation {
             Self::R2 => (more && xx() != 0.0 && yy() != 0.0).then(|| xy() * xy() / (xx() * yy())),
         }
     }
+}
+
+/// A sum of squares whose rounding made it negative is zero; NaN stays.
+fn not_negative(squares: f64) -> f64 {
+    if squares < 0.0 { 0.0 } else { squares }
 }
 
 /// A number of about 106 bits, as the unevaluated sum of two doubles.
@@ -461,6 +466,20 @@ mod tests {
         assert!(
             variance.is_some_and(|v| (v / rough - 1.0).abs() < 1e-14),
             "{variance:?}"
+        );
+    }
+
+    #[test]
+    fn nan_and_infinity_make_nan() {
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for values in [[value, 1.0, 2.0], [1.0, value, 2.0], [1.0, 2.0, value]] {
+                let variance = Deviation::VarianceSample.finish(&of(&values));
+                assert!(variance.is_some_and(f64::is_nan), "{values:?} gave {variance:?}");
+            }
+        }
+        assert_eq!(
+            Deviation::VariancePopulation.finish(&of(&[0.1, 0.1, 0.1])),
+            Some(0.0)
         );
     }
 

@@ -1,6 +1,6 @@
 //! Correlated subqueries over aggregates, with LIMIT and OFFSET, and as values.
 
-use crate::check_all;
+use crate::{check, check_all, prepare, rows, session};
 
 const TABLES: &[&str] = &[
     "CREATE TABLE o(k INT, x BIGINT) AS VALUES (1,1),(9,2),(NULL,3),(2,NULL)",
@@ -140,4 +140,18 @@ async fn exists_and_in_are_values() {
         ],
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_on_the_rows_of_a_limit_are_refused() {
+    let ctx = session("cpu", 4);
+    prepare(&ctx, TABLES).await;
+    for sql in [
+        "SELECT k FROM o WHERE EXISTS (SELECT 1 FROM (SELECT y FROM i WHERE i.k = o.k LIMIT 1) q WHERE y IS NULL)",
+        "SELECT k FROM o WHERE x NOT IN (SELECT y FROM i WHERE i.k = o.k LIMIT 1)",
+    ] {
+        let error = rows(&ctx, sql).await.expect_err(sql);
+        assert!(error.contains("LIMIT inside a correlated"), "{sql}\n{error}");
+    }
+    check(&ctx, "SELECT count(*) FROM o", &["4"], "after an error").await;
 }
