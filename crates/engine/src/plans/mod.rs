@@ -22,6 +22,7 @@
 
 mod copy;
 mod input;
+mod literals;
 mod missing_files;
 mod planner;
 mod query;
@@ -188,7 +189,8 @@ impl PlanCache {
             self.known.fetch_add(1, Ordering::Relaxed);
             return Ok(known(&statement, tables));
         }
-        let parsed = parsed.await?;
+        let mut parsed = parsed.await?;
+        literals::exact_numbers(&mut parsed);
         let names = state.resolve_table_references(&parsed)?;
         let plan = state.statement_to_plan(parsed).await?;
         let Some((query, tables)) = Query::of(&plan) else {
