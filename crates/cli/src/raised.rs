@@ -51,6 +51,8 @@ enum Fault {
     Cast(String),
     /// Of this operator, where the message says so.
     Overflow(Option<Operator>),
+    /// Of a sum.
+    Sum,
 }
 
 impl Fault {
@@ -58,6 +60,9 @@ impl Fault {
         let message = error.find_root().to_string();
         if message.contains("Divide by zero") {
             return Some(Self::Division);
+        }
+        if message.contains("Overflow happened in a sum") {
+            return Some(Self::Sum);
         }
         if let Some((_, operands)) = message.split_once("Overflow happened") {
             let operators = [
@@ -91,6 +96,8 @@ impl Fault {
                 let can = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
                 can && operator.is_none_or(|operator| operator == *op) && is_exact(expression)
             }
+            (Self::Sum, Expr::AggregateFunction(call)) => call.func.name() == "sum",
+            (Self::Sum, Expr::WindowFunction(call)) => call.fun.name() == "sum",
             (Self::Cast(message), Expr::Cast(cast)) => {
                 let from_text = message.contains("string");
                 let is_text = |data_type: DataType| data_type.is_string() || data_type.is_null();
@@ -114,6 +121,7 @@ impl Fault {
                 BinaryOperator::Multiply => operator.is_none_or(|operator| operator == Operator::Multiply),
                 _ => false,
             },
+            (Self::Sum, ast::Expr::Function(call)) => call.name.to_string().eq_ignore_ascii_case("sum"),
             (Self::Cast(_), ast::Expr::Cast { kind, .. }) => {
                 matches!(kind, CastKind::Cast | CastKind::DoubleColon)
             }

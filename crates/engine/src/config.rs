@@ -28,8 +28,8 @@ use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, PackCodes,
-    PersistentScan, RowOutput,
+    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, OverflowMode,
+    PackCodes, PersistentScan, RowOutput,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, SettingValue, Switch};
@@ -142,6 +142,10 @@ settings! {
         /// What happens to a part of a query that the GPU cannot run: allow runs it on the CPU and says so in
         /// EXPLAIN and in the footer; error refuses the query, with the reasons.
         pub fallback: Fallback = Fallback::Allow,
+        /// What happens where the result of +, -, * or sum does not fit its type, integer or decimal, on the
+        /// CPU and on the device: error fails and names the expression; wrap takes the low bits of integers,
+        /// and decimals may have more digits than their type.
+        pub overflow: OverflowMode = OverflowMode::Error,
         /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that
         /// is free when the device is opened but a reserve, a sixteenth of the card and at most 1 GiB).
         /// Reaching it fails exactly as a full card does.

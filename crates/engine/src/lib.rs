@@ -16,6 +16,7 @@
 //! plans       finished plans, kept for queries that come again
 //! scan_progress how far the scans of a plan are
 //! stream      rows without an end, by persistent operators of the device
+//! checks      overflow is an error; operands raise errors for the rows that need them alone
 //! window_filters FILTER of window functions, as their arguments
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
@@ -23,6 +24,7 @@
 
 pub mod background;
 pub mod calibration;
+pub mod checks;
 pub mod code;
 pub mod config;
 pub mod corrections;

@@ -12,15 +12,18 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::registry::FunctionRegistry;
-use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionConfig;
+use galatea_engine::checks::{CheckConstants, CheckSums};
 use galatea_engine::corrections;
 use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 use galatea_engine::window_filters::FiltersAsArguments;
 
 use crate::lateral::ComputeLateral;
 use crate::nested_text::NestedAsText;
+
+type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
 /// The state with that configuration and those physical optimizer rules, and everything else as it was.
 pub(crate) fn with_rules(
@@ -44,9 +47,11 @@ pub(crate) fn with_rules_and_planner(
 ) -> SessionState {
     let mut analyzer = state.analyzer().clone();
     analyzer.rules = corrections::analyzer_rules(&analyzer.rules);
+    analyzer.rules.push(Arc::new(CheckSums));
     let defer = DeferPlanning::before(analyzer.rules.clone());
     analyzer.rules.insert(0, Arc::new(defer));
-    let mut optimizer = Optimizer::with_rules(corrections::optimizer_rules(state.optimizers()));
+    let corrected = corrections::optimizer_rules(state.optimizers());
+    let mut optimizer = Optimizer::with_rules(with_checked_constants(&corrected));
     optimizer.rules.insert(0, Arc::new(ComputeLateral));
     optimizer.rules.insert(0, Arc::new(NestedAsText));
     optimizer.rules.push(Arc::new(FiltersAsArguments));
@@ -57,6 +62,18 @@ pub(crate) fn with_rules_and_planner(
         *builder.optimizer() = Some(optimizer);
         builder
     })
+}
+
+/// The rules, with a check before each that folds constants.
+fn with_checked_constants(rules: &[Rule]) -> Vec<Rule> {
+    let mut checked = Vec::with_capacity(rules.len() + 1);
+    for rule in rules {
+        if rule.name() == "simplify_expressions" {
+            checked.push(Arc::new(CheckConstants) as Rule);
+        }
+        checked.push(Arc::clone(rule));
+    }
+    checked
 }
 
 /// The state with that configuration and what `change` changes, and everything else as it was.

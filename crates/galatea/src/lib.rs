@@ -68,6 +68,7 @@ pub use galatea_engine::policies;
 pub use galatea_engine::scan_progress::ScanProgress;
 pub use galatea_engine::stream;
 
+use galatea_engine::checks::{CheckArithmetic, GuardConjuncts, GuardOperands};
 use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
@@ -79,6 +80,8 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionContext;
+
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// Makes `ctx`, and every clone of it, a Galatea session. A second call changes nothing.
 ///
@@ -129,7 +132,7 @@ fn install_rules(
     let reports = QueryReports::default();
     let runtime = Runtime::new(reports.clone())
         .with_environment(Arc::clone(state.runtime_env()))
-        .with_host_rules(host_rules.clone());
+        .with_host_rules(with_guards(&host_rules));
     let runtime = Arc::new(match emulator {
         Some(options) => runtime.with_emulator(options),
         None => runtime,
@@ -164,21 +167,34 @@ fn install_rules(
     Some((runtime, config))
 }
 
-/// The rules with ours among them: the order of joins and placement early, right after what DataFusion
-/// answers from statistics alone, so that repartitioning and pushdown are arranged around GPU subtrees; the
-/// annotation of the finished plan last.
-fn with_placement(
-    rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
-    runtime: &Arc<Runtime>,
-) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = rules.to_vec();
-    let early = rules
-        .iter()
-        .position(|rule| rule.name() == "aggregate_statistics")
-        .map_or(0, |at| at + 1);
+/// The rules with ours among them: checks of arithmetic first; the order of joins and placement early, right
+/// after what DataFusion answers from statistics alone, so that repartitioning and pushdown are arranged
+/// around GPU subtrees; guards of what is left to the CPU; the annotation of the finished plan last.
+fn with_placement(rules: &[PhysicalRule], runtime: &Arc<Runtime>) -> Vec<PhysicalRule> {
+    let early = early(rules);
+    let mut rules = with_guards(rules);
     rules.insert(early, Arc::new(OrderJoins));
     rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
+    // Before a rule notes the order that the query asks for, which later ones look for.
+    rules.insert(0, Arc::new(CheckArithmetic));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(runtime))));
+    rules
+}
+
+/// Where rules are that come before all but what DataFusion answers from statistics alone.
+fn early(rules: &[PhysicalRule]) -> usize {
+    let statistics = rules
+        .iter()
+        .position(|rule| rule.name() == "aggregate_statistics");
+    statistics.map_or(0, |at| at + 1)
+}
+
+/// The rules of operators on the CPU, with guards.
+fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
+    let early = early(rules);
+    let mut rules = rules.to_vec();
+    rules.insert(early, Arc::new(GuardOperands));
+    rules.push(Arc::new(GuardConjuncts));
     rules
 }
 

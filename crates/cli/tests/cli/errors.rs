@@ -44,6 +44,21 @@ fn errors_of_rows() {
     insta::assert_snapshot!(error_of("SELECT id FROM 'a.csv' WHERE name < 5"), @"error: cast error: Cannot cast string 'one' to value of Int64 type, in CAST(a.name AS Int64)");
 }
 
+/// Overflow is marked as the error of a row is, also that of a sum.
+#[test]
+fn overflow() {
+    for sql in [
+        "SELECT id + 9223372036854775807 FROM 'a.csv'",
+        "SELECT 9223372036854775807 * 2",
+        "SELECT sum(9223372036854775807 - id) FROM 'a.csv'",
+        "SELECT sum(9223372036854775807 - id) AS s FROM 'a.csv'",
+    ] {
+        let error = error_of(sql);
+        let marked = format!("line 1: {sql}\n               ^^^");
+        assert!(error.contains("verflow") && error.contains(&marked), "{error}");
+    }
+}
+
 #[test]
 fn missing_tables() {
     insta::assert_snapshot!(error_of("SELECT * FROM orders"), @r"

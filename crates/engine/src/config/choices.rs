@@ -28,6 +28,16 @@ words! {
 }
 
 words! {
+    /// What happens where arithmetic or a sum leaves its type (`galatea.overflow`).
+    OverflowMode {
+        /// The query fails, and the error names the expression.
+        Error = "error",
+        /// Integers wrap, as DataFusion's do, and the digits of decimals are not counted.
+        Wrap = "wrap",
+    }
+}
+
+words! {
     /// In which order inner joins run (`galatea.join_order`).
     JoinOrder {
         /// The one with the fewest rows between joins, where statistics tell.

@@ -4,10 +4,12 @@
 //! it into the error that DataFusion would have returned. Arrow's texts that quote the offending value are
 //! given without it: rows are evaluated in no particular order, and only the code leaves the kernel.
 
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 
 use super::parameters::Parameters;
+use std::fmt::Display;
 
 /// What went wrong in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,6 +108,16 @@ impl ErrorCode {
         };
         DataFusionError::ArrowError(Box::new(arrow), None)
     }
+}
+
+/// A sum in that message; `name` may be an alias.
+pub(crate) fn sum_name(name: &str) -> String {
+    format!("a sum, {name}")
+}
+
+/// The message of a result that leaves its type.
+pub(crate) fn overflow_text(expression: &dyn Display, data_type: &DataType) -> String {
+    format!("Overflow happened in {expression}: the result does not fit {data_type}")
 }
 
 #[cfg(test)]

@@ -59,6 +59,13 @@ pub(crate) enum GroupForm {
     SumPlus { sum: usize, count: usize, each: i64 },
     /// A sum or a key of 128 bits, within the interval.
     Wide { word: usize, interval: Interval },
+    /// The same of a sum that raises an error outside of the limits of its type, with the name of the call.
+    Checked {
+        word: usize,
+        interval: Interval,
+        limit: Interval,
+        name: String,
+    },
     /// A sum or a key that is a double.
     Float { word: usize },
     /// The rank of an integer within the interval, complemented for MIN.

@@ -187,6 +187,33 @@ impl Interval {
     }
 }
 
+/// Whether arithmetic may exceed the digits of a decimal type, because no type of its kind has more.
+pub(crate) fn is_capped(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Decimal32(precision, _) => *precision == 9,
+        DataType::Decimal64(precision, _) => *precision == 18,
+        DataType::Decimal128(precision, _) => *precision == 38,
+        DataType::Decimal256(precision, _) => *precision == 76,
+        _ => false,
+    }
+}
+
+/// Values of an integer type, or of a decimal with no more digits than its type has; `None` for other types.
+pub(crate) fn result_range(data_type: &DataType) -> Option<Interval> {
+    let precision = match data_type {
+        DataType::Decimal32(precision, _)
+        | DataType::Decimal64(precision, _)
+        | DataType::Decimal128(precision, _) => *precision,
+        data_type if data_type.is_integer() => return domain(data_type),
+        _ => return None,
+    };
+    let largest = 10i128.checked_pow(precision.into())? - 1;
+    Some(Interval {
+        low: -largest,
+        high: largest,
+    })
+}
+
 /// Values of the machine integer that Arrow stores for an integer-like type; `None` for other types.
 pub(crate) fn domain(data_type: &DataType) -> Option<Interval> {
     Some(match data_type {

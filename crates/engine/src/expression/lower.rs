@@ -35,6 +35,7 @@ use super::ir::{Expr, ExprKind};
 use super::operator::Arithmetic;
 use super::pending::PendingScalar;
 use super::text::{is_text, is_utf8};
+use super::text_cast::TextCast;
 use crate::reason::Reason;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
@@ -236,7 +237,7 @@ impl Lowering<'_> {
             return Ok(Expr::new(ExprKind::Pending(pending), data_type.clone(), true));
         }
         if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
-            return self.binary(expression, binary, data_type, nullable);
+            return self.binary(binary, data_type, nullable);
         }
         if let Some(not) = expression.downcast_ref::<NotExpr>() {
             return Ok(node(ExprKind::Not(self.lower(not.arg())?)));
@@ -277,13 +278,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn binary(
-        &self,
-        expression: &Arc<dyn PhysicalExpr>,
-        binary: &BinaryExpr,
-        data_type: &DataType,
-        nullable: bool,
-    ) -> Result<Expr, Reason> {
+    fn binary(&self, binary: &BinaryExpr, data_type: &DataType, nullable: bool) -> Result<Expr, Reason> {
         let node = |kind| Expr::new(kind, data_type.clone(), nullable);
         let (left_type, right_type) = (self.data_type(binary.left())?, self.data_type(binary.right())?);
         let refuse = || Reason::Operator {
@@ -366,9 +361,8 @@ impl Lowering<'_> {
             return Err(refuse());
         }
         let (left, right) = operands()?;
-        // `fail_on_overflow` has no accessor; it is the only field that the Debug text of the node itself
-        // shows.
-        let checked = data_type.is_integer() && fails_on_overflow(expression, binary);
+        let exact = data_type.is_integer() || data_type.is_decimal();
+        let checked = exact && is_checked(binary);
         Ok(node(ExprKind::Arithmetic {
             operator: arithmetic,
             left,
@@ -442,10 +436,9 @@ fn comparable(left: &DataType, right: &DataType) -> bool {
     left == right && representable(left) || is_text(left) && is_text(right)
 }
 
-/// Whether integer overflow of the node is an error: equality with a copy that has the flag tells.
-fn fails_on_overflow(expression: &Arc<dyn PhysicalExpr>, binary: &BinaryExpr) -> bool {
-    let checked = binary.clone().with_fail_on_overflow(true);
-    expression.downcast_ref::<BinaryExpr>() == Some(&checked)
+/// Whether a node fails on overflow: equality with a copy that has the flag tells, which has no accessor.
+pub(crate) fn is_checked(binary: &BinaryExpr) -> bool {
+    *binary == binary.clone().with_fail_on_overflow(true)
 }
 
 /// The columns of an expression whose value depends on them alone, in order; `None` if it may depend on
@@ -464,6 +457,7 @@ fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
                 || node.is::<CaseExpr>()
                 || node.is::<CastExpr>()
                 || node.is::<TryCastExpr>()
+                || node.is::<TextCast>()
                 || node.is::<InListExpr>()
                 || node.is::<IsNullExpr>()
                 || node.is::<IsNotNullExpr>()

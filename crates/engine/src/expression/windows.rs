@@ -67,7 +67,10 @@ pub enum WindowFunction {
     /// `count`.
     Count,
     /// `sum`.
-    Sum,
+    Sum {
+        /// Whether integers wrap; else a result that leaves its type is an error.
+        wraps: bool,
+    },
     /// `avg`, of decimals with so many more digits behind the point than the argument has.
     Avg {
         /// Digits.
@@ -90,7 +93,7 @@ impl WindowFunction {
             | Self::Last
             | Self::Nth(_) => true,
             Self::Rank | Self::DenseRank | Self::PercentRank | Self::CumeDist | Self::Count => false,
-            Self::Sum | Self::Avg { .. } | Self::Min | Self::Max => {
+            Self::Sum { .. } | Self::Avg { .. } | Self::Min | Self::Max => {
                 frame.units == Units::Rows && frame.bounds() != [FrameBound::Unbounded; 2]
             }
         }
@@ -122,7 +125,7 @@ impl WindowFunction {
             Self::Last => "last_value",
             Self::Nth(_) => "nth_value",
             Self::Count => "count",
-            Self::Sum => "sum",
+            Self::Sum { .. } => "sum",
             Self::Avg { .. } => "avg",
             Self::Min => "min",
             Self::Max => "max",
@@ -137,7 +140,7 @@ impl WindowFunction {
                 | Self::Last
                 | Self::Nth(_)
                 | Self::Count
-                | Self::Sum
+                | Self::Sum { .. }
                 | Self::Avg { .. }
                 | Self::Min
                 | Self::Max
@@ -384,7 +387,7 @@ impl WindowShape {
             },
         };
         use WindowFunction::{Avg, Count, Max, Min, Sum};
-        let aggregates = matches!(call.function, Count | Sum | Avg { .. } | Min | Max);
+        let aggregates = matches!(call.function, Count | Sum { .. } | Avg { .. } | Min | Max);
         let Some(argument) = call.argument.filter(|_| aggregates || call.ignores_nulls) else {
             return Ok(bound);
         };
@@ -415,22 +418,22 @@ impl WindowShape {
         };
         let form = match (&call.function, interval) {
             (Count, _) => return Ok(bound),
-            (Sum | Avg { .. }, None) => DerivedForm::Tree(Fold::SumF64, WindowValue::Float),
-            (function @ (Sum | Avg { .. }), Some(values)) => {
+            (Sum { .. } | Avg { .. }, None) => DerivedForm::Tree(Fold::SumF64, WindowValue::Float),
+            (function @ (Sum { .. } | Avg { .. }), Some(values)) => {
                 let product = |factor: i128| {
                     let product = values.multiply(Interval { low: 0, high: factor });
                     product.ok_or_else(refuse)
                 };
                 let sums = product(i128::from(rows.max(1)))?;
                 let is_integer = call.field.data_type().is_integer();
-                // Sums of integers wrap, those of decimals must not.
+                let wraps = is_integer && *function == Sum { wraps: true };
                 match function {
                     Avg { digits } => {
                         let factor = 10i128.checked_pow(*digits).ok_or_else(refuse)?;
                         Interval::point(factor).multiply(sums).ok_or_else(refuse)?;
                         bound.interval = product(factor)?;
                     }
-                    _ if is_integer && !sums.within(long) => {
+                    _ if wraps && !sums.within(long) => {
                         bound.interval = match call.field.data_type() {
                             DataType::UInt64 => Interval::of::<u64>(),
                             _ => long,
@@ -438,7 +441,7 @@ impl WindowShape {
                     }
                     _ => bound.interval = sums,
                 }
-                match is_integer || sums.within(long) {
+                match wraps || sums.within(long) {
                     true => DerivedForm::Sums,
                     false => DerivedForm::WideSums,
                 }

@@ -2,13 +2,14 @@
 
 mod finish;
 
+pub(crate) use finish::Limit;
 pub use finish::{Finish, FinishForm};
 
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, SumWidth, sum_width};
 use super::moments::{Moment, MomentSum};
 use super::shared_sums::shared_sums;
 use crate::code::Code;
-use crate::expression::{Emitter, Expr, Interval, Kind, TextForm, Value};
+use crate::expression::{Emitter, Expr, Interval, Kind, TextForm, Value, result_range, sum_name};
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
 
@@ -130,8 +131,10 @@ impl AccumulatorPlan {
             let mut emit = |e: &Expr| emitter.emit_where(&kept, &rewrite(e), code);
             if let Some((argument, each)) = shared {
                 let argument = emit(&argument)?;
-                accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
-                continue;
+                if call.function == AggregateFunction::SumWrapping || fits_plus(&argument, each, rows) {
+                    accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
+                    continue;
+                }
             }
             let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
             let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
@@ -182,6 +185,7 @@ impl AccumulatorPlan {
             // The place of a text is not 0.
             valid: Some(word),
             data_type: call.field.data_type().clone(),
+            limit: None,
         });
     }
 
@@ -210,14 +214,21 @@ impl AccumulatorPlan {
             } else {
                 Some(count(self))
             };
+            let mut limit = None;
             let form = match call.function {
-                AggregateFunction::Sum => self.sum(argument, &condition, rows, &data_type)?,
+                AggregateFunction::SumWrapping => {
+                    let wraps = matches!(data_type, DataType::Int64 | DataType::UInt64);
+                    self.sum(argument, &condition, rows, wraps)?
+                }
+                AggregateFunction::Sum => {
+                    limit = limit_of(call, argument, rows)?;
+                    self.sum(argument, &condition, rows, false)?
+                }
                 AggregateFunction::Avg => {
                     let count = count(self);
-                    match (
-                        self.sum(argument, &condition, rows, &argument.data_type)?,
-                        &argument.data_type,
-                    ) {
+                    // An average fits where its sum does.
+                    limit_of(call, argument, rows)?;
+                    match (self.sum(argument, &condition, rows, false)?, &argument.data_type) {
                         (FinishForm::Sum64(sum), DataType::Decimal128(_, scale)) => {
                             FinishForm::AverageDecimal {
                                 sum,
@@ -250,6 +261,7 @@ impl AccumulatorPlan {
                 form,
                 valid,
                 data_type,
+                limit,
             });
             return Ok(());
         };
@@ -258,6 +270,7 @@ impl AccumulatorPlan {
             form: FinishForm::Count(word),
             valid: None,
             data_type,
+            limit: None,
         });
         Ok(())
     }
@@ -327,6 +340,7 @@ impl AccumulatorPlan {
             },
             valid: None,
             data_type: call.field.data_type().clone(),
+            limit: None,
         });
         Ok(())
     }
@@ -375,7 +389,7 @@ impl AccumulatorPlan {
         argument: &Value,
         condition: &Option<String>,
         rows: u64,
-        result: &DataType,
+        wraps: bool,
     ) -> Result<FinishForm, Reason> {
         let code = &argument.code;
         Ok(match argument.kind {
@@ -386,7 +400,6 @@ impl AccumulatorPlan {
                 UNKNOWN,
             )),
             Kind::I32 | Kind::I64 | Kind::I128 => {
-                let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
                 let (low, high) = argument.range.unwrap_or(UNKNOWN);
                 let largest = low.unsigned_abs().max(high.unsigned_abs());
                 let width = sum_width(largest, rows);
@@ -494,6 +507,40 @@ impl AccumulatorPlan {
             }
         })
     }
+}
+
+/// What the sum of `rows` values must fit; `None` where it does in any case.
+///
+/// # Errors
+/// Sums that may leave 128 bits, where an error cannot be told from a sum that fits.
+fn limit_of(call: &AggregateCall, argument: &Value, rows: u64) -> Result<Option<Limit>, Reason> {
+    let (Some(range), Some(values)) = (result_range(call.field.data_type()), argument.range) else {
+        return Ok(None);
+    };
+    let (low, high) = values;
+    let rows = i128::from(rows.max(1));
+    let sums = Interval { low, high }.multiply(Interval { low: 0, high: rows });
+    // Of 64-bit integers there are never rows enough.
+    if sums.is_none() && argument.data_type.is_decimal() {
+        return Err(Reason::Function {
+            name: call.function.name().to_owned(),
+            detail: "sums of these values may leave 128 bits".into(),
+        });
+    }
+    Ok((!sums.is_some_and(|sums| sums.within(range))).then(|| Limit {
+        range,
+        call: sum_name(call.field.name()),
+    }))
+}
+
+/// Whether `rows` sums of the value and a constant fit 64 bits.
+fn fits_plus(argument: &Value, each: i64, rows: u64) -> bool {
+    let Some((low, high)) = argument.range else {
+        return false;
+    };
+    let largest = low.unsigned_abs().max(high.unsigned_abs());
+    let largest = largest.saturating_add(each.unsigned_abs().into());
+    sum_width(largest, rows) == Some(SumWidth::Narrow)
 }
 
 fn missing(call: &AggregateCall) -> Reason {

@@ -11,8 +11,11 @@ use galatea_kernels::MergeWord;
 pub enum AggregateFunction {
     /// `COUNT(x)`, and `COUNT(*)` without an argument.
     Count,
-    /// `SUM(x)`: wrapping for integers, exact 128 bits for decimals, double for floats, as DataFusion.
+    /// `SUM(x)`: exact for integers and decimals, with an error where the result leaves its type; double for
+    /// floats.
     Sum,
+    /// `SUM(x)` that wraps for integers, and does not count the digits of decimals.
+    SumWrapping,
     /// `AVG(x)` of decimals (exact) and doubles.
     Avg,
     /// `MIN(x)`, and `BOOL_AND(x)`.
@@ -52,7 +55,7 @@ impl AggregateFunction {
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
-            Self::Sum => "sum",
+            Self::Sum | Self::SumWrapping => "sum",
             Self::Avg => "avg",
             Self::Min => "min",
             Self::Max => "max",
@@ -106,7 +109,7 @@ impl AggregateCall {
         let data_type = argument.data_type();
         let fits = match self.function {
             AggregateFunction::Count | AggregateFunction::Moment(Moment::RegrCount) => true,
-            AggregateFunction::Sum => matches!(
+            AggregateFunction::Sum | AggregateFunction::SumWrapping => matches!(
                 (data_type, self.field.data_type()),
                 (DataType::Int64, DataType::Int64)
                     | (DataType::UInt64, DataType::UInt64)

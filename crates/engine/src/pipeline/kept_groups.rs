@@ -198,10 +198,19 @@ pub(super) fn aggregates(
                 each: *each,
             },
             FinishForm::Sum128(word) => {
-                let sums = times(range(*word), i128::from(rows)).or_else(|| domain(data_type));
-                GroupForm::Wide {
-                    word: first + word,
-                    interval: sums.ok_or_else(|| unsupported(data_type))?,
+                let sums = times(range(*word), i128::from(rows)).or_else(|| match &finish.limit {
+                    Some(_) => Some(Interval::of::<i128>()),
+                    None => domain(data_type),
+                });
+                let (word, interval) = (first + word, sums.ok_or_else(|| unsupported(data_type))?);
+                match &finish.limit {
+                    None => GroupForm::Wide { word, interval },
+                    Some(limit) => GroupForm::Checked {
+                        word,
+                        interval,
+                        limit: limit.range,
+                        name: limit.call.clone(),
+                    },
                 }
             }
             FinishForm::SumF64(word) if *data_type == DataType::Float64 => {

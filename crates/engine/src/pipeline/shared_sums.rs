@@ -1,6 +1,6 @@
 //! Sums that share accumulators: SUM(x + c) is SUM(x) plus c times the number of values, so any number of
-//! sums that differ in c take one sum and one count. Integers of 64 bits wrap, in the sum as in the addition,
-//! so both are equal bit by bit.
+//! sums that differ in c take one sum and one count. Where integers of 64 bits wrap, they do in the sum as in
+//! the addition, so both are equal bit by bit; else sums are shared where they are known to fit.
 
 use super::aggregate::{AggregateCall, AggregateFunction};
 use crate::expression::{Arithmetic, Expr, ExprKind, integer_literal};
@@ -27,23 +27,31 @@ pub(super) fn shared_sums(calls: &[AggregateCall]) -> Vec<Option<(Expr, i64)>> {
 /// The argument of a sum of 64-bit integers, without a constant that is added to it, and that.
 fn sum_of(call: &AggregateCall) -> Option<(Expr, i64)> {
     let argument = call.argument.as_ref()?;
-    if call.function != AggregateFunction::Sum || *argument.data_type() != DataType::Int64 {
+    let is_sum = matches!(
+        call.function,
+        AggregateFunction::Sum | AggregateFunction::SumWrapping
+    );
+    if !is_sum || *argument.data_type() != DataType::Int64 {
         return None;
     }
+    let wraps = call.function == AggregateFunction::SumWrapping;
     let constant = |e: &Expr| i64::try_from(e.as_literal().and_then(integer_literal)?).ok();
     let ExprKind::Arithmetic {
         operator,
         left,
         right,
-        checked: false,
+        checked,
     } = argument.kind()
     else {
         return Some((argument.clone(), 0));
     };
+    if *checked == wraps {
+        return Some((argument.clone(), 0));
+    }
     Some(match (operator, constant(left), constant(right)) {
         (Arithmetic::Add, None, Some(each)) => (left.clone(), each),
         (Arithmetic::Add, Some(each), None) => (right.clone(), each),
-        (Arithmetic::Subtract, None, Some(each)) => (left.clone(), each.wrapping_neg()),
+        (Arithmetic::Subtract, None, Some(each)) if each != i64::MIN => (left.clone(), -each),
         _ => (argument.clone(), 0),
     })
 }

@@ -1,6 +1,7 @@
 //! Aggregates of a plan as those of a pipeline.
 
 use super::classes::{Value, case_when};
+use crate::checks::is_checked_sum;
 use crate::expression::{Expr, ExprKind};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction, is_exact};
 use crate::reason::Reason;
@@ -45,7 +46,10 @@ pub(super) fn repeated_call(
 ) -> Result<AggregateCall, Reason> {
     let refuse = |detail: &str| refuse(call, detail);
     let function = AggregateFunction::from_name(call.fun().name());
-    let function = function.ok_or_else(|| refuse("no aggregate of a pipeline"))?;
+    let function = match function.ok_or_else(|| refuse("no aggregate of a pipeline"))? {
+        AggregateFunction::Sum if !is_checked_sum(call.fun()) => AggregateFunction::SumWrapping,
+        function => function,
+    };
     let arguments = call.expressions();
     let argument = match (function, arguments.as_slice()) {
         (AggregateFunction::Moment(moment), arguments) if arguments.len() == moment.arguments() => {

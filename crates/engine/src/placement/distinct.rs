@@ -209,6 +209,7 @@ impl Steps {
                 Part::Count(self.outer(sum_udaf(), Some(counts)))
             }
             AggregateFunction::Sum
+            | AggregateFunction::SumWrapping
             | AggregateFunction::Min
             | AggregateFunction::Max
             | AggregateFunction::BitAnd

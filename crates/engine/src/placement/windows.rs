@@ -14,6 +14,7 @@ use crate::expression::{
     Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
     integer_literal, is_text,
 };
+use crate::pipeline::aggregate::AggregateFunction;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -301,7 +302,9 @@ impl Call<'_> {
         }
         let function = match call.fun().name() {
             "count" => WindowFunction::Count,
-            "sum" => WindowFunction::Sum,
+            "sum" => WindowFunction::Sum {
+                wraps: of_frame.function == AggregateFunction::SumWrapping,
+            },
             "avg" => {
                 let of = argument.as_ref().map(Expr::data_type);
                 let digits = match (self.field.data_type(), of) {

@@ -7,6 +7,7 @@ mod aggregates;
 mod arrivals;
 mod builds;
 mod cancellation;
+mod checks;
 mod classes;
 mod compare;
 mod concurrent;

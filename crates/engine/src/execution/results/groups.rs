@@ -5,7 +5,7 @@ use super::{Integers, Outlet, batch, dictionary_array, text_array};
 use crate::execution::error::RunError;
 use crate::execution::interned::TextsAtPlaces;
 use crate::execution::sinks::{Contents, GroupStorage};
-use crate::expression::TextForm;
+use crate::expression::{TextForm, overflow_text};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::accumulators::{AccumulatorPlan, Finish, FinishForm};
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
@@ -231,6 +231,17 @@ fn key_array(part: &KeyPart, column: KeyColumn, texts: &TextsAtPlaces) -> Result
     })
 }
 
+/// Fails where a sum leaves its type. Groups without a value have sums of 0.
+fn check_limit(sums: &[i128], finish: &Finish) -> Result<(), RunError> {
+    let Some(limit) = &finish.limit else {
+        return Ok(());
+    };
+    match sums.iter().all(|sum| limit.range.contains(*sum)) {
+        true => Ok(()),
+        false => Err(RunError::Raised(overflow_text(&limit.call, &finish.data_type))),
+    }
+}
+
 /// The accumulators of groups.
 struct States<'a> {
     groups: &'a Groups<'a>,
@@ -275,7 +286,11 @@ impl States<'_> {
                     .map(|(sum, count)| sum.wrapping_add(count.wrapping_mul(*each)));
                 Integers::Narrow(sums.collect()).array(nulls, data_type)?
             }
-            FinishForm::Sum128(word) => Integers::Wide(self.wide(*word).collect()).array(nulls, data_type)?,
+            FinishForm::Sum128(word) => {
+                let sums: Vec<i128> = self.wide(*word).collect();
+                check_limit(&sums, finish)?;
+                Integers::Wide(sums).array(nulls, data_type)?
+            }
             FinishForm::SumF64(word) => floats(self.words(*word).map(f64::from_bits).collect(), nulls)?,
             FinishForm::AverageF64 { sum, count } => {
                 let averages = (self.words(*sum).zip(self.words(*count)))

@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 
 use super::{Emitter, as_kind, integer_value};
 use crate::expression::error::ErrorCode;
-use crate::expression::interval::{Interval, domain};
+use crate::expression::interval::{Interval, domain, is_capped, result_range};
 use crate::expression::ir::Expr;
 use crate::expression::kind::Kind;
 use crate::expression::operator::{Arithmetic, Bitwise};
@@ -68,9 +68,13 @@ impl Emitter<'_> {
         let scales = decimal_scale(left.data_type()).zip(decimal_scale(right.data_type()));
         if let Some(((left_scale, largest), (right_scale, _))) = scales {
             let scales = (left_scale, right_scale, largest);
-            return self
-                .decimal_arithmetic(operator, left_value, right_value, scales, data_type, domain)
-                .ok_or_else(refuse);
+            let result = match result_range(data_type) {
+                Some(digits) if checked && is_capped(data_type) => digits,
+                _ => domain,
+            };
+            let value = self.decimal_arithmetic(operator, left_value, right_value, scales, data_type, domain);
+            let value = value.ok_or_else(refuse)?;
+            return Ok(self.checked_range(value, result, ErrorCode::Overflow));
         }
         Ok(match operator {
             Arithmetic::Divide => self.divide(&left_value, &right_value, data_type, domain),
@@ -81,7 +85,7 @@ impl Emitter<'_> {
     }
 
     /// Decimals by Arrow's rules: operands are brought to scales in the machine type, with checks; nothing is
-    /// rounded, and the precision of the result type is not enforced. `None` if a power of ten is beyond the
+    /// rounded, and digits are not counted. `None` if a power of ten is beyond the
     /// type, which Arrow reports as an error.
     fn decimal_arithmetic(
         &mut self,

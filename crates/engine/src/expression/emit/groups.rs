@@ -74,13 +74,18 @@ impl GroupWords {
         let code = entry
             .emitter
             .define_as(kind.c_type(), &format!("{}({code})", kind.c_type()));
-        Ok(Value {
+        let value = Value {
             code,
             null,
             kind,
             data_type: data_type.clone(),
             range: range.map(|Interval { low, high }| (low, high)),
-        })
+        };
+        let GroupForm::Checked { limit, name, .. } = &found.form else {
+            return Ok(value);
+        };
+        let error = entry.emitter.overflow(name, data_type);
+        Ok(entry.emitter.checked_range(value, *limit, error))
     }
 }
 
@@ -174,7 +179,7 @@ impl Entry<'_, '_> {
                 let code = format!("i64({sum} + {count} * args.literals[{each}])");
                 (Kind::I64, code, Some(Interval::of::<i64>()))
             }
-            GroupForm::Wide { word, interval } => {
+            GroupForm::Wide { word, interval } | GroupForm::Checked { word, interval, .. } => {
                 let (low, high) = (self.word(*word), self.word(*word + 1));
                 (Kind::I128, format!("make_i128({low}, {high})"), Some(*interval))
             }

@@ -2,11 +2,12 @@
 
 use super::Emitter;
 use crate::code::line;
-use crate::expression::error::ErrorCode;
+use crate::expression::error::{ErrorCode, overflow_text};
 use crate::expression::ir::Expr;
 use crate::expression::kind::Kind;
 use crate::expression::value::Value;
 use crate::reason::Reason;
+use arrow::datatypes::DataType;
 
 /// An error that an expression may raise.
 #[derive(Debug, Clone)]
@@ -48,6 +49,12 @@ impl Emitter<'_> {
     pub(super) fn raise_unless_null(&mut self, condition: &str, null: Option<&String>, code: ErrorCode) {
         let error = self.unless_null(condition, null);
         self.raise(&error, code);
+    }
+
+    /// The error of a result that leaves its type, which names the call that it is of.
+    pub(super) fn overflow(&mut self, call: &str, data_type: &DataType) -> ErrorCode {
+        let text = overflow_text(&call, data_type);
+        ErrorCode::Host(self.parameters.error(text) as u32)
     }
 
     pub(super) fn raise_number(&mut self, condition: &str, code: u32) {

@@ -4,7 +4,8 @@ use super::lookup::Place;
 use super::{Emitter, boolean, integer_value};
 use crate::expression::built::Part;
 use crate::expression::dimension::{Dimension, Payload, Table};
-use crate::expression::interval::Interval;
+use crate::expression::error::sum_name;
+use crate::expression::interval::{Interval, result_range};
 use crate::expression::ir::Expr;
 use crate::expression::kind::Kind;
 use crate::expression::value::Value;
@@ -169,7 +170,7 @@ impl Emitter<'_> {
                 self.at_place(rows, payload, &other, data_type)?
             }
             WindowFunction::Count
-            | WindowFunction::Sum
+            | WindowFunction::Sum { .. }
             | WindowFunction::Avg { .. }
             | WindowFunction::Min
             | WindowFunction::Max => {
@@ -400,7 +401,7 @@ impl Emitter<'_> {
                 );
                 (kind, quotient, Some(bound.interval))
             }
-            (WindowFunction::Sum, _) => {
+            (WindowFunction::Sum { .. }, _) => {
                 let kind = bound.interval.kind();
                 // An unsigned sum is not extended by a sign.
                 let sum = match (*data_type == DataType::UInt64, form) {
@@ -441,12 +442,20 @@ impl Emitter<'_> {
         if matches!(kind, Kind::Bool) {
             return Ok(boolean(code, Some(null)));
         }
-        Ok(Value {
+        let value = Value {
             code,
             null: Some(null),
             kind,
             data_type: data_type.clone(),
             range: interval.map(|Interval { low, high }| (low, high)),
+        };
+        let limit = result_range(data_type).filter(|_| value.range.is_some());
+        Ok(match (&bound.call.function, limit) {
+            (WindowFunction::Sum { wraps: false }, Some(limit)) => {
+                let error = self.overflow(&sum_name(bound.call.field.name()), data_type);
+                self.checked_range(value, limit, error)
+            }
+            _ => value,
         })
     }
 }

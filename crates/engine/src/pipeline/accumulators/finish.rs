@@ -1,6 +1,6 @@
 //! How result columns are made from the words of a group.
 
-use crate::expression::TextForm;
+use crate::expression::{Interval, TextForm};
 use crate::pipeline::moments::{Moment, MomentSum};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -14,6 +14,16 @@ pub struct Finish {
     pub valid: Option<usize>,
     /// Type of the result column.
     pub data_type: DataType,
+    /// What the result must fit, where it may not.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// The values of a type that a sum must not leave.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Limit {
+    pub(crate) range: Interval,
+    /// The call, for the error.
+    pub(crate) call: String,
 }
 
 /// See [`Finish`].

@@ -146,6 +146,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "rows_per_thread" => "4",
         "join_partitions" => "8",
         "join_order" => "written",
+        "overflow" => "wrap",
         "collide_hashes" => "true",
         "stream_frame" => "8192",
         _ => return None,

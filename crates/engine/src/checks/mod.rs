@@ -1,0 +1,42 @@
+//! Errors of rows: overflow is one, and an operand raises its errors only for rows that need its value.
+//!
+//! DataFusion's arithmetic on integers wraps on overflow, its sums wrap, decimals exceed the digits of their
+//! type, and the right operand of AND and OR is evaluated for rows that the left one has decided. Device code
+//! checks and guards ([`crate::expression`]); the rules here make the CPU's operators do the same:
+//!
+//! - [`CheckSums`] (analyzer) replaces `sum` by one that adds up in 128 or 256 bits and fails when the
+//!   result leaves its type.
+//! - [`CheckConstants`] (optimizer, before each simplification) keeps constants that overflow from being
+//!   folded: their error is raised when a row needs them.
+//! - [`CheckArithmetic`] (physical, before placement) marks `+`, `-` and `*` as checked, which
+//!   [`lower`](crate::expression::lower) reads, and lets casts of texts read common notations.
+//! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
+//!   decimals; [`GuardConjuncts`] (last) does so for the conditions of filters, which other rules take apart
+//!   before.
+//!
+//! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.
+
+mod constants;
+mod decimal;
+mod guard;
+mod node;
+mod overflow;
+mod rules;
+mod sum;
+mod sum_state;
+
+pub use constants::CheckConstants;
+pub use rules::{CheckArithmetic, GuardConjuncts, GuardOperands};
+pub use sum::CheckSums;
+pub(crate) use sum::is_checked_sum;
+
+use crate::expression::overflow_text;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+
+/// The error of an expression whose result leaves its type. The command finds the expression by the text.
+fn overflow_error(expression: &dyn std::fmt::Display, data_type: &DataType) -> DataFusionError {
+    let text = overflow_text(expression, data_type);
+    DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(text)), None)
+}

@@ -1,0 +1,185 @@
+//! The physical rules: which expressions of a plan are checked and guarded, and when.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_expr::{conjunction, split_conjunction};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::guard::Guarded;
+use super::node::{Rewrite, rewritten};
+use super::overflow::{casts_of_texts, checked, counted};
+use crate::config::{GalateaConfig, OverflowMode};
+
+/// Marks arithmetic as checked, and lets casts of texts read common notations, before placement.
+#[derive(Debug, Default)]
+pub struct CheckArithmetic;
+
+/// Guards the operands of AND, OR and FILTER, and counts the digits of decimals, in operators of the CPU.
+/// Filters keep their conditions apart, since other rules push these down.
+#[derive(Debug, Default)]
+pub struct GuardOperands;
+
+/// Makes the conditions of each filter guard those behind them, after all rules that take them apart.
+#[derive(Debug, Default)]
+pub struct GuardConjuncts;
+
+impl PhysicalOptimizerRule for CheckArithmetic {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let checks = Checks {
+            overflow: GalateaConfig::of(options).overflow == OverflowMode::Error,
+        };
+        rewritten_plan(plan, &checks)
+    }
+
+    fn name(&self) -> &str {
+        "galatea_check_arithmetic"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl PhysicalOptimizerRule for GuardOperands {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        rewritten_plan(plan, &Operands)
+    }
+
+    fn name(&self) -> &str {
+        "galatea_guard_operands"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl PhysicalOptimizerRule for GuardConjuncts {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        rewritten_plan(plan, &Conjuncts)
+    }
+
+    fn name(&self) -> &str {
+        "galatea_guard_conjuncts"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn rewritten_plan(plan: Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result<Arc<dyn ExecutionPlan>> {
+    let rewritten = plan.transform_up(|node| {
+        Ok(match rewritten(&node, rewrite)? {
+            Some(changed) => Transformed::yes(changed),
+            None => Transformed::no(node),
+        })
+    });
+    rewritten.map(|rewritten| rewritten.data)
+}
+
+/// Casts of texts read common notations, and overflow is an error.
+struct Checks {
+    /// Whether it is.
+    overflow: bool,
+}
+
+impl Rewrite for Checks {
+    fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        let read = casts_of_texts(expression, schema)?;
+        let checked = match self.overflow {
+            true => checked(read.as_ref().unwrap_or(expression), schema)?,
+            false => None,
+        };
+        Ok(checked.or(read))
+    }
+}
+
+/// AND, OR and FILTER guard; decimals have no more digits than their types.
+struct Operands;
+
+impl Rewrite for Operands {
+    fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        guarded(expression, schema)
+    }
+
+    fn argument(
+        &self,
+        expression: &PhysicalExprRef,
+        filter: Option<&PhysicalExprRef>,
+        schema: &Schema,
+    ) -> Result<Option<PhysicalExprRef>> {
+        let changed = guarded(expression, schema)?;
+        let argument = changed.as_ref().unwrap_or(expression);
+        let guarded = filter.and_then(|filter| Guarded::argument(filter, argument, schema));
+        Ok(match guarded {
+            Some(guarded) => Some(Arc::new(guarded)),
+            None => changed,
+        })
+    }
+
+    /// Other rules compare keys of orders, which are not guarded therefore.
+    fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+
+    fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        let mut changed = false;
+        let mut conditions = Vec::new();
+        for condition in split_conjunction(predicate) {
+            let guarded = guarded(condition, schema)?;
+            changed |= guarded.is_some();
+            conditions.push(guarded.unwrap_or_else(|| Arc::clone(condition)));
+        }
+        Ok(changed.then(|| conjunction(conditions)))
+    }
+}
+
+/// Conditions of filters guard those behind them.
+struct Conjuncts;
+
+impl Rewrite for Conjuncts {
+    fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+
+    fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        guarded(predicate, schema)
+    }
+}
+
+/// The expression with guarded operands and counted digits; `None` where nothing changes.
+pub(crate) fn guarded(expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+    let guarded = Arc::clone(expression).transform_up(|part| {
+        let logical = part
+            .downcast_ref::<BinaryExpr>()
+            .and_then(|binary| Guarded::logical(binary, schema));
+        if let Some(guarded) = logical {
+            return Ok(Transformed::yes(Arc::new(guarded) as PhysicalExprRef));
+        }
+        Ok(match counted(&part, schema) {
+            Some(counted) => Transformed::yes(counted),
+            None => Transformed::no(part),
+        })
+    })?;
+    Ok(guarded.transformed.then_some(guarded.data))
+}

@@ -1,0 +1,237 @@
+//! Results that leave their types are errors, and others are exact, whatever the order of rows.
+
+use super::{Error, Rows, check, check_with, run, session};
+
+const OVERFLOW: super::Answer = Error("verflow");
+
+/// Integers at the ends of their types.
+const ENDS: (&str, &str) = (
+    "e",
+    "SELECT * FROM (VALUES (1, 9223372036854775807, CAST(2147483647 AS INT)), (2, -9223372036854775808, CAST(-2147483648 AS INT)),
+     (3, 5, CAST(7 AS INT)), (4, NULL, NULL)) AS v(k, a, i)",
+);
+
+#[tokio::test]
+async fn constants() {
+    check(
+        &[],
+        &[
+            ("SELECT 9223372036854775807 + 1", OVERFLOW),
+            ("SELECT -9223372036854775807 - 2", OVERFLOW),
+            ("SELECT 9223372036854775807 * 2", OVERFLOW),
+            ("SELECT -(-9223372036854775807 - 1)", OVERFLOW),
+            ("SELECT abs(-9223372036854775807 - 1)", OVERFLOW),
+            ("SELECT CAST(2147483647 AS INT) + CAST(1 AS INT)", OVERFLOW),
+            ("SELECT x + 1 FROM (SELECT 9223372036854775807 AS x)", OVERFLOW),
+            ("SELECT coalesce(9223372036854775807, 0) + 1", OVERFLOW),
+            ("SELECT * FROM (VALUES (9223372036854775807 + 1))", OVERFLOW),
+            (
+                "SELECT 9223372036854775807 + 0, 9223372036854775806 + 1, 3 - 5, 4 * -2",
+                Rows(&["9223372036854775807|9223372036854775807|-2|-8"]),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn integers_of_rows() {
+    check(
+        &[ENDS],
+        &[
+            ("SELECT a + 1 FROM e", OVERFLOW),
+            ("SELECT a - 1 FROM e", OVERFLOW),
+            ("SELECT a * 2 FROM e", OVERFLOW),
+            ("SELECT -a FROM e", OVERFLOW),
+            ("SELECT abs(a) FROM e", OVERFLOW),
+            ("SELECT i + i FROM e", OVERFLOW),
+            ("SELECT k FROM e WHERE a + k > 0", OVERFLOW),
+            ("SELECT count(*) FROM e GROUP BY a + 1", OVERFLOW),
+            ("SELECT k FROM e ORDER BY a * 2", OVERFLOW),
+            ("SELECT max(a + 1) FROM e", OVERFLOW),
+            ("SELECT sum(a + 1) OVER (ORDER BY k) FROM e", OVERFLOW),
+            ("SELECT x.k FROM e x JOIN e y ON x.a + 1 = y.a", OVERFLOW),
+            (
+                "SELECT a + 1 FROM e WHERE k >= 2",
+                Rows(&["", "-9223372036854775807", "6"]),
+            ),
+            (
+                "SELECT a - 1 FROM e WHERE k <> 2",
+                Rows(&["", "4", "9223372036854775806"]),
+            ),
+            (
+                "SELECT -a FROM e WHERE k <> 2",
+                Rows(&["", "-5", "-9223372036854775807"]),
+            ),
+            ("SELECT k FROM e WHERE k = 3 AND a * 1000 > 0", Rows(&["3"])),
+            (
+                "SELECT k FROM e WHERE k > 1 AND k < 4 AND -(a + 1) < 0",
+                Rows(&["3"]),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn sums_of_integers() {
+    let rows = "SELECT * FROM (VALUES (1, 9223372036854775807, 0), (1, 9223372036854775807, 1), (1, -9223372036854775807, 2),
+        (2, 9223372036854775807, 3), (2, -5, 4), (2, NULL, 5), (3, NULL, 6)) AS v(k, a, o)";
+    check(
+        &[("s", rows)],
+        &[
+            // Partial sums leave the type in any order; these wholes do not.
+            ("SELECT sum(a) FROM s WHERE k = 1", Rows(&["9223372036854775807"])),
+            ("SELECT sum(a) FROM s WHERE k = 2", Rows(&["9223372036854775802"])),
+            ("SELECT sum(a) FROM s WHERE k = 3", Rows(&[""])),
+            ("SELECT sum(a) FROM s", OVERFLOW),
+            ("SELECT k, sum(a) FROM s GROUP BY k", Rows(&["1|9223372036854775807", "2|9223372036854775802", "3|"])),
+            ("SELECT k, sum(a) FROM s WHERE a > 0 GROUP BY k", OVERFLOW),
+            ("SELECT sum(a) FILTER (WHERE a > 0) FROM s", OVERFLOW),
+            ("SELECT sum(a) FILTER (WHERE a > 0 AND k = 2) FROM s", Rows(&["9223372036854775807"])),
+            ("SELECT sum(DISTINCT a) FROM s", Rows(&["-5"])),
+            ("SELECT sum(DISTINCT a + k) FROM s WHERE a < 0", OVERFLOW),
+            ("SELECT sum(DISTINCT a + k) FROM s WHERE a < 0 AND k = 2", Rows(&["-3"])),
+            ("SELECT count(*) FROM (SELECT k FROM s GROUP BY k HAVING sum(a) > 0)", Rows(&["2"])),
+            ("SELECT sum(a) OVER (PARTITION BY k ORDER BY o ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM s WHERE k = 2", Rows(&[
+                "-5", "9223372036854775802", "9223372036854775807",
+            ])),
+            ("SELECT sum(a) OVER (PARTITION BY k ORDER BY o) FROM s", OVERFLOW),
+            ("SELECT sum(a) OVER (PARTITION BY k) FROM s WHERE k = 1", Rows(&[
+                "9223372036854775807", "9223372036854775807", "9223372036854775807",
+            ])),
+            ("SELECT sum(a) OVER (ORDER BY o ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM s WHERE k = 1", OVERFLOW),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn sums_of_many_integers() {
+    let rows = "SELECT CASE WHEN value % 2 = 0 THEN 9223372036854775800 ELSE -9223372036854775800 END AS a, value % 7 AS k
+        FROM generate_series(0, 20000)";
+    check(
+        &[("m", rows)],
+        &[
+            ("SELECT sum(a) FROM m", Rows(&["9223372036854775800"])),
+            ("SELECT sum(a) FROM m WHERE a > 0", OVERFLOW),
+            (
+                "SELECT count(*) FROM (SELECT k, sum(a) FROM m GROUP BY k)",
+                Rows(&["7"]),
+            ),
+            ("SELECT sum(a / 1000) FROM m WHERE a > 0 AND k = 100", Rows(&[""])),
+            (
+                "SELECT sum(a / 100000) FROM m WHERE a > 0",
+                Rows(&["922429437405838547"]),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn unsigned_and_narrow_integers() {
+    let rows = "SELECT arrow_cast(a, 'UInt64') AS u, arrow_cast(b, 'Int8') AS t
+        FROM (VALUES (18446744073709551615, 127), (1, -128)) AS v(a, b)";
+    check(
+        &[("u", rows)],
+        &[
+            ("SELECT sum(u) FROM u", OVERFLOW),
+            ("SELECT sum(u) FROM u WHERE t < 0", Rows(&["1"])),
+            ("SELECT u - arrow_cast(2, 'UInt64') FROM u", OVERFLOW),
+            ("SELECT t + t FROM u", OVERFLOW),
+            ("SELECT sum(t) FROM u", Rows(&["-1"])),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn decimals() {
+    let rows = "SELECT k, CAST(d AS DECIMAL(38,0)) AS d FROM (VALUES (1, '99999999999999999999999999999999999999'),
+        (1, '99999999999999999999999999999999999999'), (2, '-99999999999999999999999999999999999999'), (3, '7'))
+        AS v(k, d)";
+    check(
+        &[("d", rows)],
+        &[
+            ("SELECT sum(d) FROM d WHERE k = 1", OVERFLOW),
+            ("SELECT sum(d) FROM d", OVERFLOW),
+            (
+                "SELECT sum(d) FROM d WHERE k > 1",
+                Rows(&["-99999999999999999999999999999999999992"]),
+            ),
+            ("SELECT k, sum(d) FROM d GROUP BY k", OVERFLOW),
+            (
+                "SELECT k, sum(d) FROM d WHERE k > 1 GROUP BY k",
+                Rows(&["2|-99999999999999999999999999999999999999", "3|7"]),
+            ),
+            ("SELECT sum(DISTINCT d) FROM d", Rows(&["7"])),
+            ("SELECT d + d FROM d WHERE k = 1", OVERFLOW),
+            ("SELECT d + 1 FROM d WHERE k = 1", OVERFLOW),
+            ("SELECT d - 1 FROM d WHERE k = 2", OVERFLOW),
+            ("SELECT d * 10 FROM d WHERE k = 1", OVERFLOW),
+            (
+                "SELECT d + 1, d - 10, d * 11 FROM d WHERE k = 3",
+                Rows(&["8|-3|77"]),
+            ),
+            ("SELECT avg(d) FROM d WHERE k = 3", Rows(&["7.0000"])),
+            (
+                "SELECT sum(d) OVER (ORDER BY k) FROM d WHERE k > 1",
+                Rows(&[
+                    "-99999999999999999999999999999999999992",
+                    "-99999999999999999999999999999999999999",
+                ]),
+            ),
+            ("SELECT sum(d) OVER () FROM d WHERE k = 1", OVERFLOW),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn wrapping_is_a_setting() {
+    check_with(
+        &[("galatea.overflow", "wrap")],
+        &[ENDS],
+        &[
+            ("SELECT 9223372036854775807 + 1", Rows(&["-9223372036854775808"])),
+            ("SELECT a + 1 FROM e WHERE k = 1", Rows(&["-9223372036854775808"])),
+            ("SELECT -a FROM e WHERE k = 2", Rows(&["-9223372036854775808"])),
+            (
+                "SELECT sum(a) FROM e WHERE k <> 2",
+                Rows(&["-9223372036854775804"]),
+            ),
+            (
+                "SELECT k, sum(a + 1) FROM e WHERE k < 3 GROUP BY k",
+                Rows(&["1|-9223372036854775808", "2|-9223372036854775807"]),
+            ),
+            (
+                "SELECT sum(a) OVER (ORDER BY k) FROM e WHERE k = 1 OR k = 3",
+                Rows(&["-9223372036854775804", "9223372036854775807"]),
+            ),
+        ],
+    )
+    .await;
+}
+
+/// A plan that was kept under one mode is not used under the other.
+#[tokio::test]
+async fn kept_plans_follow_the_setting() {
+    for device in ["cpu", "emulated"] {
+        let ctx = session(device, 2, &[]);
+        run(&ctx, "CREATE TABLE t AS SELECT 9223372036854775807 AS a")
+            .await
+            .expect("a table");
+        for _ in 0..2 {
+            for (mode, fails) in [("error", true), ("wrap", false)] {
+                run(&ctx, &format!("SET galatea.overflow = '{mode}'"))
+                    .await
+                    .expect("a setting");
+                for _ in 0..2 {
+                    let answer = run(&ctx, "SELECT sum(a), max(a + 1) FROM t").await;
+                    assert_eq!(answer.is_err(), fails, "{device} {mode}: {answer:?}");
+                }
+            }
+        }
+    }
+}
