@@ -4,10 +4,9 @@
 //! `GALATEA_SEED=17` starts with query 17, `GALATEA_CAMPAIGN=1000` runs as many queries more than the usual
 //! few, `GALATEA_TEST_DEVICE=gpu` takes a GPU.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use galatea_bench::random::{Family, Outcome, Plan};
+use galatea_bench::random::{Family, Outcome, Plan, Storage};
 use galatea_device::environment;
 
 fn plan(usual: u64, families: Vec<Family>) -> Plan {
@@ -21,6 +20,7 @@ fn plan(usual: u64, families: Vec<Family>) -> Plan {
         time: None,
         sessions: 1,
         families,
+        tables: Storage::Mixed,
         files: None,
         settings: vec![("galatea.device".to_string(), device.to_string())],
     }
@@ -74,22 +74,26 @@ async fn ordered() {
     check(plan(24, vec![Family::Ordered])).await;
 }
 
+#[tokio::test]
+async fn repeated() {
+    check(plan(48, vec![Family::Repeated])).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_share_tables() {
     check(Plan {
         sessions: 8,
-        ..plan(48, Family::all())
+        tables: Storage::Memory,
+        ..plan(32, Family::all())
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_share_files() {
-    let folder = tempfile::tempdir().expect("a folder");
     check(Plan {
         sessions: 8,
-        files: Some(PathBuf::from(folder.path())),
-        ..plan(32, Family::all())
+        ..plan(48, Family::all())
     })
     .await;
 }

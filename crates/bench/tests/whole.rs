@@ -1,6 +1,6 @@
 //! TPC-H's 22 queries, the 13 of the Star Schema Benchmark and ClickBench's 43 on the emulated device, over
-//! small generated tables: all of their work is done there, whatever the settings, and each answer is that of
-//! DataFusion's CPU operators.
+//! small generated Parquet files: all of their work is done there, whatever the settings, and each answer is that of
+//! DataFusion's CPU operators, in the first run and in that of the kept plan.
 
 use std::sync::atomic::AtomicBool;
 
@@ -101,7 +101,10 @@ impl Generated {
             if !finds && !self.empty.contains(&name.as_str()) {
                 problems.push(format!("query {name} finds nothing"));
             }
-            for (settings, device) in &devices {
+            for (run, (settings, device)) in ["first run", "kept plan"]
+                .into_iter()
+                .flat_map(|run| devices.iter().map(move |device| (run, device)))
+            {
                 let outcome = match answer(device, &query.sql).await {
                     Ok(actual) => query.compare(&expected, &actual).err().map(|e| e.to_string()),
                     Err(error) => Some(error),
@@ -110,7 +113,7 @@ impl Generated {
                 let stays = self.by_statistics.contains(&name.as_str());
                 let elsewhere = report.fell_back > 0 || (report.placed == 0) != stays;
                 let elsewhere = elsewhere.then(|| format!("did not run where it should: {report:?}"));
-                let context = format!("{} {name} {settings:?}", self.workload);
+                let context = format!("{} {name} {settings:?}, {run}", self.workload);
                 problems.extend(
                     outcome
                         .or(elsewhere)

@@ -37,7 +37,8 @@ impl DeviceSession {
     /// # Errors
     /// A setting that is refused.
     pub(crate) fn new(settings: &[(String, String)]) -> Result<Self> {
-        let mut builder = galatea::session().with_setting("galatea.device", "gpu");
+        let builder = galatea::session().with_file_queries(true);
+        let mut builder = builder.with_setting("galatea.device", "gpu");
         for (name, value) in settings {
             builder = builder.with_trusted_setting(name, value);
         }

@@ -9,13 +9,20 @@
 //!          └── text, by the family that its number falls to
 //! ```
 //!
-//! The queries of a round are shared by sessions that run at once, over one device and the same tables. A
-//! query that fails on both is no difference; one that the device's session leaves to the CPU is none
+//! The queries of a round are shared by sessions that run at once, over one device and the same tables: in
+//! memory, or as files of a format and location that the number of the round decides. Each query runs twice, so
+//! that its second run has the kept plan; in a third of the rounds the tables then get other rows, and all run
+//! once more. The CPU has the rows in memory, because its scans of files could share a fault with the device's.
+//!
+//! A query that fails on both is no difference; one that the device's session leaves to the CPU is none
 //! either, unless its program does not compile. The order of rows is compared where the text decides it.
 
 mod data;
+mod files;
 mod grammar;
+mod repeated;
 mod shapes;
+mod tables;
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -23,11 +30,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use datafusion::dataframe::DataFrameWriteOptions;
-use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
-use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use galatea::QueryReport;
 use rand::rngs::SmallRng;
@@ -41,8 +46,11 @@ use crate::harness::session::DeviceSession;
 use crate::harness::{by_name, name_of};
 
 use data::{Shape, batch};
+use files::{PARTITIONS, Way};
 use grammar::Grammar;
 use shapes::Query;
+
+pub use tables::Storage;
 
 /// Queries that have the same tables and settings.
 pub const ROUND: u64 = 8;
@@ -122,17 +130,20 @@ pub enum Family {
     Windows,
     /// ORDER BY of all columns, with LIMIT and OFFSET.
     Ordered,
+    /// Tables that a query reads more than once.
+    Repeated,
 }
 
 impl Family {
     /// All, by name.
-    pub const NAMES: [(&'static str, Self); 6] = [
+    pub const NAMES: [(&'static str, Self); 7] = [
         ("one-table", Self::OneTable),
         ("joins", Self::Joins),
         ("subqueries", Self::Subqueries),
         ("sets", Self::Sets),
         ("windows", Self::Windows),
         ("ordered", Self::Ordered),
+        ("repeated", Self::Repeated),
     ];
 
     /// All of them.
@@ -155,6 +166,7 @@ impl Family {
             Self::Sets => grammar.combination(),
             Self::Windows => grammar.window(),
             Self::Ordered => grammar.limited(),
+            Self::Repeated => grammar.repeated(),
         }
     }
 }
@@ -180,7 +192,9 @@ pub struct Plan {
     pub sessions: usize,
     /// What they are made of, in turn.
     pub families: Vec<Family>,
-    /// A folder for the tables as Parquet files; none: they are stored tables.
+    /// Where the tables are.
+    pub tables: Storage,
+    /// A folder that keeps the files of tables; none: a temporary one.
     pub files: Option<PathBuf>,
     /// Settings of the device's sessions beside those that are drawn, by full name.
     pub settings: Vec<(String, String)>,
@@ -228,6 +242,15 @@ pub struct Outcome {
     pub failures: Vec<Failure>,
 }
 
+/// A run of a query, among those with the same text.
+#[derive(Debug, Clone, Copy)]
+enum Runs {
+    /// The first, and one of the plan that it kept.
+    FirstAndKept,
+    /// One after the tables got other rows.
+    Changed,
+}
+
 /// How a query ended.
 enum Ended {
     Same { on_device: bool },
@@ -248,17 +271,19 @@ impl Plan {
             .with_setting("galatea.device", "cpu")
             .with_setting("galatea.join_order", "written")
             .build()?;
+        let temporary = tempfile::tempdir().map_err(DataFusionError::IoError)?;
+        let folder = self.files.as_deref().unwrap_or(temporary.path());
         let end = self.seed.saturating_add(self.queries);
         let mut outcome = Outcome::default();
         let mut first = self.seed;
         let begun = Instant::now();
         while first < end && self.time.is_none_or(|time| begun.elapsed() < time) {
-            let round = Arc::new(Round::draw(first / ROUND));
+            let round = Arc::new(Round::draw(first / ROUND, self.tables));
             let last = end.min((first / ROUND + 1) * ROUND);
-            let ended = self.round(&round, &session, &cpu, first..last).await?;
+            let ended = self.round(&round, folder, &session, &cpu, first..last).await?;
+            outcome.queries += last - first;
             let mut failures = Vec::new();
             for ended in ended {
-                outcome.queries += 1;
                 match ended {
                     Ended::Same { on_device } => outcome.on_device += u64::from(on_device),
                     Ended::BothFail => outcome.errors += 1,
@@ -278,6 +303,7 @@ impl Plan {
     async fn round(
         &self,
         round: &Arc<Round>,
+        folder: &Path,
         session: &DeviceSession,
         cpu: &SessionContext,
         numbers: std::ops::Range<u64>,
@@ -292,18 +318,43 @@ impl Plan {
         }
         // Tables are encoded as these settings say.
         session.store_of(&clients[0]);
-        for ctx in [&clients[0], cpu] {
-            round.register(ctx, self.files.as_deref()).await?;
+        let tables = round.tables.iter().map(|(name, _, rows)| (*name, rows));
+        round.register(tables, folder, false, &clients[0], cpu).await?;
+        let mut all = self
+            .runs(round, &clients, cpu, &numbers, Runs::FirstAndKept)
+            .await?;
+        if let Some(changed) = &round.changed {
+            let tables = round.tables.iter().zip(changed);
+            let tables = tables.map(|((name, _, _), rows)| (*name, rows));
+            round.register(tables, folder, true, &clients[0], cpu).await?;
+            let ended = self.runs(round, &clients, cpu, &numbers, Runs::Changed).await?;
+            // The queries are counted already.
+            all.extend(
+                ended
+                    .into_iter()
+                    .filter(|ended| matches!(ended, Ended::Differs(_))),
+            );
         }
-        let of = clients.len();
+        Ok(all)
+    }
+
+    /// Runs the queries on all sessions at once.
+    async fn runs(
+        &self,
+        round: &Arc<Round>,
+        clients: &[SessionContext],
+        cpu: &SessionContext,
+        numbers: &std::ops::Range<u64>,
+        runs: Runs,
+    ) -> Result<Vec<Ended>> {
         let mut running = JoinSet::new();
-        for (session, client) in clients.into_iter().enumerate() {
-            let numbers = numbers.clone().skip(session).step_by(of);
+        for (session, client) in clients.iter().cloned().enumerate() {
+            let numbers = numbers.clone().skip(session).step_by(clients.len());
             let (plan, round, cpu) = (self.clone(), Arc::clone(round), cpu.clone());
             running.spawn(async move {
                 let mut ended = Vec::new();
                 for number in numbers {
-                    ended.push(plan.query(number, &round, &client, &cpu).await);
+                    ended.push(plan.query(number, runs, &round, &client, &cpu).await);
                 }
                 ended
             });
@@ -318,6 +369,7 @@ impl Plan {
     async fn query(
         &self,
         number: u64,
+        runs: Runs,
         round: &Round,
         device: &SessionContext,
         cpu: &SessionContext,
@@ -325,44 +377,64 @@ impl Plan {
         let family = self.families[(number % self.families.len().max(1) as u64) as usize];
         let Query { sql, ordered } = family.draw(&mut Grammar::new(number));
         let order = if ordered { RowOrder::Fixed } else { RowOrder::Any };
-        let differs = |what: String, on_device: bool| {
-            Ended::Differs(Failure {
-                number,
-                drawn: round.to_string(),
-                sql: sql.clone(),
-                on_device,
-                what,
-            })
+        let expected = answer(cpu, &sql).await.map(|(rows, _)| rows);
+        let names: &[&str] = match runs {
+            Runs::FirstAndKept => &["first run", "kept plan"],
+            Runs::Changed => &["changed tables"],
         };
-        let used = |report: &Option<QueryReport>| {
-            (report.as_ref()).is_some_and(|report| report.placed > report.fell_back)
-        };
-        match (answer(cpu, &sql).await, answer(device, &sql).await) {
-            (Ok((expected, _)), Ok((actual, report))) => {
-                let on_device = used(&report);
-                if let Err(difference) = compare(&expected, &actual, order) {
-                    return differs(difference.to_string(), on_device);
+        let mut ended = Ended::BothFail;
+        for name in names {
+            let actual = answer(device, &sql).await;
+            let on_device = (actual.as_ref().ok())
+                .and_then(|(_, report)| report.as_ref())
+                .is_some_and(|report| report.placed > report.fell_back);
+            ended = match (difference(&expected, &actual, order), &expected) {
+                (Some(difference), _) => {
+                    return Ended::Differs(Failure {
+                        number,
+                        drawn: round.to_string(),
+                        sql,
+                        // A query that failed has no report: it is not counted among those that used the device.
+                        on_device,
+                        what: format!("{name}: {difference}"),
+                    });
                 }
-                // The CPU may take over for many reasons; a program that does not compile is none of them.
-                let reasons = report.iter().flat_map(|report| &report.reasons);
-                if let Some(reason) = reasons.clone().find(|reason| reason.contains("does not compile")) {
-                    return differs(reason.clone(), on_device);
-                }
-                Ended::Same { on_device }
-            }
-            (Err(_), Err(_)) => Ended::BothFail,
-            // A query that failed has no report: it is not counted among those that used the device.
-            (Ok(_), Err(error)) => differs(format!("only the device fails: {error}"), false),
-            (Err(error), Ok((_, report))) => differs(format!("only the CPU fails: {error}"), used(&report)),
+                (None, Ok(_)) => Ended::Same { on_device },
+                (None, Err(_)) => Ended::BothFail,
+            };
         }
+        ended
+    }
+}
+
+/// The rows of a query, and its report.
+type Answer = std::result::Result<(Vec<RecordBatch>, Option<QueryReport>), String>;
+
+/// The difference of a query's rows on the device from the CPU's, if any.
+fn difference(
+    expected: &std::result::Result<Vec<RecordBatch>, String>,
+    actual: &Answer,
+    order: RowOrder,
+) -> Option<String> {
+    match (expected, actual) {
+        (Ok(expected), Ok((actual, report))) => {
+            if let Err(difference) = compare(expected, actual, order) {
+                return Some(difference.to_string());
+            }
+            // The CPU may take over for many reasons; a program that does not compile is none of them.
+            let mut reasons = report.iter().flat_map(|report| &report.reasons);
+            reasons
+                .find(|reason| reason.contains("does not compile"))
+                .cloned()
+        }
+        (Err(_), Err(_)) => None,
+        (Ok(_), Err(error)) => Some(format!("only the device fails: {error}")),
+        (Err(error), Ok(_)) => Some(format!("only the CPU fails: {error}")),
     }
 }
 
 /// The rows of a query, and its report; a panic is an error like others.
-async fn answer(
-    ctx: &SessionContext,
-    sql: &str,
-) -> std::result::Result<(Vec<RecordBatch>, Option<QueryReport>), String> {
+async fn answer(ctx: &SessionContext, sql: &str) -> Answer {
     let run = async {
         let plan = ctx.sql(sql).await?.create_physical_plan().await?;
         let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
@@ -384,48 +456,65 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
 /// What the queries of a round share.
 struct Round {
     number: u64,
+    way: Option<Way>,
     settings: Vec<(&'static str, String)>,
     tables: Vec<(&'static str, Shape, RecordBatch)>,
+    /// Other rows of the tables, which they get when all queries have run.
+    changed: Option<Vec<RecordBatch>>,
 }
 
 impl Round {
-    fn draw(number: u64) -> Self {
+    fn draw(number: u64, storage: Storage) -> Self {
         let mut rng = SmallRng::seed_from_u64(number);
         let drawn = *SETTINGS.choose(&mut rng).expect("not empty");
         let chunk_rows = rng.random_range(30..900).to_string();
+        let partitions = PARTITIONS[(number / 7 % PARTITIONS.len() as u64) as usize];
         // What is drawn by name counts more.
-        let mut settings = vec![("galatea.chunk_rows", chunk_rows)];
+        let mut settings = vec![
+            ("galatea.chunk_rows", chunk_rows),
+            ("datafusion.execution.target_partitions", partitions.to_string()),
+        ];
         settings.extend(drawn.iter().map(|(name, value)| (*name, (*value).to_string())));
-        let tables = TABLES.iter().map(|(name, sizes)| {
-            let rows = *sizes.choose(&mut rng).expect("not empty");
-            let shape = *SHAPES.choose(&mut rng).expect("not empty");
-            (*name, shape, batch(rows, rng.random(), shape))
-        });
+        let tables: Vec<_> = (TABLES.iter())
+            .map(|(name, sizes)| {
+                let rows = *sizes.choose(&mut rng).expect("not empty");
+                let shape = *SHAPES.choose(&mut rng).expect("not empty");
+                (*name, shape, batch(rows, rng.random(), shape))
+            })
+            .collect();
+        let mut change = |(_, shape, rows): &(&str, Shape, RecordBatch)| {
+            let rows = match rng.random_range(0..2) {
+                0 => rows.num_rows() / 2,
+                _ => rows.num_rows() + 1,
+            };
+            batch(rows, rng.random(), *shape)
+        };
+        let changed = number
+            .is_multiple_of(3)
+            .then(|| tables.iter().map(&mut change).collect());
         Self {
             number,
-            tables: tables.collect(),
+            way: storage.way(number),
             settings,
+            tables,
+            changed,
         }
     }
 
-    /// Replaces the tables of a session.
-    async fn register(&self, ctx: &SessionContext, files: Option<&Path>) -> Result<()> {
-        for (name, _, rows) in &self.tables {
-            ctx.deregister_table(*name)?;
-            let Some(folder) = files else {
-                let table = MemTable::try_new(rows.schema(), vec![vec![rows.clone()]])?;
-                ctx.register_table(*name, Arc::new(table))?;
-                continue;
-            };
-            let path = folder.join(format!("{name}-{}.parquet", self.number));
-            let location = path.to_string_lossy().into_owned();
-            if !path.exists() {
-                let options = DataFrameWriteOptions::new().with_single_file_output(true);
-                let rows = SessionContext::new().read_batch(rows.clone())?;
-                rows.write_parquet(&location, options, None).await?;
-            }
-            ctx.register_parquet(*name, &location, ParquetReadOptions::default())
-                .await?;
+    /// Gives the sessions these tables, in place of those with the same names. Files that are `registered`
+    /// only change.
+    async fn register(
+        &self,
+        tables: impl Iterator<Item = (&str, &RecordBatch)>,
+        folder: &Path,
+        registered: bool,
+        device: &SessionContext,
+        cpu: &SessionContext,
+    ) -> Result<()> {
+        let folder = folder.join(format!("round-{}", self.number));
+        let files = self.way.map(|way| (folder.as_path(), way));
+        for table in tables {
+            tables::replace(table, files, registered, device, cpu).await?;
         }
         Ok(())
     }
@@ -436,6 +525,6 @@ impl std::fmt::Display for Round {
         for (name, shape, rows) in &self.tables {
             write!(f, "{name}: {} rows, {shape:?}; ", rows.num_rows())?;
         }
-        write!(f, "{:?}", self.settings)
+        write!(f, "{}; {:?}", tables::describe(self.way), self.settings)
     }
 }

@@ -17,9 +17,9 @@ impl From<String> for Query {
 }
 
 /// `SELECT` up to the end of `HAVING`, and the number of its columns.
-struct Select {
-    sql: String,
-    columns: usize,
+pub(super) struct Select {
+    pub(super) sql: String,
+    pub(super) columns: usize,
 }
 
 impl Grammar {
@@ -189,7 +189,7 @@ impl Grammar {
         Query { sql, ordered: true }
     }
 
-    fn filter(&mut self) -> String {
+    pub(super) fn filter(&mut self) -> String {
         if self.once_in(4) {
             String::new()
         } else {
@@ -198,7 +198,7 @@ impl Grammar {
     }
 
     /// FROM and WHERE of a join; the tables that remain are in scope.
-    fn joined(&mut self) -> (String, String) {
+    pub(super) fn joined(&mut self) -> (String, String) {
         if self.once_in(12) {
             return self.without_equal_keys();
         }
@@ -337,7 +337,7 @@ impl Grammar {
         }
     }
 
-    fn select(&mut self, from: &str, filter: &str) -> Select {
+    pub(super) fn select(&mut self, from: &str, filter: &str) -> Select {
         if self.once_in(5) {
             let columns = self.rng.random_range(1..4);
             let outputs: Vec<String> = (0..columns)
@@ -383,7 +383,7 @@ impl Grammar {
     }
 
     /// Several groupings by these keys.
-    fn grouping_sets(&mut self, keys: &[String]) -> String {
+    pub(super) fn grouping_sets(&mut self, keys: &[String]) -> String {
         let all = keys.join(", ");
         match self.rng.random_range(0..3) {
             0 => format!("ROLLUP ({all})"),

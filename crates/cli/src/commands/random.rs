@@ -25,6 +25,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &RandomArguments)
         time: arguments.seconds.map(Duration::from_secs),
         sessions: arguments.sessions.into(),
         families,
+        tables: arguments.tables,
         files: arguments.files.clone(),
         settings,
     };
