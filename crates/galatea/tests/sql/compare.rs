@@ -22,7 +22,8 @@ enum Cell {
 /// The first difference between an expected result and an actual one.
 pub(crate) type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), String>;
 
-/// A CPU session and an emulated one.
+/// A CPU session and an emulated one. Values reach the ends of their types, so sums wrap on both; `checks` holds
+/// errors of overflow.
 pub(crate) struct Pair {
     pub(crate) cpu: SessionContext,
     pub(crate) gpu: SessionContext,
@@ -50,9 +51,12 @@ impl Pair {
             .with_file_queries(true)
             .with_setting("galatea.device", "cpu")
             .with_setting("galatea.join_order", "written")
+            .with_setting("galatea.overflow", "wrap")
             .build()
             .expect("a CPU session");
-        let mut builder = session.with_file_queries(true);
+        let mut builder = session
+            .with_file_queries(true)
+            .with_setting("galatea.overflow", "wrap");
         for (name, value) in settings {
             builder = builder.with_setting(*name, *value);
         }

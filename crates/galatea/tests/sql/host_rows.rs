@@ -10,7 +10,7 @@ const QUERIES: &[&str] = &[
     "SELECT id, s['a'] AS a FROM n ORDER BY s['a'] DESC, id",
     "SELECT s['t'], count(*), sum(s['a']), max(id) FROM n GROUP BY s['t']",
     "SELECT id, row_number() OVER (PARTITION BY c ORDER BY id DESC) FROM (SELECT id, array_length(l) AS c FROM n)",
-    "SELECT x.id, y.id FROM n x JOIN n y ON x.s['a'] = y.id WHERE x.id % 3 = 1",
+    "SELECT x.id, y.id FROM n x JOIN n y ON array_length(x.l) = y.id WHERE x.id % 3 = 1",
     // Filters.
     "SELECT count(*), sum(id) FROM n WHERE array_has(l, 3)",
     "SELECT id % 5, max(id) FROM n WHERE id % 3 = 0 AND array_length(l) > 1 GROUP BY id % 5",
