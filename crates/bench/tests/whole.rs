@@ -1,6 +1,6 @@
 //! TPC-H's 22 queries, the 13 of the Star Schema Benchmark and ClickBench's 43 on the emulated device, over
-//! small generated Parquet files: all of their work is done there, whatever the settings, and each answer is that of
-//! DataFusion's CPU operators, in the first run and in that of the kept plan.
+//! small generated Parquet files: all of their work is done there, whatever the settings, and each answer is
+//! that of DataFusion's CPU operators, in the first run and in that of the kept plan.
 
 use std::sync::atomic::AtomicBool;
 

@@ -182,8 +182,8 @@ impl Runtime {
         self.usable_within(config, Duration::MAX)
     }
 
-    /// Whether tables should be stored as the configured device reads them. A driver counts as a device, since
-    /// initialising it would delay the first query.
+    /// Whether tables should be stored as the configured device reads them. A driver counts as a device,
+    /// since initialising it would delay the first query.
     pub fn expects_device(&self, config: &GalateaConfig) -> bool {
         match config.device {
             DeviceChoice::Auto | DeviceChoice::Gpu => driver_is_installed(),

@@ -37,8 +37,8 @@ pub(crate) fn with_rules(
 }
 
 /// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, the
-/// rules that correct DataFusion's, and optimizer rules around DataFusion's: for LATERAL subqueries, for COPY of
-/// nested values to CSV, and for placement the filters of window functions.
+/// rules that correct DataFusion's, and optimizer rules around DataFusion's: for LATERAL subqueries, for COPY
+/// of nested values to CSV, and for placement the filters of window functions.
 pub(crate) fn with_rules_and_planner(
     state: &SessionState,
     config: SessionConfig,

@@ -1,9 +1,9 @@
 //! Tables as files, in each format and location that a session reads. The tests of the crate `galatea` have
 //! this file as a module of their own.
 //!
-//! An operator that reads a table in memory can run twice; a scan of files hands its files out once. So queries
-//! are compared over files, too, whose locations differ: one file of several row groups, a folder of two, a
-//! quoted path and a glob behind a view.
+//! An operator that reads a table in memory can run twice; a scan of files hands its files out once. So
+//! queries are compared over files, too, whose locations differ: one file of several row groups, a folder of
+//! two, a quoted path and a glob behind a view.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

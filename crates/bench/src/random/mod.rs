@@ -10,9 +10,10 @@
 //! ```
 //!
 //! The queries of a round are shared by sessions that run at once, over one device and the same tables: in
-//! memory, or as files of a format and location that the number of the round decides. Each query runs twice, so
-//! that its second run has the kept plan; in a third of the rounds the tables then get other rows, and all run
-//! once more. The CPU has the rows in memory, because its scans of files could share a fault with the device's.
+//! memory, or as files of a format and location that the number of the round decides. Each query runs twice,
+//! so that its second run has the kept plan; in a third of the rounds the tables then get other rows, and all
+//! run once more. The CPU has the rows in memory, because its scans of files could share a fault with the
+//! device's.
 //!
 //! A query that fails on both is no difference; one that the device's session leaves to the CPU is none
 //! either, unless its program does not compile. The order of rows is compared where the text decides it.
@@ -395,7 +396,8 @@ impl Plan {
                         number,
                         drawn: round.to_string(),
                         sql,
-                        // A query that failed has no report: it is not counted among those that used the device.
+                        // A query that failed has no report: it is not counted among those that used the
+                        // device.
                         on_device,
                         what: format!("{name}: {difference}"),
                     });
@@ -472,7 +474,8 @@ impl Round {
         let partitions = PARTITIONS[(number / 7 % PARTITIONS.len() as u64) as usize];
         // What is drawn by name counts more.
         let mut settings = vec![
-            // Values reach the ends of their types. An error ends a query before its other columns are compared.
+            // Values reach the ends of their types. An error ends a query before its other columns are
+            // compared.
             ("galatea.overflow", "wrap".to_string()),
             ("galatea.chunk_rows", chunk_rows),
             ("datafusion.execution.target_partitions", partitions.to_string()),

@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use parquet::basic::{Compression as Codec, ZstdLevel};
 
+pub use super::format::{Compression, Format};
 use super::manifest::{DataFile, Manifest};
 use super::{Workload, write};
 use crate::{BenchError, Result};
@@ -48,79 +48,6 @@ pub trait TableGenerator: Send + Sync {
 
     /// Chunk `index` of `chunks`. The rows of all chunks in order are the same whatever their number.
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send>;
-}
-
-/// How pages are compressed. All are fast: reading must not be bound by decompression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compression {
-    /// The default: every reader has it.
-    #[default]
-    Snappy,
-    /// Smaller, a little slower to read.
-    Zstd,
-    /// The fastest to read.
-    Lz4Raw,
-    /// None.
-    None,
-}
-
-impl Compression {
-    /// All, by name.
-    pub const NAMES: [(&'static str, Self); 4] = [
-        ("snappy", Self::Snappy),
-        ("zstd", Self::Zstd),
-        ("lz4_raw", Self::Lz4Raw),
-        ("none", Self::None),
-    ];
-
-    /// Its name on the command line and in the manifest.
-    pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(_, codec)| *codec == self)
-            .map_or("none", |(name, _)| *name)
-    }
-
-    pub(super) fn codec(self) -> Codec {
-        match self {
-            Self::Snappy => Codec::SNAPPY,
-            Self::Zstd => Codec::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")),
-            Self::Lz4Raw => Codec::LZ4_RAW,
-            Self::None => Codec::UNCOMPRESSED,
-        }
-    }
-}
-
-/// How files are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// Parquet, its pages compressed.
-    Parquet(Compression),
-    /// Comma-separated values, with the names of the columns in the first line.
-    Csv,
-}
-
-impl Default for Format {
-    fn default() -> Self {
-        Self::Parquet(Compression::default())
-    }
-}
-
-impl Format {
-    /// The name of the codec, or of the format where it has none, for the manifest.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Parquet(compression) => compression.name(),
-            Self::Csv => "csv",
-        }
-    }
-
-    fn extension(self) -> &'static str {
-        match self {
-            Self::Parquet(_) => "parquet",
-            Self::Csv => "csv",
-        }
-    }
 }
 
 /// What to generate, and where.

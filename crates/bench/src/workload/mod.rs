@@ -10,6 +10,7 @@
 //!
 //! [`generate`] writes a workload's tables as Parquet, whichever it is; [`tables`] finds and registers them.
 
+mod format;
 pub mod generate;
 pub mod hits;
 pub mod manifest;

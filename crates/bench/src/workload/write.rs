@@ -15,7 +15,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::file::properties::WriterProperties;
 
-use super::generate::{Compression, Format};
+use super::format::{Compression, Format};
 use crate::{BenchError, Result};
 
 /// A file to write.

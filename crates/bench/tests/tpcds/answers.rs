@@ -6,8 +6,8 @@ use arrow::array::{Array, RecordBatch};
 use arrow::util::display::array_value_to_string;
 use galatea_bench::workload::Query;
 
-/// The relative difference that a quotient or an average of decimals may have from the answer, if its type has fewer
-/// digits than the answer: DataFusion's have six places. All other decimals and integers are equal.
+/// The relative difference that a quotient or an average of decimals may have from the answer, if its type
+/// has fewer digits than the answer: DataFusion's have six places. All other decimals and integers are equal.
 const DECIMAL_TOLERANCE: f64 = 1e-6;
 
 /// The relative difference of floats.

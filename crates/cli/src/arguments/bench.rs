@@ -27,9 +27,9 @@ pub(crate) struct BenchArguments {
     /// Only these queries, separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// Modes, separated by commas: hot (in device memory), host (in host memory), parquet (first
-    /// run from files), cpu (Galatea on the CPU over the files), datafusion (DataFusion over
-    /// the files), cpu-first and datafusion-first (their first runs), memory (DataFusion over tables in memory).
+    /// Modes, separated by commas: hot (in device memory), host (in host memory), parquet (first run from
+    /// files), cpu (Galatea on the CPU over the files), datafusion (DataFusion over the files), cpu-first and
+    /// datafusion-first (their first runs), memory (DataFusion over tables in memory).
     #[arg(
         long,
         value_delimiter = ',',

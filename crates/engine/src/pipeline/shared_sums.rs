@@ -77,7 +77,7 @@ mod tests {
             operator,
             left: left.clone(),
             right: right.clone(),
-            checked: false,
+            checked: true,
         };
         Expr::new(kind, DataType::Int64, true)
     }

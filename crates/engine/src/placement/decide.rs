@@ -2,12 +2,12 @@
 //!
 //! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there.
 //! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model,
-//! with the warm-up (columns to load, kernels to compile) that runs on the CPU have not paid for yet; where that
-//! alone speaks against it, the background warms up (`waiting.rs`); unless all subtrees together are expected to save less of the query's
-//! time than the model may be wrong by; and if a whole query was measured to take longer with its GPU
-//! subtrees than without, its next plan has none. Subtrees over streams are placed where the host is expected
-//! to do less for each row (`stream.rs`). A pipeline that an earlier run had to leave to the CPU is left to
-//! it at once, whatever the setting.
+//! with the warm-up (columns to load, kernels to compile) that runs on the CPU have not paid for yet; where
+//! that alone speaks against it, the background warms up (`waiting.rs`); unless all subtrees together are
+//! expected to save less of the query's time than the model may be wrong by; and if a whole query was
+//! measured to take longer with its GPU subtrees than without, its next plan has none. Subtrees over streams
+//! are placed where the host is expected to do less for each row (`stream.rs`). A pipeline that an earlier
+//! run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::assessment::{Assessment, FewGroups, found_in_rows, seconds};
 use super::cost::Estimator;
@@ -182,8 +182,8 @@ fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &Galate
     here && children.all(|child| is_resident(child, runtime, config))
 }
 
-/// How long a query waits for the GPU of a process that has not used it yet: where the CPU takes less than the
-/// start by far, not at all.
+/// How long a query waits for the GPU of a process that has not used it yet: where the CPU takes less than
+/// the start by far, not at all.
 pub(super) fn patience(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> Duration {
     let host = Estimator::new(cores).host_seconds(plan);
     match host >= POLICY.worth_starting * Estimator::opening() {

@@ -31,13 +31,14 @@ mod statements;
 mod surroundings;
 mod tables;
 mod unplanned;
+mod unshare;
 
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
-pub(crate) use input::unshared;
 use planner::{Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;
+pub(crate) use unshare::unshared;
 
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};

@@ -61,8 +61,8 @@ fn copy_own(
     };
     let mut subtree = gpu.subtree().clone();
     for input in subtree.inputs_mut() {
-        // An input is copied when it runs. Here it is copied where the copy differs: nodes of our own report to
-        // this query, and expressions read this query's subqueries.
+        // An input is copied when it runs. Here it is copied where the copy differs: nodes of our own report
+        // to this query, and expressions read this query's subqueries.
         let plan = input.plan();
         *input = InputPlan::new(match renewal.has_subqueries() || has_own(plan) {
             true => renewal.copy(plan)?,

@@ -1,7 +1,7 @@
 //! Looking for a GPU without making queries wait for it.
 //!
-//! A driver takes a few tenths of a second to initialise, longer than most small queries take on the CPU. So a
-//! thread looks, once for the process, and each query says how long it can wait for the outcome: not at all
+//! A driver takes a few tenths of a second to initialise, longer than most small queries take on the CPU. So
+//! a thread looks, once for the process, and each query says how long it can wait for the outcome: not at all
 //! where the CPU answers sooner.
 
 use crate::reason::Reason;

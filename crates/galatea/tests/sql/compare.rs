@@ -22,8 +22,8 @@ enum Cell {
 /// The first difference between an expected result and an actual one.
 pub(crate) type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), String>;
 
-/// A CPU session and an emulated one. Values reach the ends of their types, so sums wrap on both; `checks` holds
-/// errors of overflow.
+/// A CPU session and an emulated one. Values reach the ends of their types, so sums wrap on both; `checks`
+/// holds errors of overflow.
 pub(crate) struct Pair {
     pub(crate) cpu: SessionContext,
     pub(crate) gpu: SessionContext,

@@ -41,7 +41,9 @@ async fn a_forced_device_takes_rows_that_the_cpu_makes() {
     for rows in [0, 1, 31, 32, 33, 900] {
         let pair = pair(rows, &[("galatea.chunk_rows", "128")]).await;
         for sql in QUERIES {
-            pair.check(sql, rows > 0, &format!("{rows} rows")).await;
+            // A join that carries the list itself to its output stays on the CPU.
+            let placed = rows > 0 && !sql.contains("JOIN");
+            pair.check(sql, placed, &format!("{rows} rows")).await;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! TABLESAMPLE: the number of rows, the rows themselves, and refusals. Of tables in memory and in files, on the CPU and
-//! on the emulated device.
+//! TABLESAMPLE: the number of rows, the rows themselves, and refusals. Of tables in memory and in files, on
+//! the CPU and on the emulated device.
 
 use crate::front::Both;
 use std::path::Path;

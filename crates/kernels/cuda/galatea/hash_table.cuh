@@ -25,8 +25,8 @@ GALATEA_INLINE u64 hash_next(u64 hash, u64 word, u32 i) {
     return hash_word(hash ^ (word + 0x9e3779b97f4a7c15ull * u64(i)));
 }
 
-// Thread scope. The bits of a float that is a group key: zeros of both signs are one group, and so are NaNs of
-// all bit patterns.
+// Thread scope. The bits of a float that is a group key: zeros of both signs are one group, and so are NaNs
+// of all bit patterns.
 GALATEA_INLINE u64 float_group(double v) {
     return v == 0.0 ? 0 : v != v ? 0x7ff8000000000000ull : u64(__double_as_longlong(v));
 }

@@ -296,7 +296,7 @@ mod tests {
 
     impl Read for Slowly<'_> {
         fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-            let take = self.1.min(self.0.len());
+            let take = self.1.min(self.0.len()).min(into.len());
             into[..take].copy_from_slice(&self.0[..take]);
             self.0 = &self.0[take..];
             Ok(take)

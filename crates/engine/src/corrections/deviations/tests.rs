@@ -62,8 +62,8 @@ fn parts_in_any_order_give_the_same_variance() {
 
 #[test]
 fn rows_that_leave_a_window_leave_its_sums() {
-    let mut sums = of(&[1e16, 5.0, 7.0]);
-    sums.add(1e16, 1e16, -1.0);
+    let mut sums = of(&[1e12, 5.0, 7.0]);
+    sums.add(1e12, 1e12, -1.0);
     assert_eq!(Deviation::VarianceSample.finish(&sums), Some(2.0));
     sums.add(5.0, 5.0, -1.0);
     sums.add(7.0, 7.0, -1.0);

@@ -41,8 +41,8 @@ policy! {
         /// it is made: with all of it, at most twice the time is spent that would have been best; queries
         /// that have come tend to come again.
         investment: f64 = 0.5,
-        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers and
-        /// encoders share the cores, and take longer than predicted more often than less.
+        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers
+        /// and encoders share the cores, and take longer than predicted more often than less.
         haste: f64 = 1.5,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
@@ -127,9 +127,9 @@ impl DeviceTime {
     /// unpaid warm-up = sum over columns and kernels of max(0, seconds - seconds lost for want of it / investment)
     /// ```
     ///
-    /// This is ski rental: every run on the CPU loses `host - hot`, and once runs have lost their share of the
-    /// warm-up, it is paid by the next one, whatever else runs. `background`: idle cores may warm up before
-    /// that, so that a run which just pays for itself is left to them; otherwise haste is 1.
+    /// This is ski rental: every run on the CPU loses `host - hot`, and once runs have lost their share of
+    /// the warm-up, it is paid by the next one, whatever else runs. `background`: idle cores may warm up
+    /// before that, so that a run which just pays for itself is left to them; otherwise haste is 1.
     pub(in crate::placement) fn suits(&self, host: f64, background: bool, history: &History) -> bool {
         let haste = if background { POLICY.haste } else { 1.0 };
         self.hot + haste * (self.unpaid(history) - self.hot) <= host
