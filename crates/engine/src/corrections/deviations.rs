@@ -322,7 +322,7 @@ fn for_rows(values: &[ArrayRef], mut each: impl FnMut(usize, f64, f64)) {
 /// The groups of a batch of states.
 fn states(states: &[ArrayRef]) -> impl Iterator<Item = Sums> {
     let counts = states[0].as_primitive::<UInt64Type>();
-    let words: Vec<&Float64Array> = states[1..].iter().map(|words| words.as_primitive()).collect();
+    let words: Vec<&Float64Array> = states[1..].iter().map(AsArray::as_primitive).collect();
     (0..counts.len()).map(move |row| {
         let words: Vec<f64> = words.iter().map(|words| words.value(row)).collect();
         Sums::from_words(counts.value(row), &words)

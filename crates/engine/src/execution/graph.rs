@@ -244,7 +244,7 @@ impl Graph<'_> {
         }
         load(
             self.runtime,
-            &source,
+            source,
             plan,
             self.config,
             self.context,

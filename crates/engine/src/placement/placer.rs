@@ -87,7 +87,7 @@ impl<'a> Placer<'a> {
             return Ok(joined);
         }
         if plan.boundedness().is_unbounded()
-            && let Some(outcome) = stream::operator(&plan, &finder, assessment.runtime, assessment.config)
+            && let Some(outcome) = stream::operator(&plan, finder, assessment.runtime, assessment.config)
         {
             match outcome {
                 Ok(operator) => return Ok(operator),

@@ -92,7 +92,11 @@ impl ParquetTables {
             .fetch_metadata()
             .await?;
         let said = footer.file_metadata().num_rows();
-        let in_groups: i64 = footer.row_groups().iter().map(|group| group.num_rows()).sum();
+        let in_groups: i64 = footer
+            .row_groups()
+            .iter()
+            .map(datafusion::parquet::file::metadata::RowGroupMetaData::num_rows)
+            .sum();
         match said == in_groups {
             true => Ok(()),
             false => {

@@ -73,7 +73,7 @@ const OF_SELECTS: [Clause<Select>; 12] = [
         "a modifier of SELECT (HIGH_PRIORITY, SQL_CALC_FOUND_ROWS, ...)",
         |select| {
             let modifiers = select.select_modifiers.as_ref();
-            modifiers.is_some_and(|modifiers| modifiers.is_any_set())
+            modifiers.is_some_and(datafusion::logical_expr::sqlparser::ast::SelectModifiers::is_any_set)
         },
     ),
     ("WINDOW outside of a query's SELECT", |select| {
@@ -411,6 +411,7 @@ fn selects_into(body: &SetExpr) -> bool {
 }
 
 /// Whether the planner has the operator.
+#[expect(clippy::match_same_arms, reason = "a line for each kind of operator")]
 fn is_planned(operator: &BinaryOperator) -> bool {
     use BinaryOperator as B;
     match operator {

@@ -59,6 +59,7 @@ const ENDS: [Keyword; 17] = [
 
 impl Place {
     /// The place after a word.
+    #[expect(clippy::match_same_arms, reason = "the first pattern that matches counts")]
     fn after(self, word: Keyword) -> Self {
         match (self, word) {
             (Self::Create, Keyword::AS) => Self::Begin,

@@ -38,6 +38,7 @@ struct Chain {
 impl Chain {
     /// The operands of an expression without parentheses around them, from left to right.
     fn of(expression: Expr) -> Self {
+        #[expect(clippy::large_enum_variant, reason = "a few live at a time")]
         enum Part {
             Expression(Expr),
             Operator(BinaryOperator),

@@ -80,7 +80,8 @@ fn shown(value: Option<bool>) -> String {
 /// Whether the value of an outer row is among those of the inner rows that belong to it.
 fn found(outer: Row, inner: &[Row], belongs: fn(Row, Row) -> Option<bool>) -> Option<bool> {
     let among = inner.iter().filter(|inner| belongs(**inner, outer) == Some(true));
-    among.fold(Some(false), |found, inner| or(found, equal(inner[0], outer[0])))
+    let equalities = among.map(|inner| equal(inner[0], outer[0]));
+    equalities.reduce(or).unwrap_or(Some(false))
 }
 
 fn random_rows(rng: &mut SmallRng) -> Vec<Row> {

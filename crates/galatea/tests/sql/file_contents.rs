@@ -341,7 +341,7 @@ async fn json_is_objects_or_one_array_of_any_size() {
     assert!(array.len() > 1 << 20);
     files.write("arr.json", &array);
     // Cut off where inference does not look.
-    let long = format!("[{}]", vec![array.trim_matches(['[', ']']); 6].join(","));
+    let long = format!("[{}]", [array.trim_matches(['[', ']']); 6].join(","));
     files.write("long.json", &long[..long.len() - 1]);
     files
         .run("CREATE EXTERNAL TABLE arr STORED AS JSON LOCATION '@/arr.json'")

@@ -115,7 +115,7 @@ impl Objects {
                 self.elements += 1;
                 Place::Inside { depth: 0 }
             }
-            (Place::Element { first: true }, b']') | (Place::Comma, b']') => Place::AfterEnd,
+            (Place::Element { first: true } | Place::Comma, b']') => Place::AfterEnd,
             (Place::Element { .. }, _) => return Err(NotObjects::Element(self.elements + 1, shown)),
             (Place::Comma, b',') => Place::Element { first: false },
             (Place::Comma, _) => return Err(NotObjects::Comma(self.elements, shown)),

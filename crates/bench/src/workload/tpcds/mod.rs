@@ -91,7 +91,8 @@ pub fn tables(scale: f64) -> Vec<Box<dyn TableGenerator>> {
         .with_scale_factor(scale)
         .build()
         .expect("the scale is within the workload's bounds");
-    let all: [fn(&Session) -> Box<dyn TableGenerator>; 24] = [
+    type Make = fn(&Session) -> Box<dyn TableGenerator>;
+    let all: [Make; 24] = [
         table!("call_center", CallCenter, CallCenterArrow, 1.0),
         table!("catalog_page", CatalogPage, CatalogPageArrow, 1.0),
         table!("customer", Customer, CustomerArrow, 1.0),
