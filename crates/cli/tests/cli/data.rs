@@ -216,7 +216,8 @@ fn benchmarks_write_their_rows() {
     let ran = galatea(directory.path(), &[&arguments[..], &more].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        ran.out.contains("How many times faster datafusion cpu is than"),
+        ran.out
+            .contains("How many times faster datafusion datafusion is than"),
         "{}",
         ran.out
     );
