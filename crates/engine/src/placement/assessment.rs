@@ -158,6 +158,7 @@ impl<'a> Assessment<'a> {
             self.waiting.borrow_mut().push(Waiting {
                 shares: time.shares(cpu - time.hot, history),
                 hot: time.hot,
+                paid,
                 host: cpu,
                 cores: self.estimator.cores(),
                 config: self.config.clone(),
@@ -171,7 +172,7 @@ impl<'a> Assessment<'a> {
                 hot,
                 first: seconds(device),
                 cpu: seconds(cpu),
-                paid: (paid * 100.0).clamp(0.0, 99.0) as u32,
+                paid: (paid * 100.0) as u32,
             });
         }
         Err(Reason::Cost {

@@ -182,14 +182,11 @@ fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &Galate
     here && children.all(|child| is_resident(child, runtime, config))
 }
 
-/// How long a query waits for the GPU of a process that has not used it yet: where the CPU takes less than
-/// the start by far, not at all.
-pub(super) fn patience(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> Duration {
+/// Whether a query waits for the GPU of a process that has not used it yet: it does not if the CPU takes less
+/// than the start by far.
+pub(super) fn waits_for_start(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> bool {
     let host = Estimator::new(cores).host_seconds(plan);
-    match host >= POLICY.worth_starting * Estimator::opening() {
-        true => Duration::MAX,
-        false => Duration::ZERO,
-    }
+    host >= POLICY.worth_starting * Estimator::opening()
 }
 
 /// The plan with the subtrees that are worth it on the device, where the CPU would use `cores` cores.
@@ -230,7 +227,7 @@ pub(super) fn place(
     };
     let hot = reason_for_cpu(measured, assessment.hot_gain.get(), whole);
     let waiting = assessment.waiting.take();
-    let paid = waiting.iter().map(|one| one.paid(runtime)).reduce(f64::min);
+    let paid = waiting.iter().map(|one| one.paid).reduce(f64::min);
     decision.gpu = Some(match paid {
         Some(paid) if paid > 0.0 => GpuState::Warming((paid * 100.0) as u32),
         None if assessment.made.borrow().is_empty() => GpuState::Warm,

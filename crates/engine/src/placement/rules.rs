@@ -40,11 +40,14 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         self.runtime.store(&config);
         let mut decision = Decision::default();
         let cores = options.execution.target_partitions;
-        let patience = match (config.device, config.fallback) {
-            (DeviceChoice::Auto, Fallback::Allow) => decide::patience(&plan, cores),
-            _ => Duration::MAX,
+        let must_wait = config.device != DeviceChoice::Auto || config.fallback == Fallback::Error;
+        let usable = match self.runtime.usable_within(&config, Duration::ZERO) {
+            Err(Reason::Starting) if must_wait || decide::waits_for_start(&plan, cores) => {
+                self.runtime.usable(&config)
+            }
+            usable => usable,
         };
-        let placed = match self.runtime.usable_within(&config, patience) {
+        let placed = match usable {
             Ok(()) => decide::place(&self.runtime, &config, cores, plan, &mut decision)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(

@@ -39,6 +39,8 @@ pub(super) struct Waiting {
     pub(super) hot: f64,
     /// Seconds that it takes on the CPU.
     pub(super) host: f64,
+    /// Share of its warm-up that runs on the CPU had paid when the plan was made, 0 to 1.
+    pub(super) paid: f64,
     /// What a run on the CPU pays.
     pub(super) shares: Vec<OneTime>,
 }
@@ -56,11 +58,6 @@ impl Waiting {
     pub(super) fn waits(&self, runtime: &Runtime) -> bool {
         let background = self.config.background.0;
         !self.time(runtime).suits(self.host, background, runtime.history())
-    }
-
-    /// Share of its warm-up that runs on the CPU have paid, 0 to 1.
-    pub(super) fn paid(&self, runtime: &Runtime) -> f64 {
-        self.time(runtime).paid(runtime.history()).clamp(0.0, 0.99)
     }
 
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that

@@ -135,10 +135,10 @@ impl DeviceTime {
         self.hot + haste * (self.unpaid(history) - self.hot) <= host
     }
 
-    /// Share of the warm-up that runs on the CPU have paid, 0 to 1.
+    /// Share of the warm-up that runs on the CPU have paid, 0 to 0.99.
     pub(in crate::placement) fn paid(&self, history: &History) -> f64 {
         let left = self.unpaid(history) - self.hot;
-        1.0 - left / self.making().max(f64::MIN_POSITIVE)
+        (1.0 - left / self.making().max(f64::MIN_POSITIVE)).clamp(0.0, 0.99)
     }
 
     /// What a run on the CPU that loses `lost` seconds pays for each.
