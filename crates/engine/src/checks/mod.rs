@@ -35,7 +35,8 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 
-/// The error of an expression whose result leaves its type. The command finds the expression by the text.
+/// The error of an expression whose result leaves its type. The terminal marks the expression by this
+/// string.
 fn overflow_error(expression: &dyn std::fmt::Display, data_type: &DataType) -> DataFusionError {
     let text = overflow_text(expression, data_type);
     DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(text)), None)

@@ -144,7 +144,7 @@ pub(super) fn state_type<T: SumType>(result: &DataType) -> DataType {
     <T::Wide as DecimalType>::TYPE_CONSTRUCTOR(<T::Wide as DecimalType>::MAX_PRECISION, scale)
 }
 
-/// What a sum is made of beside its values.
+/// The type of a sum, and its name in errors.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// The type of the result.

@@ -108,7 +108,7 @@ impl Deviation {
     }
 }
 
-/// A sum of squares whose rounding made it negative is zero; NaN stays.
+/// A sum of squares, zero where rounding made it negative; NaN stays.
 fn not_negative(squares: f64) -> f64 {
     if squares < 0.0 { 0.0 } else { squares }
 }
@@ -121,7 +121,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The sum of two doubles whose rounding error is known; a sum that overflows has none.
+    /// A rounded sum and its rounding error. A sum that overflows has no rounding error.
     fn new(high: f64, low: f64) -> Self {
         let low = if high.is_finite() { low } else { 0.0 };
         Self { high, low }

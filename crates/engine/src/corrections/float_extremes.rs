@@ -86,7 +86,7 @@ impl Width {
     }
 }
 
-/// What `make` makes for ranks, for the floats of `args`.
+/// The result of `make` for the ranks of the floats that `args` has.
 fn for_ranks<T>(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<T>,

@@ -2,8 +2,8 @@
 //!
 //! An aggregate without GROUP BY, or with an empty grouping set, has one row more than its input has groups:
 //! that of all rows, be there any or not. A join with an aggregate that is grouped by the correlated columns
-//! lacks it for outer rows without partners. Here that row is made of scalar subqueries, one for each
-//! aggregate call, whose results over no rows DataFusion knows:
+//! lacks it for outer rows without partners. Here scalar subqueries compute that row, one for each
+//! aggregate call. DataFusion has their results over no rows:
 //!
 //! ```text
 //! SELECT e(count(*), sum(y)) FROM ... HAVING h(count(*))

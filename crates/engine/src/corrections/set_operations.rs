@@ -8,8 +8,8 @@
 //! l INTERSECT ALL r  the n-th copy of a row stays if r has an n-th copy
 //! ```
 //!
-//! A join is one of these operations when it is an anti or semi join whose keys are all columns of both
-//! sides, in order, and whose NULLs are equal: no other SQL makes such a join. EXCEPT and INTERSECT without
+//! A join is one of these operations when it is an anti or semi join on all columns of both
+//! sides, in order, with equal NULLs: no other SQL has such a join. EXCEPT and INTERSECT without
 //! ALL remove duplicates on their left side first, where every row has one copy, and stay as they are.
 
 use datafusion::common::tree_node::Transformed;

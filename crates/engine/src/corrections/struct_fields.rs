@@ -118,7 +118,7 @@ fn mask_base(expr: Expr, schema: &DFSchema, from_files: bool) -> Result<Transfor
     let Some(base) = field_access(&expr).and_then(|call| call.args.first()) else {
         return Ok(Transformed::no(expr));
     };
-    // What is made here has no hidden values; the mask of an inner access covers the outer ones.
+    // Structs of these functions have no hidden values; the mask of an inner access covers the outer ones.
     let is_plain = match base {
         Expr::ScalarFunction(call) => {
             call.func.inner().is::<MaskFunction>()

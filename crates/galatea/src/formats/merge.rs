@@ -146,7 +146,7 @@ fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
     if rank(one) < rank(other) { other } else { one }
 }
 
-/// The schema with text in place of values whose type nothing says, since there are none.
+/// The schema with strings in place of columns that have no values and so no type.
 pub(super) fn without_nulls(schema: &Schema) -> Schema {
     Schema::new_with_metadata(typed(schema.fields()), schema.metadata().clone())
 }
