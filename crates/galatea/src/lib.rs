@@ -40,6 +40,7 @@ mod kmeans;
 mod lateral;
 mod layout;
 mod nested_text;
+mod new_folders;
 mod sample;
 mod session;
 mod sql;
@@ -160,7 +161,8 @@ fn install_rules(
     system_tables::register(&mut installed, &runtime);
     kmeans::register(&mut installed, &runtime);
     for factory in installed.table_factories_mut().values_mut() {
-        *factory = Arc::new(stream::FolderTableFactory::new(Arc::clone(factory)));
+        let streams = stream::FolderTableFactory::new(Arc::clone(factory));
+        *factory = Arc::new(new_folders::NewFolders(Arc::new(streams)));
     }
     let config = GalateaConfig::of(installed.config_options());
     *state = installed;

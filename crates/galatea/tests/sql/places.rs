@@ -91,6 +91,24 @@ async fn a_declared_table_whose_file_is_gone_is_an_error() {
     both.refuses("SELECT count(*) FROM d", "no such file").await;
 }
 
+/// Both sessions insert into the same folder.
+#[tokio::test]
+async fn a_declared_table_of_a_new_folder_is_empty_until_an_insert() {
+    let both = Both::new();
+    let folder = folder(&[]);
+    let place = folder.path().join("new/t");
+    both.run(&format!(
+        "CREATE EXTERNAL TABLE t (i BIGINT) STORED AS PARQUET LOCATION '{}/'",
+        place.display()
+    ))
+    .await;
+    both.answers("SELECT count(*), sum(i) FROM t", "0 NULL").await;
+    both.run("INSERT INTO t VALUES (3)").await;
+    both.answers("SELECT count(*), sum(i) FROM t", "2 6").await;
+    fs::remove_dir_all(&place).expect("removed");
+    both.refuses("SELECT count(*) FROM t", "no such file").await;
+}
+
 #[tokio::test]
 async fn columns_of_a_file_are_shown() {
     let both = Both::with_table().await;

@@ -66,7 +66,13 @@ pub(super) fn difference(expected: &Answer, actual: &Answer) -> Option<String> {
 /// Whether DataFusion answers a question of a kind wrongly that Galatea answers rightly (`tests/answers`).
 pub(super) fn is_corrected(sql: &str) -> bool {
     let sql = sql.to_ascii_uppercase();
-    sql.contains("EXCEPT ALL") || sql.contains("INTERSECT ALL")
+    let words: Vec<&str> = sql.split_whitespace().collect();
+    // DataFusion's file calls the NULL row that it returns for these a known limitation.
+    let memberships = words
+        .windows(3)
+        .filter(|three| *three == ["NOT", "IN", "(SELECT"]);
+    let is_either = memberships.count() > 1 && words.contains(&"OR");
+    is_either || sql.contains("EXCEPT ALL") || sql.contains("INTERSECT ALL")
 }
 
 /// A batch without the rows that lists of settings and functions have for Galatea's.

@@ -1,0 +1,43 @@
+//! External tables of folders that do not exist yet.
+//!
+//! A table whose columns are declared may begin without files, and INSERT writes the first. Its folder is made
+//! when the table is, so that a folder that does not exist when the table is read is one that was deleted, which
+//! is an error.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
+use datafusion::common::plan_datafusion_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::CreateExternalTable;
+
+/// Makes the folder of a new table, and leaves the table to another factory.
+#[derive(Debug)]
+pub(crate) struct NewFolders(pub(crate) Arc<dyn TableProviderFactory>);
+
+#[async_trait]
+impl TableProviderFactory for NewFolders {
+    async fn create(
+        &self,
+        state: &dyn Session,
+        command: &CreateExternalTable,
+    ) -> Result<Arc<dyn TableProvider>> {
+        if !command.schema.fields().is_empty() {
+            command.locations.iter().try_for_each(|location| make(location))?;
+        }
+        self.0.create(state, command).await
+    }
+}
+
+/// Makes the folder of a location that ends with a slash and is on this machine.
+fn make(location: &str) -> Result<()> {
+    let path = location.strip_prefix("file://").unwrap_or(location);
+    let is_folder = path.ends_with('/') && !path.contains("://") && !path.contains(['*', '?', '[']);
+    if !is_folder || Path::new(path).exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(path).map_err(|cause| plan_datafusion_err!("cannot make the folder '{path}': {cause}"))
+}
