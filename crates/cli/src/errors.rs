@@ -211,9 +211,12 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
         DataFusionError::Collection(errors) if !errors.is_empty() => cause(&errors[0]),
         DataFusionError::Shared(inner) => cause(inner),
         DataFusionError::SchemaError(schema, _) => schema_cause(schema),
-        DataFusionError::SQL(parser, _) if **parser == ParserError::RecursionLimitExceeded => (
-            "the statement is nested too deeply".to_string(),
-            Some("SET datafusion.sql_parser.recursion_limit to more than 50".to_string()),
+        DataFusionError::SQL(parser, limit) if **parser == ParserError::RecursionLimitExceeded => (
+            format!(
+                "the statement is nested too deeply{}",
+                limit.as_deref().unwrap_or_default()
+            ),
+            Some("SET datafusion.sql_parser.recursion_limit to more levels".to_string()),
         ),
         DataFusionError::SQL(parser, _) => {
             let text = parser.to_string();

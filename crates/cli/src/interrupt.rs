@@ -16,8 +16,9 @@ use tokio::sync::{oneshot, watch};
 
 use crate::errors::CliError;
 
-/// The stack of a query's thread: planning recurses with the depth of the query.
-const STACK: usize = 16 << 20;
+/// The stack of the threads of a query: planning and evaluating recurse with the depth of its expressions. It
+/// is address space until it is used.
+const STACK: usize = 64 << 20;
 
 /// How long a cancelled query may take to end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -89,6 +90,7 @@ fn queries() -> Result<Handle, CliError> {
     if runtime.is_none() {
         let made = Builder::new_multi_thread()
             .thread_name("worker")
+            .thread_stack_size(STACK)
             .enable_all()
             .build();
         *runtime = Some(made.map_err(|cause| CliError::Other(format!("cannot start threads: {cause}")))?);

@@ -44,5 +44,6 @@ pub mod report;
 pub mod runtime;
 pub mod scan_progress;
 mod spill;
+mod stack;
 pub mod stream;
 pub mod window_filters;

@@ -138,6 +138,14 @@ pub enum Reason {
         /// What is counted.
         unit: &'static str,
     },
+    /// An expression has more levels than passes over it can go through.
+    #[error("expression too deep: {levels} levels, the limit is {limit}")]
+    TooDeep {
+        /// Levels of the expression.
+        levels: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// A plan node, or a form of it, without a device version.
     #[error("{node}: {detail}")]
     Node {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::config::{ConfigNonZeroUsize, SqlParserOptions};
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -11,6 +12,11 @@ use galatea_engine::config::GalateaConfig;
 
 use crate::files::FileQueries;
 use crate::install_with;
+
+/// Levels of parentheses, CASE or subqueries that a statement has at most, unless
+/// `datafusion.sql_parser.recursion_limit` says otherwise. DataFusion's default refuses what other systems
+/// take.
+const RECURSION_LIMIT: usize = 400;
 
 /// Starts a [`SessionBuilder`] with DataFusion's and Galatea's defaults.
 pub fn session() -> SessionBuilder {
@@ -87,6 +93,10 @@ impl SessionBuilder {
         let mut config = self.config;
         if config.options().extensions.get::<GalateaConfig>().is_none() {
             config.options_mut().extensions.insert(GalateaConfig::default());
+        }
+        let parser = &mut config.options_mut().sql_parser;
+        if parser.recursion_limit == SqlParserOptions::default().recursion_limit {
+            parser.recursion_limit = ConfigNonZeroUsize::try_new(RECURSION_LIMIT)?;
         }
         for (name, value) in &self.settings {
             config.options_mut().set(name, value)?;

@@ -189,7 +189,13 @@ async fn duckdb_rows(plan: &Plan, choice: DuckDb, quiet: bool) -> Result<Vec<Res
 /// Each query's medians by engine and mode, relative to the first mode.
 fn ratios(rows: &[ResultRow]) -> String {
     let summaries = summaries(rows);
-    let column = |row: &ResultRow| format!("{} {}", row.engine, row.mode);
+    let column = |row: &ResultRow| {
+        let engine = row.engine.to_string();
+        match row.mode == engine {
+            true => engine,
+            false => format!("{engine} {}", row.mode),
+        }
+    };
     let mut columns: Vec<String> = Vec::new();
     let mut queries: Vec<&str> = Vec::new();
     for (row, _) in &summaries {

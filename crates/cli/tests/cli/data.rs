@@ -216,8 +216,7 @@ fn benchmarks_write_their_rows() {
     let ran = galatea(directory.path(), &[&arguments[..], &more].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        ran.out
-            .contains("How many times faster datafusion datafusion is than"),
+        ran.out.contains("How many times faster datafusion is than"),
         "{}",
         ran.out
     );
@@ -228,7 +227,7 @@ fn benchmarks_write_their_rows() {
         .next()
         .expect("one directory")
         .path();
-    let csv = fs::read_to_string(day.join("micro-cpu-memory.csv")).expect("rows");
+    let csv = fs::read_to_string(day.join("micro-datafusion-memory.csv")).expect("rows");
     // Two queries, two modes, one warm-up and two measured runs each.
     assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3, "{csv}");
     assert!(csv.lines().skip(1).all(|line| line.contains(",abc,")), "{csv}");

@@ -59,6 +59,34 @@ fn overflow() {
     }
 }
 
+/// Hundreds of levels need no setting, more need one, and a limit above what planning goes through is none.
+#[test]
+fn statements_that_nest_too_deep() {
+    let nested = |levels: usize| format!("SELECT {}1{}", "(".repeat(levels), ")".repeat(levels));
+    let directory = samples();
+    let answer = |arguments: &[&str]| {
+        let ran = galatea(directory.path(), arguments);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(ran.out.contains("| 1        |"), "{}", ran.out);
+    };
+    answer(&["-c", &nested(300)]);
+    let set = "SET datafusion.sql_parser.recursion_limit = 5000;";
+    answer(&["-c", &format!("{set} {}", nested(900))]);
+    let setting = ["--set", "datafusion.sql_parser.recursion_limit=5000"];
+    answer(&[setting[0], setting[1], "-c", &nested(900)]);
+    let error = error_of(&nested(900));
+    let expected = "error: the statement is nested too deeply (current limit: 400)";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(
+        error.contains("\nhint: SET datafusion.sql_parser.recursion_limit to more levels"),
+        "{error}"
+    );
+    let ran = galatea(directory.path(), &[setting[0], setting[1], "-c", &nested(4000)]);
+    assert_eq!(ran.code, 1);
+    let expected = "error: expression too deep: 4002 levels, the limit is 3000";
+    assert!(ran.err.starts_with(expected), "{}", ran.err);
+}
+
 #[test]
 fn missing_tables() {
     insta::assert_snapshot!(error_of("SELECT * FROM orders"), @r"

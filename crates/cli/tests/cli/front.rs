@@ -129,7 +129,7 @@ fn nested_values_are_written() {
 #[test]
 fn the_recursion_limit_can_be_raised() {
     let directory = samples();
-    let nested = format!("SELECT {}1{} AS one", "(".repeat(60), ")".repeat(60));
+    let nested = format!("SELECT {}1{} AS one", "(".repeat(450), ")".repeat(450));
     assert!(error(&directory, &nested).contains("datafusion.sql_parser.recursion_limit"));
     let raised = format!("SET datafusion.sql_parser.recursion_limit = 500; {nested}");
     assert_eq!(csv(&directory, &raised), "one\n1");

@@ -48,6 +48,7 @@ use super::parameters::Parameters;
 use super::value::Value;
 use crate::code::{Code, line};
 use crate::reason::Reason;
+use crate::stack::growing;
 
 pub(crate) use cast::supported as cast_supported;
 use guards::Raise;
@@ -208,6 +209,10 @@ impl<'a> Emitter<'a> {
     }
 
     fn expression(&mut self, expression: &Expr) -> Result<Value, Reason> {
+        growing(|| self.expression_level(expression))
+    }
+
+    fn expression_level(&mut self, expression: &Expr) -> Result<Value, Reason> {
         match expression.kind() {
             ExprKind::Column(index) => return self.column(*index),
             ExprKind::Literal(value) => return self.literal(value, expression.data_type()),

@@ -9,7 +9,7 @@ mod make;
 mod replace;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -20,17 +20,33 @@ use super::host_function::HostFunction;
 use super::operator::{Arithmetic, Bitwise, Comparison};
 use super::pending::PendingScalar;
 use super::text::is_text;
+use crate::reason::Reason;
 
 /// A typed expression over the columns of one input.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expr(Arc<Node>);
 
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq)]
 struct Node {
+    /// Of the whole tree: finding an expression among others takes no walk through it. First, because nodes
+    /// are compared in this order.
+    hash: u64,
+    /// Nodes on the longest way from here to a leaf.
+    depth: u32,
     kind: ExprKind,
     data_type: DataType,
     nullable: bool,
 }
+
+impl Hash for Expr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash.hash(state);
+    }
+}
+
+/// Levels that an expression on the device has at most. Some passes over expressions recurse, and the
+/// generated code grows with the depth.
+pub const MAX_DEPTH: u32 = 400;
 
 /// What a node computes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -171,13 +187,90 @@ pub enum ExprKind {
     },
 }
 
+/// Refuses an expression of so many levels if they are more than [`MAX_DEPTH`].
+///
+/// # Errors
+/// [`Reason::TooDeep`].
+pub(crate) fn check_depth(levels: u32) -> Result<(), Reason> {
+    match levels <= MAX_DEPTH {
+        true => Ok(()),
+        false => Err(Reason::TooDeep {
+            levels: levels.into(),
+            limit: MAX_DEPTH.into(),
+        }),
+    }
+}
+
+impl ExprKind {
+    /// Nodes on the longest way from an operand to a leaf, in either form of those that have two.
+    fn depth_below(&self) -> u32 {
+        let native = match self {
+            Self::Dictionary { native, .. } => native.as_ref().map_or(0, Expr::depth),
+            _ => 0,
+        };
+        let operands = self.children().into_iter().map(Expr::depth);
+        operands.fold(native, u32::max)
+    }
+
+    /// Operands. The `native` form of [`ExprKind::Dictionary`] is not one: it computes the same.
+    fn children(&self) -> Vec<&Expr> {
+        match self {
+            Self::Column(_) | Self::Literal(_) | Self::Pending(_) | Self::RowNumber => {
+                vec![]
+            }
+            Self::Arithmetic { left, right, .. }
+            | Self::Bitwise { left, right, .. }
+            | Self::Compare { left, right, .. }
+            | Self::And(left, right)
+            | Self::Or(left, right) => vec![left, right],
+            Self::Not(input)
+            | Self::IsNull(input)
+            | Self::Negate(input)
+            | Self::ByRow(input)
+            | Self::InList { value: input, .. }
+            | Self::Cast { input, .. }
+            | Self::Dictionary { argument: input, .. }
+            | Self::Member { key: input, .. }
+            | Self::Absent { key: input, .. }
+            | Self::Lookup { key: input, .. } => vec![input],
+            Self::Case { branches, otherwise } => branches
+                .iter()
+                .flat_map(|(when, then)| [when, then])
+                .chain(otherwise.iter())
+                .collect(),
+            Self::Call { arguments, .. } | Self::Tuple(arguments) => arguments.iter().collect(),
+            Self::Hosted {
+                arguments, native, ..
+            } => std::iter::once(native).chain(arguments).collect(),
+        }
+    }
+}
+
 impl Expr {
     pub(crate) fn new(kind: ExprKind, data_type: DataType, nullable: bool) -> Self {
+        let mut state = DefaultHasher::new();
+        (&kind, &data_type, nullable).hash(&mut state);
         Self(Arc::new(Node {
+            hash: state.finish(),
+            depth: kind.depth_below().saturating_add(1),
             kind,
             data_type,
             nullable,
         }))
+    }
+
+    /// Nodes on the longest way from the root to a leaf.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.0.depth
+    }
+
+    /// Refuses an expression that is deeper than [`MAX_DEPTH`].
+    ///
+    /// # Errors
+    /// [`Reason::TooDeep`].
+    pub(crate) fn check_depth(&self) -> Result<(), Reason> {
+        check_depth(self.depth())
     }
 
     /// The column `index` of the input.
@@ -253,35 +346,7 @@ impl Expr {
     /// Operands. The `native` form of [`ExprKind::Dictionary`] is not one: it computes the same.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
-        match self.kind() {
-            ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::Pending(_) | ExprKind::RowNumber => {
-                vec![]
-            }
-            ExprKind::Arithmetic { left, right, .. }
-            | ExprKind::Bitwise { left, right, .. }
-            | ExprKind::Compare { left, right, .. }
-            | ExprKind::And(left, right)
-            | ExprKind::Or(left, right) => vec![left, right],
-            ExprKind::Not(input)
-            | ExprKind::IsNull(input)
-            | ExprKind::Negate(input)
-            | ExprKind::ByRow(input)
-            | ExprKind::InList { value: input, .. }
-            | ExprKind::Cast { input, .. }
-            | ExprKind::Dictionary { argument: input, .. }
-            | ExprKind::Member { key: input, .. }
-            | ExprKind::Absent { key: input, .. }
-            | ExprKind::Lookup { key: input, .. } => vec![input],
-            ExprKind::Case { branches, otherwise } => branches
-                .iter()
-                .flat_map(|(when, then)| [when, then])
-                .chain(otherwise.iter())
-                .collect(),
-            ExprKind::Call { arguments, .. } | ExprKind::Tuple(arguments) => arguments.iter().collect(),
-            ExprKind::Hosted {
-                arguments, native, ..
-            } => std::iter::once(native).chain(arguments).collect(),
-        }
+        self.kind().children()
     }
 
     /// The columns whose values the result depends on.

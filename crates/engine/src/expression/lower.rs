@@ -31,21 +31,37 @@ use temporal::is_interval;
 use super::function::Function;
 use super::host_function::{HostFunction, renumbered};
 use super::interval::domain;
-use super::ir::{Expr, ExprKind};
+use super::ir::{Expr, ExprKind, check_depth};
 use super::operator::Arithmetic;
 use super::pending::PendingScalar;
 use super::text::{is_text, is_utf8};
 use super::text_cast::TextCast;
 use crate::reason::Reason;
+use crate::stack::growing;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
 ///
 /// # Errors
 /// The [`Reason`] names the innermost part that has no device version.
 pub fn lower(expression: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expr, Reason> {
+    check_depth(levels(expression))?;
     let lowering = Lowering { input };
     let lowered = lowering.lower(expression)?;
-    lowering.hosted(expression, lowered)
+    let lowered = lowering.hosted(expression, lowered)?;
+    lowered.check_joined_texts()?;
+    Ok(lowered)
+}
+
+/// Nodes on the longest way from the root of an expression to a leaf, without recursion.
+fn levels(expression: &Arc<dyn PhysicalExpr>) -> u32 {
+    let mut deepest = 0;
+    let mut rest = vec![(expression, 1)];
+    while let Some((expression, level)) = rest.pop() {
+        deepest = deepest.max(level);
+        let below = expression.children().into_iter();
+        rest.extend(below.map(|child| (child, level + 1)));
+    }
+    deepest
 }
 
 /// Whether values of the type have a representation on the device.
@@ -63,6 +79,10 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn lower(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
+        growing(|| self.lower_level(expression))
+    }
+
+    fn lower_level(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
         let data_type = self.data_type(expression)?;
         if !representable(&data_type) {
             return Err(Reason::Type {

@@ -5,6 +5,10 @@ use super::ir::{Expr, ExprKind};
 use super::text::is_text;
 use crate::reason::Reason;
 
+/// Parts that a text is joined of at most: the code that walks through it is generated for each pair of parts,
+/// and compiling it takes longer than the CPU takes for the query.
+const MAX_JOINED: usize = 64;
+
 impl Expr {
     /// Whether it is a text that has no dictionary, whatever the encodings of its columns.
     #[must_use]
@@ -24,6 +28,35 @@ impl Expr {
                 }
                 _ => false,
             }
+    }
+
+    /// Refuses texts that are joined of more than [`MAX_JOINED`] parts.
+    ///
+    /// # Errors
+    /// [`Reason::Limit`].
+    pub(crate) fn check_joined_texts(&self) -> Result<(), Reason> {
+        let parts = self.joined_parts();
+        match parts <= MAX_JOINED {
+            true => Ok(()),
+            false => Err(Reason::Limit {
+                expression: "a text".into(),
+                asked: parts as u64,
+                limit: MAX_JOINED as u64,
+                unit: "joined parts",
+            }),
+        }
+    }
+
+    /// The most parts that a text in the expression is joined of; those of texts in each other add up.
+    fn joined_parts(&self) -> usize {
+        let below = self.children().into_iter().map(Self::joined_parts);
+        match self.kind() {
+            ExprKind::Call {
+                function: Function::Join { .. } | Function::JoinBy,
+                ..
+            } => below.map(|parts| parts.max(1)).sum(),
+            _ => below.max().unwrap_or(0),
+        }
     }
 
     /// Whether it is a text that kernels have by its bytes where its columns have no dictionary: a column, or

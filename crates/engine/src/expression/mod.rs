@@ -92,7 +92,7 @@ pub use group_words::TextForm;
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub use host_function::HostFunction;
 pub(crate) use interval::{Interval, domain, is_capped, result_range, widens};
-pub use ir::{Expr, ExprKind};
+pub use ir::{Expr, ExprKind, MAX_DEPTH};
 pub(crate) use key_space::{JoinKeyPart, KeySpace, PLACES};
 pub use kind::Kind;
 pub use lower::lower;

@@ -26,6 +26,7 @@ mod selectivity;
 
 use crate::config::{GalateaConfig, JoinOrder};
 use crate::policy::{Policy, policy};
+use crate::stack::growing;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -106,6 +107,10 @@ impl Changes {
     /// The plan with the joins in each of its regions in a better order, where there is one, and groups below
     /// them reduced.
     fn of(self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        growing(|| self.of_level(plan))
+    }
+
+    fn of_level(self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(mut region) = Region::of(&plan) else {
             let plan = match self.reduce {
                 true => reduce::reduce_semi_join(plan)?,

@@ -53,6 +53,9 @@ pub(super) fn reduce(region: &mut Region) -> Result<bool> {
             let Some(column) = key.expression.downcast_ref::<Column>() else {
                 continue;
             };
+            if !is_group_key(&relation.plan, column.index()) {
+                continue;
+            }
             let reducer = equals(region, key)
                 .filter(|other| other.relation != number)
                 .find_map(|other| Reducer::of(region, other, &context));
@@ -213,6 +216,18 @@ fn column_below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
     let groups = aggregate.group_expr();
     let plain = groups.is_single() && aggregate.limit_options().is_none();
     index(&groups.expr().get(column).filter(|_| plain)?.0)
+}
+
+/// Whether a column is a key of the groups of an aggregate below, by which [`Reducer::below`] can reduce it.
+fn is_group_key(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
+    let children = plan.children();
+    let ([input], Some(below)) = (children.as_slice(), column_below(plan, column)) else {
+        return false;
+    };
+    let lowest = plan
+        .downcast_ref::<AggregateExec>()
+        .is_some_and(|aggregate| is_first(*aggregate.mode()));
+    lowest || is_group_key(input, below)
 }
 
 /// Whether an aggregate reads rows rather than states of others.

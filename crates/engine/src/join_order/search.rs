@@ -115,35 +115,59 @@ fn tree_of(best: &[Option<Best>], set: Set) -> Option<Tree> {
     })
 }
 
+/// A tree that the greedy search has joined so far, and what it needs of it again and again.
+struct Part {
+    tree: Tree,
+    set: Set,
+    rows: f64,
+    neighbours: Set,
+    narrow: bool,
+}
+
+impl Part {
+    fn new(tree: Tree, rows: f64, region: &Region, estimates: &Estimates) -> Self {
+        let set = tree.set();
+        Self {
+            tree,
+            set,
+            rows,
+            neighbours: estimates.neighbours(set),
+            narrow: is_narrow(region, set),
+        }
+    }
+
+    /// Whether the two can be joined: by keys, and with the smaller one as the build side.
+    fn joins(&self, other: &Self) -> bool {
+        let built = if other.rows < self.rows { other } else { self };
+        self.neighbours & other.set != 0 && built.narrow
+    }
+}
+
 /// The two sets with the fewest joined rows first; `None` where only a cross product is left.
 fn greedy_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
-    let mut trees: Vec<Tree> = (0..estimates.relations()).map(Tree::Relation).collect();
+    let part = |tree: Tree, rows| Part::new(tree, rows, region, estimates);
+    let mut parts: Vec<Part> = (0..estimates.relations())
+        .map(|relation| part(Tree::Relation(relation), estimates.rows(1 << relation)))
+        .collect();
     let mut rows: HashMap<Set, f64> = HashMap::new();
-    while trees.len() > 1 {
+    while parts.len() > 1 {
         let mut found: Option<(f64, usize, usize)> = None;
-        for right in 1..trees.len() {
+        for right in 1..parts.len() {
             for left in 0..right {
-                let sets = [left, right].map(|tree| trees[tree].set());
-                if estimates.neighbours(sets[0]) & sets[1] == 0 {
+                if !parts[left].joins(&parts[right]) {
                     continue;
                 }
-                let built = sets
-                    .into_iter()
-                    .min_by(|a, b| estimates.rows(*a).total_cmp(&estimates.rows(*b)));
-                if !built.is_some_and(|set| is_narrow(region, set)) {
-                    continue;
-                }
-                let set = sets[0] | sets[1];
+                let set = parts[left].set | parts[right].set;
                 let rows = *rows.entry(set).or_insert_with(|| estimates.rows(set));
                 if found.is_none_or(|(least, ..)| rows < least) {
                     found = Some((rows, left, right));
                 }
             }
         }
-        let (_, left, right) = found?;
-        let right = trees.swap_remove(right);
-        let left_tree = std::mem::replace(&mut trees[left], Tree::Relation(0));
-        trees[left] = Tree::join(left_tree, right);
+        let (rows, left, right) = found?;
+        let right = parts.swap_remove(right).tree;
+        let left_tree = std::mem::replace(&mut parts[left].tree, Tree::Relation(0));
+        parts[left] = part(Tree::join(left_tree, right), rows);
     }
-    trees.pop()
+    parts.pop().map(|part| part.tree)
 }

@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+/// Aggregates of a pipeline at most. A compiler takes a time that is quadratic in them: seconds for so many.
+const MAX_AGGREGATES: usize = 256;
+
 /// What one pipeline computes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelinePlan {
@@ -463,10 +466,17 @@ impl PipelinePlan {
         if let SinkPlan::Store { columns, .. } = &self.sink {
             limit(columns.len(), MAX_OUTPUTS / 2, "columns of a union")?;
         }
+        if let Some((_, aggregates)) = self.sink.grouped() {
+            limit(aggregates.len(), MAX_AGGREGATES, "aggregates")?;
+        }
         if let Some(made) = self.coded_texts().into_iter().find(|text| text.is_made()) {
             return Err(Reason::without_dictionary(made));
         }
-        self.expressions().into_iter().try_for_each(Expr::check_made)?;
+        for expression in self.expressions() {
+            expression.check_depth()?;
+            expression.check_joined_texts()?;
+            expression.check_made()?;
+        }
         // Each takes a word at least.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
         limit(constants.len(), MAX_LITERALS, "literals")

@@ -10,6 +10,7 @@ use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
+use crate::stack::growing;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
@@ -68,7 +69,7 @@ impl<'f> Finder<'f> {
         if let Some(known) = self.chains.0.borrow().get(&key) {
             return known.chain.clone();
         }
-        let chain = (self.find)(plan, self);
+        let chain = growing(|| (self.find)(plan, self)).and_then(Chain::checked);
         let known = KnownChain {
             _plan: Arc::clone(plan),
             chain: chain.clone(),
@@ -125,6 +126,14 @@ pub(super) struct Chain {
 }
 
 impl Chain {
+    /// Refuses a chain with an expression that is too deep: expressions of the nodes above are put on those of
+    /// the chain, so none gets deeper than two limits.
+    fn checked(self) -> Result<Self, Reason> {
+        let mut all = self.columns.iter().chain(&self.filters);
+        all.try_for_each(Expr::check_depth)?;
+        Ok(self)
+    }
+
     /// Replaces the output columns.
     pub(super) fn project(&mut self, columns: Vec<(Expr, Option<usize>)>) {
         (self.columns, self.plain) = columns.into_iter().unzip();

@@ -299,3 +299,6 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
     }
     filters && has_rows(node)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! placement.
 
 use super::decide::{Decision, GpuState, Grounds};
+use super::nodes::has_rows;
 use super::timing::Timing;
 use crate::execution::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
@@ -56,11 +57,7 @@ impl PlacementExec {
         runtime: &Arc<Runtime>,
     ) -> Self {
         let Decision { report, reasons, .. } = &self.decision;
-        let (mut placed, mut fallen) = (0, 0);
-        count_placed(&input, &mut placed, &mut fallen);
-        report.update(|report| {
-            *report = QueryReport::planned(placed, emulated, reasons.texts.clone());
-        });
+        report.update(|report| *report = planned(&input, emulated, &reasons.texts));
         let timing = Timing::new(runtime, &self.decision);
         Self {
             input,
@@ -103,10 +100,8 @@ impl PlacementExec {
 
     /// The same node over `input`, for an execution that reports to `report`.
     pub(crate) fn renewed(&self, input: Arc<dyn ExecutionPlan>, report: &PlanReport) -> Self {
-        let (mut placed, mut fallen) = (0, 0);
-        count_placed(&input, &mut placed, &mut fallen);
         let emulated = self.device == QueryDevice::Emulated;
-        report.update(|report| *report = QueryReport::planned(placed, emulated, self.reasons().to_vec()));
+        report.update(|report| *report = planned(&input, emulated, self.reasons()));
         Self {
             input,
             device: self.device,
@@ -146,6 +141,25 @@ impl DisplayAs for PlacementExec {
             write!(f, ", {fallen} of {placed} GPU subtrees fell back to the CPU")?;
         }
         Ok(())
+    }
+}
+
+/// The report of a plan of which `reasons` keep parts on the CPU, before it runs.
+fn planned(plan: &Arc<dyn ExecutionPlan>, emulated: bool, reasons: &[String]) -> QueryReport {
+    let (mut placed, mut fallen) = (0, 0);
+    count_placed(plan, &mut placed, &mut fallen);
+    let mut reasons = reasons.to_vec();
+    if placed == 0 && reasons.is_empty() && !has_reader(plan) {
+        reasons.push(no_work(plan).to_owned());
+    }
+    QueryReport::planned(placed, emulated, reasons)
+}
+
+/// Why a plan that no node keeps from the device runs on the CPU all the same.
+fn no_work(plan: &Arc<dyn ExecutionPlan>) -> &'static str {
+    match has_rows(plan) {
+        true => "no filter, join, aggregate or order that a device would run",
+        false => "no rows of a table",
     }
 }
 

@@ -12,6 +12,7 @@ use crate::execution::{GpuExec, WorkRowsExec};
 use crate::plans::InputPlan;
 use crate::reason::Reason;
 use crate::report::PlanReport;
+use crate::stack::growing;
 use datafusion::common::Result;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
@@ -49,6 +50,15 @@ impl<'a> Placer<'a> {
 
     /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
     pub(super) fn place(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        reasons: &mut Reasons,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        growing(|| self.place_level(plan, fetch, reasons))
+    }
+
+    fn place_level(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,

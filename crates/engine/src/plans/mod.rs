@@ -21,6 +21,7 @@
 //! version ([`galatea_store::StoredTable::version`]).
 
 mod copy;
+mod depth;
 mod input;
 mod literals;
 mod missing_files;
@@ -34,8 +35,9 @@ mod unplanned;
 mod unshare;
 
 pub(crate) use copy::renewed_host;
+pub use depth::{MAX_LEVELS, check_statement, with_stack_for};
 pub use input::InputPlan;
-use planner::{Asked, DeferredQuery};
+use planner::{Analysed, Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;
 pub(crate) use unshare::unshared;
@@ -188,7 +190,7 @@ impl PlanCache {
             && let Some(tables) = statement.tables(state).await?
         {
             self.known.fetch_add(1, Ordering::Relaxed);
-            return Ok(known(&statement, tables));
+            return Ok(known(&statement, tables, Analysed::default()));
         }
         let mut parsed = parsed.await?;
         literals::exact_numbers(&mut parsed);
@@ -201,16 +203,15 @@ impl PlanCache {
         // with a query, planning says.
         let analyzer = state.analyzer();
         let analysed = analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {});
-        let Some(schema) = analysed
-            .ok()
-            .and_then(|plan| Some(Arc::clone(&DeferredQuery::of(&plan)?.schema)))
+        let Some(DeferredQuery { schema, analysed, .. }) =
+            analysed.ok().and_then(|plan| DeferredQuery::of(&plan).cloned())
         else {
             return Ok(plan);
         };
         let Some(statement) = Statement::new(Arc::new(query), &tables, schema, names, state).await? else {
             return Ok(plan);
         };
-        let plan = known(&statement, tables);
+        let plan = known(&statement, tables, analysed);
         let gone = push(
             &mut self.statements.lock(),
             key,
@@ -334,11 +335,16 @@ impl Holder for PlanCache {
 }
 
 /// The node of a query that a text asks over tables.
-fn known(statement: &Statement, tables: Vec<Arc<dyn TableSource>>) -> LogicalPlan {
+fn known(statement: &Statement, tables: Vec<Arc<dyn TableSource>>, analysed: Analysed) -> LogicalPlan {
     let query = Arc::clone(&statement.query);
     let schema = Arc::clone(&statement.schema);
     let asked = Asked::Known { query, tables };
-    DeferredQuery { asked, schema }.into_plan()
+    let query = DeferredQuery {
+        asked,
+        schema,
+        analysed,
+    };
+    query.into_plan()
 }
 
 /// Adds an entry to a cache of so many; those that are let go of.

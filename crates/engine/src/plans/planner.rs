@@ -6,6 +6,7 @@
 //! passes the other rules at once, with the columns that they would give the query; [`ReusingPlanner`] finds
 //! a kept plan for the query, or plans it with reuse turned off, as it would have been.
 
+use super::depth::check_plan;
 use super::missing_files::refuse_missing_files;
 use super::query::Query;
 use super::unplanned::refuse_subqueries;
@@ -94,7 +95,22 @@ pub(super) struct DeferredQuery {
     pub(super) asked: Asked,
     /// What the rules will make of its columns: who creates a table of the rows goes by it.
     pub(super) schema: DFSchemaRef,
+    /// The query after the analyzer's rules, if it was analysed already.
+    pub(super) analysed: Analysed,
 }
+
+/// A query after the analyzer's rules, which planning goes on with. It follows from the query, so nodes that
+/// differ in it alone are equal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Analysed(pub(super) Option<Arc<LogicalPlan>>);
+
+impl PartialEq for Analysed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Analysed {}
 
 /// The optimizer hashes a plan for each of its passes: this one says little, and is quick.
 impl Hash for DeferredQuery {
@@ -171,11 +187,14 @@ impl DeferPlanning {
         Self { following }
     }
 
-    /// The columns of a query as they will be: the other rules give them their final types. Which of them
-    /// hold NULL is known once the optimizer has made joins of subqueries, so then all may.
-    fn schema(&self, plan: &LogicalPlan, options: &ConfigOptions) -> Result<DFSchemaRef> {
-        let analysed =
-            (self.following.iter()).try_fold(plan.clone(), |plan, rule| rule.analyze(plan, options))?;
+    /// The query after the other rules.
+    fn analysed(&self, plan: &LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        (self.following.iter()).try_fold(plan.clone(), |plan, rule| rule.analyze(plan, options))
+    }
+
+    /// The columns of an analysed query as they will be. Which of them hold NULL is known once the optimizer
+    /// has made joins of subqueries, so then all may.
+    fn schema(analysed: &LogicalPlan) -> Result<DFSchemaRef> {
         let schema = Arc::clone(analysed.schema());
         if !analysed.exists(|node| Ok(hides_nulls(node)))? {
             return Ok(schema);
@@ -218,16 +237,22 @@ impl AnalyzerRule for DeferPlanning {
             })
         })?;
         let plan = plan.data;
+        check_plan(&plan)?;
         let config = options.extensions.get::<GalateaConfig>();
         if !is_query(&plan) || config.is_none_or(|config| config.plan_cache.0 == 0) {
             return Ok(plan);
         }
         // What is wrong with a query, planning says.
-        let Ok(schema) = self.schema(&plan, options) else {
+        let analysed = self.analysed(&plan, options);
+        let Ok((schema, analysed)) = analysed.and_then(|plan| Ok((Self::schema(&plan)?, plan))) else {
             return Ok(plan);
         };
-        let asked = Asked::Plan(Arc::new(plan));
-        Ok(DeferredQuery { asked, schema }.into_plan())
+        let query = DeferredQuery {
+            asked: Asked::Plan(Arc::new(plan)),
+            schema,
+            analysed: Analysed(Some(Arc::new(analysed))),
+        };
+        Ok(query.into_plan())
     }
 }
 
@@ -269,14 +294,23 @@ impl ReusingPlanner {
         }
     }
 
-    async fn plan(&self, asked: &Asked, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
-        let pending = match self.plans.find(asked, state, &self.runtime)? {
+    async fn plan(&self, query: &DeferredQuery, asking: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
+        let pending = match self.plans.find(&query.asked, asking, &self.runtime)? {
             Found::Plan(plan) => return Ok(plan),
             Found::Nothing(pending) => pending,
         };
-        let plan = asked.plan()?;
-        let plan = without_reuse(state).create_physical_plan(&plan).await?;
-        self.plans.keep(pending, &plan, state, &self.runtime);
+        let state = without_reuse(asking);
+        let plan = match &query.analysed.0 {
+            // Analysing it again would take as long again.
+            Some(analysed) => {
+                let analysed = LogicalPlan::clone(analysed);
+                let optimised = state.optimizer().optimize(analysed, &state, |_, _| {})?;
+                let planner = Arc::clone(state.query_planner());
+                planner.create_physical_plan(&optimised, &state).await?
+            }
+            None => state.create_physical_plan(query.asked.plan()?.as_ref()).await?,
+        };
+        self.plans.keep(pending, &plan, asking, &self.runtime);
         Ok(plan)
     }
 }
@@ -293,7 +327,7 @@ impl QueryPlanner for ReusingPlanner {
             None => internal_err!("a deferred query came with a session that is not DataFusion's"),
         };
         if let Some(query) = DeferredQuery::of(plan) {
-            return self.plan(&query.asked, state()?).await;
+            return self.plan(query, state()?).await;
         }
         if let LogicalPlan::Explain(explain) = plan
             && let Some(query) = DeferredQuery::of(&explain.plan)

@@ -35,7 +35,7 @@ use datafusion::sql::sqlparser::ast::{Visit, VisitMut, Visitor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
-use galatea_engine::plans::PlanCache;
+use galatea_engine::plans::{PlanCache, check_statement, with_stack_for};
 use std::ops::ControlFlow;
 
 use crate::layout::ConflictLayoutStatement;
@@ -112,12 +112,17 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
 /// error.
 ///
 /// # Errors
-/// DataFusion's, [`SqlError`].
+/// DataFusion's, [`SqlError`]; a planning error for more than [`MAX_LEVELS`](galatea_engine::plans::MAX_LEVELS)
+/// levels of expressions and queries in each other.
 pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = parse(text, dialect, state)?;
-    visit_mut(&mut statement, &mut rewrite::Rewrite::new(dialect, state))?;
-    visit(&statement, &mut clauses::Check::new(state))?;
+    let mut statement = with_stack_for(text, || {
+        let mut statement = parse(text, dialect, state)?;
+        check_statement(&statement)?;
+        visit_mut(&mut statement, &mut rewrite::Rewrite::new(dialect, state))?;
+        visit(&statement, &mut clauses::Check::new(state))?;
+        Ok::<_, DataFusionError>(statement)
+    })?;
     paths::resolve(&mut statement, state).await?;
     Ok(statement)
 }

@@ -13,6 +13,7 @@ mod compare;
 mod concurrent;
 #[path = "../../../bench/src/random/data.rs"]
 mod data;
+mod depth;
 mod dimensions;
 mod explain;
 mod extremes;
@@ -32,6 +33,7 @@ mod kmeans;
 mod lateral;
 mod layouts;
 mod limits;
+mod many_joins;
 mod memory;
 mod nested;
 mod packed;
