@@ -14,15 +14,17 @@
 //!   once or twice: where a time was measured, it counts, and the prediction does not.
 
 use crate::reason::Reason;
+use lru::LruCache;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Plans remembered at most, of each kind.
-const KEPT: usize = 512;
+/// The most plans that are remembered, of each kind. A query of TPC-DS has some ten pipelines, and what is
+/// forgotten between two passes over a workload is planned and compiled as if it had never run.
+const KEPT: usize = 16384;
 
-/// Columns and kernels remembered at most that queries have waited for.
+/// The most columns and kernels that are remembered for which queries have waited.
 const KEPT_ONCE: usize = 8192;
 
 /// A plan over certain data, or a part of one: a hash.
@@ -51,22 +53,34 @@ pub struct OneTime {
     pub seconds: f64,
 }
 
-/// What a session remembers. Least recently used first.
-#[derive(Debug, Default)]
+/// The runs of a session's queries. The least recently used entries are forgotten.
+#[derive(Debug)]
 pub struct History {
-    refusals: Mutex<VecDeque<(PlanKey, Reason)>>,
+    refusals: Mutex<LruCache<PlanKey, Reason>>,
     /// Grows whenever the refusals change.
     refusals_version: AtomicU64,
-    ran: Mutex<VecDeque<(PlanKey, Option<u64>)>>,
-    times: Mutex<VecDeque<(PlanKey, Measured)>>,
+    ran: Mutex<LruCache<PlanKey, Option<u64>>>,
+    times: Mutex<LruCache<PlanKey, Measured>>,
     forgone: Mutex<HashMap<PlanKey, f64>>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            refusals: Mutex::new(LruCache::unbounded()),
+            refusals_version: AtomicU64::new(0),
+            ran: Mutex::new(LruCache::unbounded()),
+            times: Mutex::new(LruCache::unbounded()),
+            forgone: Mutex::default(),
+        }
+    }
 }
 
 impl History {
     /// Remembers that a pipeline cannot run on the device.
     pub fn refuse(&self, shape: PlanKey, reason: Reason) {
         let mut refusals = self.refusals.lock();
-        let known = refusals.iter().any(|known| *known == (shape, reason.clone()));
+        let known = refusals.peek(&shape) == Some(&reason);
         // What was refused for one reason and made in another way may have been refused for another one
         // since.
         reason.clone_into(entry(&mut refusals, shape, || reason.clone()));
@@ -82,11 +96,7 @@ impl History {
 
     /// Why a pipeline of that shape could not run before.
     pub fn refusal(&self, shape: PlanKey) -> Option<Reason> {
-        let refusals = self.refusals.lock();
-        refusals
-            .iter()
-            .find(|(key, _)| *key == shape)
-            .map(|(_, reason)| reason.clone())
+        self.refusals.lock().peek(&shape).cloned()
     }
 
     /// Remembers that a pipeline of that shape ran, so that its kernels and those of its build sides are
@@ -99,15 +109,12 @@ impl History {
 
     /// Whether a pipeline of that shape has run.
     pub fn is_compiled(&self, shape: PlanKey) -> bool {
-        self.ran.lock().iter().any(|(key, _)| *key == shape)
+        self.ran.lock().contains(&shape)
     }
 
     /// Rows or groups that the last pipeline of that shape returned, whatever its literals.
     pub fn returned(&self, shape: PlanKey) -> Option<u64> {
-        let ran = self.ran.lock();
-        ran.iter()
-            .find(|(key, _)| *key == shape)
-            .and_then(|(_, rows)| *rows)
+        self.ran.lock().peek(&shape).copied().flatten()
     }
 
     /// Adds time that a run on the CPU has lost for want of each.
@@ -153,24 +160,16 @@ impl History {
 
     /// The runs of a query.
     pub fn measured(&self, plan: PlanKey) -> Measured {
-        let times = self.times.lock();
-        let found = times.iter().find(|(key, _)| *key == plan);
-        found.map_or_else(Measured::default, |(_, measured)| *measured)
+        self.times.lock().peek(&plan).copied().unwrap_or_default()
     }
 }
 
 /// The entry of a key, the most recently used from now on.
-fn entry<T>(kept: &mut VecDeque<(PlanKey, T)>, key: PlanKey, new: impl FnOnce() -> T) -> &mut T {
-    let known = kept
-        .iter()
-        .position(|(k, _)| *k == key)
-        .and_then(|at| kept.remove(at));
-    if known.is_none() && kept.len() == KEPT {
-        kept.pop_front();
+fn entry<T>(kept: &mut LruCache<PlanKey, T>, key: PlanKey, new: impl FnOnce() -> T) -> &mut T {
+    if kept.len() == KEPT && !kept.contains(&key) {
+        kept.pop_lru();
     }
-    kept.push_back(known.unwrap_or_else(|| (key, new())));
-    let last = kept.len() - 1;
-    &mut kept[last].1
+    kept.get_or_insert_mut(key, new)
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub use galatea_engine::policies;
 pub use galatea_engine::scan_progress::ScanProgress;
 pub use galatea_engine::stream;
 
-use galatea_engine::checks::{CheckArithmetic, GuardConjuncts, GuardOperands};
+use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands};
 use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
@@ -197,6 +197,7 @@ fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     let mut rules = rules.to_vec();
     rules.insert(early, Arc::new(GuardOperands));
     rules.push(Arc::new(GuardConjuncts));
+    rules.push(Arc::new(GrowStack));
     rules
 }
 

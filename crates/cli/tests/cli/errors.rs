@@ -83,7 +83,7 @@ fn statements_that_nest_too_deep() {
     );
     let ran = galatea(directory.path(), &[setting[0], setting[1], "-c", &nested(4000)]);
     assert_eq!(ran.code, 1);
-    let expected = "error: expression too deep: 4002 levels, the limit is 3000";
+    let expected = "error: expression too deep: 4002 levels, the limit is 2000";
     assert!(ran.err.starts_with(expected), "{}", ran.err);
 }
 

@@ -13,11 +13,13 @@
 //! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
 //!   decimals; [`GuardConjuncts`] (last) does so for the conditions of filters, which other rules take apart
 //!   before.
+//! - [`GrowStack`] (last) has deep expressions evaluated on a stack that is large enough.
 //!
 //! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.
 
 mod constants;
 mod decimal;
+mod deep;
 mod guard;
 mod node;
 mod overflow;
@@ -26,7 +28,7 @@ mod sum;
 mod sum_state;
 
 pub use constants::CheckConstants;
-pub use rules::{CheckArithmetic, GuardConjuncts, GuardOperands};
+pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands};
 pub use sum::CheckSums;
 pub(crate) use sum::is_checked_sum;
 

@@ -12,6 +12,7 @@ use datafusion::physical_expr::{conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
+use super::deep::Deep;
 use super::guard::Guarded;
 use super::node::{Rewrite, rewritten};
 use super::overflow::{casts_of_texts, checked, counted};
@@ -29,6 +30,10 @@ pub struct GuardOperands;
 /// Makes the conditions of each filter guard those behind them, after all rules that take them apart.
 #[derive(Debug, Default)]
 pub struct GuardConjuncts;
+
+/// Has deep expressions evaluated on a stack that is large enough, after all rules that read expressions.
+#[derive(Debug, Default)]
+pub struct GrowStack;
 
 impl PhysicalOptimizerRule for CheckArithmetic {
     fn optimize(
@@ -80,6 +85,24 @@ impl PhysicalOptimizerRule for GuardConjuncts {
 
     fn name(&self) -> &str {
         "galatea_guard_conjuncts"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl PhysicalOptimizerRule for GrowStack {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        rewritten_plan(plan, &DeepExpressions)
+    }
+
+    fn name(&self) -> &str {
+        "galatea_grow_stack"
     }
 
     fn schema_check(&self) -> bool {
@@ -164,6 +187,15 @@ impl Rewrite for Conjuncts {
 
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         guarded(predicate, schema)
+    }
+}
+
+/// Deep expressions are evaluated on a stack of their own.
+struct DeepExpressions;
+
+impl Rewrite for DeepExpressions {
+    fn expression(&self, expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(Deep::of(expression).map(|deep| Arc::new(deep) as PhysicalExprRef))
     }
 }
 

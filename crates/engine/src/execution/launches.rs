@@ -5,8 +5,8 @@ use super::prepared::Prepared;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Launches kept at most; each is some kilobytes of device memory.
-const KEPT: usize = 64;
+/// The most launches that are kept. Each is some kilobytes of device memory.
+const KEPT: usize = 1024;
 
 /// What a launch over pages in device memory reads beside them: the same for every run of a pipeline over the
 /// same pages.

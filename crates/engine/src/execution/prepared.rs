@@ -13,15 +13,18 @@ use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Holder, Identity, TableView};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Pipelines kept at most: a workload of a hundred queries has some hundred.
-const KEPT: usize = 512;
+/// The most pipelines that are kept. A query has some ten, so this is enough for several workloads of a
+/// hundred queries. A pipeline has some 50 KiB of generated code.
+const KEPT: usize = 4096;
 
-/// Bytes of dimensions that the pipelines which are kept may hold together.
-const KEPT_DIMENSIONS: usize = 64 << 20;
+/// The most bytes of dimensions that the kept pipelines hold together.
+const KEPT_DIMENSIONS: usize = 256 << 20;
 
 /// A pipeline bound to the encodings of certain columns, and compiled.
 #[derive(Debug, Clone)]
@@ -41,6 +44,8 @@ pub struct Prepared {
     pub resident_blocks: u64,
     /// How it was made, if that was ahead of the first run, until a run reports it.
     made_ahead: Arc<Mutex<Option<Made>>>,
+    /// When it was last used, by the clock of the kept pipelines.
+    last_use: Arc<AtomicU64>,
 }
 
 /// How a pipeline was made.
@@ -136,6 +141,11 @@ impl Prepared {
         }))
     }
 
+    /// Where it is kept.
+    fn address(&self) -> u64 {
+        address(self.columns.iter().map(|column| column.lineage.as_ptr()))
+    }
+
     fn dimension_bytes(&self) -> usize {
         self.dimensions.iter().map(|dimension| dimension.bytes()).sum()
     }
@@ -177,22 +187,82 @@ pub struct Preparation {
     pub compiled: Option<Compiled>,
 }
 
-/// The pipelines of one device that are kept, most recently used last.
+/// The pipelines of one device that are kept.
 #[derive(Debug, Default)]
 pub struct PreparedPipelines(Arc<Kept>);
 
-/// What is kept. A pipeline has dictionaries of its columns: it goes with them.
+/// Kept pipelines. A pipeline has dictionaries of its columns: it goes with them.
 #[derive(Debug, Default)]
-struct Kept(Mutex<VecDeque<Arc<Prepared>>>);
+struct Kept(Mutex<Pipelines>);
+
+#[derive(Debug, Default)]
+struct Pipelines {
+    /// By the [`address`] of their columns.
+    by_columns: HashMap<u64, Vec<Arc<Prepared>>>,
+    count: usize,
+    dimension_bytes: usize,
+    clock: u64,
+}
+
+/// A hash of the lineages of columns: pipelines over other columns are not compared.
+fn address(lineages: impl Iterator<Item = *const Identity>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    lineages.for_each(|lineage| lineage.hash(&mut hasher));
+    hasher.finish()
+}
+
+impl Pipelines {
+    fn all(&self) -> impl Iterator<Item = &Arc<Prepared>> {
+        self.by_columns.values().flatten()
+    }
+
+    /// A pipeline over the columns of `view`, which is used now.
+    fn find(&mut self, view: &TableView, fits: impl Fn(&Prepared) -> bool) -> Option<Arc<Prepared>> {
+        let lineages = view.columns.iter().map(|column| Arc::as_ptr(&column.lineage));
+        let found = self.by_columns.get(&address(lineages))?;
+        let found = found.iter().find(|pipeline| fits(pipeline))?;
+        self.clock += 1;
+        found.last_use.store(self.clock, Ordering::Relaxed);
+        Some(Arc::clone(found))
+    }
+
+    fn insert(&mut self, pipeline: Arc<Prepared>) {
+        self.clock += 1;
+        pipeline.last_use.store(self.clock, Ordering::Relaxed);
+        self.count += 1;
+        self.dimension_bytes += pipeline.dimension_bytes();
+        self.by_columns.entry(pipeline.address()).or_default().push(pipeline);
+    }
+
+    /// Removes the pipelines that were not used for the longest time, until the others are within the limits.
+    fn evict(&mut self) -> Vec<Arc<Prepared>> {
+        let mut gone = Vec::new();
+        while self.count > KEPT || self.dimension_bytes > KEPT_DIMENSIONS {
+            let Some(oldest) = self.all().map(|kept| kept.last_use.load(Ordering::Relaxed)).min() else {
+                break;
+            };
+            gone.extend(self.remove(|kept| kept.last_use.load(Ordering::Relaxed) == oldest));
+        }
+        gone
+    }
+
+    fn remove(&mut self, is_removed: impl Fn(&Prepared) -> bool) -> Vec<Arc<Prepared>> {
+        let mut gone = Vec::new();
+        for kept in self.by_columns.values_mut() {
+            gone.extend(kept.extract_if(.., |pipeline| is_removed(pipeline)));
+        }
+        self.by_columns.retain(|_, kept| !kept.is_empty());
+        self.count -= gone.len();
+        let bytes = gone.iter().map(|pipeline| pipeline.dimension_bytes());
+        self.dimension_bytes -= bytes.sum::<usize>();
+        gone
+    }
+}
 
 impl Holder for Kept {
     fn let_go(&self) {
-        let mut pipelines = self.0.lock();
-        let (kept, gone): (VecDeque<_>, VecDeque<_>) =
-            pipelines.drain(..).partition(|pipeline| pipeline.is_current());
-        *pipelines = kept;
+        let gone = self.0.lock().remove(|pipeline| !pipeline.is_current());
         // Modules are unloaded after the lock.
-        drop(pipelines);
         drop(gone);
     }
 }
@@ -204,20 +274,18 @@ impl Kept {
         let same = |kept: &&mut Arc<Prepared>| {
             Arc::ptr_eq(&kept.bound.source, &pipeline.bound.source) && kept.dimensions == pipeline.dimensions
         };
-        if let Some(kept) = kept.iter_mut().find(same) {
+        let over_columns = kept.by_columns.get_mut(&pipeline.address());
+        if let Some(kept) = over_columns.and_then(|kept| kept.iter_mut().find(same)) {
             *kept = Arc::clone(pipeline);
         }
     }
 
     fn keep(&self, pipeline: Arc<Prepared>) {
         let mut kept = self.0.lock();
-        kept.push_back(pipeline);
-        let dimensions = |kept: &VecDeque<Arc<Prepared>>| -> usize {
-            kept.iter().map(|pipeline| pipeline.dimension_bytes()).sum()
-        };
-        while kept.len() > KEPT || dimensions(&kept) > KEPT_DIMENSIONS {
-            kept.pop_front();
-        }
+        kept.insert(pipeline);
+        let gone = kept.evict();
+        drop(kept);
+        drop(gone);
     }
 }
 
@@ -269,6 +337,7 @@ impl PreparedPipelines {
             kernel,
             tier: compiled.tier,
             made_ahead: Arc::default(),
+            last_use: Arc::default(),
         });
         if pipeline.dimension_bytes() <= KEPT_DIMENSIONS {
             let holder: Arc<dyn Holder> = Arc::clone(&self.0) as Arc<dyn Holder>;
@@ -325,7 +394,7 @@ impl PreparedPipelines {
     /// compare them.
     pub(crate) fn known_rows(&self, rows: Arc<Dimension>) -> Arc<Dimension> {
         let kept = self.0.0.lock();
-        let mut known = kept.iter().flat_map(|pipeline| &pipeline.dimensions);
+        let mut known = kept.all().flat_map(|pipeline| &pipeline.dimensions);
         known
             .find(|known| same_rows(known, &rows))
             .map_or(rows, Arc::clone)
@@ -333,7 +402,7 @@ impl PreparedPipelines {
 
     /// Whether the pipeline of `plan` is kept, over whatever columns.
     pub fn knows(&self, plan: &PipelinePlan) -> bool {
-        self.0.0.lock().iter().any(|pipeline| pipeline.plan == *plan)
+        self.0.0.lock().all().any(|pipeline| pipeline.plan == *plan)
     }
 
     fn find(
@@ -344,11 +413,6 @@ impl PreparedPipelines {
         options: KernelOptions,
     ) -> Option<Arc<Prepared>> {
         let mut kept = self.0.0.lock();
-        let at = kept
-            .iter()
-            .position(|pipeline| pipeline.fits(plan, view, dimensions, options))?;
-        let pipeline = kept.remove(at)?;
-        kept.push_back(Arc::clone(&pipeline));
-        Some(pipeline)
+        kept.find(view, |pipeline| pipeline.fits(plan, view, dimensions, options))
     }
 }

@@ -53,7 +53,7 @@ pub fn lower(expression: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expr,
 }
 
 /// Nodes on the longest way from the root of an expression to a leaf, without recursion.
-fn levels(expression: &Arc<dyn PhysicalExpr>) -> u32 {
+pub(crate) fn levels(expression: &Arc<dyn PhysicalExpr>) -> u32 {
     let mut deepest = 0;
     let mut rest = vec![(expression, 1)];
     while let Some((expression, level)) = rest.pop() {

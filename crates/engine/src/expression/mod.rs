@@ -95,6 +95,7 @@ pub(crate) use interval::{Interval, domain, is_capped, result_range, widens};
 pub use ir::{Expr, ExprKind, MAX_DEPTH};
 pub(crate) use key_space::{JoinKeyPart, KeySpace, PLACES};
 pub use kind::Kind;
+pub(crate) use lower::levels;
 pub use lower::lower;
 pub(crate) use lower::{is_checked, representable};
 pub use operator::{Arithmetic, Bitwise, Comparison};

@@ -1,19 +1,20 @@
 //! The depth limit of statements and plans.
 //!
-//! DataFusion's passes over plans grow the stack where they need it. Evaluating, comparing, printing and
-//! dropping an expression do not. So a statement that is too deep is an error before it is planned. Parsing
-//! makes a tree of any depth, so it runs on a stack whose size follows from the length of the text.
+//! Some of DataFusion's passes over plans grow the stack where they need it; printing, comparing and dropping
+//! an expression do not. So a statement that is too deep is an error before it is planned, and others are
+//! planned on a stack for their levels. Parsing makes a tree of any depth: it runs on a stack whose size
+//! follows from the length of the text.
 
-use crate::stack::with_at_least;
+use crate::stack::{levels_left, with_at_least};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
-use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
+use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SetExpr, Visit, Visitor};
 use std::ops::ControlFlow;
 
 /// The most levels of expressions and queries in a statement.
-pub const MAX_LEVELS: usize = 3000;
+pub const MAX_LEVELS: usize = 2000;
 
 /// Bytes of stack per byte of a statement's text. A level has at least two bytes of text, and dropping it
 /// takes at most a kibibyte.
@@ -34,6 +35,11 @@ pub fn with_stack_for<R>(text: &str, parse: impl FnOnce() -> R) -> R {
 /// # Errors
 /// A planning error with the number of levels.
 pub fn check_statement(statement: &Statement) -> Result<()> {
+    levels_of_statement(statement).map(|_| ())
+}
+
+/// Levels of the expressions and queries of a statement; an error for more than [`MAX_LEVELS`].
+pub(super) fn levels_of_statement(statement: &Statement) -> Result<usize> {
     let mut levels = Levels::default();
     match statement {
         Statement::Statement(statement) => _ = statement.visit(&mut levels),
@@ -42,22 +48,29 @@ pub fn check_statement(statement: &Statement) -> Result<()> {
                 _ = query.visit(&mut levels);
             }
         }
-        Statement::Explain(explain) => return check_statement(&explain.statement),
+        Statement::Explain(explain) => return levels_of_statement(&explain.statement),
         Statement::CreateExternalTable(_) | Statement::Reset(_) => {}
     }
-    levels.check()
+    levels.checked()
 }
 
-/// Refuses a plan with an expression of more than [`MAX_LEVELS`] levels, for plans that were not made from SQL.
-pub(super) fn check_plan(plan: &LogicalPlan) -> Result<()> {
+/// Levels of the nodes and expressions of a plan, which need not be made from SQL; an error for more than
+/// [`MAX_LEVELS`].
+pub(super) fn levels_of_plan(plan: &LogicalPlan) -> Result<usize> {
     let mut levels = Levels::default();
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
-            expression.visit(&mut levels)?;
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    levels.check()
+    plan.visit_with_subqueries(&mut levels)?;
+    levels.checked()
+}
+
+/// Refuses a plan of `levels` that the rest of this thread's stack is too small for.
+pub(super) fn check_stack(levels: usize) -> Result<()> {
+    let left = levels_left();
+    match levels <= left {
+        true => Ok(()),
+        false => Err(plan_datafusion_err!(
+            "expression too deep: {levels} levels, the stack of this thread is large enough for {left}\nhint: plan the statement on a thread with a larger stack, or as a query, with galatea.plan_cache above 0"
+        )),
+    }
 }
 
 /// The current and the deepest level of a walk through a tree.
@@ -77,30 +90,47 @@ impl Levels {
         self.level -= 1;
     }
 
-    fn check(&self) -> Result<()> {
-        match self.deepest <= MAX_LEVELS {
-            true => Ok(()),
-            false => Err(too_deep(self.deepest)),
+    fn checked(self) -> Result<usize> {
+        let levels = self.deepest;
+        match levels <= MAX_LEVELS {
+            true => Ok(levels),
+            false => Err(plan_datafusion_err!(
+                "expression too deep: {levels} levels, the limit is {MAX_LEVELS}\nhint: compute a part of it in a subquery, or aggregate the values of a table"
+            )),
         }
     }
 }
 
-fn too_deep(levels: usize) -> DataFusionError {
-    plan_datafusion_err!(
-        "expression too deep: {levels} levels, the limit is {MAX_LEVELS}\nhint: compute a part of it in a subquery, or aggregate the values of a table"
-    )
-}
+/// Visits the levels of the expressions of a plan's nodes.
+struct OfExpressions<'a>(&'a mut Levels);
 
 impl<'n> TreeNodeVisitor<'n> for Levels {
+    type Node = LogicalPlan;
+
+    fn f_down(&mut self, node: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
+        self.enter();
+        node.apply_expressions(|expression| {
+            expression.visit(&mut OfExpressions(self))?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    }
+
+    fn f_up(&mut self, _: &'n LogicalPlan) -> Result<TreeNodeRecursion> {
+        self.leave();
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+impl<'n> TreeNodeVisitor<'n> for OfExpressions<'_> {
     type Node = Expr;
 
     fn f_down(&mut self, _: &'n Expr) -> Result<TreeNodeRecursion> {
-        self.enter();
+        self.0.enter();
         Ok(TreeNodeRecursion::Continue)
     }
 
     fn f_up(&mut self, _: &'n Expr) -> Result<TreeNodeRecursion> {
-        self.leave();
+        self.0.leave();
         Ok(TreeNodeRecursion::Continue)
     }
 }

@@ -35,6 +35,7 @@ mod unplanned;
 mod unshare;
 
 pub(crate) use copy::renewed_host;
+use depth::levels_of_statement;
 pub use depth::{MAX_LEVELS, check_statement, with_stack_for};
 pub use input::InputPlan;
 use planner::{Analysed, Asked, DeferredQuery};
@@ -47,7 +48,8 @@ use crate::metrics::{self, PlanOutcome};
 use crate::placement::{Grounds, PlacementExec};
 use crate::report::{PlanReport, QueryReport};
 use crate::runtime::Runtime;
-use datafusion::common::Result;
+use crate::stack::poll_for_levels;
+use datafusion::common::{Result, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::TableSource;
@@ -182,7 +184,6 @@ impl PlanCache {
         state: &SessionState,
         parsed: impl Future<Output = Result<SqlStatement>>,
     ) -> Result<LogicalPlan> {
-        let config = GalateaConfig::of(state.config_options());
         let surroundings = self.surroundings(state).id;
         let key = (state.session_id().to_string(), surroundings, text.to_string());
         let statement = self.statements.lock().get(&key).cloned();
@@ -195,6 +196,18 @@ impl PlanCache {
         let mut parsed = parsed.await?;
         literals::exact_numbers(&mut parsed);
         let names = state.resolve_table_references(&parsed)?;
+        let levels = levels_of_statement(&parsed)?;
+        poll_for_levels(levels, self.planned(key, parsed, names, state)).await
+    }
+
+    /// The logical plan of a statement that was not asked before, which is remembered under `key`.
+    async fn planned(
+        &self,
+        key: TextKey,
+        parsed: SqlStatement,
+        names: Vec<TableReference>,
+        state: &SessionState,
+    ) -> Result<LogicalPlan> {
         let plan = state.statement_to_plan(parsed).await?;
         let Some((query, tables)) = Query::of(&plan) else {
             return Ok(plan);
@@ -203,12 +216,17 @@ impl PlanCache {
         // with a query, planning says.
         let analyzer = state.analyzer();
         let analysed = analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {});
-        let Some(DeferredQuery { schema, analysed, .. }) =
+        let Some(DeferredQuery {
+            schema,
+            analysed,
+            levels,
+            ..
+        }) =
             analysed.ok().and_then(|plan| DeferredQuery::of(&plan).cloned())
         else {
             return Ok(plan);
         };
-        let Some(statement) = Statement::new(Arc::new(query), &tables, schema, names, state).await? else {
+        let Some(statement) = Statement::new(Arc::new(query), &tables, (schema, levels), names, state).await? else {
             return Ok(plan);
         };
         let plan = known(&statement, tables, analysed);
@@ -216,7 +234,7 @@ impl PlanCache {
             &mut self.statements.lock(),
             key,
             Arc::new(statement),
-            config.plan_cache.0,
+            GalateaConfig::of(state.config_options()).plan_cache.0,
         );
         drop(gone);
         Ok(plan)
@@ -343,6 +361,7 @@ fn known(statement: &Statement, tables: Vec<Arc<dyn TableSource>>, analysed: Ana
         asked,
         schema,
         analysed,
+        levels: statement.levels,
     };
     query.into_plan()
 }

@@ -6,18 +6,19 @@
 //! passes the other rules at once, with the columns that they would give the query; [`ReusingPlanner`] finds
 //! a kept plan for the query, or plans it with reuse turned off, as it would have been.
 
-use super::depth::check_plan;
+use super::depth::{check_stack, levels_of_plan};
 use super::missing_files::refuse_missing_files;
 use super::query::Query;
 use super::unplanned::refuse_subqueries;
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
 use crate::runtime::Runtime;
+use crate::stack::{for_levels, poll_for_levels};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
+use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
@@ -97,6 +98,8 @@ pub(super) struct DeferredQuery {
     pub(super) schema: DFSchemaRef,
     /// The query after the analyzer's rules, if it was analysed already.
     pub(super) analysed: Analysed,
+    /// Levels of its nodes and expressions.
+    pub(super) levels: usize,
 }
 
 /// A query after the analyzer's rules, which planning goes on with. It follows from the query, so nodes that
@@ -237,20 +240,26 @@ impl AnalyzerRule for DeferPlanning {
             })
         })?;
         let plan = plan.data;
-        check_plan(&plan)?;
+        let levels = levels_of_plan(&plan)?;
         let config = options.extensions.get::<GalateaConfig>();
         if !is_query(&plan) || config.is_none_or(|config| config.plan_cache.0 == 0) {
+            check_stack(levels)?;
             return Ok(plan);
         }
-        // What is wrong with a query, planning says.
-        let analysed = self.analysed(&plan, options);
-        let Ok((schema, analysed)) = analysed.and_then(|plan| Ok((Self::schema(&plan)?, plan))) else {
+        // Planning raises the errors of a query.
+        let analysed = for_levels(levels, || {
+            let analysed = self.analysed(&plan, options)?;
+            Ok::<_, DataFusionError>((Self::schema(&analysed)?, analysed))
+        });
+        let Ok((schema, analysed)) = analysed else {
+            check_stack(levels)?;
             return Ok(plan);
         };
         let query = DeferredQuery {
             asked: Asked::Plan(Arc::new(plan)),
             schema,
             analysed: Analysed(Some(Arc::new(analysed))),
+            levels,
         };
         Ok(query.into_plan())
     }
@@ -327,14 +336,15 @@ impl QueryPlanner for ReusingPlanner {
             None => internal_err!("a deferred query came with a session that is not DataFusion's"),
         };
         if let Some(query) = DeferredQuery::of(plan) {
-            return self.plan(query, state()?).await;
+            return poll_for_levels(query.levels, self.plan(query, state()?)).await;
         }
         if let LogicalPlan::Explain(explain) = plan
             && let Some(query) = DeferredQuery::of(&explain.plan)
         {
             let plan = Arc::new(query.asked.plan()?.into_owned());
             let explain = LogicalPlan::Explain(as_asked(explain, &plan));
-            return without_reuse(state()?).create_physical_plan(&explain).await;
+            let state = without_reuse(state()?);
+            return poll_for_levels(query.levels, state.create_physical_plan(&explain)).await;
         }
         if !matches!(plan, LogicalPlan::Explain(_)) {
             refuse_subqueries(plan)?;

@@ -23,6 +23,8 @@ pub(super) struct Statement {
     pub(super) query: Arc<Query>,
     /// The columns of the query, with their final types.
     pub(super) schema: DFSchemaRef,
+    /// Levels of the nodes and expressions of the query.
+    pub(super) levels: usize,
     /// The names in the text, and what was found under them. A table that is gone leaves its address taken.
     names: Vec<(ResolvedTableReference, Option<Weak<dyn TableProvider>>)>,
     /// Which of the names each scan of the query reads.
@@ -35,7 +37,7 @@ impl Statement {
     pub(super) async fn new(
         query: Arc<Query>,
         tables: &[Arc<dyn TableSource>],
-        schema: DFSchemaRef,
+        (schema, levels): (DFSchemaRef, usize),
         names: Vec<TableReference>,
         state: &SessionState,
     ) -> Result<Option<Self>> {
@@ -59,6 +61,7 @@ impl Statement {
         Ok(Some(Self {
             query,
             schema,
+            levels,
             names: names.collect(),
             scans,
         }))
