@@ -207,6 +207,13 @@ impl Device {
         self.0.programs.compiled(program)
     }
 
+    /// The time that a compilation has taken lately, with whatever else ran on the cores; `None` before the
+    /// first of this process.
+    #[must_use]
+    pub fn compile_time(&self) -> Option<std::time::Duration> {
+        self.0.programs.compile_time()
+    }
+
     /// Waits until every program that [`Device::compile_soon`] has left to its thread is compiled: before
     /// times are measured that should not change.
     pub fn finish_compiling() {

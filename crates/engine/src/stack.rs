@@ -17,7 +17,11 @@ const NEW: usize = 4 << 20;
 
 /// The most stack that passes over a statement take per level, with those that they call, in bytes. It is
 /// address space until it is used.
-const LEVEL: usize = if cfg!(debug_assertions) { 256 << 10 } else { 32 << 10 };
+const LEVEL: usize = if cfg!(debug_assertions) {
+    256 << 10
+} else {
+    32 << 10
+};
 
 /// Stack that most passes take per level, in bytes.
 const USUAL: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };

@@ -39,7 +39,9 @@ impl Deep {
 
 impl PartialEq for Deep {
     fn eq(&self, other: &Self) -> bool {
-        for_levels(self.levels, || self.expression.as_ref() == other.expression.as_ref())
+        for_levels(self.levels, || {
+            self.expression.as_ref() == other.expression.as_ref()
+        })
     }
 }
 

@@ -231,7 +231,10 @@ impl Pipelines {
         pipeline.last_use.store(self.clock, Ordering::Relaxed);
         self.count += 1;
         self.dimension_bytes += pipeline.dimension_bytes();
-        self.by_columns.entry(pipeline.address()).or_default().push(pipeline);
+        self.by_columns
+            .entry(pipeline.address())
+            .or_default()
+            .push(pipeline);
     }
 
     /// Removes the pipelines that were not used for the longest time, until the others are within the limits.

@@ -221,12 +221,13 @@ impl PlanCache {
             analysed,
             levels,
             ..
-        }) =
-            analysed.ok().and_then(|plan| DeferredQuery::of(&plan).cloned())
+        }) = analysed.ok().and_then(|plan| DeferredQuery::of(&plan).cloned())
         else {
             return Ok(plan);
         };
-        let Some(statement) = Statement::new(Arc::new(query), &tables, (schema, levels), names, state).await? else {
+        let Some(statement) =
+            Statement::new(Arc::new(query), &tables, (schema, levels), names, state).await?
+        else {
             return Ok(plan);
         };
         let plan = known(&statement, tables, analysed);

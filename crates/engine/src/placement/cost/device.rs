@@ -43,7 +43,7 @@ policy! {
         investment: f64 = 0.5,
         /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers
         /// and encoders share the cores, and take longer than predicted more often than less.
-        haste: f64 = 1.5,
+        haste: f64 = 2.0,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -301,7 +301,8 @@ impl Estimator {
     ) -> Vec<OneTime> {
         let ran = (found.shape).is_some_and(|shape| runtime.history().is_compiled(shape));
         let mut all = Vec::new();
-        self.add_once(ran, POLICY.compiling, found, runtime, config, &mut all);
+        let compiling = Self::compiling(runtime, config);
+        self.add_once(ran, (compiling, compiling), found, runtime, config, &mut all);
         // Two pipelines may read one column.
         all.sort_by_key(|one| one.what.0);
         all.dedup_by_key(|one| one.what);
@@ -309,12 +310,22 @@ impl Estimator {
         all
     }
 
-    /// The same added to `all`, with kernels that are `compiled` for all that is known, or else take so many
-    /// seconds.
+    /// Seconds of compiling a pipeline: those that compilations have taken lately, where these are more than
+    /// expected.
+    fn compiling(runtime: &Runtime, config: &GalateaConfig) -> f64 {
+        let device = runtime.opened(config);
+        let lately = device.and_then(|device| device.device().compile_time());
+        lately
+            .map_or(0.0, |lately| lately.as_secs_f64())
+            .max(POLICY.compiling)
+    }
+
+    /// The same added to `all`, with kernels that are `compiled` for all that is known, or else take
+    /// `compiling` seconds: this pipeline's, and those of a pipeline that is compiled alone.
     fn add_once(
         &self,
         compiled: bool,
-        compiling: f64,
+        (compiling, alone): (f64, f64),
         found: &Subtree,
         runtime: &Runtime,
         config: &GalateaConfig,
@@ -332,9 +343,9 @@ impl Estimator {
                 seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
             });
         }
-        let beside = POLICY.compiling * POLICY.compiling_beside.max(1.0 / self.cores);
+        let beside = alone * POLICY.compiling_beside.max(1.0 / self.cores);
         for build in found.builds() {
-            self.add_once(compiled, beside, build, runtime, config, all);
+            self.add_once(compiled, (beside, alone), build, runtime, config, all);
         }
     }
 
