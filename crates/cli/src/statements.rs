@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
@@ -100,6 +101,10 @@ async fn execute(
         return printed;
     }
     match plan(ctx, stores, sql).await? {
+        // A statement that was carried out: nothing is left to run.
+        Planned::Rows { frame, .. } if matches!(frame.logical_plan(), LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty()) => {
+            Ok(Printed::default())
+        }
         Planned::Rows { frame, complete } => {
             let limit = if complete { RowLimit(None) } else { output.limit };
             rows(output, frame, limit, watch).await

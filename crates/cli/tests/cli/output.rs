@@ -26,6 +26,20 @@ fn a_table_and_where_it_ran() {
     ");
 }
 
+/// A statement without rows ran on no device; one that makes a table of a query's rows ran where the query did.
+#[test]
+fn statements_have_no_device() {
+    let directory = samples();
+    let script = "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'a.csv' OPTIONS ('format.has_header' 'true'); \
+                  SET datafusion.execution.batch_size = 100; DROP TABLE t";
+    for _ in 0..2 {
+        let ran = galatea(directory.path(), &[CPU, "-c", script]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let footers: Vec<&str> = ran.out.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(footers, ["Done in <t> s."; 3]);
+    }
+}
+
 #[test]
 fn the_emulated_device_runs_a_query() {
     let directory = samples();

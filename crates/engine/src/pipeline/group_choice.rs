@@ -321,6 +321,9 @@ fn candidate(
         hot: hot.len() as u32,
         block: *block,
     });
+    let mut fitting = sizes.filter(|layout| layout.bytes(rows.plan) <= limit).peekable();
+    // Drawing rows of millions of groups takes longer than most queries, and so many never fit.
+    fitting.peek()?;
     let (uniform, cool);
     let groups = match &rows.sample {
         Some(sample) if !hot.is_empty() => {
@@ -378,7 +381,7 @@ fn candidate(
         blocks * layout.block * 2 >= options.machine.threads
     };
     let mut best: Option<Candidate> = None;
-    for layout in sizes.filter(|layout| layout.bytes(rows.plan) <= limit) {
+    for layout in fitting {
         let worth = match &best {
             // Registers of hot groups leave too few for the rows of very large blocks.
             Some(best) if busy(&best.layout) && !hot.is_empty() && layout.block > 512 => false,
