@@ -10,6 +10,7 @@
 //! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, absolute, tried before everything else | searched |
 //! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
 //! | [`TEST_DEVICE`] | tests | `gpu`: queries that are compared with the CPU's answers run on a GPU | on the emulated device |
+//! | [`TEST_FILES`] | tests | `all`: queries that are compared with the CPU's answers also run over files, each in every way; `none`: none of them does | a share does |
 //! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
 //! | [`SEED`] | tests | the first seed of random tests | 1 |
 //! | [`SQLLOGICTEST`] | tests | which of DataFusion's sqllogictest files run: `all`, or words of their paths, by commas | an everyday few |
@@ -28,6 +29,8 @@ pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
 pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
 /// See the table above.
 pub const TEST_DEVICE: &str = "GALATEA_TEST_DEVICE";
+/// `all` or `none`: the queries that also run over files.
+pub const TEST_FILES: &str = "GALATEA_TEST_FILES";
 /// The first seed of random tests.
 pub const SEED: &str = "GALATEA_SEED";
 /// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by
@@ -61,6 +64,28 @@ pub fn require_gpu() -> bool {
 #[must_use]
 pub fn test_on_gpu() -> bool {
     path(TEST_DEVICE).is_some_and(|value| value.as_os_str() == "gpu")
+}
+
+/// The queries of tests that also run over files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestFiles {
+    /// None of them.
+    None,
+    /// A share of them, each in one way.
+    Share,
+    /// All of them, in every way.
+    All,
+}
+
+/// The value of [`TEST_FILES`].
+#[must_use]
+pub fn test_files() -> TestFiles {
+    let value = path(TEST_FILES);
+    match value.as_ref().and_then(|value| value.to_str()) {
+        Some("all") => TestFiles::All,
+        Some("none") => TestFiles::None,
+        _ => TestFiles::Share,
+    }
 }
 
 /// The value of [`CAMPAIGN`], 0 when it is no number.

@@ -1,4 +1,5 @@
-//! Two sessions over the same data, and the comparison of their answers.
+//! Two sessions over the same data, and the comparison of their answers. [`OverFiles`] repeats a share of the
+//! queries over files.
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
@@ -6,9 +7,11 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use galatea::QueryDevice;
-use galatea_device::environment;
+use galatea_device::environment::{self, TestFiles};
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+use crate::over_files::OverFiles;
 
 /// A value as compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,18 +30,25 @@ pub(crate) type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), St
 pub(crate) struct Pair {
     pub(crate) cpu: SessionContext,
     pub(crate) gpu: SessionContext,
+    /// None: queries run over tables in memory only.
+    files: Option<OverFiles>,
 }
 
 impl Pair {
     /// Two sessions, with settings for the emulated one; on a GPU, where the environment asks for that.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
-        if environment::test_on_gpu() {
-            return Self::on(galatea::session().with_setting("galatea.device", "gpu"), settings);
+        let pair = match environment::test_on_gpu() {
+            true => Self::on(galatea::session().with_setting("galatea.device", "gpu"), settings),
+            false => Self::emulated(galatea::EmulatorOptions::default(), settings),
+        };
+        let runs = environment::test_files() != TestFiles::None;
+        Self {
+            files: runs.then(|| OverFiles::new(settings)),
+            ..pair
         }
-        Self::emulated(galatea::EmulatorOptions::default(), settings)
     }
 
-    /// As [`Self::new`], with an emulated device of that kind.
+    /// As [`Self::new`], with an emulated device of that kind, and without files.
     pub(crate) fn emulated(emulator: galatea::EmulatorOptions, settings: &[(&str, &str)]) -> Self {
         let session = galatea::session()
             .with_emulated_device(emulator)
@@ -63,6 +73,7 @@ impl Pair {
         Self {
             cpu,
             gpu: builder.build().expect("an emulated session"),
+            files: None,
         }
     }
 
@@ -73,12 +84,15 @@ impl Pair {
                 .expect("batches of one schema");
             ctx.register_table(name, Arc::new(table)).expect("a new table");
         }
+        if let Some(files) = &self.files {
+            files.table(name, batches);
+        }
     }
 
     /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names
     /// the case.
     pub(crate) async fn check(&self, sql: &str, placed: bool, context: &str) {
-        if let Err(difference) = self.compare(sql, same).await {
+        if let Err(difference) = self.differs(sql, same, false).await {
             panic!("{context}\n{sql}\n{difference}");
         }
         let report = galatea::last_query_report(&self.gpu);
@@ -93,6 +107,11 @@ impl Pair {
 
     /// Runs the query on both; the difference, if any.
     pub(crate) async fn compare(&self, sql: &str, same: Comparison) -> Result<(), String> {
+        self.differs(sql, same, true).await
+    }
+
+    /// As [`Self::compare`]; `ordered`: the answer may depend on the order of rows in tables.
+    async fn differs(&self, sql: &str, same: Comparison, ordered: bool) -> Result<(), String> {
         let expected = collect(&self.cpu, sql).await;
         let actual = collect(&self.gpu, sql).await;
         match (expected, actual) {
@@ -103,7 +122,10 @@ impl Pair {
                 let reasons = report.map(|report| report.reasons).unwrap_or_default();
                 match reasons.iter().find(|reason| reason.contains("does not compile")) {
                     Some(reason) => Err(reason.clone()),
-                    None => Ok(()),
+                    None => match &self.files {
+                        Some(files) => files.check((&self.cpu, sql), &expected, same, ordered).await,
+                        None => Ok(()),
+                    },
                 }
             }
             (Err(_), Err(_)) => Ok(()),
@@ -119,7 +141,8 @@ pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> 
     rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
 }
 
-async fn collect(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, String> {
+/// The rows of a query.
+pub(crate) async fn collect(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, String> {
     let frame = ctx.sql(sql).await.map_err(|e| e.to_string())?;
     frame.collect().await.map_err(|e| e.to_string())
 }

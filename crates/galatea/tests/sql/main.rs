@@ -21,6 +21,8 @@ mod faults;
 mod file_contents;
 mod file_types;
 mod files;
+#[path = "../../../bench/src/random/files.rs"]
+mod files_of_tables;
 mod front;
 mod groups;
 mod guards;
@@ -36,6 +38,7 @@ mod limits;
 mod many_joins;
 mod memory;
 mod nested;
+mod over_files;
 mod packed;
 mod pairs;
 mod parquet_contents;

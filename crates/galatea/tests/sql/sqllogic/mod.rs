@@ -5,7 +5,8 @@
 //! DataFusion's own runner sets up for it: twice on plain DataFusion and once on a Galatea session on the
 //! emulated device. The answers of the device are compared with DataFusion's, record by record; records that
 //! plain DataFusion answers differently from itself (random numbers, clocks) and EXPLAIN are left out, and
-//! counted. What the files expect is not looked at.
+//! counted. What the files expect is not looked at. A third of the files, all with `GALATEA_TEST_FILES=all`,
+//! runs once more with queries over Parquet files in place of tables in memory, each query twice.
 //!
 //! A part of the files runs always. `GALATEA_SQLLOGICTEST=all` runs all of them,
 //! `GALATEA_SQLLOGICTEST=joins,cte` those whose path contains one of these words.
@@ -18,6 +19,7 @@ mod folder;
 mod order;
 mod pass;
 mod sample_data;
+mod stored;
 mod summary;
 
 use datafusion_sqllogictest::DataFusion;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::folder::Workplace;
 use super::order::RowOrder;
+use super::stored::StoredTables;
 
 /// A record that hangs fails after this long.
 const RECORD_LIMIT: Duration = Duration::from_secs(180);
@@ -103,6 +104,8 @@ pub(super) enum Answer {
 /// An answer, and where it came from.
 pub(super) struct Answered {
     pub(super) answer: Answer,
+    /// The answer of a second run, over files.
+    pub(super) second: Option<Answer>,
     /// Whether a part of the query was placed on the device and stayed there.
     pub(super) on_device: bool,
     pub(super) reasons: Vec<String>,
@@ -114,6 +117,8 @@ pub(super) struct Answered {
 pub(super) enum Engine {
     DataFusion,
     Galatea,
+    /// As [`Self::Galatea`], where queries read Parquet files in place of tables in memory, and run twice.
+    OverFiles,
 }
 
 /// Runs the questions in order until `limit` has passed; fewer answers than questions mean that it did.
@@ -129,16 +134,30 @@ pub(super) async fn run(
         .map_err(|panic| format!("its tables cannot be registered: {}", message(panic)))?
         .ok_or("DataFusion's runner skips it")?;
     let ctx = test.session_ctx();
-    if engine == Engine::Galatea {
+    if engine != Engine::DataFusion {
         install(ctx).map_err(|error| error.to_string())?;
     }
+    let mut stored = match engine {
+        Engine::OverFiles => Some(StoredTables::new().map_err(|error| error.to_string())?),
+        _ => None,
+    };
     let started = Instant::now();
     let mut answers = Vec::with_capacity(questions.len());
     for question in questions {
         if started.elapsed() > limit {
             break;
         }
-        answers.push(ask(ctx, &question.sql).await);
+        let Some(stored) = &mut stored else {
+            answers.push(ask(ctx, &question.sql).await);
+            continue;
+        };
+        let query = stored.prepare(ctx, &question.sql).await;
+        let first = ask(ctx, &question.sql).await;
+        let second = match (query, &first.answer) {
+            (true, Answer::Rows { .. }) => Some(ask(ctx, &question.sql).await.answer),
+            _ => None,
+        };
+        answers.push(Answered { second, ..first });
     }
     Ok(answers)
 }
@@ -174,6 +193,7 @@ async fn ask(ctx: &SessionContext, sql: &str) -> Answered {
     let report = reports.and_then(|reports| reports.last());
     Answered {
         answer,
+        second: None,
         on_device: report
             .as_ref()
             .is_some_and(|report| report.device != QueryDevice::Cpu),

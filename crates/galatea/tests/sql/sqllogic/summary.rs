@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use galatea_device::environment::{self, TestFiles};
+
 use super::compare::{difference, is_corrected};
 use super::folder::{TestFolder, Workplace};
 use super::pass::{Answer, Engine, questions, run};
@@ -34,6 +36,8 @@ pub(super) struct FileOutcome {
     first_missing: String,
     /// Why the file did not run at all.
     skipped: Option<String>,
+    /// Records that were compared over files, too.
+    over_files: usize,
     differences: Vec<String>,
     elapsed: Duration,
     /// The slowest record on the device.
@@ -67,6 +71,15 @@ impl FileOutcome {
         let [expected, again, actual] = &passes[..] else {
             return Err("three passes".into());
         };
+        let over_files = match in_files(&self.file) {
+            true => {
+                place
+                    .clear_scratch(&self.file)
+                    .map_err(|error| error.to_string())?;
+                run(Engine::OverFiles, &self.file, &questions, limit).await?
+            }
+            false => Vec::new(),
+        };
         let answered = expected.len().min(again.len()).min(actual.len());
         self.late = questions.len() - answered;
         for (index, question) in questions.iter().enumerate().take(answered) {
@@ -85,6 +98,19 @@ impl FileOutcome {
                 continue;
             }
             self.compared += 1;
+            if let Some(answered) = over_files.get(index) {
+                self.over_files += 1;
+                let second = answered.second.iter().map(|answer| ("kept plan", answer));
+                let found = [("first run", &answered.answer)].into_iter().chain(second);
+                let found = found.filter_map(|(run, answer)| {
+                    let found = difference(&expected.answer, answer)?;
+                    (!is_corrected(&question.sql)).then(|| format!(
+                        "{}, over files, {run}\n{}\n{found}",
+                        question.place, question.sql
+                    ))
+                });
+                self.differences.extend(found);
+            }
             self.on_device += usize::from(actual.on_device);
             self.with_work += usize::from(actual.on_device || !actual.reasons.is_empty());
             if !actual.on_device {
@@ -124,6 +150,7 @@ impl fmt::Display for FileOutcome {
         }
         write!(f, "{} compared, {} on the device", self.compared, self.on_device)?;
         for (count, what) in [
+            (self.over_files, "over files"),
             (self.failing, "refused by both"),
             (self.explains, "EXPLAIN"),
             (self.volatile, "volatile"),
@@ -150,6 +177,16 @@ impl fmt::Display for FileOutcome {
             )?;
         }
         Ok(())
+    }
+}
+
+/// Whether the file also runs with tables in files: one of three, by its name.
+fn in_files(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    match environment::test_files() {
+        TestFiles::All => true,
+        TestFiles::None => false,
+        TestFiles::Share => name.bytes().map(u64::from).sum::<u64>().is_multiple_of(3),
     }
 }
 
@@ -183,12 +220,13 @@ impl fmt::Display for Summary {
         let sum = |count: fn(&FileOutcome) -> usize| self.files.iter().map(count).sum::<usize>();
         writeln!(
             f,
-            "{} files, {} skipped\n{} records compared, {} refused by both\n\
+            "{} files, {} skipped\n{} records compared, {} of them over files, too, {} refused by both\n\
              {} of {} with work used the device\n\
              left out: {} EXPLAIN, {} volatile, {} out of time\n{} cannot succeed without data that is not there\n{} differ",
             self.files.len(),
             sum(|file| usize::from(file.skipped.is_some())),
             sum(|file| file.compared),
+            sum(|file| file.over_files),
             sum(|file| file.failing),
             self.on_device(),
             sum(|file| file.with_work),

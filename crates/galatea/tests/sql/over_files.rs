@@ -1,0 +1,372 @@
+//! The queries of a [`Pair`](crate::compare::Pair) again, over files with the rows of its tables.
+//!
+//! A table in memory hides faults that files show: a scan of files hands its rows out once, it has row groups
+//! and partitions, and its files change. So a share of the queries, chosen by a hash of the text, runs three
+//! times more on a device session of its own: the first run, that of the kept plan and, for a share of them,
+//! one after other rows replaced those of the files. The first two have the answer that the tables in memory
+//! have on the CPU, the third that of a CPU session with the other rows in memory.
+//!
+//! A pair takes three registrations of [`WAYS`]: two by a hash of the test's name and settings, and one file
+//! with one partition, for answers that depend on the order of rows. `GALATEA_TEST_FILES=all` runs every
+//! query, over all registrations, `GALATEA_TEST_FILES=none` runs none. A table whose values a format does not
+//! keep is stored as Parquet, one that no file keeps stays in memory; a query of tables that the test registers
+//! by itself is left out.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::{cast, concat_batches};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::datasource::{MemTable, TableProvider};
+use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
+use galatea_device::environment;
+use tempfile::TempDir;
+
+use crate::compare::{Comparison, collect, same};
+use crate::files_of_tables::{Format, Location, PARTITIONS, TableFiles, WAYS, Way};
+
+/// One of so many queries runs over files.
+const SHARE: u64 = 4;
+
+/// Tables with more rows stay in memory: tests of them are slow already.
+const MOST_ROWS: usize = 20_000;
+
+/// Parts of queries whose answers depend on the order of rows.
+const ORDERED: [&str; 12] = [
+    "limit",
+    "offset",
+    "first_value",
+    "last_value",
+    "array_agg",
+    "string_agg",
+    "over (",
+    "over(",
+    "nth_value",
+    "fetch ",
+    "distinct on",
+    "rank",
+];
+
+/// A table of the pair.
+struct Source {
+    rows: RecordBatch,
+    /// Its registration on the CPU's session when a query first read it: another one is another table.
+    provider: Option<Arc<dyn TableProvider>>,
+}
+
+/// A registration, and the partitions of its sessions.
+type Registration = (Way, usize);
+
+/// The runs of a pair's queries over files.
+pub(crate) struct OverFiles {
+    settings: Vec<(String, String)>,
+    /// Hash of the test's name and the settings.
+    hash: u64,
+    sources: Mutex<HashMap<String, Source>>,
+    sessions: tokio::sync::Mutex<HashMap<Registration, FileSession>>,
+}
+
+impl OverFiles {
+    /// For a pair with these settings.
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+        let settings: Vec<_> = (settings.iter())
+            .map(|(name, value)| ((*name).to_string(), (*value).to_string()))
+            .collect();
+        Self {
+            hash: hash(&(std::thread::current().name(), &settings)),
+            settings,
+            sources: Mutex::default(),
+            sessions: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// A table of the pair.
+    pub(crate) fn table(&self, name: &str, batches: &[RecordBatch]) {
+        let rows = concat_batches(&batches[0].schema(), batches).expect("batches of one schema");
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.insert(name.to_string(), Source { rows, provider: None });
+    }
+
+    /// Runs the query over files. The tables in memory have the answer `expected`, on the session `cpu`.
+    pub(crate) async fn check(
+        &self,
+        (cpu, sql): (&SessionContext, &str),
+        expected: &[RecordBatch],
+        comparison: Comparison,
+        ordered: bool,
+    ) -> std::result::Result<(), String> {
+        let lower = sql.trim_start().to_lowercase();
+        let all = environment::test_files() == environment::TestFiles::All;
+        let draw = hash(&sql);
+        let runs = all || draw.is_multiple_of(SHARE);
+        if !runs || !(lower.starts_with("select") || lower.starts_with("with")) {
+            return Ok(());
+        }
+        let ordered = ordered || ORDERED.iter().any(|word| lower.contains(word));
+        for registration in self.registrations(draw / SHARE, ordered, all) {
+            let mut sessions = self.sessions.lock().await;
+            if !sessions.contains_key(&registration) {
+                let session = FileSession::new(&self.settings, registration).map_err(|e| e.to_string())?;
+                sessions.insert(registration, session);
+            }
+            let session = sessions.get_mut(&registration).expect("inserted");
+            let changes = all || (draw / SHARE / 2).is_multiple_of(3);
+            let tables = self.present(cpu).await;
+            session.register(&tables).await.map_err(|e| e.to_string())?;
+            let outcome = session.runs(sql, expected, comparison, changes).await;
+            let ((format, location), partitions) = registration;
+            outcome.map_err(|difference| {
+                format!("over files, {format:?}, {location:?}, {partitions} partitions, {difference}")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn registrations(&self, draw: u64, ordered: bool, all: bool) -> Vec<Registration> {
+        if ordered {
+            return vec![((Format::Parquet, Location::File), 1)];
+        }
+        let nth = |number: u64| {
+            let of = |length: usize| usize::try_from(number % length as u64).expect("below the length");
+            (WAYS[of(WAYS.len())], PARTITIONS[of(PARTITIONS.len())])
+        };
+        match all {
+            true => (0..WAYS.len() as u64)
+                .map(|way| nth(self.hash / 8 * 8 + way))
+                .collect(),
+            false => vec![nth(self.hash % 1024 + draw % 2)],
+        }
+    }
+
+    /// The tables that the session still has as the pair registered them.
+    async fn present(&self, cpu: &SessionContext) -> HashMap<String, (RecordBatch, Arc<dyn TableProvider>)> {
+        let names: Vec<String> = {
+            let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            sources.keys().cloned().collect()
+        };
+        let mut present = HashMap::new();
+        for name in names {
+            let Ok(now) = cpu.table_provider(name.as_str()).await else {
+                continue;
+            };
+            let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            let source = sources.get_mut(&name).expect("tables are never removed");
+            let provider = source.provider.get_or_insert_with(|| Arc::clone(&now));
+            if Arc::ptr_eq(&now, provider) {
+                present.insert(name, (source.rows.clone(), now));
+            }
+        }
+        present
+    }
+}
+
+/// A device session over files, and a CPU session over other rows of the same tables.
+struct FileSession {
+    way: Way,
+    device: SessionContext,
+    other: SessionContext,
+    folder: TempDir,
+    tables: HashMap<String, Registered>,
+}
+
+struct Registered {
+    provider: Arc<dyn TableProvider>,
+    /// None: the table is in memory.
+    file: Option<TableFiles>,
+    rows: RecordBatch,
+    other: RecordBatch,
+}
+
+impl FileSession {
+    fn new(settings: &[(String, String)], (way, partitions): Registration) -> Result<Self> {
+        let mut device = galatea::session()
+            .with_file_queries(true)
+            .with_setting("datafusion.execution.target_partitions", partitions.to_string());
+        device = match environment::test_on_gpu() {
+            true => device.with_setting("galatea.device", "gpu"),
+            false => device
+                .with_emulated_device(galatea::EmulatorOptions::default())
+                .with_setting("galatea.device", "emulated"),
+        };
+        for (name, value) in settings {
+            device = device.with_setting(name, value);
+        }
+        let other = galatea::session()
+            .with_setting("galatea.device", "cpu")
+            .with_setting("galatea.join_order", "written");
+        Ok(Self {
+            way,
+            device: device.build()?,
+            other: other.build()?,
+            folder: tempfile::tempdir()?,
+            tables: HashMap::new(),
+        })
+    }
+
+    /// Gives the session these tables: as files, those that are new or others than before.
+    async fn register(
+        &mut self,
+        tables: &HashMap<String, (RecordBatch, Arc<dyn TableProvider>)>,
+    ) -> Result<()> {
+        let gone = |(name, registered): (&String, &Registered)| {
+            let still = tables
+                .get(name)
+                .is_some_and(|(_, now)| Arc::ptr_eq(now, &registered.provider));
+            (!still).then(|| name.clone())
+        };
+        let gone: Vec<String> = self.tables.iter().filter_map(gone).collect();
+        for name in gone {
+            self.tables.remove(&name);
+            self.device.deregister_table(name.as_str())?;
+            self.other.deregister_table(name.as_str())?;
+        }
+        for (name, (rows, provider)) in tables {
+            if self.tables.contains_key(name) {
+                continue;
+            }
+            let file = self.written(name, rows).await?;
+            let in_memory = |rows: &RecordBatch| MemTable::try_new(rows.schema(), vec![vec![rows.clone()]]);
+            match &file {
+                Some(file) => file.register(&self.device).await?,
+                None => drop(
+                    self.device
+                        .register_table(name.as_str(), Arc::new(in_memory(rows)?))?,
+                ),
+            }
+            // A row more of a key that may have been unique, and many fewer of the others.
+            let half = rows.slice(0, rows.num_rows().div_ceil(2));
+            let first = rows.slice(0, rows.num_rows().min(1));
+            let other = match file {
+                Some(_) => concat_batches(&rows.schema(), [&half, &first])?,
+                None => rows.clone(),
+            };
+            self.other
+                .register_table(name.as_str(), Arc::new(in_memory(&other)?))?;
+            let registered = Registered {
+                provider: Arc::clone(provider),
+                file,
+                rows: rows.clone(),
+                other,
+            };
+            self.tables.insert(name.clone(), registered);
+        }
+        Ok(())
+    }
+
+    /// Writes the table's files, in the format of the session or another one that keeps its values.
+    async fn written(&self, name: &str, rows: &RecordBatch) -> Result<Option<TableFiles>> {
+        if rows.num_rows() > MOST_ROWS
+            || name.contains(|c: char| !(c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit()))
+        {
+            return Ok(None);
+        }
+        let (format, location) = self.way;
+        for format in [format, Format::Parquet] {
+            let folder = self.folder.path().join(format!("{format:?}"));
+            if let Some(file) = kept(&folder, name, (format, location), rows).await {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn runs(
+        &self,
+        sql: &str,
+        expected: &[RecordBatch],
+        comparison: Comparison,
+        changes: bool,
+    ) -> std::result::Result<(), String> {
+        for run in ["first run", "kept plan"] {
+            let actual = match collect(&self.device, sql).await {
+                Ok(actual) => actual,
+                // Views, functions and tables that the test made for its own sessions.
+                Err(error) if error.contains("not found") || error.contains("Invalid function") => {
+                    return Ok(());
+                }
+                Err(error) => return Err(format!("{run}: {error}")),
+            };
+            let compared = comparison(expected, &with_strings_as(expected, actual));
+            compared.map_err(|difference| format!("{run}: {difference}"))?;
+        }
+        if !changes || self.tables.values().all(|table| table.file.is_none()) {
+            return Ok(());
+        }
+        self.replace(|table| &table.other).map_err(|e| e.to_string())?;
+        let (expected, actual) = (collect(&self.other, sql).await, collect(&self.device, sql).await);
+        self.replace(|table| &table.rows).map_err(|e| e.to_string())?;
+        match (expected, actual) {
+            (Ok(expected), Ok(actual)) => comparison(&expected, &with_strings_as(&expected, actual))
+                .map_err(|difference| format!("changed files: {difference}")),
+            (Err(_), Err(_)) => Ok(()),
+            (Ok(_), Err(error)) => Err(format!("changed files: only the device fails: {error}")),
+            (Err(error), Ok(_)) => Err(format!("changed files: only the CPU fails: {error}")),
+        }
+    }
+
+    fn replace(&self, rows: impl Fn(&Registered) -> &RecordBatch) -> Result<()> {
+        for table in self.tables.values() {
+            if let Some(file) = &table.file {
+                file.write(rows(table))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The table's files, if they keep all values.
+async fn kept(folder: &Path, name: &str, way: Way, rows: &RecordBatch) -> Option<TableFiles> {
+    let file = TableFiles::new(folder, name, way, rows.schema())?;
+    file.write(rows).ok()?;
+    let expected = std::slice::from_ref(rows);
+    let read = with_strings_as(expected, file.read().await.ok()?);
+    let same = same(expected, &read).is_ok();
+    same.then_some(file)
+}
+
+/// The batches, with columns of strings in the types of the expected ones: strings of files are views.
+fn with_strings_as(expected: &[RecordBatch], batches: Vec<RecordBatch>) -> Vec<RecordBatch> {
+    let Some(first) = expected.first() else {
+        return batches;
+    };
+    let kind = |of: &DataType| {
+        of.to_string()
+            .replace("Utf8View", "Utf8")
+            .replace("LargeUtf8", "Utf8")
+    };
+    let convert = |batch: RecordBatch| {
+        let schema = batch.schema();
+        let columns = schema.fields().iter().zip(batch.columns()).enumerate();
+        let columns = columns.map(|(i, (field, column))| {
+            let wanted = first
+                .schema()
+                .fields()
+                .get(i)
+                .map(|field| field.data_type().clone());
+            let column = match wanted {
+                Some(wanted)
+                    if wanted != *column.data_type() && kind(&wanted) == kind(column.data_type()) =>
+                {
+                    cast(column, &wanted).expect("strings of another type")
+                }
+                _ => Arc::clone(column),
+            };
+            (field.name().clone(), column, true)
+        });
+        match batch.num_columns() {
+            0 => batch.clone(),
+            _ => RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length"),
+        }
+    };
+    batches.into_iter().map(convert).collect()
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
