@@ -77,6 +77,15 @@ impl Pair {
         }
     }
 
+    /// These sessions, without files.
+    pub(crate) fn of(cpu: SessionContext, gpu: SessionContext) -> Self {
+        Self {
+            cpu,
+            gpu,
+            files: None,
+        }
+    }
+
     /// The same rows as table `name` in both; the emulated session encodes them.
     pub(crate) fn table(&self, name: &str, batches: &[RecordBatch]) {
         for ctx in [&self.cpu, &self.gpu] {

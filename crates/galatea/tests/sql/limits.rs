@@ -200,7 +200,7 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
             .with_setting("galatea.device", "cpu")
             .build()
             .expect("a session");
-        Pair { cpu, gpu }
+        Pair::of(cpu, gpu)
     };
     let whole = "SELECT v FROM t WHERE v <> -1";
     let joined = "SELECT count(*) FROM t JOIN b ON t.v = b.v";
