@@ -64,12 +64,7 @@ pub(crate) struct TableFiles {
     format: Format,
     location: Location,
     schema: SchemaRef,
-    /// Whether CSV files mark a NULL with [`NULL_MARK`]. Without a mark, an empty string is a NULL.
-    marked: bool,
 }
-
-/// A NULL in CSV files that mark them.
-const NULL_MARK: &str = "\\N";
 
 impl TableFiles {
     /// A table whose files are in the folder `root/name`; none where the format cannot declare its columns.
@@ -83,13 +78,7 @@ impl TableFiles {
             format,
             location,
             schema,
-            marked: false,
         })
-    }
-
-    /// The same table, whose CSV files distinguish NULLs and empty strings.
-    pub(crate) fn with_marked_nulls(self) -> Self {
-        Self { marked: true, ..self }
     }
 
     /// Replaces the files: two of them in a folder or a glob.
@@ -115,11 +104,7 @@ impl TableFiles {
                 writer.write(rows)?;
                 writer.close()?;
             }
-            Format::Csv => {
-                let null = if self.marked { NULL_MARK } else { "" };
-                let writer = csv::WriterBuilder::new().with_null(null.to_string());
-                writer.build(file).write(rows)?;
-            }
+            Format::Csv => csv::Writer::new(file).write(rows)?,
             Format::Json => {
                 let mut writer = LineDelimitedWriter::new(file);
                 writer.write(rows)?;
@@ -148,10 +133,6 @@ impl TableFiles {
                     DataFusionError::Internal(format!("{name} has columns that {format:?} cannot declare"))
                 })?;
                 let (kind, options) = match format {
-                    Format::Csv if self.marked => {
-                        let options = r" OPTIONS ('format.has_header' 'true', 'format.null_regex' '^\\N$')";
-                        ("CSV", options)
-                    }
                     Format::Csv => ("CSV", " OPTIONS ('format.has_header' 'true')"),
                     _ => ("JSON", ""),
                 };

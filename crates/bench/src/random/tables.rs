@@ -81,13 +81,7 @@ pub(super) async fn replace(
         ctx.register_table(name, Arc::new(table))?;
         Ok(())
     };
-    let file = files.and_then(|(folder, way)| {
-        let file = TableFiles::new(folder, name, way, rows.schema())?;
-        Some(match way {
-            (Format::Csv, Location::Folder) => file.with_marked_nulls(),
-            _ => file,
-        })
-    });
+    let file = files.and_then(|(folder, way)| TableFiles::new(folder, name, way, rows.schema()));
     let Some(file) = file else {
         in_memory(device, vec![rows.clone()])?;
         return in_memory(cpu, vec![rows.clone()]);
@@ -97,7 +91,7 @@ pub(super) async fn replace(
         device.deregister_table(name)?;
         file.register(device).await?;
     }
-    // Without marks of NULLs, strings that are empty are NULL in CSV.
+    // Strings that are empty are NULL in CSV.
     in_memory(cpu, file.read().await?)
 }
 
