@@ -16,6 +16,7 @@
 //! plans       finished plans, kept for queries that come again
 //! scan_progress how far the scans of a plan are
 //! stream      rows without an end, by persistent operators of the device
+//! spilling_join hash joins on the CPU that exceed the memory pool
 //! checks      overflow is an error; operands raise errors for the rows that need them alone
 //! window_filters FILTER of window functions, as their arguments
 //! runtime     what a session's queries share: store, device, resident columns
@@ -44,6 +45,7 @@ pub mod report;
 pub mod runtime;
 pub mod scan_progress;
 mod spill;
+pub mod spilling_join;
 mod stack;
 pub mod stream;
 pub mod window_filters;

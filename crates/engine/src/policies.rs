@@ -11,6 +11,7 @@ pub fn all() -> Vec<Policy> {
         crate::pipeline::policies(),
         crate::execution::policies(),
         crate::stream::policies(),
+        crate::spilling_join::policies(),
     ]
     .concat()
 }

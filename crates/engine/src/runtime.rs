@@ -11,8 +11,9 @@ use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use crate::spill::{StoreMemory, TemporaryFiles};
-use datafusion::config::ConfigOptions;
+use crate::spilling_join::with_spilling_joins;
 use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -131,10 +132,11 @@ impl Runtime {
     pub(crate) fn finished(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        options: &ConfigOptions,
+        context: &TaskContext,
     ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
-        let rules = self.host_rules();
-        (rules.iter()).try_fold(plan, |plan, rule| rule.optimize(plan, options))
+        let (rules, options) = (self.host_rules(), context.session_config().options());
+        let plan = (rules.iter()).try_fold(plan, |plan, rule| rule.optimize(plan, options))?;
+        with_spilling_joins(plan, context.memory_pool().as_ref())
     }
 
     /// What is done behind the session's queries.

@@ -75,6 +75,7 @@ use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
 use galatea_engine::runtime::Runtime;
+use galatea_engine::spilling_join::SpillJoins;
 
 use std::sync::Arc;
 
@@ -179,6 +180,7 @@ fn with_placement(rules: &[PhysicalRule], runtime: &Arc<Runtime>) -> Vec<Physica
     rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
     // Before a rule notes the order that the query asks for, which later ones look for.
     rules.insert(0, Arc::new(CheckArithmetic));
+    rules.push(Arc::new(SpillJoins));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(runtime))));
     rules
 }

@@ -1,6 +1,7 @@
 //! The named facts of an operator that runs on the CPU. The names are those of GPU subtrees.
 
 use super::fact::{Fact, Facts, files};
+use crate::spilling_join::SpillingJoinExec;
 use arrow::datatypes::Schema;
 use datafusion::common::JoinType;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -118,6 +119,9 @@ fn keys(groups: &PhysicalGroupBy) -> Vec<String> {
 
 /// Joins: the kind, the pairs of keys, and conditions beside them.
 fn join(plan: &dyn ExecutionPlan) -> Option<Vec<Fact>> {
+    if plan.is::<SpillingJoinExec>() {
+        return Some(Vec::new());
+    }
     if plan.is::<CrossJoinExec>() {
         return Some(vec![Fact::one("join", "cross")]);
     }

@@ -83,9 +83,8 @@ impl Waiting {
         let mut subtree = self.subtree.clone();
         // Rules that come after placement have gone over the query's inputs, and not over these.
         for input in subtree.inputs_mut() {
-            let options = context.session_config().options();
             let plan = Arc::clone(input.plan());
-            *input = InputPlan::new(runtime.finished(plan, options)?);
+            *input = InputPlan::new(runtime.finished(plan, &context)?);
         }
         let config = GalateaConfig {
             fallback: Fallback::Error,

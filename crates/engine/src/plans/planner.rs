@@ -13,6 +13,7 @@ use super::unplanned::refuse_subqueries;
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
 use crate::runtime::Runtime;
+use crate::spilling_join::with_bounded_memory;
 use crate::stack::{for_levels, poll_for_levels};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -350,7 +351,10 @@ impl QueryPlanner for ReusingPlanner {
             refuse_subqueries(plan)?;
             refuse_missing_files(plan)?;
         }
-        self.inner.create_physical_plan(plan, session).await
+        match with_bounded_memory(state()?) {
+            Some(state) => self.inner.create_physical_plan(plan, &state).await,
+            None => self.inner.create_physical_plan(plan, session).await,
+        }
     }
 }
 

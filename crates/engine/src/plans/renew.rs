@@ -5,6 +5,7 @@ use super::input::InputPlan;
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
 use crate::report::PlanReport;
+use crate::spilling_join::SpillingJoinExec;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -142,6 +143,7 @@ fn is_renewable_below(plan: &Arc<dyn ExecutionPlan>, tightened: &mut Vec<u64>) -
         || plan.is::<ProjectionExec>()
         || plan.is::<AggregateExec>()
         || plan.is::<HashJoinExec>()
+        || plan.is::<SpillingJoinExec>()
         || plan.is::<NestedLoopJoinExec>()
         || plan.is::<CrossJoinExec>()
         || plan.is::<SortMergeJoinExec>()

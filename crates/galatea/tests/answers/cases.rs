@@ -6,10 +6,7 @@ use crate::{rows, session};
 #[derive(Debug, PartialEq)]
 enum Expected {
     Rows(Vec<String>),
-    /// Rows, or an error that says that memory is exhausted.
-    RowsOrExhausted(Vec<String>),
     Error,
-    Pending,
 }
 
 #[derive(Debug)]
@@ -49,9 +46,7 @@ fn case(block: &str) -> Case {
         statements,
         expected: match answer {
             None => Expected::Rows(rows),
-            Some("rows or exhausted") => Expected::RowsOrExhausted(rows),
             Some("error") => Expected::Error,
-            Some("pending") => Expected::Pending,
             Some(other) => panic!("{symptom}: what is {other}?"),
         },
     }
@@ -72,10 +67,8 @@ async fn difference(case: &Case, device: &str, partitions: usize) -> Option<Stri
         }
     }
     let is_right = match (&case.expected, &answer) {
-        (Expected::Rows(expected) | Expected::RowsOrExhausted(expected), Ok(actual)) => expected == actual,
-        (Expected::RowsOrExhausted(_), Err(error)) => error.contains("Resources exhausted"),
+        (Expected::Rows(expected), Ok(actual)) => expected == actual,
         (Expected::Error, answer) => answer.is_err(),
-        (Expected::Pending, _) => true,
         (Expected::Rows(_), Err(_)) => false,
     };
     // A query that failed leaves the session as it was.
@@ -112,8 +105,6 @@ fn the_file_is_read_completely() {
     let cases = cases();
     assert_eq!(cases.len(), include_str!("cases.txt").matches("\n# ").count());
     assert!(cases.iter().all(|case| !case.statements.is_empty()));
-    let pending = cases.iter().filter(|case| case.expected == Expected::Pending);
-    assert!(pending.count() <= 2, "cases become right, not pending");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ mod cases;
 mod floats;
 mod memberships;
 mod set_operations;
+mod spilled_joins;
 mod structs;
 mod subqueries;
 mod upstream;

@@ -241,9 +241,8 @@ impl Task {
         let plan = renewed_host(&self.cpu).ok()?;
         let mut found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
         for input in found.inputs_mut() {
-            let options = self.context.session_config().options();
             let plan = Arc::clone(input.plan());
-            *input = InputPlan::new(self.runtime.finished(plan, options).ok()?);
+            *input = InputPlan::new(self.runtime.finished(plan, &self.context).ok()?);
         }
         let fetch = self.subtree.fetch;
         Some(Subtree { fetch, ..found })
@@ -342,8 +341,7 @@ impl Task {
             }
             _ => fresh,
         };
-        let options = self.context.session_config().options();
-        let mut plan = self.runtime.finished(limited, options)?;
+        let mut plan = self.runtime.finished(limited, &self.context)?;
         if let (true, Some(order)) = (self.subtree.sorts(), plan.output_ordering().cloned()) {
             let merged = SortPreservingMergeExec::new(order, plan);
             plan = Arc::new(merged.with_fetch(self.subtree.fetch));

@@ -1,0 +1,131 @@
+//! Inputs of a hash join in memory that are not plans: rows that are held or read back, and probe sides that
+//! run under the query's own memory pool.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::stream;
+use parking_lot::Mutex;
+
+/// Where the rows of an [`InputExec`] come from.
+enum Input {
+    /// From a stream, once.
+    Once(Mutex<Option<SendableRecordBatchStream>>),
+    /// From a plan, which is executed with this context and not with that of the join.
+    Plan(Arc<dyn ExecutionPlan>, Arc<TaskContext>),
+}
+
+/// A node without children that returns the rows of an input. No dynamic filter of the join above finds
+/// scans below it.
+pub(super) struct InputExec {
+    input: Input,
+    properties: Arc<PlanProperties>,
+}
+
+impl InputExec {
+    /// The rows of a stream, which are ordered as `properties` say.
+    pub(super) fn once(rows: SendableRecordBatchStream, properties: EquivalenceProperties) -> Arc<Self> {
+        let one = Partitioning::UnknownPartitioning(1);
+        let properties =
+            PlanProperties::new(properties, one, EmissionType::Incremental, Boundedness::Bounded);
+        Arc::new(Self {
+            input: Input::Once(Mutex::new(Some(rows))),
+            properties: Arc::new(properties),
+        })
+    }
+
+    /// The rows of a plan.
+    pub(super) fn plan(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Arc<Self> {
+        Arc::new(Self {
+            properties: Arc::clone(plan.properties()),
+            input: Input::Plan(Arc::clone(plan), Arc::clone(context)),
+        })
+    }
+
+    /// Rows that are in memory.
+    pub(super) fn held(batches: Vec<RecordBatch>, schema: SchemaRef) -> Arc<Self> {
+        let rows = held_rows(batches, Arc::clone(&schema));
+        Self::once(rows, EquivalenceProperties::new(schema))
+    }
+}
+
+/// A stream of rows that are in memory.
+pub(super) fn held_rows(batches: Vec<RecordBatch>, schema: SchemaRef) -> SendableRecordBatchStream {
+    let rows = stream::iter(batches.into_iter().map(Ok));
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+}
+
+impl fmt::Debug for InputExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputExec").finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for InputExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("InputExec")
+    }
+}
+
+impl ExecutionPlan for InputExec {
+    fn name(&self) -> &str {
+        "InputExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        match &self.input {
+            Input::Plan(plan, own) => plan.execute(partition, Arc::clone(own)),
+            Input::Once(rows) => match rows.lock().take() {
+                Some(rows) => Ok(rows),
+                None => internal_err!("an input of a spilling join was read twice"),
+            },
+        }
+    }
+}
+
+/// The number of partitions of a plan.
+pub(super) fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    plan.output_partitioning().partition_count()
+}
