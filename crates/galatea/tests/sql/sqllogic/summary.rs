@@ -104,10 +104,8 @@ impl FileOutcome {
                 let found = [("first run", &answered.answer)].into_iter().chain(second);
                 let found = found.filter_map(|(run, answer)| {
                     let found = difference(&expected.answer, answer)?;
-                    (!is_corrected(&question.sql)).then(|| format!(
-                        "{}, over files, {run}\n{}\n{found}",
-                        question.place, question.sql
-                    ))
+                    (!is_corrected(&question.sql))
+                        .then(|| format!("{}, over files, {run}\n{}\n{found}", question.place, question.sql))
                 });
                 self.differences.extend(found);
             }
