@@ -38,8 +38,8 @@ policy! {
         /// not better than that.
         gain: f64 = 0.25,
         /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
-        /// wait for it.
-        worth_starting: f64 = 4.0,
+        /// wait for it: the wait takes at most a twentieth of the query.
+        worth_starting: f64 = 20.0,
         /// Runs on the device before measured times speak against it: the first loads and compiles, and what
         /// the second does for the first time is not all known to the model.
         trials: u32 = 3,

@@ -159,7 +159,7 @@ fn planned(plan: &Arc<dyn ExecutionPlan>, emulated: bool, reasons: &[String]) ->
 fn no_work(plan: &Arc<dyn ExecutionPlan>) -> &'static str {
     match has_rows(plan) {
         true => "no filter, join, aggregate or order that a device would run",
-        false => "no rows of a table",
+        false => "no rows are read",
     }
 }
 

@@ -14,10 +14,15 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
 
+/// Bytes of buffers that the estimate of a hash join's memory leaves out.
+const SLACK: usize = 4 << 10;
+
 /// A memory pool that hands out a reservation of another pool. The reservation ends with the last user.
 #[derive(Debug)]
 struct LentPool {
     reservation: MemoryReservation,
+    /// Bytes of the reservation, and of what the estimate that it was made by may be short of.
+    allowed: usize,
     used: Mutex<usize>,
 }
 
@@ -55,7 +60,9 @@ impl MemoryPool for LentPool {
         let wanted = *used + additional;
         let beyond = wanted.saturating_sub(self.reservation.size());
         // A pool that is overdrawn refuses to grow by nothing, too.
-        if beyond > 0 {
+        if beyond > 0 && wanted <= self.allowed {
+            self.reservation.grow(beyond);
+        } else if beyond > 0 {
             self.reservation.try_grow(beyond)?;
         }
         *used = wanted;
@@ -69,8 +76,10 @@ impl MemoryPool for LentPool {
 
 /// The context with a memory pool that hands out a reservation.
 pub(super) fn lending(context: &TaskContext, reservation: MemoryReservation) -> Arc<TaskContext> {
+    let size = reservation.size();
     let pool = LentPool {
         reservation,
+        allowed: size + size / 16 + SLACK,
         used: Mutex::new(0),
     };
     let environment = RuntimeEnv {

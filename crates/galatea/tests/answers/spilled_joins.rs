@@ -120,7 +120,7 @@ async fn a_limit_that_is_set_later_counts_for_queries_that_were_planned_before()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_rows_and_of_the_disk_leave_the_session_usable() {
-    let ctx = limited(4, "2M").await;
+    let ctx = limited(4, "600K").await;
     let error = rows(
         &ctx,
         "SELECT sum(10 / (r.k - 60000)) FROM l RIGHT JOIN r ON l.k = r.k",

@@ -179,7 +179,13 @@ async fn computed_text_and_binary_keys_run_on_the_device() {
             panic!("{sql}\n{difference}");
         }
         let report = galatea::last_query_report(&pair.gpu).expect("a report");
-        assert!(report.reasons.is_empty(), "{sql}: {:?}", report.reasons);
+        // Statistics know the least and the largest key.
+        let none: &[&str] = if sql.contains("min(b)") {
+            &["no rows are read"]
+        } else {
+            &[]
+        };
+        assert_eq!(report.reasons, none, "{sql}");
     }
 }
 
@@ -207,9 +213,8 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
     for (bytes, fallback, fits) in [
         (64 << 20, "error", [true, true]),
         (64 << 10, "error", [false, false]),
-        // The CPU's operators do with less where they return rows as they come; a hash join's build side is
-        // theirs too.
-        (64 << 10, "allow", [true, false]),
+        // The CPU's operators return rows as they come, and their joins spill.
+        (64 << 10, "allow", [true, true]),
     ] {
         let pair = session(bytes, fallback);
         let v: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50_000));
