@@ -46,7 +46,7 @@ type SharedBuild = Shared<BoxFuture<'static, Result<Arc<Build>, Arc<DataFusionEr
 
 enum Build {
     /// It fits: the join over it, and the context with its memory.
-    Held(HashJoinExec, Arc<TaskContext>),
+    Held(Box<HashJoinExec>, Arc<TaskContext>),
     /// It does not.
     Spilled(Buckets),
 }
@@ -115,7 +115,7 @@ async fn read_build(grace: &GraceJoin, rows: SendableRecordBatchStream) -> Resul
             let left = InputExec::held(lent.batches, Arc::clone(grace.build.schema()));
             let right = InputExec::plan(grace.join.right(), &grace.context);
             let join = grace.join.builder().with_new_children(vec![left, right])?;
-            Build::Held(join.build()?, lent.context)
+            Build::Held(Box::new(join.build()?), lent.context)
         }
         Collected::Part(held, rest) => Build::Spilled(grace.divide_build(held, rest, 0).await?),
     };
@@ -168,8 +168,7 @@ struct Finish {
 impl Finish {
     fn apply(self, joined: Joined) -> Result<SendableRecordBatchStream> {
         let rows = match (joined, self.order) {
-            (Joined::InOrder(rows), _) => rows,
-            (Joined::Spilled(rows), None) => rows,
+            (Joined::InOrder(rows), _) | (Joined::Spilled(rows), None) => rows,
             (Joined::Spilled(rows), Some(order)) => {
                 let unordered = EquivalenceProperties::new(rows.schema());
                 let sort = SortExec::new(order, InputExec::once(rows, unordered)).with_fetch(self.fetch);

@@ -100,7 +100,8 @@ impl Case {
         let keys = self.keys.iter().map(|key| col(key, &schema).expect("a key"));
         let keys: Vec<_> = keys.collect();
         let input = |batches: &Vec<RecordBatch>, partitions: usize| -> Arc<dyn ExecutionPlan> {
-            let rows = MemorySourceConfig::try_new_exec(&[batches.clone()], Arc::clone(&schema), None);
+            let rows =
+                MemorySourceConfig::try_new_exec(std::slice::from_ref(batches), Arc::clone(&schema), None);
             let hashed = Partitioning::Hash(keys.clone(), partitions);
             let repartitioned = RepartitionExec::try_new(rows.expect("rows"), hashed);
             Arc::new(repartitioned.expect("partitions"))

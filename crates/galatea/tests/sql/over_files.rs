@@ -13,6 +13,7 @@
 //! no file keeps stays in memory. A query of tables that the test registers by itself is left out.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,11 +113,13 @@ impl OverFiles {
         let ordered = ordered || ORDERED.iter().any(|word| lower.contains(word));
         for registration in self.registrations(draw / SHARE, ordered, all) {
             let mut sessions = self.sessions.lock().await;
-            if !sessions.contains_key(&registration) {
-                let session = FileSession::new(&self.settings, registration).map_err(|e| e.to_string())?;
-                sessions.insert(registration, session);
-            }
-            let session = sessions.get_mut(&registration).expect("inserted");
+            let session = match sessions.entry(registration) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let session = FileSession::new(&self.settings, registration);
+                    place.insert(session.map_err(|e| e.to_string())?)
+                }
+            };
             let changes = all || (draw / SHARE / 2).is_multiple_of(3);
             let tables = self.present(cpu).await;
             session.register(&tables).await.map_err(|e| e.to_string())?;
