@@ -1,8 +1,8 @@
 //! External tables of folders that do not exist yet.
 //!
-//! A table whose columns are declared may begin without files, and INSERT writes the first. Its folder is made
-//! when the table is, so that a folder that does not exist when the table is read is one that was deleted, which
-//! is an error.
+//! A table whose columns are declared may begin without files, and INSERT writes the first. Its folder is
+//! made when the table is, so that a folder that does not exist when the table is read is one that was
+//! deleted, which is an error.
 
 use std::fs;
 use std::path::Path;

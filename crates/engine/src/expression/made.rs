@@ -5,8 +5,8 @@ use super::ir::{Expr, ExprKind};
 use super::text::is_text;
 use crate::reason::Reason;
 
-/// Parts that a text is joined of at most: the code that walks through it is generated for each pair of parts,
-/// and compiling it takes longer than the CPU takes for the query.
+/// Parts that a text is joined of at most: the code that walks through it is generated for each pair of
+/// parts, and compiling it takes longer than the CPU takes for the query.
 const MAX_JOINED: usize = 64;
 
 impl Expr {

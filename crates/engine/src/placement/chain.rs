@@ -126,8 +126,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Refuses a chain with an expression that is too deep: expressions of the nodes above are put on those of
-    /// the chain, so none gets deeper than two limits.
+    /// Refuses a chain with an expression that is too deep: expressions of the nodes above are put on those
+    /// of the chain, so none gets deeper than two limits.
     fn checked(self) -> Result<Self, Reason> {
         let mut all = self.columns.iter().chain(&self.filters);
         all.try_for_each(Expr::check_depth)?;

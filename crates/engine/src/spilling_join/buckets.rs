@@ -16,7 +16,8 @@ use futures::StreamExt;
 use super::SpillPolicy;
 use super::source::held_rows;
 
-/// Seeds of the hashes of each level begin here: other ones than those of `RepartitionExec` and the hash join.
+/// Seeds of the hashes of each level begin here: other ones than those of `RepartitionExec` and the hash
+/// join.
 const SEED: u64 = 0x6761_6c61_7465_6121;
 
 /// A side of the join: its keys and its files.

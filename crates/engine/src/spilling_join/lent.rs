@@ -1,8 +1,8 @@
 //! Memory that was reserved for a hash join before it runs.
 //!
-//! The join reserves memory itself, batch by batch. Were the reservation of its rows given back first, another
-//! operator could take the memory in between, and the join would fail. So the join runs with a pool of its
-//! own, which hands out the reservation and grows it only beyond.
+//! The join reserves memory itself, batch by batch. Were the reservation of its rows given back first,
+//! another operator could take the memory in between, and the join would fail. So the join runs with a pool
+//! of its own, which hands out the reservation and grows it only beyond.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Joining a build side that no hash divides: rows of one key that exceed the memory pool.
 //!
-//! The build side is taken in pieces that fit, and each piece is joined with all rows of the probe side. A row
-//! of the build side is in one piece, so what a join says of it is final after that piece. A row of the probe
-//! side is unmatched only after all pieces: those that have found no partner so far are written to a file
-//! after each piece and read with the next.
+//! The build side is taken in pieces that fit, and each piece is joined with all rows of the probe side. A
+//! row of the build side is in one piece, so what a join says of it is final after that piece. A row of the
+//! probe side is unmatched only after all pieces: those that have found no partner so far are written to a
+//! file after each piece and read with the next.
 //!
 //! | join | each piece | probe rows | at the end, unmatched probe rows |
 //! | --- | --- | --- | --- |

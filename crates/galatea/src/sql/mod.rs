@@ -112,8 +112,8 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
 /// error.
 ///
 /// # Errors
-/// DataFusion's, [`SqlError`]; a planning error for more than [`MAX_LEVELS`](galatea_engine::plans::MAX_LEVELS)
-/// levels of expressions and queries in each other.
+/// DataFusion's, [`SqlError`]; a planning error for more than
+/// [`MAX_LEVELS`](galatea_engine::plans::MAX_LEVELS) levels of expressions and queries in each other.
 pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = with_stack_for(text, || {

@@ -1,5 +1,6 @@
-//! Deep expressions and statements: an answer, on the device or on the CPU with a reason, or an error that says
-//! how deep is too deep; never a stack overflow, which ends the process. Tests have the stack of a plain thread.
+//! Deep expressions and statements: an answer, on the device or on the CPU with a reason, or an error that
+//! says how deep is too deep; never a stack overflow, which ends the process. Tests have the stack of a plain
+//! thread.
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
