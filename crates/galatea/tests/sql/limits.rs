@@ -213,8 +213,8 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
     for (bytes, fallback, fits) in [
         (64 << 20, "error", [Some(true); 2]),
         (64 << 10, "error", [Some(false); 2]),
-        // The CPU's operators return rows as they come, and their joins spill. A join takes 64 KiB in any case,
-        // so the operator above it may find the pool exhausted or not.
+        // The CPU's operators return rows as they come, and their joins spill. A join takes 64 KiB in any
+        // case, so the operator above it may find the pool exhausted or not.
         (64 << 10, "allow", [Some(true), None]),
     ] {
         let pair = session(bytes, fallback);
