@@ -101,10 +101,7 @@ async fn execute(
         return printed;
     }
     match plan(ctx, stores, sql).await? {
-        // A statement that was carried out: nothing is left to run.
-        Planned::Rows { frame, .. } if matches!(frame.logical_plan(), LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty()) => {
-            Ok(Printed::default())
-        }
+        Planned::Rows { frame, .. } if is_carried_out(frame.logical_plan()) => Ok(Printed::default()),
         Planned::Rows { frame, complete } => {
             let limit = if complete { RowLimit(None) } else { output.limit };
             rows(output, frame, limit, watch).await
@@ -159,6 +156,11 @@ async fn execute(
             })
         }
     }
+}
+
+/// Whether a plan is that of a statement which has run and returns no rows.
+fn is_carried_out(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty())
 }
 
 /// Prints all rows of `frame`, and nothing else.

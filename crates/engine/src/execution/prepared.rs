@@ -199,8 +199,7 @@ struct Kept(Mutex<Pipelines>);
 struct Pipelines {
     /// By the [`address`] of their columns.
     by_columns: HashMap<u64, Vec<Arc<Prepared>>>,
-    count: usize,
-    dimension_bytes: usize,
+    /// Counts uses.
     clock: u64,
 }
 
@@ -229,35 +228,39 @@ impl Pipelines {
     fn insert(&mut self, pipeline: Arc<Prepared>) {
         self.clock += 1;
         pipeline.last_use.store(self.clock, Ordering::Relaxed);
-        self.count += 1;
-        self.dimension_bytes += pipeline.dimension_bytes();
         self.by_columns
             .entry(pipeline.address())
             .or_default()
             .push(pipeline);
     }
 
-    /// Removes the pipelines that were not used for the longest time, until the others are within the limits.
+    /// Removes the least recently used pipelines until the others are within the limits.
     fn evict(&mut self) -> Vec<Arc<Prepared>> {
-        let mut gone = Vec::new();
-        while self.count > KEPT || self.dimension_bytes > KEPT_DIMENSIONS {
-            let Some(oldest) = self.all().map(|kept| kept.last_use.load(Ordering::Relaxed)).min() else {
-                break;
-            };
-            gone.extend(self.remove(|kept| kept.last_use.load(Ordering::Relaxed) == oldest));
+        let mut uses: Vec<(u64, usize)> = self
+            .all()
+            .map(|kept| (kept.last_use.load(Ordering::Relaxed), kept.dimension_bytes()))
+            .collect();
+        let (mut count, mut bytes) = (uses.len(), uses.iter().map(|(_, bytes)| bytes).sum::<usize>());
+        if count <= KEPT && bytes <= KEPT_DIMENSIONS {
+            return Vec::new();
         }
-        gone
+        uses.sort_unstable();
+        let mut last_evicted = 0;
+        for (last_use, own) in uses {
+            if count <= KEPT && bytes <= KEPT_DIMENSIONS {
+                break;
+            }
+            (count, bytes, last_evicted) = (count - 1, bytes - own, last_use);
+        }
+        self.remove(|kept| kept.last_use.load(Ordering::Relaxed) <= last_evicted)
     }
 
     fn remove(&mut self, is_removed: impl Fn(&Prepared) -> bool) -> Vec<Arc<Prepared>> {
         let mut gone = Vec::new();
-        for kept in self.by_columns.values_mut() {
+        self.by_columns.retain(|_, kept| {
             gone.extend(kept.extract_if(.., |pipeline| is_removed(pipeline)));
-        }
-        self.by_columns.retain(|_, kept| !kept.is_empty());
-        self.count -= gone.len();
-        let bytes = gone.iter().map(|pipeline| pipeline.dimension_bytes());
-        self.dimension_bytes -= bytes.sum::<usize>();
+            !kept.is_empty()
+        });
         gone
     }
 }

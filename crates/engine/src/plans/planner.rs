@@ -351,7 +351,8 @@ impl QueryPlanner for ReusingPlanner {
             refuse_subqueries(plan)?;
             refuse_missing_files(plan)?;
         }
-        match with_bounded_memory(state()?) {
+        let state = session.as_any().downcast_ref::<SessionState>();
+        match state.and_then(with_bounded_memory) {
             Some(state) => self.inner.create_physical_plan(plan, &state).await,
             None => self.inner.create_physical_plan(plan, session).await,
         }

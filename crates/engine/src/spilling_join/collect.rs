@@ -7,6 +7,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
 use super::SpillPolicy;
@@ -39,8 +40,7 @@ impl Rest {
         let schema = self.following.schema();
         let first = stream::iter([Ok(self.first)]);
         let rows = first.chain(self.following);
-        let rows = datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(schema, rows);
-        Box::pin(rows)
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
     }
 }
 

@@ -11,8 +11,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SpillManager};
+use datafusion::physical_plan::stream::{RecordBatchReceiverStreamBuilder, RecordBatchStreamAdapter};
+use datafusion::physical_plan::{ExecutionPlan, SpillManager};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc::Sender;
@@ -49,6 +49,16 @@ pub(super) struct Lent {
 pub(super) struct Kind {
     pub(super) join_type: JoinType,
     pub(super) projected: bool,
+}
+
+impl Kind {
+    /// A join with the output columns of the whole join.
+    pub(super) fn whole(join_type: JoinType) -> Self {
+        Self {
+            join_type,
+            projected: true,
+        }
+    }
 }
 
 impl GraceJoin {
@@ -96,13 +106,8 @@ impl GraceJoin {
     ) -> Result<Joined> {
         match self.collect(build).await? {
             Collected::Whole(held) => {
-                let order = self.join.right().equivalence_properties().clone();
-                let probe = InputExec::once(probe, order);
-                let lent = self.lend(held);
-                let left = InputExec::held(lent.batches, Arc::clone(self.build.schema()));
-                let join = self.join.builder().with_new_children(vec![left, probe])?;
-                let join = join.with_partition_mode(PartitionMode::Partitioned).build()?;
-                Ok(Joined::InOrder(join.execute(0, lent.context)?))
+                let kind = Kind::whole(*self.join.join_type());
+                Ok(Joined::InOrder(self.in_memory(&self.lend(held), probe, kind)?))
             }
             Collected::Part(held, rest) => {
                 let rows = self.spilled(move |join, output| {
@@ -151,7 +156,7 @@ impl GraceJoin {
         });
         let rows = held.chain(given_back.flatten()).chain(rest.rows());
         let schema = Arc::clone(self.build.schema());
-        let rows = datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(schema, rows);
+        let rows = RecordBatchStreamAdapter::new(schema, rows);
         self.build.divide(Box::pin(rows), level).await
     }
 
@@ -189,10 +194,7 @@ impl GraceJoin {
             }
             match (self.collect(self.build.read(build)?).await?, level) {
                 (Collected::Whole(held), _) => {
-                    let kind = Kind {
-                        join_type,
-                        projected: true,
-                    };
+                    let kind = Kind::whole(join_type);
                     let lent = self.lend(held);
                     let rows = self.in_memory(&lent, self.probe.read(probe)?, kind)?;
                     drop(lent);

@@ -43,19 +43,15 @@ struct Steps {
 
 impl Steps {
     fn of(join_type: JoinType) -> Self {
-        let joined = |join_type| Kind {
-            join_type,
-            projected: true,
-        };
         let (each, of_unmatched, last) = match join_type {
             JoinType::Inner
             | JoinType::Left
             | JoinType::LeftSemi
             | JoinType::LeftAnti
-            | JoinType::LeftMark => (Some(joined(join_type)), false, None),
-            JoinType::Right => (Some(joined(JoinType::Inner)), false, Some(JoinType::Right)),
-            JoinType::Full => (Some(joined(JoinType::Left)), false, Some(JoinType::Right)),
-            JoinType::RightSemi => (Some(joined(JoinType::RightSemi)), true, None),
+            | JoinType::LeftMark => (Some(Kind::whole(join_type)), false, None),
+            JoinType::Right => (Some(Kind::whole(JoinType::Inner)), false, Some(JoinType::Right)),
+            JoinType::Full => (Some(Kind::whole(JoinType::Left)), false, Some(JoinType::Right)),
+            JoinType::RightSemi => (Some(Kind::whole(JoinType::RightSemi)), true, None),
             JoinType::RightAnti => (None, true, Some(JoinType::RightAnti)),
             JoinType::RightMark => (
                 Some(Kind {
@@ -138,11 +134,7 @@ impl GraceJoin {
             rows: 0,
             reservation: MemoryConsumer::new("SpillingJoin").register(self.context.memory_pool()),
         });
-        let kind = Kind {
-            join_type,
-            projected: true,
-        };
-        let rows = self.in_memory(&nothing, self.probe.read(probe)?, kind)?;
+        let rows = self.in_memory(&nothing, self.probe.read(probe)?, Kind::whole(join_type))?;
         self.send(rows, output).await
     }
 
