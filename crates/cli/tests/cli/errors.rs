@@ -59,7 +59,8 @@ fn overflow() {
     }
 }
 
-/// Hundreds of levels need no setting, more need one, and a limit above what planning goes through is none.
+/// Hundreds of levels need no setting, and more need one. A setting above the planner's own limit does not
+/// raise that limit.
 #[test]
 fn statements_that_nest_too_deep() {
     let nested = |levels: usize| format!("SELECT {}1{}", "(".repeat(levels), ")".repeat(levels));

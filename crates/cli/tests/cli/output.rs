@@ -26,8 +26,7 @@ fn a_table_and_where_it_ran() {
     ");
 }
 
-/// A statement without rows ran on no device; one that makes a table of a query's rows ran where the query
-/// did.
+/// The footer of a statement without rows names no device.
 #[test]
 fn statements_have_no_device() {
     let directory = samples();

@@ -1,4 +1,4 @@
-//! Expressions whose evaluation needs more stack than the threads of a program have.
+//! Evaluation of expressions that need more stack than a program's threads have.
 //!
 //! DataFusion evaluates an expression by recursion, on threads whose stack the program chose. A deep
 //! expression is evaluated on a stack of its own size instead, which costs some microseconds per batch.

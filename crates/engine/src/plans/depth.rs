@@ -2,8 +2,8 @@
 //!
 //! Some of DataFusion's passes over plans grow the stack where they need it; printing, comparing and dropping
 //! an expression do not. So a statement that is too deep is an error before it is planned, and others are
-//! planned on a stack for their levels. Parsing makes a tree of any depth: it runs on a stack whose size
-//! follows from the length of the text.
+//! planned on a stack sized by their levels. A parser builds a tree of any depth, so it runs on a stack sized
+//! by the length of the SQL string.
 
 use crate::stack::{levels_left, with_at_least};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
@@ -23,8 +23,8 @@ const STACK_PER_BYTE: usize = 512;
 /// The largest stack for a text, in bytes.
 const MOST_STACK: usize = 256 << 20;
 
-/// Runs `parse`, which makes a statement of `text`, on a stack that is large enough for any statement of the
-/// text. What `parse` refuses, it drops there, too.
+/// Parses the SQL string `text` with `parse`, on a stack that is large enough for every statement of that
+/// length. Statements that `parse` refuses are dropped on the same stack.
 pub fn with_stack_for<R>(text: &str, parse: impl FnOnce() -> R) -> R {
     let stack = text.len().saturating_mul(STACK_PER_BYTE).min(MOST_STACK);
     with_at_least(stack, parse)

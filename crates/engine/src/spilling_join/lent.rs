@@ -21,7 +21,7 @@ const SLACK: usize = 4 << 10;
 #[derive(Debug)]
 struct LentPool {
     reservation: MemoryReservation,
-    /// Bytes of the reservation, and of what the estimate that it was made by may be short of.
+    /// Bytes of the reservation, with an allowance for the error of its estimate.
     allowed: usize,
     used: Mutex<usize>,
 }

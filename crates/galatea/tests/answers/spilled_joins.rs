@@ -9,7 +9,7 @@ const TABLES: [&str; 2] = [
     "CREATE TABLE r AS SELECT value AS k, value % 500 AS g, repeat('r', 50) AS p FROM generate_series(20001, 60000)",
 ];
 
-/// A session on the CPU with the tables, whose pool is limited after they were made.
+/// A session on the CPU with the tables. Its memory pool is limited after they are created.
 async fn limited(partitions: usize, limit: &str) -> SessionContext {
     let ctx = session("cpu", partitions);
     prepare(&ctx, &TABLES).await;
