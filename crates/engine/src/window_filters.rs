@@ -2,18 +2,33 @@
 //! x END) OVER w`, for functions that pass over NULL.
 //!
 //! DataFusion's physical window functions keep their filters to themselves, so placement could not take them
-//! to the device. The rule goes over logical plans, after DataFusion's own rules, and keeps the names of
-//! columns. It leaves plans alone where settings rule the device out.
+//! to the device, and on the CPU arguments raise errors for rows that the filter drops. The rule goes over
+//! logical plans, after DataFusion's own rules, and keeps the names of columns.
 
-use crate::config::{DeviceChoice, GalateaConfig};
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::expr::{Alias, WindowFunction};
 use datafusion::logical_expr::{Expr, LogicalPlan, Window, WindowFunctionDefinition, when};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// Functions that pass over NULL, and that a window on the device computes.
-const FUNCTIONS: [&str; 5] = ["count", "sum", "avg", "min", "max"];
+/// Functions that pass over NULL.
+const FUNCTIONS: [&str; 15] = [
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "median",
+    "stddev",
+    "stddev_pop",
+    "var",
+    "var_pop",
+    "bool_and",
+    "bool_or",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+];
 
 /// The rule.
 #[derive(Debug, Default)]
@@ -28,12 +43,11 @@ impl OptimizerRule for FiltersAsArguments {
         Some(ApplyOrder::BottomUp)
     }
 
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Window(window) = &plan else {
             return Ok(Transformed::no(plan));
         };
-        let uses_device = GalateaConfig::of(&config.options()).device != DeviceChoice::Cpu;
-        if !uses_device || !window.window_expr.iter().any(|call| filtered(call).is_some()) {
+        if !window.window_expr.iter().any(|call| filtered(call).is_some()) {
             return Ok(Transformed::no(plan));
         }
         let calls = window.window_expr.iter().map(without_filter);

@@ -12,7 +12,7 @@
 //!   [`lower`](crate::expression::lower) reads, and lets casts of texts read common notations.
 //! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
 //!   decimals; [`GuardConjuncts`] (last) does so for the conditions of filters, which other rules take apart
-//!   before.
+//!   before, and for keys of orders, which they compare.
 //! - [`GrowStack`] (last) has deep expressions evaluated on a stack that is large enough.
 //!
 //! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.
@@ -28,6 +28,7 @@ mod sum;
 mod sum_state;
 
 pub use constants::CheckConstants;
+pub(crate) use node::{Rewrite, all, rewritten};
 pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands};
 pub use sum::CheckSums;
 pub(crate) use sum::is_checked_sum;

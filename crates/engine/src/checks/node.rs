@@ -20,10 +20,11 @@ use datafusion::physical_plan::joins::{
 };
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 /// How expressions are replaced; `None` is for one that stays.
-pub(super) trait Rewrite {
+pub(crate) trait Rewrite {
     /// Of an expression over rows of that schema.
     fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>>;
 
@@ -42,6 +43,21 @@ pub(super) trait Rewrite {
         self.expression(key, schema)
     }
 
+    /// Of a key by which the rows of a window are ordered.
+    fn window_order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        self.expression(key, schema)
+    }
+
+    /// Of a key by which the rows of a window are partitioned.
+    fn partition(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        self.expression(key, schema)
+    }
+
+    /// Of a key of a join.
+    fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        self.expression(key, schema)
+    }
+
     /// Of the condition of a filter.
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(predicate, schema)
@@ -51,7 +67,7 @@ pub(super) trait Rewrite {
 type Node = Arc<dyn ExecutionPlan>;
 
 /// The node with its expressions replaced; `None` where all stay.
-pub(super) fn rewritten(node: &Node, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
+pub(crate) fn rewritten(node: &Node, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
     if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let predicate = rewrite.predicate(filter.predicate(), &filter.input().schema())?;
         let Some(predicate) = predicate else {
@@ -92,6 +108,13 @@ pub(super) fn rewritten(node: &Node, rewrite: &dyn Rewrite) -> Result<Option<Nod
         merged(join, rewrite)
     } else if let Some(sort) = node.downcast_ref::<SortExec>() {
         sorted(sort, rewrite)
+    } else if let Some(merge) = node.downcast_ref::<SortPreservingMergeExec>() {
+        let Some(order) = ordered(merge.expr(), &merge.input().schema(), rewrite)? else {
+            return Ok(None);
+        };
+        let input = Arc::clone(merge.input());
+        let merge = SortPreservingMergeExec::new(order, input).with_fetch(merge.fetch());
+        Ok(Some(Arc::new(merge)))
     } else if let Some(window) = node.downcast_ref::<WindowAggExec>() {
         let Some(calls) = windows(window.window_expr(), &window.input().schema(), rewrite)? else {
             return Ok(None);
@@ -113,7 +136,7 @@ pub(super) fn rewritten(node: &Node, rewrite: &dyn Rewrite) -> Result<Option<Nod
 }
 
 /// All expressions replaced; `None` where all stay.
-fn all(
+pub(crate) fn all(
     expressions: &[PhysicalExprRef],
     change: &dyn Fn(&PhysicalExprRef) -> Result<Option<PhysicalExprRef>>,
 ) -> Result<Option<Vec<PhysicalExprRef>>> {
@@ -211,8 +234,8 @@ fn joined(
     rewrite: &dyn Rewrite,
 ) -> Result<Option<JoinOn>> {
     let (lefts, rights): (Vec<_>, Vec<_>) = on.iter().cloned().unzip();
-    let changed_lefts = all(&lefts, &|key| rewrite.expression(key, left))?;
-    let changed_rights = all(&rights, &|key| rewrite.expression(key, right))?;
+    let changed_lefts = all(&lefts, &|key| rewrite.join_key(key, left))?;
+    let changed_rights = all(&rights, &|key| rewrite.join_key(key, right))?;
     let changed = changed_lefts.is_some() || changed_rights.is_some();
     let (lefts, rights) = (changed_lefts.unwrap_or(lefts), changed_rights.unwrap_or(rights));
     Ok(changed.then(|| lefts.into_iter().zip(rights).collect()))
@@ -290,10 +313,9 @@ fn window_call(
     rewrite: &dyn Rewrite,
 ) -> Result<Option<Arc<dyn WindowExpr>>> {
     let parts = call.all_expressions();
-    let change = |part: &PhysicalExprRef| rewrite.expression(part, schema);
-    let arguments = all(&parts.args, &change)?;
-    let partitions = all(&parts.partition_by_exprs, &change)?;
-    let orders = all(&parts.order_by_exprs, &change)?;
+    let arguments = all(&parts.args, &|part| rewrite.expression(part, schema))?;
+    let partitions = all(&parts.partition_by_exprs, &|part| rewrite.partition(part, schema))?;
+    let orders = all(&parts.order_by_exprs, &|part| rewrite.window_order(part, schema))?;
     if arguments.is_none() && partitions.is_none() && orders.is_none() {
         return Ok(None);
     }

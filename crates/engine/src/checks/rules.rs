@@ -27,7 +27,8 @@ pub struct CheckArithmetic;
 #[derive(Debug, Default)]
 pub struct GuardOperands;
 
-/// Makes the conditions of each filter guard those behind them, after all rules that take them apart.
+/// Makes the conditions of each filter guard those behind them, and guards the keys of orders, after all
+/// rules that take conditions apart and compare keys.
 #[derive(Debug, Default)]
 pub struct GuardConjuncts;
 
@@ -160,7 +161,7 @@ impl Rewrite for Operands {
         })
     }
 
-    /// Other rules compare keys of orders, which are not guarded therefore.
+    /// Other rules compare keys of orders, which are guarded after these.
     fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }
@@ -177,12 +178,16 @@ impl Rewrite for Operands {
     }
 }
 
-/// Conditions of filters guard those behind them.
+/// Conditions of filters guard those behind them, and keys of orders are guarded.
 struct Conjuncts;
 
 impl Rewrite for Conjuncts {
     fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
+    }
+
+    fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        guarded(key, schema)
     }
 
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {

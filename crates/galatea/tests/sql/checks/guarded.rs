@@ -164,3 +164,159 @@ async fn guards_hold_in_scans_of_files() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn keys_of_orders_are_guarded() {
+    check(
+        &[NUMBERS],
+        &[
+            (
+                "SELECT a FROM n ORDER BY a <> 0 AND 10 / a > 2 DESC, a LIMIT 4",
+                Rows(&["0", "1", "2", "3"]),
+            ),
+            (
+                "SELECT a FROM n ORDER BY a <> 0 AND 10 / a > 2 DESC, a LIMIT 1 OFFSET 3",
+                Rows(&["0"]),
+            ),
+            (
+                "SELECT a FROM n ORDER BY a = 0 OR 10 / a > 2, a DESC LIMIT 1 OFFSET 6",
+                Rows(&["3"]),
+            ),
+            (
+                "SELECT a FROM n ORDER BY CASE WHEN a = 0 THEN 0 ELSE 10 / a END DESC, a LIMIT 2 OFFSET 8",
+                Rows(&["0", "9"]),
+            ),
+            (
+                "SELECT a FROM n ORDER BY coalesce(nullif(a, 5), 10 / (a - 4)) DESC, a LIMIT 2",
+                Rows(&["5", "9"]),
+            ),
+            (
+                "SELECT sum(s) FROM (SELECT a AS s FROM n ORDER BY b <> 0 AND a / b > 3 DESC, a LIMIT 5) q",
+                Rows(&["20"]),
+            ),
+            (
+                "SELECT first_value(a ORDER BY a = 0 OR 10 / a > 2, a) FROM n",
+                Rows(&["4"]),
+            ),
+            ("SELECT a FROM n ORDER BY 10 / a LIMIT 1", Error("Divide by zero")),
+            (
+                "SELECT a FROM n ORDER BY a < 5 AND 10 / a > 2, a LIMIT 1",
+                Error("Divide by zero"),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn arguments_and_keys_of_windows_are_guarded() {
+    check(
+        &[NUMBERS],
+        &[
+            (
+                "SELECT a, lag(CASE WHEN a <> 0 THEN 10 / a END) OVER (ORDER BY a) AS r FROM n WHERE a < 3",
+                Rows(&["0|", "1|", "2|10"]),
+            ),
+            (
+                "SELECT a, lag(a <> 0 AND 10 / a > 4) OVER (ORDER BY a) AS r FROM n WHERE a < 3",
+                Rows(&["0|", "1|false", "2|true"]),
+            ),
+            (
+                "SELECT a, lead(coalesce(nullif(a, 2), 10 / (a - 1))) OVER (ORDER BY a) AS r FROM n WHERE a < 3",
+                Rows(&["0|1", "1|10", "2|"]),
+            ),
+            (
+                "SELECT a, sum(CASE WHEN a <> 0 THEN 10 / a ELSE 0 END) OVER (ORDER BY a) AS r FROM n WHERE a < 3",
+                Rows(&["0|0", "1|10", "2|15"]),
+            ),
+            (
+                "SELECT a, sum(10 / a) FILTER (WHERE a <> 0) OVER (ORDER BY a) AS r FROM n WHERE a < 3",
+                Rows(&["0|", "1|10", "2|15"]),
+            ),
+            (
+                "SELECT a, count(10 / a) FILTER (WHERE a > 0 AND 10 / a > 5) OVER () AS r FROM n WHERE a < 3",
+                Rows(&["0|1", "1|1", "2|1"]),
+            ),
+            (
+                "SELECT a, count(*) FILTER (WHERE a = 0 OR 10 / a > 5) OVER (PARTITION BY b) AS r FROM n WHERE a < 4",
+                Rows(&["0|1", "1|1", "2|0", "3|1"]),
+            ),
+            (
+                "SELECT a, bool_or(10 / a > 2) FILTER (WHERE a <> 0) OVER (ORDER BY a) AS r FROM n WHERE a < 2",
+                Rows(&["0|", "1|true"]),
+            ),
+            (
+                "SELECT a, count(*) OVER (PARTITION BY a <> 0 AND 10 / a > 4) AS r FROM n WHERE a < 4",
+                Rows(&["0|2", "1|2", "2|2", "3|2"]),
+            ),
+            (
+                "SELECT a, row_number() OVER (ORDER BY a <> 0 AND 10 / a > 4, a) AS r FROM n WHERE a < 4",
+                Rows(&["0|1", "1|3", "2|4", "3|2"]),
+            ),
+            (
+                "SELECT b, sum(sum(10 / a) FILTER (WHERE a <> 0)) OVER () AS r FROM n GROUP BY b",
+                Rows(&["0|26", "1|26", "2|26"]),
+            ),
+            (
+                "SELECT b, sum(10 / sum(a)) FILTER (WHERE b <> 0) OVER () AS r FROM n WHERE a < 3 GROUP BY b",
+                Rows(&["0|15", "1|15", "2|15"]),
+            ),
+            // A window function is computed for all rows, whichever of them read it.
+            (
+                "SELECT CASE WHEN a > 5 THEN lag(10 / a) OVER (ORDER BY a) END FROM n",
+                Error("Divide by zero"),
+            ),
+            (
+                "SELECT sum(10 / a) FILTER (WHERE a < 5) OVER () FROM n",
+                Error("Divide by zero"),
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn conditions_of_all_kinds_of_joins_are_guarded() {
+    check(
+        &[NUMBERS],
+        &[
+            (
+                "SELECT count(*), sum(x.a) FROM n x WHERE EXISTS (SELECT 1 FROM n y WHERE y.a = x.a AND x.a <> 0 AND 10 / y.a > 2)",
+                Rows(&["3|6"]),
+            ),
+            (
+                "SELECT count(*), sum(x.a) FROM n x WHERE NOT EXISTS (SELECT 1 FROM n y WHERE y.a = x.a AND (x.a = 0 OR 10 / y.a > 2))",
+                Rows(&["6|39"]),
+            ),
+            (
+                "SELECT count(*), count(x.a), count(y.a) FROM n x FULL JOIN n y ON x.a = y.a AND x.a <> 0 AND 10 / x.a > 2",
+                Rows(&["17|10|10"]),
+            ),
+            (
+                "SELECT count(*), count(x.a) FROM n x RIGHT JOIN n y ON x.a = y.a AND CASE WHEN x.a = 0 THEN true ELSE 10 / y.a > 2 END",
+                Rows(&["10|4"]),
+            ),
+            (
+                "SELECT count(*) FROM n x JOIN n y ON CASE WHEN x.a = 0 THEN 0 ELSE 10 / x.a END = y.a",
+                Rows(&["9"]),
+            ),
+            (
+                "SELECT count(*) FROM n x JOIN n y ON (x.a = 0 OR 10 / x.a > 2) = (y.a = 0 OR 10 / y.a > 2)",
+                Rows(&["52"]),
+            ),
+            (
+                "SELECT count(*) FROM n x JOIN n y ON coalesce(nullif(x.a, 5), 10 / (x.a - 4)) = y.a",
+                Rows(&["9"]),
+            ),
+            (
+                "SELECT count(*) FROM n x LEFT JOIN n y ON x.a < y.a AND (x.a = 0 OR y.a / x.a > 8)",
+                Rows(&["18"]),
+            ),
+            (
+                "SELECT count(*) FROM n x JOIN n y ON x.a = y.a AND 10 / x.a > 2",
+                Error("Divide by zero"),
+            ),
+        ],
+    )
+    .await;
+}

@@ -209,9 +209,42 @@ async fn wrapping_is_a_setting() {
                 "SELECT sum(a) OVER (ORDER BY k) FROM e WHERE k = 1 OR k = 3",
                 Rows(&["-9223372036854775804", "9223372036854775807"]),
             ),
+            (
+                "SELECT k, lead(a + 1) OVER (ORDER BY k DESC) AS r FROM e WHERE k < 3",
+                Rows(&["1|", "2|-9223372036854775808"]),
+            ),
+            (
+                "SELECT k, lag(a + 1) OVER (ORDER BY k) AS r FROM e WHERE k < 3",
+                Rows(&["1|", "2|-9223372036854775808"]),
+            ),
+            (
+                "SELECT k, max(a + 1) OVER (PARTITION BY k) AS r FROM e WHERE k = 1",
+                Rows(&["1|-9223372036854775808"]),
+            ),
         ],
     )
     .await;
+}
+
+/// An update wraps or fails as a query does; one that fails changes nothing.
+#[tokio::test]
+async fn updates_follow_the_setting() {
+    for device in ["cpu", "emulated"] {
+        let ctx = session(device, 2, &[]);
+        let made = "CREATE TABLE t AS SELECT * FROM (VALUES (1, 9223372036854775807), (2, 5)) t(k, a)";
+        run(&ctx, made).await.expect("a table");
+        let update = "UPDATE t SET a = a + 1 WHERE k < 3";
+        let error = run(&ctx, update).await.expect_err("an overflow");
+        assert!(error.to_lowercase().contains("overflow"), "{device}: {error}");
+        let before = Ok(vec!["1|9223372036854775807".to_owned(), "2|5".to_owned()]);
+        assert_eq!(run(&ctx, "SELECT k, a FROM t").await, before, "{device}");
+        run(&ctx, "SET galatea.overflow = 'wrap'")
+            .await
+            .expect("a setting");
+        run(&ctx, update).await.expect("an update");
+        let after = Ok(vec!["1|-9223372036854775808".to_owned(), "2|6".to_owned()]);
+        assert_eq!(run(&ctx, "SELECT k, a FROM t").await, after, "{device}");
+    }
 }
 
 /// A plan that was kept under one mode is not used under the other.
