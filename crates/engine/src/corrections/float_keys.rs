@@ -9,12 +9,13 @@
 use arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -67,12 +68,12 @@ fn with_one_nan(aggregate: &AggregateExec, options: &Arc<ConfigOptions>) -> Resu
     }
     let schema = aggregate.input().schema();
     let mut changed = false;
-    let mut one_nan = |expr: &Arc<dyn PhysicalExpr>| match is_float(expr, &schema)? {
-        true => {
+    let mut one_nan = |expr: &Arc<dyn PhysicalExpr>| match of_one_nan(expr, &schema, options)? {
+        Some(rewritten) => {
             changed = true;
-            of_one_nan(expr, &schema, options)
+            Ok(rewritten)
         }
-        false => Ok(Arc::clone(expr)),
+        None => Ok(Arc::clone(expr)),
     };
     let groups = aggregate.group_expr();
     let keys = groups.expr().iter();
@@ -118,21 +119,40 @@ fn is_float(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     Ok(!is_rewritten && matches!(data_type, DataType::Float32 | DataType::Float64))
 }
 
-/// The expression with one NaN and one zero.
-fn of_one_nan(
+/// The expression with one NaN and one zero; `None` of others than floats, and of floats that have one.
+pub(super) fn of_one_nan(
     expr: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
     options: &Arc<ConfigOptions>,
-) -> Result<Arc<dyn PhysicalExpr>> {
+) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    if !is_float(expr, schema)? {
+        return Ok(None);
+    }
+    if let Some(literal) = expr.downcast_ref::<Literal>() {
+        let value = match literal.value() {
+            ScalarValue::Float32(Some(value)) => ScalarValue::from(one_single(*value)),
+            ScalarValue::Float64(Some(value)) => ScalarValue::from(one_double(*value)),
+            _ => return Ok(None),
+        };
+        return Ok(Some(Arc::new(Literal::new(value))));
+    }
     let function = ScalarUDF::new_from_impl(OneNanFunction::new());
     let field = expr.return_field(schema)?;
-    Ok(Arc::new(ScalarFunctionExpr::new(
+    Ok(Some(Arc::new(ScalarFunctionExpr::new(
         function.inner().name(),
         Arc::new(function.clone()),
         vec![Arc::clone(expr)],
         field,
         Arc::clone(options),
-    )))
+    ))))
+}
+
+fn one_single(value: f32) -> f32 {
+    if value.is_nan() { f32::NAN } else { value + 0.0 }
+}
+
+fn one_double(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
 /// A float, with one bit pattern for every NaN and zero for negative zero.
@@ -171,15 +191,11 @@ impl ScalarUDFImpl for OneNanFunction {
         let values = args.args[0].to_array(args.number_rows)?;
         let one: ArrayRef = match values.data_type() {
             DataType::Float32 => {
-                let one: Float32Array = values
-                    .as_primitive::<Float32Type>()
-                    .unary(|v| if v.is_nan() { f32::NAN } else { v + 0.0 });
+                let one: Float32Array = values.as_primitive::<Float32Type>().unary(one_single);
                 Arc::new(one)
             }
             DataType::Float64 => {
-                let one: Float64Array = values
-                    .as_primitive::<Float64Type>()
-                    .unary(|v| if v.is_nan() { f64::NAN } else { v + 0.0 });
+                let one: Float64Array = values.as_primitive::<Float64Type>().unary(one_double);
                 Arc::new(one)
             }
             other => return internal_err!("one_nan of {other}"),

@@ -9,6 +9,8 @@
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
 //! float_keys      NaN is one group and one distinct value
+//! float_compare   comparisons and IN: NaN equals NaN and is above all other values
+//! float_order     orders, windows and joins: the same of their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
@@ -18,8 +20,10 @@
 
 mod aggregates;
 mod deviations;
+mod float_compare;
 mod float_extremes;
 mod float_keys;
+mod float_order;
 mod marks;
 mod merge_join;
 mod one_row;
@@ -60,8 +64,8 @@ pub fn optimizer_rules(
     all
 }
 
-/// The session's physical rules with ours among them: one NaN for grouping, and the push-down of projections
-/// kept from sort-merge joins with filters.
+/// The session's physical rules with ours among them: one NaN for grouping, comparisons and the keys of orders
+/// and joins, and the push-down of projections kept from sort-merge joins with filters.
 #[must_use]
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
@@ -75,6 +79,9 @@ pub fn physical_rules(
     }
     // Before rows are distributed by keys. Placement comes in front of it.
     let after = all.iter().position(|rule| rule.name() == "aggregate_statistics");
-    all.insert(after.map_or(0, |at| at + 1), Arc::new(float_keys::OneNan));
+    let at = after.map_or(0, |at| at + 1);
+    all.insert(at, Arc::new(float_keys::OneNan));
+    all.insert(at + 1, Arc::new(float_compare::CompareFloats));
+    all.push(Arc::new(float_order::OrderFloats));
     all
 }

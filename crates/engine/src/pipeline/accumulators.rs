@@ -490,7 +490,7 @@ impl AccumulatorPlan {
                 complement,
             },
             Kind::F32 | Kind::F64 => FinishForm::RankFloat {
-                word: word(self, format!("rank_extreme_f64(double({code}))")),
+                word: word(self, format!("rank_f64(double({code}))")),
                 complement,
             },
             Kind::Code { values } => FinishForm::RankCode {

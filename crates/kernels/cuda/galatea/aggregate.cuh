@@ -18,13 +18,12 @@ namespace galatea {
 
 // Order-preserving ranks; complement for MIN.
 GALATEA_INLINE u64 rank_i64(i64 v) { return u64(v) ^ 0x8000000000000000ull; }
-// Total order of IEEE 754: negative NaN < -inf < ... < -0 < 0 < ... < inf < NaN.
+// Both zeros are equal, and every NaN is above infinity.
 GALATEA_INLINE u64 rank_f64(double v) {
     const i64 bits = __double_as_longlong(v);
-    return u64(bits) ^ (bits < 0 ? 0xffffffffffffffffull : 0x8000000000000000ull);
+    const u64 rank = u64(bits) ^ (bits < 0 ? 0xffffffffffffffffull : 0x8000000000000000ull);
+    return v == 0.0 ? 0x8000000000000000ull : v != v ? 0xfff8000000000000ull : rank;
 }
-// Of MIN and MAX: every NaN is above infinity.
-GALATEA_INLINE u64 rank_extreme_f64(double v) { return v != v ? 0xfff8000000000000ull : rank_f64(v); }
 
 // One thread owns the words: no atomics.
 struct PrivateWords {

@@ -245,7 +245,7 @@ static GALATEA_NOINLINE Checked64 factorial(i64 a) {
     return {product, false};
 }
 
-// Integers in the order of IEEE 754 totalOrder; float_key has one zero.
+// Integers in the order of IEEE 754 totalOrder; float_key has one zero, and one NaN above infinity.
 static GALATEA_INLINE i64 float_total_key(double a) {
     const i64 bits = bits_as<i64>(a);
     return bits ^ (i64)((u64)(bits >> 63) >> 1);
@@ -254,8 +254,10 @@ static GALATEA_INLINE i32 float_total_key(float a) {
     const i32 bits = bits_as<i32>(a);
     return bits ^ (i32)((u32)(bits >> 31) >> 1);
 }
-static GALATEA_INLINE i64 float_key(double a) { return a == 0.0 ? 0 : float_total_key(a); }
-static GALATEA_INLINE i32 float_key(float a) { return a == 0.0f ? 0 : float_total_key(a); }
+static GALATEA_INLINE i64 float_key(double a) {
+    return a == 0.0 ? 0 : a != a ? 0x7ff8000000000000ll : float_total_key(a);
+}
+static GALATEA_INLINE i32 float_key(float a) { return a == 0.0f ? 0 : a != a ? 0x7fc00000 : float_total_key(a); }
 
 // ---- lookups ----
 

@@ -41,7 +41,8 @@ impl Emitter<'_> {
         Ok(self.compared(operator, &condition, &left, &right))
     }
 
-    /// The integer whose order is IEEE 754 totalOrder of the float.
+    /// The integer whose order is that of the float: with one zero, and one NaN above infinity, or by IEEE
+    /// 754 totalOrder.
     pub(super) fn float_key(&mut self, value: &Value, equal_zeros: bool) -> String {
         let kind = if matches!(value.kind, Kind::F32) {
             Kind::I32

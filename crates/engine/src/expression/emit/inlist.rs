@@ -50,7 +50,7 @@ impl Emitter<'_> {
             }
             Kind::F32 | Kind::F64 => {
                 let keys: Option<Vec<i128>> = list.iter().map(float_key).collect();
-                let key = self.float_key(&needle, false);
+                let key = self.float_key(&needle, true);
                 let interval = if matches!(needle.kind, Kind::F32) {
                     Interval::of::<i32>()
                 } else {
@@ -164,14 +164,16 @@ impl Emitter<'_> {
     }
 }
 
-/// The order of a float by IEEE 754 totalOrder, as `float_total_key` of the device computes it.
+/// The order of a float, as `float_key` of the device computes it.
 fn float_key(value: &ScalarValue) -> Option<i128> {
     Some(match value {
         ScalarValue::Float32(Some(value)) => {
+            let value = if value.is_nan() { f32::NAN } else { value + 0.0 };
             let bits = value.to_bits() as i32;
             i128::from(bits ^ (((bits >> 31) as u32) >> 1) as i32)
         }
         ScalarValue::Float64(Some(value)) => {
+            let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
             let bits = value.to_bits() as i64;
             i128::from(bits ^ (((bits >> 63) as u64) >> 1) as i64)
         }

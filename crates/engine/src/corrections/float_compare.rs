@@ -1,0 +1,114 @@
+//! Comparisons of floats on the CPU: NaN equals NaN, whatever its bits, and is above all other values.
+//!
+//! DataFusion compares floats by IEEE 754 totalOrder: a NaN with its sign set, which x86 makes of `0.0 / 0.0`,
+//! is below all values and differs from one without, and IN tells zeros of both signs apart. The rule compares
+//! operands with one NaN and one zero. It runs after placement, because kernels do the same by themselves, and
+//! before predicates are pushed into scans: statistics of files do not count NaN, so a scan must not leave
+//! out rows by a comparison of floats.
+
+use super::float_keys::of_one_nan;
+use crate::checks::{Rewrite, all, rewritten};
+use arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::{BinaryExpr, InListExpr, in_list};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct CompareFloats;
+
+impl PhysicalOptimizerRule for CompareFloats {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let comparisons = Comparisons {
+            options: Arc::new(config.clone()),
+        };
+        let compared = plan.transform_up(|node| {
+            Ok(match rewritten(&node, &comparisons)? {
+                Some(changed) => Transformed::yes(changed),
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(compared.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "galatea_compare_floats"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Comparisons {
+    options: Arc<ConfigOptions>,
+}
+
+impl Rewrite for Comparisons {
+    fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        let compared = Arc::clone(expression).transform_up(|part| {
+            let changed = if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
+                self.binary(binary, schema)?
+            } else if let Some(list) = part.downcast_ref::<InListExpr>() {
+                self.in_list(list, schema)?
+            } else {
+                None
+            };
+            Ok(match changed {
+                Some(changed) => Transformed::yes(changed),
+                None => Transformed::no(part),
+            })
+        })?;
+        Ok(compared.transformed.then_some(compared.data))
+    }
+
+    /// Other rules compare keys of orders.
+    fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+}
+
+impl Comparisons {
+    fn binary(&self, binary: &BinaryExpr, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        let compares = matches!(
+            binary.op(),
+            Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+                | Operator::IsDistinctFrom
+                | Operator::IsNotDistinctFrom
+        );
+        if !compares {
+            return Ok(None);
+        }
+        let operands = [Arc::clone(binary.left()), Arc::clone(binary.right())];
+        let Some(operands) = all(&operands, &|operand| of_one_nan(operand, schema, &self.options))? else {
+            return Ok(None);
+        };
+        let same = Arc::clone(binary.left()).eq(&operands[0]) && Arc::clone(binary.right()).eq(&operands[1]);
+        let [left, right] = [Arc::clone(&operands[0]), Arc::clone(&operands[1])];
+        Ok((!same).then(|| Arc::new(BinaryExpr::new(left, *binary.op(), right)) as PhysicalExprRef))
+    }
+
+    fn in_list(&self, list: &InListExpr, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        let Some(needle) = of_one_nan(list.expr(), schema, &self.options)? else {
+            return Ok(None);
+        };
+        let items = all(list.list(), &|item| of_one_nan(item, schema, &self.options))?;
+        let items = items.unwrap_or_else(|| list.list().to_vec());
+        in_list(needle, items, &list.negated(), schema).map(Some)
+    }
+}

@@ -1,0 +1,130 @@
+//! Keys of orders, windows and joins on the CPU: NaN is one value, above all others, and zero another.
+//!
+//! Sorts compare floats by IEEE 754 totalOrder, and windows, joins and the distribution of rows by the bits of
+//! their keys. The rule puts keys with one NaN and one zero in the place of floats. Other rules recognise
+//! orders and partitions by the expressions of their keys, so it runs when they have ended, and changes the
+//! keys of all operators of the plan alike.
+
+use super::float_keys::of_one_nan;
+use crate::checks::{Rewrite, all, rewritten};
+use arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExprRef, PhysicalSortExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use std::sync::Arc;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct OrderFloats;
+
+impl PhysicalOptimizerRule for OrderFloats {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let keys = Keys {
+            options: Arc::new(config.clone()),
+        };
+        let ordered = plan.transform_up(|node| {
+            Ok(match keys.replaced(&node)? {
+                Some(changed) => Transformed::yes(changed),
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(ordered.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "galatea_order_floats"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Keys {
+    options: Arc<ConfigOptions>,
+}
+
+impl Rewrite for Keys {
+    fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+
+    fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        of_one_nan(key, schema, &self.options)
+    }
+
+    fn window_order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        of_one_nan(key, schema, &self.options)
+    }
+
+    fn partition(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        of_one_nan(key, schema, &self.options)
+    }
+
+    fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        of_one_nan(key, schema, &self.options)
+    }
+}
+
+impl Keys {
+    fn replaced(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(repartition) = node.downcast_ref::<RepartitionExec>() {
+            return self.repartition(repartition);
+        }
+        if let Some(sort) = node.downcast_ref::<PartialSortExec>() {
+            return self.partial_sort(sort);
+        }
+        let Some(changed) = rewritten(node, self)? else {
+            return Ok(None);
+        };
+        // A filter of the join's keys in scans compares their bits.
+        Ok(Some(match changed.downcast_ref::<HashJoinExec>() {
+            Some(join) => join.builder().reset_state().build_exec()?,
+            None => changed,
+        }))
+    }
+
+    fn repartition(&self, repartition: &RepartitionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Partitioning::Hash(keys, count) = repartition.partitioning() else {
+            return Ok(None);
+        };
+        let schema = repartition.input().schema();
+        let Some(keys) = all(keys, &|key| self.partition(key, &schema))? else {
+            return Ok(None);
+        };
+        let input = Arc::clone(repartition.input());
+        let hashed = RepartitionExec::try_new(input, Partitioning::Hash(keys, *count))?;
+        Ok(Some(Arc::new(match repartition.preserve_order() {
+            true => hashed.with_preserve_order(),
+            false => hashed,
+        })))
+    }
+
+    fn partial_sort(&self, sort: &PartialSortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let schema = sort.input().schema();
+        let keys: Vec<_> = sort.expr().iter().map(|key| Arc::clone(&key.expr)).collect();
+        let Some(keys) = all(&keys, &|key| self.order(key, &schema))? else {
+            return Ok(None);
+        };
+        let keys = keys.into_iter().zip(sort.expr());
+        let order = keys.map(|(key, old)| PhysicalSortExpr::new(key, old.options));
+        let Some(order) = LexOrdering::new(order) else {
+            return Ok(None);
+        };
+        let sorted = PartialSortExec::new(order, Arc::clone(sort.input()), sort.common_prefix_length());
+        let sorted = sorted
+            .with_preserve_partitioning(sort.preserve_partitioning())
+            .with_fetch(sort.fetch());
+        Ok(Some(Arc::new(sorted)))
+    }
+}
