@@ -1,12 +1,12 @@
-//! Work that serves later queries, done behind those that run: one piece after the other, on threads of the
-//! lowest priority. The piece for want of which queries have lost the most time is done first.
+//! Work that serves later queries, done behind those that run: some pieces at once, on threads of the lowest
+//! priority. The piece for want of which queries have lost the most time is done first.
 
 use crate::history::PlanKey;
 use datafusion::common::Result;
 use futures::future::BoxFuture;
 use galatea_store::work_in_background;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime;
@@ -41,10 +41,16 @@ struct Piece {
 /// Threads that drive the work of all sessions; what they read is decoded and encoded by others.
 const THREADS: usize = 4;
 
+/// Cores of the machine for each piece that is done at once. A piece reads columns on many threads, and
+/// compiles its kernels on few.
+const CORES: usize = 4;
+
 /// The work of a session.
 #[derive(Debug)]
 pub struct Background {
     shared: Arc<Shared>,
+    /// Pieces that are done at once.
+    workers: usize,
 }
 
 /// What is left to do.
@@ -57,9 +63,12 @@ struct Shared {
 #[derive(Default)]
 struct Pieces {
     waiting: Vec<Piece>,
-    /// The piece that is being done.
-    current: Option<PlanKey>,
-    worker: Option<AbortHandle>,
+    /// The pieces that are being done.
+    current: HashSet<PlanKey>,
+    /// The tasks that do them, by number.
+    workers: HashMap<u64, AbortHandle>,
+    /// Tasks started so far.
+    started: u64,
     /// How often each has failed.
     failed: HashMap<PlanKey, u32>,
 }
@@ -74,23 +83,30 @@ impl std::fmt::Debug for Shared {
 
 impl Default for Background {
     fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_workers((cores / CORES).clamp(1, THREADS))
+    }
+}
+
+impl Background {
+    /// One that does so many pieces at once.
+    fn with_workers(workers: usize) -> Self {
         let shared = Shared {
             pieces: Mutex::default(),
             open: watch::Sender::new(0),
         };
         Self {
             shared: Arc::new(shared),
+            workers,
         }
     }
-}
 
-impl Background {
     /// Leaves a piece of work, known by `key`, to the background, unless it waits there already, is being
     /// done, or has failed too often.
     pub(crate) fn leave(&self, key: PlanKey, lost: Lost, work: Work) {
         let Some(threads) = threads() else { return };
         let mut pieces = self.shared.pieces.lock();
-        let known = pieces.current == Some(key)
+        let known = pieces.current.contains(&key)
             || pieces.failed.get(&key).is_some_and(|failed| *failed >= TRIES)
             || pieces.waiting.iter().any(|other| other.key == key);
         if known {
@@ -101,9 +117,11 @@ impl Background {
             take(&mut pieces.waiting, false);
         }
         self.shared.count(&pieces);
-        if pieces.worker.is_none() {
-            let worker = threads.spawn(Arc::clone(&self.shared).work());
-            pieces.worker = Some(worker.abort_handle());
+        if pieces.workers.len() < self.workers {
+            let number = pieces.started;
+            let worker = threads.spawn(Arc::clone(&self.shared).work(number));
+            pieces.workers.insert(number, worker.abort_handle());
+            pieces.started += 1;
         }
     }
 
@@ -118,8 +136,9 @@ impl Background {
     pub fn cancel(&self) -> bool {
         let mut pieces = self.shared.pieces.lock();
         pieces.waiting.clear();
-        let stopped = pieces.current.take().is_some();
-        if let Some(worker) = pieces.worker.take() {
+        let stopped = !pieces.current.is_empty();
+        pieces.current.clear();
+        for (_, worker) in pieces.workers.drain() {
             worker.abort();
         }
         self.shared.count(&pieces);
@@ -153,30 +172,41 @@ fn threads() -> Option<&'static runtime::Runtime> {
 
 impl Shared {
     fn count(&self, pieces: &Pieces) {
-        let open = pieces.waiting.len() + usize::from(pieces.current.is_some());
-        self.open.send_replace(open);
+        self.open
+            .send_replace(pieces.waiting.len() + pieces.current.len());
     }
 
-    /// Does what waits, until nothing does.
-    async fn work(self: Arc<Self>) {
+    /// Does what waits, until nothing does; as the task of that number.
+    async fn work(self: Arc<Self>, number: u64) {
         tokio::time::sleep(PAUSE).await;
-        while let Some(Piece { key, work, .. }) = self.next() {
-            if let Err(error) = work().await {
+        while let Some(Piece { key, work, .. }) = self.next(number) {
+            let outcome = work().await;
+            let mut pieces = self.pieces.lock();
+            pieces.current.remove(&key);
+            if let Err(error) = outcome {
                 tracing::debug!("not prepared: {error}");
-                let mut pieces = self.pieces.lock();
                 if pieces.failed.len() < FAILED {
                     *pieces.failed.entry(key).or_default() += 1;
                 }
             }
+            self.count(&pieces);
         }
     }
 
-    fn next(&self) -> Option<Piece> {
+    fn next(&self, number: u64) -> Option<Piece> {
         let mut pieces = self.pieces.lock();
-        let next = take(&mut pieces.waiting, true);
-        pieces.current = next.as_ref().map(|piece| piece.key);
-        if next.is_none() {
-            pieces.worker = None;
+        // A session that has cancelled its work starts others.
+        let next = match pieces.workers.contains_key(&number) {
+            true => take(&mut pieces.waiting, true),
+            false => None,
+        };
+        match &next {
+            Some(piece) => {
+                pieces.current.insert(piece.key);
+            }
+            None => {
+                pieces.workers.remove(&number);
+            }
         }
         self.count(&pieces);
         next
@@ -209,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_piece_with_the_largest_loss_is_done_first() {
-        let (background, order) = (Background::default(), Arc::new(Mutex::new(Vec::new())));
+        let (background, order) = (Background::with_workers(1), Arc::new(Mutex::new(Vec::new())));
         for (key, lost) in [(1, 0.1), (2, 0.5), (3, 0.0), (4, 0.5)] {
             let order = Arc::clone(&order);
             let work = move || {
@@ -262,6 +292,25 @@ mod tests {
             1,
             "what was done may be wanted again"
         );
+    }
+
+    #[tokio::test]
+    async fn pieces_are_done_at_once() {
+        let background = Background::with_workers(2);
+        let both = Arc::new(tokio::sync::Barrier::new(2));
+        for key in [1, 2] {
+            let both = Arc::clone(&both);
+            let meet = move || {
+                async move {
+                    both.wait().await;
+                    Ok(())
+                }
+                .boxed()
+            };
+            background.leave(PlanKey(key), free(), Box::new(meet));
+        }
+        background.finished().await;
+        assert!(background.shared.pieces.lock().current.is_empty());
     }
 
     #[tokio::test]

@@ -36,12 +36,25 @@ pub struct PlanKey(pub u64);
 pub struct Measured {
     /// Runs with GPU subtrees.
     pub device_runs: u32,
-    /// The shortest of them but the first, which loads and compiles.
+    /// Those of them that loaded and compiled nothing.
+    pub warm_runs: u32,
+    /// The shortest run with GPU subtrees; the first counts only if it was warm.
     pub device: Option<Duration>,
-    /// Runs without.
+    /// Runs without, since the last run with GPU subtrees.
     pub host_runs: u32,
-    /// The shortest of them.
+    /// The shortest run without.
     pub host: Option<Duration>,
+}
+
+/// How a query ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// Without GPU subtrees.
+    Host,
+    /// With GPU subtrees, some of which loaded columns or compiled kernels.
+    Cold,
+    /// With GPU subtrees that loaded and compiled nothing.
+    Warm,
 }
 
 /// Something that is made once and used by all queries that need it, or a share of its time.
@@ -142,20 +155,23 @@ impl History {
         }
     }
 
-    /// Adds a run of a query; `device`: with GPU subtrees.
-    pub fn ran(&self, plan: PlanKey, device: bool, took: Duration) {
+    /// Adds a run of a query.
+    pub fn ran(&self, plan: PlanKey, kind: RunKind, took: Duration) {
         let mut times = self.times.lock();
         let measured = entry(&mut times, plan, Measured::default);
         let shortest = |known: Option<Duration>| Some(known.map_or(took, |known| known.min(took)));
-        if device {
-            if measured.device_runs > 0 {
-                measured.device = shortest(measured.device);
-            }
-            measured.device_runs = measured.device_runs.saturating_add(1);
-        } else {
+        if kind == RunKind::Host {
             measured.host = shortest(measured.host);
             measured.host_runs = measured.host_runs.saturating_add(1);
+            return;
         }
+        let is_warm = kind == RunKind::Warm;
+        if is_warm || measured.device_runs > 0 {
+            measured.device = shortest(measured.device);
+        }
+        measured.device_runs = measured.device_runs.saturating_add(1);
+        measured.warm_runs = measured.warm_runs.saturating_add(is_warm.into());
+        measured.host_runs = 0;
     }
 
     /// The runs of a query.
@@ -177,26 +193,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_run_counts_but_not_the_first_on_the_device() {
+    fn the_shortest_run_counts_but_not_a_cold_first_one_on_the_device() {
         let (history, key) = (History::default(), PlanKey(7));
         let ms = Duration::from_millis;
-        history.ran(key, true, ms(1));
-        assert_eq!(
-            history.measured(key).device,
-            None,
-            "it may have found everything cached, or nothing"
-        );
-        history.ran(key, true, ms(30));
-        history.ran(key, true, ms(20));
-        history.ran(key, false, ms(50));
-        history.ran(key, false, ms(60));
+        history.ran(key, RunKind::Cold, ms(1));
+        assert_eq!(history.measured(key).device, None);
+        history.ran(key, RunKind::Cold, ms(30));
+        history.ran(key, RunKind::Host, ms(50));
+        history.ran(key, RunKind::Warm, ms(20));
+        history.ran(key, RunKind::Host, ms(60));
+        history.ran(key, RunKind::Host, ms(70));
         let expected = Measured {
             device_runs: 3,
+            warm_runs: 1,
             device: Some(ms(20)),
             host_runs: 2,
             host: Some(ms(50)),
         };
         assert_eq!(history.measured(key), expected);
+        history.ran(PlanKey(9), RunKind::Warm, ms(5));
+        assert_eq!(history.measured(PlanKey(9)).device, Some(ms(5)));
         assert_eq!(history.measured(PlanKey(8)), Measured::default());
     }
 
@@ -208,7 +224,7 @@ mod tests {
         let after = history.refusals_version();
         assert_ne!(before, after);
         history.refuse(PlanKey(1), reason.clone());
-        history.ran(PlanKey(1), true, Duration::from_millis(1));
+        history.ran(PlanKey(1), RunKind::Warm, Duration::from_millis(1));
         assert_eq!(history.refusals_version(), after);
         // One more than are kept: another one is forgotten.
         (2..=KEPT as u64 + 1).for_each(|key| history.refuse(PlanKey(key), reason.clone()));

@@ -15,7 +15,7 @@ use datafusion::logical_expr::registry::FunctionRegistry;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionConfig;
-use galatea_engine::checks::{CheckConstants, CheckSums};
+use galatea_engine::checks::{CheckConstants, CheckSums, CheckUpdates, ComputeOperands, KeepFiltered};
 use galatea_engine::corrections;
 use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 use galatea_engine::window_filters::FiltersAsArguments;
@@ -38,7 +38,7 @@ pub(crate) fn with_rules(
 
 /// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, the
 /// rules that correct DataFusion's, and optimizer rules around DataFusion's: for LATERAL subqueries, for COPY
-/// of nested values to CSV, and for placement the filters of window functions.
+/// of nested values to CSV, for the filters and operands of window functions and sorts, and for updates.
 pub(crate) fn with_rules_and_planner(
     state: &SessionState,
     config: SessionConfig,
@@ -55,6 +55,8 @@ pub(crate) fn with_rules_and_planner(
     optimizer.rules.insert(0, Arc::new(ComputeLateral));
     optimizer.rules.insert(0, Arc::new(NestedAsText));
     optimizer.rules.push(Arc::new(FiltersAsArguments));
+    optimizer.rules.push(Arc::new(ComputeOperands));
+    optimizer.rules.push(Arc::new(CheckUpdates));
     rebuilt(state, config, |builder| {
         let builder = builder.with_physical_optimizer_rules(rules);
         let mut builder = builder.with_query_planner(Arc::new(planner));
@@ -64,14 +66,17 @@ pub(crate) fn with_rules_and_planner(
     })
 }
 
-/// The rules, with a check before each that folds constants.
+/// The rules, with a check before each that folds constants, and arguments behind their FILTER.
 fn with_checked_constants(rules: &[Rule]) -> Vec<Rule> {
     let mut checked = Vec::with_capacity(rules.len() + 1);
     for rule in rules {
         if rule.name() == "simplify_expressions" {
             checked.push(Arc::new(CheckConstants) as Rule);
         }
-        checked.push(Arc::clone(rule));
+        checked.push(match rule.name() {
+            "common_sub_expression_eliminate" => Arc::new(KeepFiltered::around(Arc::clone(rule))),
+            _ => Arc::clone(rule),
+        });
     }
     checked
 }

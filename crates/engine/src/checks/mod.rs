@@ -12,7 +12,10 @@
 //!   [`lower`](crate::expression::lower) reads, and lets casts of texts read common notations.
 //! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
 //!   decimals; [`GuardConjuncts`] (last) does so for the conditions of filters, which other rules take apart
-//!   before, and for keys of orders, which they compare.
+//!   before.
+//! - [`ComputeOperands`] (logical) has projections compute the operands of sorts and window functions that
+//!   would escape the physical rules, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
+//!   [`KeepFiltered`] leaves arguments behind their FILTER.
 //! - [`GrowStack`] (last) has deep expressions evaluated on a stack that is large enough.
 //!
 //! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.
@@ -20,18 +23,24 @@
 mod constants;
 mod decimal;
 mod deep;
+mod filtered;
 mod guard;
 mod node;
+mod operands;
 mod overflow;
 mod rules;
 mod sum;
 mod sum_state;
+mod updates;
 
 pub use constants::CheckConstants;
+pub use filtered::KeepFiltered;
 pub(crate) use node::{Rewrite, all, rewritten};
+pub use operands::ComputeOperands;
 pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands};
 pub use sum::CheckSums;
 pub(crate) use sum::is_checked_sum;
+pub use updates::CheckUpdates;
 
 use crate::expression::overflow_text;
 use arrow::datatypes::DataType;

@@ -27,8 +27,7 @@ pub struct CheckArithmetic;
 #[derive(Debug, Default)]
 pub struct GuardOperands;
 
-/// Makes the conditions of each filter guard those behind them, and guards the keys of orders, after all
-/// rules that take conditions apart and compare keys.
+/// Makes the conditions of each filter guard those behind them, after all rules that take conditions apart.
 #[derive(Debug, Default)]
 pub struct GuardConjuncts;
 
@@ -161,7 +160,7 @@ impl Rewrite for Operands {
         })
     }
 
-    /// Other rules compare keys of orders, which are guarded after these.
+    /// Projections compute those that need guards.
     fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }
@@ -178,16 +177,12 @@ impl Rewrite for Operands {
     }
 }
 
-/// Conditions of filters guard those behind them, and keys of orders are guarded.
+/// Conditions of filters guard those behind them.
 struct Conjuncts;
 
 impl Rewrite for Conjuncts {
     fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
-    }
-
-    fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        guarded(key, schema)
     }
 
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {

@@ -12,7 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
@@ -112,11 +112,24 @@ fn with_one_nan(aggregate: &AggregateExec, options: &Arc<ConfigOptions>) -> Resu
 }
 
 fn is_float(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
-    let is_rewritten = expr
-        .downcast_ref::<ScalarFunctionExpr>()
-        .is_some_and(|call| call.fun().inner().is::<OneNanFunction>());
     let data_type = expr.data_type(schema)?;
-    Ok(!is_rewritten && matches!(data_type, DataType::Float32 | DataType::Float64))
+    Ok(argument(expr).is_none() && matches!(data_type, DataType::Float32 | DataType::Float64))
+}
+
+/// The float that a call makes one NaN and one zero of; `None` of other expressions. Kernels compare floats so
+/// by themselves.
+pub(crate) fn argument(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let is_one_nan = call.fun().inner().is::<OneNanFunction>();
+    call.args().first().filter(|_| is_one_nan)
+}
+
+/// Whether an expression of a logical plan is such a call.
+pub(super) fn is_one_nan(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => call.func.inner().is::<OneNanFunction>(),
+        _ => false,
+    }
 }
 
 /// The expression with one NaN and one zero; `None` of others than floats, and of floats that have one.
@@ -157,12 +170,12 @@ fn one_double(value: f64) -> f64 {
 
 /// A float, with one bit pattern for every NaN and zero for negative zero.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OneNanFunction {
+pub(super) struct OneNanFunction {
     signature: Signature,
 }
 
 impl OneNanFunction {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let types = vec![DataType::Float32, DataType::Float64];
         Self {
             signature: Signature::uniform(1, types, Volatility::Immutable),

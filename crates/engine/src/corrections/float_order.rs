@@ -1,7 +1,7 @@
-//! Keys of orders, windows and joins on the CPU: NaN is one value, above all others, and zero another.
+//! Keys of orders and joins on the CPU: NaN is one value, above all others, and zero another.
 //!
-//! Sorts compare floats by IEEE 754 totalOrder, and windows, joins and the distribution of rows by the bits of
-//! their keys. The rule puts keys with one NaN and one zero in the place of floats. Other rules recognise
+//! Sorts compare floats by IEEE 754 totalOrder, and joins and the distribution of rows by the bits of their
+//! keys. The rule puts keys with one NaN and one zero in the place of floats. Other rules recognise
 //! orders and partitions by the expressions of their keys, so it runs when they have ended, and changes the
 //! keys of all operators of the plan alike.
 
@@ -63,12 +63,13 @@ impl Rewrite for Keys {
         of_one_nan(key, schema, &self.options)
     }
 
-    fn window_order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        of_one_nan(key, schema, &self.options)
+    /// Logical plans have them with one NaN.
+    fn window_order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
     }
 
-    fn partition(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        of_one_nan(key, schema, &self.options)
+    fn partition(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
     }
 
     fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
@@ -99,7 +100,7 @@ impl Keys {
             return Ok(None);
         };
         let schema = repartition.input().schema();
-        let Some(keys) = all(keys, &|key| self.partition(key, &schema))? else {
+        let Some(keys) = all(keys, &|key| of_one_nan(key, &schema, &self.options))? else {
             return Ok(None);
         };
         let input = Arc::clone(repartition.input());

@@ -10,7 +10,8 @@
 //! float_extremes  grouped MIN and MAX order NaN above all other values
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
-//! float_order     orders, windows and joins: the same of their keys
+//! float_order     orders and joins: the same of their keys
+//! float_windows   windows: the same of their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
@@ -22,8 +23,9 @@ mod aggregates;
 mod deviations;
 mod float_compare;
 mod float_extremes;
-mod float_keys;
+pub(crate) mod float_keys;
 mod float_order;
+mod float_windows;
 mod marks;
 mod merge_join;
 mod one_row;
@@ -48,7 +50,7 @@ pub fn analyzer_rules(
     all
 }
 
-/// The session's optimizer rules with ours before those that make joins of subqueries.
+/// The session's optimizer rules with ours: before those that make joins of subqueries, and of windows at the end.
 #[must_use]
 pub fn optimizer_rules(
     rules: &[Arc<dyn OptimizerRule + Send + Sync>],
@@ -61,6 +63,7 @@ pub fn optimizer_rules(
         after.map_or(0, |at| at + 1),
         Arc::new(subqueries::RewriteSubqueries),
     );
+    all.push(Arc::new(float_windows::OrderWindows));
     all
 }
 

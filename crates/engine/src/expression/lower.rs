@@ -36,6 +36,7 @@ use super::operator::Arithmetic;
 use super::pending::PendingScalar;
 use super::text::{is_text, is_utf8};
 use super::text_cast::TextCast;
+use crate::corrections::float_keys;
 use crate::reason::Reason;
 use crate::stack::growing;
 
@@ -83,6 +84,9 @@ impl Lowering<'_> {
     }
 
     fn lower_level(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
+        if let Some(key) = float_keys::argument(expression) {
+            return self.lower(key);
+        }
         let data_type = self.data_type(expression)?;
         if !representable(&data_type) {
             return Err(Reason::Type {

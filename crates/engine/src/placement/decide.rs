@@ -40,12 +40,17 @@ policy! {
         /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
         /// wait for it: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
-        /// Runs on the device before measured times speak against it: the first loads and compiles, and what
-        /// the second does for the first time is not all known to the model.
+        /// Runs on the device of which none was warm, before their times speak against it: the first loads
+        /// and compiles, and what the second does for the first time is not all known to the model.
         trials: u32 = 3,
-        /// Factor on the CPU's time, measured or predicted, beyond which the second run on the device speaks
-        /// against it already.
+        /// Factor on the CPU's time, measured or predicted, beyond which the second of such runs speaks
+        /// against the device already.
         far: [f64; 2] = [1.25, 3.0],
+        /// Warm runs on the device after which a time that speaks against it is final: others may have been
+        /// slow because something else used the device or the cores.
+        warm_trials: u32 = 3,
+        /// Runs on the CPU after which a query is tried on the device again until then.
+        retry: u32 = 10,
     }
 }
 
@@ -236,6 +241,11 @@ pub(super) fn place(
     if hot.is_none() {
         decision.waiting.clone_from(&waiting);
     }
+    if let (true, Some(reason)) = (nothing, &hot) {
+        // Nothing warms up for this query.
+        decision.gpu = None;
+        decision.reasons = Reasons::work(reason);
+    }
     if nothing && hot.is_none() {
         // Nothing but what is paid for, or loaded, changes that.
         grounds.waiting = waiting;
@@ -269,6 +279,8 @@ fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are
 /// expected to save only `gain` of `whole` seconds; `None`: keep them.
 fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
+    // A run shows how far the prediction for the whole query is off; that for its subtrees may be right.
+    let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));
     let Some(device) = measured.device else {
         if measured.device_runs > 0 {
             // It has loaded its columns. The next run shows what that is worth.
@@ -283,8 +295,12 @@ fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
         Some(host) => (host, Basis::Measured),
         None => (seconds(whole), Basis::Predicted),
     };
+    let is_gain = gain >= POLICY.gain * whole;
     let is_far = device > cpu.mul_f64(POLICY.far[usize::from(cpu_basis != Basis::Measured)]);
-    if measured.device_runs < POLICY.trials && gain >= POLICY.gain * whole && !is_far {
+    if measured.warm_runs == 0 && measured.device_runs < POLICY.trials && is_gain && !is_far {
+        return None;
+    }
+    if measured.warm_runs < POLICY.warm_trials && measured.host_runs >= POLICY.retry && is_gain {
         return None;
     }
     // Where the CPU may be as fast, for all that is known of it, one run tells.

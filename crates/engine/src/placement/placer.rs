@@ -67,6 +67,7 @@ impl<'a> Placer<'a> {
         let assessment = self.assessment;
         let (before, waiting) = (assessment.hot_gain.get(), assessment.waiting.borrow().len());
         let finder = &self.finder;
+        let mut cold = None;
         let sorted = sort::below(&plan, finder);
         let is_sort = sorted.is_some() && plan.is::<SortExec>();
         if let Some((sort, found)) = sorted {
@@ -76,6 +77,7 @@ impl<'a> Placer<'a> {
             });
             match sorted {
                 Ok(found) => return self.node(found, plan, reasons),
+                Err(reason @ Reason::Cold { .. }) if is_sort && !orders_result(&plan) => cold = Some(reason),
                 Err(reason) if is_sort && !orders_result(&plan) => reasons.note(&plan, &reason),
                 Err(_) => {}
             }
@@ -109,6 +111,7 @@ impl<'a> Placer<'a> {
                 Ok(found) => return self.node(found, plan, reasons),
                 // Why a partial aggregate is none of a pipeline, the final one above it has said.
                 Err(_) if is_partial(&plan) => {}
+                Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
                 Err(reason) => reasons.note(&plan, &reason),
             }
         } else if let Some(reason) = refusal(&plan, finder).or_else(|| unsupported(&plan))
@@ -135,6 +138,10 @@ impl<'a> Placer<'a> {
             let mut all = assessment.waiting.borrow_mut();
             all.truncate(waiting);
             all.extend(waiting_as_one);
+            // Where its parts are worth more, they are placed or warm up in its stead.
+            if let Some(reason) = cold {
+                reasons.note(&plan, &reason);
+            }
         }
         let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
         if placed.iter().zip(&children).all(same) {

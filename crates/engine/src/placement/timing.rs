@@ -2,8 +2,8 @@
 
 use super::decide::Decision;
 use super::waiting::{Waiting, forgone, prepare};
-use crate::history::{OneTime, PlanKey};
-use crate::report::PlanReport;
+use crate::history::{OneTime, PlanKey, RunKind};
+use crate::report::{PlanReport, QueryReport};
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -13,6 +13,19 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Share of a run that loading and compiling may take for the run to count as warm: looking for columns and
+/// kernels that are there takes time, too.
+const WARM: f64 = 0.05;
+
+fn kind(report: &QueryReport, took: Duration) -> RunKind {
+    let made = report.phases.load + report.phases.compile;
+    match report.placed {
+        0 => RunKind::Host,
+        _ if made <= took.mul_f64(WARM) => RunKind::Warm,
+        _ => RunKind::Cold,
+    }
+}
 
 /// Times one execution of a plan. A query that fails, falls back or is not read to its end leaves nothing,
 /// nor does a second execution of the plan.
@@ -115,7 +128,7 @@ impl Timing {
             // A subtree that fell back has cost time on both sides, which says nothing of either.
             if report.fell_back == 0 {
                 let history = self.runtime.history();
-                history.ran(self.plan, report.placed > 0, took);
+                history.ran(self.plan, kind(&report, took), took);
                 history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {
@@ -123,5 +136,31 @@ impl Timing {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::QueryPhases;
+
+    #[test]
+    fn a_run_that_loads_or_compiles_is_cold() {
+        let ms = Duration::from_millis;
+        let of = |placed, load, compile| {
+            let phases = QueryPhases {
+                load: ms(load),
+                compile: ms(compile),
+                ..QueryPhases::default()
+            };
+            let report = QueryReport {
+                phases,
+                ..QueryReport::planned(placed, false, Vec::new())
+            };
+            kind(&report, ms(100))
+        };
+        assert_eq!(of(0, 0, 0), RunKind::Host);
+        assert_eq!([of(1, 1, 2), of(2, 0, 0)], [RunKind::Warm; 2]);
+        assert_eq!([of(1, 20, 0), of(1, 0, 20)], [RunKind::Cold; 2]);
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::SettingValue;
+use crate::history::RunKind;
 use crate::placement::waiting::forgone;
 use crate::placement::{AnnotatePlacement, PlaceOnDevice, PlacementExec, query_report};
 use crate::report::QueryDevice;
@@ -172,22 +173,22 @@ async fn measured_times_count_more_than_predicted_ones() {
     pay(&runtime, &plan);
     let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
     let (history, ms) = (runtime.history(), Duration::from_millis);
-    history.ran(query, true, ms(900));
+    history.ran(query, RunKind::Cold, ms(900));
     assert!(
         decide(&runtime, &plan).0,
         "the first run has loaded; the next ones tell"
     );
-    history.ran(query, true, ms(900));
+    history.ran(query, RunKind::Cold, ms(900));
     assert!(
         !decide(&runtime, &plan).0,
         "far beyond the prediction for the CPU"
     );
-    history.ran(query, false, ms(800));
+    history.ran(query, RunKind::Host, ms(800));
     assert!(
         decide(&runtime, &plan).0,
         "900 ms is near 800 ms, and part of the second run may be warm-up"
     );
-    history.ran(query, true, ms(950));
+    history.ran(query, RunKind::Cold, ms(950));
     let (placed, decision) = decide(&runtime, &plan);
     assert!(!placed && decision.query == Some(query));
     assert!(
@@ -195,8 +196,25 @@ async fn measured_times_count_more_than_predicted_ones() {
         "{:?}",
         decision.reasons.texts
     );
-    history.ran(query, true, ms(700));
+    history.ran(query, RunKind::Cold, ms(700));
     assert!(decide(&runtime, &plan).0, "the device was faster once");
+}
+
+#[tokio::test]
+async fn a_warm_run_counts_at_once_and_is_repeated_before_it_is_final() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, plan) = plan(&folder, QUERY).await;
+    pay(&runtime, &plan);
+    let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
+    let (history, ms) = (runtime.history(), Duration::from_millis);
+    history.ran(query, RunKind::Host, ms(800));
+    for _ in 0..POLICY.warm_trials {
+        assert!(decide(&runtime, &plan).0);
+        history.ran(query, RunKind::Warm, ms(900));
+        assert!(!decide(&runtime, &plan).0);
+        (0..POLICY.retry).for_each(|_| history.ran(query, RunKind::Host, ms(800)));
+    }
+    assert!(!decide(&runtime, &plan).0, "it was slower three times");
 }
 
 /// A session whose queries leave the cores no idle time, so that the background does nothing.
@@ -246,6 +264,12 @@ async fn a_small_part_of_a_query_is_not_worth_a_guess() {
         "{:?}",
         decision.reasons.texts
     );
+    // It is no small part of the time that the query takes.
+    let query = decision.query.expect("its runs are counted");
+    runtime
+        .history()
+        .ran(query, RunKind::Host, Duration::from_micros(10));
+    assert!(decide(&runtime, &plan).0);
 }
 
 #[tokio::test]
@@ -290,20 +314,20 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
     let (placed, first) = decide(&runtime, &plan);
     assert!(placed && holds(&first).is_none());
     for _ in 0..POLICY.trials {
-        history.ran(query, true, ms(900));
+        history.ran(query, RunKind::Cold, ms(900));
     }
     let (placed, slower) = decide(&runtime, &plan);
     assert!(!placed && holds(&slower) == Some(true));
-    history.ran(query, false, ms(1500));
+    history.ran(query, RunKind::Host, ms(1500));
     assert_eq!(holds(&slower), Some(false), "the CPU turned out to take longer");
     let (placed, loading) = decide(&runtime, &plan);
     assert!(placed && holds(&loading).is_none());
-    history.ran(query, false, ms(800));
+    history.ran(query, RunKind::Host, ms(800));
     let (placed, settled) = decide(&runtime, &plan);
     assert!(!placed && holds(&settled) == Some(true));
-    history.ran(query, false, ms(700));
+    history.ran(query, RunKind::Host, ms(700));
     assert_eq!(holds(&settled), Some(true), "faster still on the CPU");
-    history.ran(query, true, ms(100));
+    history.ran(query, RunKind::Cold, ms(100));
     assert_eq!(holds(&settled), Some(false), "the device was faster");
     // Whatever was refused since may be part of the query.
     let (_, before) = decide(&runtime, &self::plan(&folder, "SELECT v FROM t LIMIT 3").await.1);
@@ -451,7 +475,9 @@ async fn a_decision_holds_while_its_columns_stay() {
     let grounds = placement.grounds().expect("nothing is left to load");
     // The emulated device takes longer than the CPU; here it is the faster one.
     let query = grounds.times.expect("it was timed").query;
-    runtime.history().ran(query, true, Duration::from_nanos(1));
+    runtime
+        .history()
+        .ran(query, RunKind::Warm, Duration::from_nanos(1));
     let config = ctx.state().config_options().extensions.get().cloned();
     let config: GalateaConfig = config.expect("set");
     let holds = || grounds.hold(&plan, &runtime, &config);

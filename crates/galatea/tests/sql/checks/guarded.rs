@@ -234,6 +234,10 @@ async fn arguments_and_keys_of_windows_are_guarded() {
                 Rows(&["0|", "1|10", "2|15"]),
             ),
             (
+                "SELECT count(10 / a) FILTER (WHERE a > 0 AND 10 / a > 5) AS r, sum(10 / a) FILTER (WHERE a > 0 AND 10 / a < 3) AS s FROM n",
+                Rows(&["1|8"]),
+            ),
+            (
                 "SELECT a, count(10 / a) FILTER (WHERE a > 0 AND 10 / a > 5) OVER () AS r FROM n WHERE a < 3",
                 Rows(&["0|1", "1|1", "2|1"]),
             ),
@@ -281,7 +285,7 @@ async fn conditions_of_all_kinds_of_joins_are_guarded() {
         &[NUMBERS],
         &[
             (
-                "SELECT count(*), sum(x.a) FROM n x WHERE EXISTS (SELECT 1 FROM n y WHERE y.a = x.a AND x.a <> 0 AND 10 / y.a > 2)",
+                "SELECT count(*), sum(x.a) FROM n x WHERE EXISTS (SELECT 1 FROM n y WHERE y.a = x.a AND y.a <> 0 AND 10 / y.a > 2)",
                 Rows(&["3|6"]),
             ),
             (

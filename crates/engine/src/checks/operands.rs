@@ -1,0 +1,149 @@
+//! Operands of sorts and window functions that a projection below them computes.
+//!
+//! Physical sorts and window functions keep expressions in places where nothing can check and guard them: window
+//! functions do not let their arguments be replaced, and DataFusion compares the keys of sorts in several operators. So a
+//! projection computes keys with AND or OR (DataFusion does not find the order of `a <> 0 AND b` again either,
+//! and refuses to merge partitions sorted by it), and arguments that are no columns.
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::expr::{Alias, WindowFunction};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projection, Sort, Window};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// The rule. It goes over plans after DataFusion's own rules.
+#[derive(Debug, Default)]
+pub struct ComputeOperands;
+
+impl OptimizerRule for ComputeOperands {
+    fn name(&self) -> &'static str {
+        "galatea_compute_operands"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let rewritten = match &plan {
+            LogicalPlan::Sort(sort) => sorted(sort)?,
+            LogicalPlan::Window(window) => windowed(window)?,
+            _ => None,
+        };
+        let Some(rewritten) = rewritten else {
+            return Ok(Transformed::no(plan));
+        };
+        // Of the rows, those columns that the plan returns.
+        let columns = plan.schema().columns().into_iter().map(Expr::Column);
+        let returned = Projection::try_new(columns.collect(), Arc::new(rewritten))?;
+        Ok(Transformed::yes(LogicalPlan::Projection(returned)))
+    }
+}
+
+/// Expressions that a projection computes, and the columns that hold them.
+#[derive(Default)]
+struct Computed {
+    operands: Vec<Expr>,
+}
+
+impl Computed {
+    /// The column in the place of an expression.
+    fn column(&mut self, operand: &Expr) -> Expr {
+        let name = format!("__galatea_operand_{}", self.operands.len());
+        self.operands.push(operand.clone().alias(&name));
+        Expr::Column(Column::from_name(name))
+    }
+
+    /// The rows with the computed columns.
+    fn over(self, input: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        let columns = input.schema().columns().into_iter().map(Expr::Column);
+        let all = columns.chain(self.operands).collect();
+        Projection::try_new(all, Arc::clone(input)).map(|rows| Arc::new(LogicalPlan::Projection(rows)))
+    }
+}
+
+fn sorted(sort: &Sort) -> Result<Option<LogicalPlan>> {
+    if !sort.expr.iter().any(|key| has_logic(&key.expr)) {
+        return Ok(None);
+    }
+    let mut computed = Computed::default();
+    let mut keys = sort.expr.clone();
+    for key in keys.iter_mut().filter(|key| has_logic(&key.expr)) {
+        key.expr = computed.column(&key.expr);
+    }
+    Ok(Some(LogicalPlan::Sort(Sort {
+        expr: keys,
+        input: computed.over(&sort.input)?,
+        fetch: sort.fetch,
+    })))
+}
+
+fn windowed(window: &Window) -> Result<Option<LogicalPlan>> {
+    let mut computed = Computed::default();
+    let calls = window.window_expr.iter();
+    let calls: Vec<Expr> = calls.map(|call| over_columns(call, &mut computed)).collect();
+    if computed.operands.is_empty() {
+        return Ok(None);
+    }
+    let input = computed.over(&window.input)?;
+    Window::try_new(calls, input).map(|window| Some(LogicalPlan::Window(window)))
+}
+
+/// A call over columns in the place of operands that are computed, under the name it had.
+fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
+    let function = match call {
+        Expr::Alias(Alias { expr, .. }) => expr,
+        call => call,
+    };
+    let Expr::WindowFunction(function) = function else {
+        return call.clone();
+    };
+    let before = computed.operands.len();
+    let mut function: Box<WindowFunction> = function.clone();
+    let params = &mut function.params;
+    for argument in &mut params.args {
+        // Some functions take constants alone, as the distance of LAG.
+        if !matches!(argument, Expr::Column(_)) && !argument.column_refs().is_empty() {
+            *argument = computed.column(argument);
+        }
+    }
+    let orders = params.order_by.iter_mut().map(|key| &mut key.expr);
+    for key in params
+        .partition_by
+        .iter_mut()
+        .chain(orders)
+        .filter(|key| has_logic(key))
+    {
+        *key = computed.column(key);
+    }
+    if computed.operands.len() == before {
+        return call.clone();
+    }
+    let rewritten = Expr::WindowFunction(function);
+    match call {
+        Expr::Alias(alias) => Expr::Alias(Alias {
+            expr: Box::new(rewritten),
+            ..alias.clone()
+        }),
+        call => rewritten.alias(call.schema_name().to_string()),
+    }
+}
+
+/// Whether an expression has AND or OR.
+fn has_logic(expression: &Expr) -> bool {
+    let mut found = false;
+    let is_logic = |part: &Expr| match part {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::And | Operator::Or),
+        _ => false,
+    };
+    // The closure returns no error.
+    let _ = expression.apply(|part| {
+        found |= is_logic(part);
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    });
+    found
+}

@@ -1,0 +1,79 @@
+//! Keys of windows on the CPU: NaN is one value, above all others, and zero another.
+//!
+//! Window functions compare the rows of a partition by the bits of their keys. The rule puts keys with one NaN
+//! and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
+//! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
+
+use super::float_keys::{OneNanFunction, is_one_nan};
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::{Alias, WindowFunction};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Window};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(super) struct OrderWindows;
+
+impl OptimizerRule for OrderWindows {
+    fn name(&self) -> &'static str {
+        "galatea_order_windows"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Window(window) = &plan else {
+            return Ok(Transformed::no(plan));
+        };
+        let schema = window.input.schema();
+        let mut changed = false;
+        let calls = window.window_expr.iter().map(|call| {
+            let rewritten = with_one_nan(call, schema)?;
+            changed |= rewritten.is_some();
+            Ok(rewritten.unwrap_or_else(|| call.clone()))
+        });
+        let calls = calls.collect::<Result<Vec<_>>>()?;
+        if !changed {
+            return Ok(Transformed::no(plan));
+        }
+        let rewritten = Window::try_new(calls, window.input.clone())?;
+        Ok(Transformed::yes(LogicalPlan::Window(rewritten)))
+    }
+}
+
+/// The call with one NaN and one zero in its keys, under the name it had; `None` where no key is a float.
+fn with_one_nan(call: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let function = match call {
+        Expr::Alias(Alias { expr, .. }) => expr,
+        call => call,
+    };
+    let Expr::WindowFunction(function) = function else {
+        return Ok(None);
+    };
+    let mut function: Box<WindowFunction> = function.clone();
+    let mut changed = false;
+    let params = &mut function.params;
+    let orders = params.order_by.iter_mut().map(|key| &mut key.expr);
+    for key in params.partition_by.iter_mut().chain(orders) {
+        let is_float = matches!(key.get_type(schema)?, DataType::Float32 | DataType::Float64);
+        if is_float && !is_one_nan(key) {
+            *key = ScalarUDF::new_from_impl(OneNanFunction::new()).call(vec![key.clone()]);
+            changed = true;
+        }
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let rewritten = Expr::WindowFunction(function);
+    Ok(Some(match call {
+        Expr::Alias(alias) => Expr::Alias(Alias {
+            expr: Box::new(rewritten),
+            ..alias.clone()
+        }),
+        call => rewritten.alias(call.schema_name().to_string()),
+    }))
+}
