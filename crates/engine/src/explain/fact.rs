@@ -11,6 +11,7 @@ use datafusion::common::human_readable_count;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 /// A named property of a GPU subtree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +22,27 @@ pub(crate) struct Fact {
     pub(crate) values: Vec<String>,
     /// Whether it has any number of values.
     pub(crate) is_list: bool,
-    /// Of a join whose build side a pipeline makes: the facts of that pipeline, after each value.
-    pub(crate) below: Vec<Option<Facts>>,
+    /// The pipeline that makes each value, where one does.
+    pub(crate) below: Vec<Option<Made>>,
+}
+
+/// The pipeline that makes a build side, or the rows of another pipeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// The number of the build side.
+    side: usize,
+    /// What the pipeline does.
+    pub(crate) facts: Facts,
+}
+
+impl Made {
+    fn of(side: usize, sides: &[BuildSide]) -> Option<Self> {
+        let build = sides.get(side)?.build.as_ref()?;
+        Some(Self {
+            side,
+            facts: Facts::planned(&build.subtree),
+        })
+    }
 }
 
 impl Fact {
@@ -59,7 +79,7 @@ impl Fact {
             .map(Option::as_ref)
             .chain(std::iter::repeat(None));
         let values = self.values.iter().zip(below).map(|(value, below)| match below {
-            Some(facts) => format!("{value}, built by ({facts})"),
+            Some(made) => format!("{value}, built by ({})", made.facts),
             None => value.clone(),
         });
         values.collect::<Vec<_>>().join(", ")
@@ -100,9 +120,10 @@ impl Facts {
                 .map(|expression| bare(expression, columns))
                 .collect()
         };
-        let mut facts = vec![Fact::one("source", source(subtree))];
+        let mut facts = vec![source(subtree)];
         let rows = rows(subtree);
-        facts.extend(joins(&subtree.dimensions, columns, rows));
+        let joined = rows.map_or(subtree.dimensions.len(), |(first, _)| first);
+        facts.extend(joins(&subtree.dimensions, joined, columns));
         // That an entry of a group table is a group, and a pair one, needs no words.
         let of_entries = |filter: &&Expr| match filter.kind() {
             ExprKind::Member { dimension, .. } => rows.is_some_and(|(first, _)| first <= *dimension),
@@ -188,13 +209,10 @@ impl Facts {
         spent: bool,
         expected: Option<u64>,
     ) {
-        for below in self.0.iter_mut().map(|fact| &mut fact.below) {
-            for (number, facts) in below.iter_mut().enumerate() {
-                let side = [report.side.as_slice(), &[number]].concat();
-                let build = builds.iter().find(|build| build.side == side);
-                if let (Some(facts), Some(build)) = (facts, build) {
-                    facts.add_run(build, builds, spent, None);
-                }
+        for made in self.0.iter_mut().flat_map(|fact| &mut fact.below).flatten() {
+            let side = [report.side.as_slice(), &[made.side]].concat();
+            if let Some(build) = builds.iter().find(|build| build.side == side) {
+                made.facts.add_run(build, builds, spent, None);
             }
         }
         self.extend(Self::ran(report));
@@ -259,12 +277,21 @@ impl Facts {
         );
         let phases = [
             ("generate", report.generate),
-            ("compile", report.ahead + report.compile),
+            ("compile", report.compile),
             ("transfer", report.transfer),
             ("kernel", report.kernel),
         ];
         let phases = phases.map(|(name, time)| format!("{name} {}", milliseconds(time)));
-        let time = format!("{}: {}", milliseconds(report.total), phases.join(", "));
+        let ahead = match report.ahead {
+            Duration::ZERO => String::new(),
+            ahead => format!("; compiled before in {}", milliseconds(ahead)),
+        };
+        // Copies and kernels may run at the same time.
+        let time = format!(
+            "{} (overlapping: {}){ahead}",
+            milliseconds(report.total),
+            phases.join(", ")
+        );
         Self(vec![
             Fact::one("rows", rows),
             Fact::one("time", time),
@@ -313,47 +340,52 @@ pub(super) fn files(scan: &FileScanConfig) -> String {
     }
 }
 
-fn source(subtree: &Subtree) -> String {
-    match &subtree.source {
-        PipelineSource::Stored(table) => format!("store {}", table.name()),
-        PipelineSource::Files { scan, .. } => match scan.data_source().downcast_ref::<FileScanConfig>() {
-            Some(scan) => files(scan),
-            None => "no files".to_string(),
-        },
-        PipelineSource::Groups(_) => format!("groups of d{}", subtree.dimensions.len() - 1),
-        PipelineSource::Pairs(_) => format!("pairs of d{}", subtree.dimensions.len() - 1),
-        PipelineSource::Windows(_) => format!("rows of d{}", subtree.dimensions.len() - 1),
-        PipelineSource::Union { parts, .. } => {
-            let last = subtree.dimensions.len() - 1;
-            format!("rows of d{} to d{last}", last + 1 - parts)
-        }
-        PipelineSource::Plan(input) => format!("rows of {}", input.plan().name()),
+fn source(subtree: &Subtree) -> Fact {
+    let name = "source";
+    if let Some((first, what)) = rows(subtree) {
+        let sides = first..subtree.dimensions.len();
+        let values: Vec<String> = sides.clone().map(|side| format!("{what} d{side}")).collect();
+        return Fact {
+            is_list: values.len() > 1,
+            below: sides.map(|side| Made::of(side, &subtree.dimensions)).collect(),
+            name,
+            values,
+        };
     }
+    Fact::one(
+        name,
+        match &subtree.source {
+            PipelineSource::Stored(table) => format!("store {}", table.name()),
+            PipelineSource::Files { scan, .. } => match scan.data_source().downcast_ref::<FileScanConfig>() {
+                Some(scan) => files(scan),
+                None => "no files".to_string(),
+            },
+            PipelineSource::Plan(input) => format!("rows of {}", input.plan().name()),
+            PipelineSource::Groups(_)
+            | PipelineSource::Pairs(_)
+            | PipelineSource::Windows(_)
+            | PipelineSource::Union { .. } => "rows on the device".to_string(),
+        },
+    )
 }
 
-/// The first of the sides, the last ones, whose groups or pairs are the rows of the pipeline, and what they
-/// are.
+/// The first of the build sides, the last ones, that are the rows of the pipeline, and what they are.
 fn rows(subtree: &Subtree) -> Option<(usize, &'static str)> {
     let (sides, what) = match subtree.source {
         PipelineSource::Groups(_) => (1, "groups"),
         PipelineSource::Pairs(_) => (1, "pairs"),
-        PipelineSource::Windows(_) => (1, "rows in order"),
+        PipelineSource::Windows(_) => (1, "ordered rows"),
         PipelineSource::Union { parts, .. } => (parts, "rows"),
         _ => return None,
     };
     Some((subtree.dimensions.len().checked_sub(sides)?, what))
 }
 
-fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> Option<Fact> {
-    let values = sides.iter().enumerate().map(|(number, side)| {
-        let lookup = match rows {
-            Some((first, what)) if first <= number => format!("d{number}: {what}"),
-            _ => format!(
-                "d{number}: {} on {}",
-                side.key_name(),
-                bare(&side.wanted, columns)
-            ),
-        };
+/// The first `joined` build sides.
+fn joins(sides: &[BuildSide], joined: usize, columns: &Schema) -> Option<Fact> {
+    let values = sides.iter().take(joined).enumerate().map(|(number, side)| {
+        let (key, wanted) = (side.key_name(), bare(&side.wanted, columns));
+        let lookup = format!("d{number}: {key} on {wanted}");
         match (&side.build, side.rows) {
             (Some(_), _) => lookup,
             (None, Some(rows)) => format!("{lookup}, rows {rows}"),
@@ -361,10 +393,7 @@ fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> 
         }
     });
     let mut fact = Fact::list("joins", values.collect())?;
-    let built = sides.iter().map(|side| side.build.as_ref());
-    fact.below = built
-        .map(|build| build.map(|build| Facts::planned(&build.subtree)))
-        .collect();
+    fact.below = (0..joined).map(|side| Made::of(side, sides)).collect();
     Some(fact)
 }
 

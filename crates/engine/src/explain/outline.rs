@@ -91,8 +91,8 @@ fn facts(facts: &Facts, indent: &str, lines: &mut Vec<String>) {
         for (number, value) in values.iter().enumerate() {
             let name = if number == 0 { *name } else { "" };
             push_values(lines, indent, name, std::slice::from_ref(value));
-            if let Some(Some(built)) = below.get(number) {
-                self::facts(built, &format!("{indent}{:NAME$}  ", ""), lines);
+            if let Some(Some(made)) = below.get(number) {
+                self::facts(&made.facts, &format!("{indent}{:NAME$}  ", ""), lines);
             }
         }
     }

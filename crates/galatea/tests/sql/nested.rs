@@ -108,7 +108,7 @@ async fn nested_aggregates_are_one_graph() {
         let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
         assert_eq!(plan.matches("GpuExec").count(), 1, "{plan}");
         assert_eq!(plan.matches("built by").count(), pipelines, "{plan}");
-        assert!(plan.contains("source=groups of d0"), "{plan}");
+        assert!(plan.contains("source=groups d0"), "{plan}");
     }
 }
 

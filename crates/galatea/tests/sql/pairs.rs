@@ -246,12 +246,12 @@ async fn a_run_that_finds_repeated_keys_goes_on_with_pairs() {
     );
     let first = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
     assert!(
-        first.contains("source=pairs of d0") && first.contains("lists by"),
+        first.contains("source=pairs d0") && first.contains("lists by"),
         "{first}"
     );
     assert!(!first.contains("fell back"), "{first}");
     let after = text(&pair, &format!("EXPLAIN {sql}")).await;
-    assert!(after.contains("source=pairs of d0"), "{after}");
+    assert!(after.contains("source=pairs d0"), "{after}");
     pair.check(sql, true, "after it").await;
 }
 

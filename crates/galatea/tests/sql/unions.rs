@@ -97,7 +97,7 @@ async fn a_union_is_a_part_of_its_pipeline() {
     for sql in [QUERIES[0], QUERIES[1], QUERIES[12], ORDERED[0]] {
         pair.check(sql, true, "strict").await;
         let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
-        assert!(plan.contains("rows of d"), "{sql}\n{plan}");
+        assert!(plan.contains("rows d"), "{sql}\n{plan}");
         assert!(!plan.contains("UnionExec"), "{sql}\n{plan}");
         let report = galatea::last_query_report(&pair.gpu).expect("a query ran");
         assert_eq!(report.placed, 1, "{sql}: {report:?}");

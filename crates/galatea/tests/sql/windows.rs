@@ -302,7 +302,7 @@ async fn plans_name_windows() {
         (
             "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY i8 DESC) AS r FROM t",
             &[
-                "rows of d0",
+                "ordered rows d0",
                 "functions=[rank()]",
                 "partition by=k",
                 "order by=i8 DESC",
