@@ -43,6 +43,7 @@ pub mod policy;
 pub mod reason;
 pub mod report;
 pub mod runtime;
+pub mod sample;
 pub mod scan_progress;
 mod spill;
 pub mod spilling_join;

@@ -132,6 +132,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Hosted { native, .. } => write!(f, "{}", named(native)),
             ExprKind::Pending(_) => write!(f, "(subquery)"),
             ExprKind::RowNumber => write!(f, "entry"),
+            ExprKind::TableRow => write!(f, "row"),
             ExprKind::Tuple(parts) => {
                 write!(f, "(")?;
                 for (index, part) in parts.iter().enumerate() {

@@ -312,6 +312,20 @@ impl<'a> Emitter<'a> {
                     interval,
                 ))
             }
+            ExprKind::TableRow => {
+                let interval = Interval {
+                    low: 0,
+                    high: 1 << 62,
+                };
+                let code = self.define_as("i64", "i64(cursor.first_row() + (row + (u32)i))");
+                Ok(integer_value(
+                    code,
+                    None,
+                    Kind::I64,
+                    expression.data_type().clone(),
+                    interval,
+                ))
+            }
             ExprKind::Tuple(_) => Err(Reason::Expression {
                 expression: "several values".into(),
                 detail: "a key of a join, and nothing else".into(),
@@ -381,6 +395,7 @@ impl<'a> Emitter<'a> {
             }
             (Function::Within, [key, least, greatest]) => self.within(key, [least, greatest]),
             (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),
+            (Function::Drawn { shift }, [row, state, bound]) => self.drawn(row, *shift, [state, bound]),
             (Function::KeyHash { spreads }, parts) => self.key_hash(parts, *spreads),
             (Function::Join { skips_nulls }, parts) => self.joined(expression, parts, *skips_nulls),
             (Function::JoinBy, [separator, parts @ ..]) => self.joined_by(expression, separator, parts),

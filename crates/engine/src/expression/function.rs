@@ -175,6 +175,11 @@ pub enum Function {
     /// Of a sort key and constants (least, shift): which of 4096 equal parts it is in, counted from
     /// the least.
     Bucket,
+    /// Of the number of a row and constants (state, bound): whether TABLESAMPLE draws it.
+    Drawn {
+        /// Rows that are drawn together, as a power of two.
+        shift: u32,
+    },
     /// A hash of the values of a key, an integer of 32 bits without a sign: values that are equal have equal
     /// ones whatever their encodings.
     KeyHash {
@@ -312,7 +317,7 @@ impl Function {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
             Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
-            Self::KeyHash { .. } => 8,
+            Self::KeyHash { .. } | Self::Drawn { .. } => 8,
             Self::MakeTime => 6,
             Self::SquareRoot | Self::Truncate | Self::FirstCharacter | Self::Trim { .. } => 10,
             Self::Elementary(_) | Self::DateBinMonths { .. } => 40,

@@ -154,6 +154,8 @@ pub enum ExprKind {
     ByRow(Expr),
     /// The number of the row, by which groups are read that are a pipeline's rows.
     RowNumber,
+    /// The number of the row in its table, from 0 on.
+    TableRow,
     /// Several values that are a key together.
     Tuple(Vec<Expr>),
     /// Whether a dimension has a row of that key; false for NULL.
@@ -215,7 +217,7 @@ impl ExprKind {
     /// Operands. The `native` form of [`ExprKind::Dictionary`] is not one: it computes the same.
     fn children(&self) -> Vec<&Expr> {
         match self {
-            Self::Column(_) | Self::Literal(_) | Self::Pending(_) | Self::RowNumber => {
+            Self::Column(_) | Self::Literal(_) | Self::Pending(_) | Self::RowNumber | Self::TableRow => {
                 vec![]
             }
             Self::Arithmetic { left, right, .. }

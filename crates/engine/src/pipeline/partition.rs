@@ -150,7 +150,7 @@ impl Kept {
     fn read(&self, expression: &Expr) -> Expr {
         expression.replaced(&|node| {
             let is_value = match node.kind() {
-                ExprKind::Column(_) | ExprKind::RowNumber | ExprKind::ByRow(_) => true,
+                ExprKind::Column(_) | ExprKind::RowNumber | ExprKind::TableRow | ExprKind::ByRow(_) => true,
                 ExprKind::Member { dimension, key }
                 | ExprKind::Absent { dimension, key }
                 | ExprKind::Lookup { dimension, key, .. } => {

@@ -267,7 +267,16 @@ impl Chain {
         let numbers: Vec<usize> = (first..first + parts.len()).collect();
         let fields = self.source_schema.fields().iter().enumerate();
         let columns: Vec<Expr> = fields
-            .map(|(index, field)| Expr::of_parts(&numbers, index, field, &row))
+            .map(|(index, field)| {
+                let values = parts.iter().map(|part| part.chain.columns[index].clone());
+                let constants: Option<Vec<Expr>> = values
+                    .map(|value| value.as_literal().is_some().then_some(value))
+                    .collect();
+                match constants {
+                    Some(constants) => Expr::constant_of_parts(&numbers, constants, field, &row),
+                    None => Expr::of_parts(&numbers, index, field, &row),
+                }
+            })
             .collect();
         for side in &mut self.dimensions {
             side.wanted = side.wanted.substitute(&columns);

@@ -8,6 +8,7 @@ use super::{deviations, distinct, eager, join, union, windows};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
+use crate::sample::SampleExec;
 use arrow::datatypes::SchemaRef;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -139,8 +140,34 @@ fn narrowed(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         return Some(filtered(filter, finder));
     }
+    if let Some(sample) = plan.downcast_ref::<SampleExec>() {
+        return Some(sampled(sample, finder));
+    }
     let projection = plan.downcast_ref::<ProjectionExec>()?;
     Some(projected(projection, finder))
+}
+
+/// The chain of a sample of a table, whose rows have numbers.
+fn sampled(sample: &SampleExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
+    let mut chain = finder.below(sample.input())?;
+    let is_table = matches!(
+        chain.source,
+        PipelineSource::Stored(_) | PipelineSource::Files { .. }
+    );
+    if !is_table || !chain.filters.is_empty() || !chain.dimensions.is_empty() {
+        return Err(node(
+            "SampleExec",
+            "a sample of rows that are not those of a table",
+        ));
+    }
+    let bound = sample.bound().ok().flatten();
+    let bound =
+        bound.ok_or_else(|| node("SampleExec", "a sample of a table of an unknown number of rows"))?;
+    if let Ok(bound) = u64::try_from(bound) {
+        let (shift, state) = sample.words();
+        chain.filters.push(Expr::drawn(shift, state, bound));
+    }
+    Ok(chain)
 }
 
 fn filtered(filter: &FilterExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
@@ -286,8 +313,8 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
     }
     let mut node = plan;
     let mut filters = false;
-    while node.is::<FilterExec>() || node.is::<ProjectionExec>() {
-        filters |= node.is::<FilterExec>();
+    while node.is::<FilterExec>() || node.is::<SampleExec>() || node.is::<ProjectionExec>() {
+        filters |= !node.is::<ProjectionExec>();
         match node.children().first() {
             Some(child) => node = child,
             None => return false,

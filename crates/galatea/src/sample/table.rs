@@ -11,8 +11,7 @@ use datafusion::datasource::TableType;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::draw::Sample;
-use super::exec::SampleExec;
+use galatea_engine::sample::{Sample, SampleExec};
 
 /// A sampled table.
 #[derive(Debug)]

@@ -104,6 +104,55 @@ async fn repeatable_samples_do_not_depend_on_partitions() {
     }
 }
 
+/// The pipelines of the device draw by the number of a row in the table, whatever its files, row groups and chunks.
+#[tokio::test]
+async fn samples_of_files_are_drawn_on_the_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let both = Both::new();
+    both.run("SET galatea.chunk_rows = 4096").await;
+    for (file, first) in [("a", 0), ("b", 10_000), ("c", 12_001)] {
+        let last = [10_000, 12_001, 40_000].into_iter().find(|last| *last > first);
+        both.run(&format!(
+            "COPY (SELECT value AS n, value % 7 AS k FROM generate_series({first}, {} - 1)) TO '{}/{file}.parquet' OPTIONS \
+             ('format.max_row_group_size' '3000')",
+            last.expect("an end"),
+            folder.path().display()
+        ))
+        .await;
+    }
+    let t = format!("'{}/*.parquet'", folder.path().display());
+    for clause in [
+        "BERNOULLI (3)",
+        "BERNOULLI (99.9)",
+        "SYSTEM (40)",
+        "(0 ROWS)",
+        "(701 ROWS)",
+        "(39999 ROWS)",
+    ] {
+        for seed in [0, 7, 123_456_789] {
+            let drawn = format!("TABLESAMPLE {clause} REPEATABLE ({seed})");
+            let sample = format!("{t} {drawn}");
+            for sql in [
+                format!("SELECT k, count(*) AS c, sum(n) AS s FROM {sample} GROUP BY k ORDER BY k"),
+                format!("SELECT n FROM {sample} WHERE k < 3 ORDER BY n LIMIT 50"),
+                format!("SELECT count(*), sum(x.n) FROM {t} AS x {drawn} JOIN {t} AS y ON x.n = y.n + 1"),
+                format!(
+                    "SELECT count(*), sum(y.k) FROM {t} AS y LEFT JOIN {t} AS x {drawn} ON x.n = y.n WHERE x.n IS NULL"
+                ),
+                format!("SELECT count(*) FROM (SELECT n FROM {sample} UNION ALL SELECT n FROM {t}) AS u"),
+            ] {
+                let answers = both.each(&sql).await;
+                assert_eq!(answers[0], answers[1], "{sql}");
+                let plan = both.each(&format!("EXPLAIN FORMAT indent {sql}")).await[1].join("\n");
+                assert!(
+                    plan.contains("GpuExec") && !plan.contains("SampleExec"),
+                    "{sql}\n{plan}"
+                );
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn samples_without_a_seed_are_drawn_anew() {
     let folder = tempfile::tempdir().expect("a folder");

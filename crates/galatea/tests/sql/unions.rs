@@ -35,6 +35,12 @@ const QUERIES: &[&str] = &[
     // Empty parts, and parts of parts.
     "SELECT k, count(*) FROM (SELECT k FROM t WHERE v < -10 UNION ALL SELECT k FROM u UNION ALL (SELECT k FROM t WHERE v > 1000000 UNION ALL SELECT k FROM u)) GROUP BY k",
     "SELECT count(*), max(low) FROM (SELECT low, v FROM t WHERE v < -10 UNION ALL SELECT low, v FROM u WHERE v < -10)",
+    // Constants by part.
+    "SELECT ch, k, count(*), sum(x) FROM (SELECT 'store' AS ch, k, i32 AS x FROM t UNION ALL SELECT 'web', k, i32 FROM u UNION ALL SELECT 'store', k, i8 FROM t) GROUP BY ch, k",
+    "SELECT ch, count(*), min(v) FROM (SELECT 'a' AS ch, v FROM t UNION ALL SELECT NULL, v FROM u UNION ALL SELECT '', v FROM u) GROUP BY ROLLUP (ch)",
+    "SELECT ch, max(v), count(DISTINCT ch) FROM (SELECT 'same' AS ch, v FROM t UNION ALL SELECT 'same', v FROM u) WHERE ch > 'a' GROUP BY ch",
+    "SELECT ch, v, n, rank() OVER (PARTITION BY ch ORDER BY v) AS r FROM (SELECT 'x' AS ch, v, 1.5 AS n FROM t UNION ALL SELECT 'y', v, 2.5 FROM u) WHERE ch <> 'z'",
+    "SELECT a.ch, b.ch, count(*) FROM (SELECT 'x' AS ch, v FROM t UNION ALL SELECT 'y', v FROM u) a JOIN (SELECT 'y' AS ch, v FROM t UNION ALL SELECT 'x', v FROM u) b ON a.v = b.v AND a.ch = b.ch GROUP BY a.ch, b.ch",
 ];
 
 const ORDERED: &[&str] = &[
@@ -94,7 +100,7 @@ async fn a_union_is_a_part_of_its_pipeline() {
     let pair = Pair::new(&[STRICT]);
     pair.table("t", &[batch(300, 1, Shape::Ordinary)]);
     pair.table("u", &[batch(200, 2, Shape::Skewed)]);
-    for sql in [QUERIES[0], QUERIES[1], QUERIES[12], ORDERED[0]] {
+    for sql in [QUERIES[0], QUERIES[1], QUERIES[12], QUERIES[21], ORDERED[0]] {
         pair.check(sql, true, "strict").await;
         let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
         assert!(plan.contains("rows d"), "{sql}\n{plan}");

@@ -79,6 +79,10 @@ GALATEA_INLINE u64 mix64(u64 x) {
     return x ^ (x >> 31);
 }
 
+// The word that TABLESAMPLE draws for a number: different numbers have different words. Host twin:
+// galatea_engine::sample::Lots.
+GALATEA_INLINE u64 drawn_word(u64 state, u64 number) { return mix64(state + number * 0x9e3779b97f4a7c15ull); }
+
 // Associative, commutative operators with identity, for the reductions and scans of warp.cuh and block.cuh.
 // Integer sums wrap; sums of double depend on the order, which is the same for the same block size.
 struct Sum {

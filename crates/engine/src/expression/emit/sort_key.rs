@@ -269,6 +269,13 @@ impl Emitter<'_> {
         Ok(integer_value(code, None, Kind::I32, DataType::Int32, range))
     }
 
+    pub(super) fn drawn(&mut self, row: &Expr, shift: u32, constants: [&Expr; 2]) -> Result<Value, Reason> {
+        let row = self.expression(row)?.code;
+        let [state, bound] = self.words(constants)?;
+        let test = format!("drawn_word({state}, u64({row}) >> {shift}) < {bound}");
+        Ok(boolean(self.define_as("bool", &test), None))
+    }
+
     /// Constants as words of 64 bits, whatever their size: the passes of one search share their kernels.
     fn words(&mut self, constants: [&Expr; 2]) -> Result<[String; 2], Reason> {
         let mut word = |constant: &Expr| {

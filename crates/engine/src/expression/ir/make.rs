@@ -184,6 +184,14 @@ impl Expr {
         Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
     }
 
+    /// Whether TABLESAMPLE draws the row: of words from `state`, one for each `2^shift` rows, its word is below
+    /// `bound`.
+    pub(crate) fn drawn(shift: u32, state: u64, bound: u64) -> Self {
+        let row = Self::new(ExprKind::TableRow, DataType::Int64, false);
+        let constants = [state, bound].map(u64::cast_signed);
+        row.with_constants(Function::Drawn { shift }, constants, DataType::Boolean)
+    }
+
     /// The number of the row.
     pub(crate) fn row_number() -> Self {
         Self::new(ExprKind::RowNumber, DataType::UInt32, false)
@@ -226,17 +234,32 @@ impl Expr {
     /// Column `column`, which `field` describes, of a row that is in one of these dimensions, which are the
     /// parts of a pipeline's rows.
     pub(crate) fn of_parts(parts: &[usize], column: usize, field: &Field, row: &Self) -> Self {
-        let looked_up = |part: &usize| Self::lookup(*part, column, field, row.clone());
-        let (last, others) = parts.split_last().expect("a union has parts");
-        if others.is_empty() {
-            return looked_up(last);
-        }
-        let branches = others
+        let values = parts
             .iter()
-            .map(|part| (Self::member(*part, row.clone()), looked_up(part)));
+            .map(|part| Self::lookup(*part, column, field, row.clone()));
+        Self::by_part(parts, values.collect(), field, row)
+    }
+
+    /// A column of a union's rows that has one of these constants in each part.
+    pub(crate) fn constant_of_parts(
+        parts: &[usize],
+        constants: Vec<Self>,
+        field: &Field,
+        row: &Self,
+    ) -> Self {
+        Self::by_part(parts, constants, field, row)
+    }
+
+    fn by_part(parts: &[usize], mut values: Vec<Self>, field: &Field, row: &Self) -> Self {
+        let last = values.pop().expect("a union has parts");
+        if values.is_empty() {
+            return last;
+        }
+        let branches = parts.iter().zip(values);
+        let branches = branches.map(|(part, value)| (Self::member(*part, row.clone()), value));
         let kind = ExprKind::Case {
             branches: branches.collect(),
-            otherwise: Some(looked_up(last)),
+            otherwise: Some(last),
         };
         Self::new(kind, field.data_type().clone(), field.is_nullable())
     }

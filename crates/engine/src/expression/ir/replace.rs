@@ -90,7 +90,11 @@ impl Expr {
         }
         let go = |child: &Self| child.replaced(replace);
         let kind = match self.kind() {
-            ExprKind::Column(_) | ExprKind::Pending(_) | ExprKind::Literal(_) | ExprKind::RowNumber => {
+            ExprKind::Column(_)
+            | ExprKind::Pending(_)
+            | ExprKind::Literal(_)
+            | ExprKind::RowNumber
+            | ExprKind::TableRow => {
                 return self.clone();
             }
             ExprKind::Arithmetic {

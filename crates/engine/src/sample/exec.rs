@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use datafusion::common::Result;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -23,14 +25,17 @@ use datafusion::physical_plan::{
 };
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::draw::{BLOCK, Draw, Lots, Sample};
+use super::draw::{BLOCK, Draw, Lots, Sample, bound};
+
+/// Rows of a table at most whose words are computed while planning: a second of one core.
+const COUNTED: usize = 1 << 28;
 
 /// Rows beyond the wanted ones that are kept before the others among them are dropped.
 const SLACK: usize = 8192;
 
 /// Draws rows of its input; has one partition.
 #[derive(Debug)]
-pub(super) struct SampleExec {
+pub struct SampleExec {
     sample: Sample,
     seed: u64,
     input: Arc<dyn ExecutionPlan>,
@@ -39,7 +44,8 @@ pub(super) struct SampleExec {
 }
 
 impl SampleExec {
-    pub(super) fn new(sample: Sample, seed: u64, input: Arc<dyn ExecutionPlan>) -> Self {
+    /// Draws a sample of the rows of `input`, a table's in their order.
+    pub fn new(sample: Sample, seed: u64, input: Arc<dyn ExecutionPlan>) -> Self {
         let emission = match sample.draw {
             Draw::Rows(_) => EmissionType::Final,
             Draw::Each(_) | Draw::Blocks(_) => EmissionType::Incremental,
@@ -57,6 +63,35 @@ impl SampleExec {
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The rows that it draws of.
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// The least word that a row, or block of rows, which is not drawn has; 2^64 where all are drawn, and `None`
+    /// where the number of rows is not known.
+    pub(crate) fn bound(&self) -> Result<Option<u128>> {
+        let wanted = match self.sample.draw {
+            Draw::Each(share) | Draw::Blocks(share) => return Ok(Some(bound(share))),
+            Draw::Rows(wanted) => wanted,
+        };
+        let statistics = StatisticsContext::new().compute(self.input.as_ref(), &StatisticsArgs::new())?;
+        let rows = match statistics.num_rows {
+            Precision::Exact(rows) if rows <= COUNTED => rows as u64,
+            _ => return Ok(None),
+        };
+        Ok(Some(Lots::new(self.seed).bound_of(wanted, rows)))
+    }
+
+    /// Rows that share a word, as a power of two, and the state of the words.
+    pub(crate) fn words(&self) -> (u32, u64) {
+        let shift = match self.sample.draw {
+            Draw::Blocks(_) => BLOCK.trailing_zeros(),
+            Draw::Each(_) | Draw::Rows(_) => 0,
+        };
+        (shift, Lots::new(self.seed).state())
     }
 
     /// The rows of all partitions, in order.
@@ -118,6 +153,29 @@ impl ExecutionPlan for SampleExec {
             children,
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
         )
+    }
+
+    /// Those of all partitions of the input, with the expected number of rows.
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let Some(input) = inputs.first() else {
+            return Ok(Arc::new(Statistics::new_unknown(&self.schema())));
+        };
+        let rows = input.num_rows.get_value().map(|rows| match self.sample.draw {
+            Draw::Each(share) | Draw::Blocks(share) => (*rows as f64 * share) as usize,
+            Draw::Rows(wanted) => usize::try_from(wanted).unwrap_or(usize::MAX).min(*rows),
+        });
+        let mut statistics = input.as_ref().clone().to_inexact();
+        statistics.num_rows = rows.map_or(Precision::Absent, Precision::Inexact);
+        statistics.total_byte_size = Precision::Absent;
+        Ok(Arc::new(statistics))
+    }
+
+    fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(None)]
     }
 
     fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -1,4 +1,4 @@
-//! Which rows of a table are drawn: a function of the seed and of their numbers.
+//! The rows of a table that are drawn: a function of the seed and of their numbers.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ pub(super) const BLOCK: u64 = 2048;
 
 /// The way rows are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Draw {
+pub enum Draw {
     /// Each row with this probability.
     Each(f64),
     /// Each block of rows with this probability.
@@ -18,22 +18,23 @@ pub(super) enum Draw {
 
 impl Draw {
     /// Each row with a probability in percent.
-    pub(super) fn each(percent: f64) -> Self {
+    pub fn each(percent: f64) -> Self {
         Self::Each(percent / 100.0)
     }
 
     /// Each block with a probability in percent.
-    pub(super) fn blocks(percent: f64) -> Self {
+    pub fn blocks(percent: f64) -> Self {
         Self::Blocks(percent / 100.0)
     }
 }
 
 /// A sample of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
-    pub(super) draw: Draw,
+pub struct Sample {
+    /// The way rows are drawn.
+    pub draw: Draw,
     /// The seed; none if each query has its own.
-    pub(super) seed: Option<u64>,
+    pub seed: Option<u64>,
 }
 
 impl fmt::Display for Sample {
@@ -59,24 +60,59 @@ fn mix(mut word: u64) -> u64 {
 
 /// A pseudo-random word for each number.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lots(u64);
+pub struct Lots(u64);
 
 impl Lots {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Those of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x6a09_e667_f3bc_c908))
     }
 
+    /// The state that, with a number, gives its word.
+    pub(crate) fn state(self) -> u64 {
+        self.0
+    }
+
     /// The word of a number. Different numbers have different words.
-    pub(super) fn of(self, number: u64) -> u64 {
+    pub fn of(self, number: u64) -> u64 {
         mix(self.0.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     /// Whether a number is among a share of all.
-    pub(super) fn wins(self, number: u64, share: f64) -> bool {
-        // From 0 to 2^64: none, and all.
-        let bound = (share * 2f64.powi(64)) as u128;
-        u128::from(self.of(number)) < bound
+    pub fn wins(self, number: u64, share: f64) -> bool {
+        u128::from(self.of(number)) < bound(share)
     }
+
+    /// The least word that the numbers below `numbers` do not draw, if they draw the `wanted` least ones; 2^64
+    /// where they draw all.
+    pub(crate) fn bound_of(self, wanted: u64, numbers: u64) -> u128 {
+        if wanted >= numbers {
+            return 1 << 64;
+        }
+        // The words are spread evenly: few of them are near the bound.
+        let mut counts = vec![0_u64; 1 << BUCKET_BITS];
+        let bucket = |word: u64| (word >> (64 - BUCKET_BITS)) as usize;
+        (0..numbers).for_each(|number| counts[bucket(self.of(number))] += 1);
+        let mut below = 0;
+        let last = counts.iter().position(|count| {
+            below += count;
+            below > wanted
+        });
+        let Some(last) = last else { return 1 << 64 };
+        let near = (0..numbers).map(|number| self.of(number));
+        let mut near: Vec<u64> = near.filter(|word| bucket(*word) == last).collect();
+        near.sort_unstable();
+        let before = below - counts[last];
+        near[(wanted - before) as usize].into()
+    }
+}
+
+/// Bits of a word by which words are counted.
+const BUCKET_BITS: u32 = 16;
+
+/// The least word that a share of all words does not have; from 0 to 2^64.
+pub(crate) fn bound(share: f64) -> u128 {
+    (share * 2f64.powi(64)) as u128
 }
 
 #[cfg(test)]
@@ -98,6 +134,24 @@ mod tests {
                 assert!(off < bound, "seed {seed}, share {share}: {off} > {bound}");
             }
         }
+    }
+
+    #[test]
+    fn a_bound_leaves_the_wanted_rows() {
+        for (wanted, numbers) in [
+            (0, 1),
+            (1, 2),
+            (0, 1000),
+            (999, 1000),
+            (1000, 1000),
+            (70_000, 200_000),
+        ] {
+            let lots = Lots::new(wanted);
+            let bound = lots.bound_of(wanted, numbers);
+            let drawn = (0..numbers).filter(|number| u128::from(lots.of(*number)) < bound);
+            assert_eq!(drawn.count() as u64, wanted, "of {numbers}");
+        }
+        assert_eq!(Lots::new(1).bound_of(5, 4), 1 << 64);
     }
 
     #[test]
