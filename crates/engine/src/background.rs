@@ -1,5 +1,6 @@
 //! Work that serves later queries, done behind those that run: some pieces at once, on threads of the lowest
-//! priority. The piece for want of which queries have lost the most time is done first.
+//! priority. The piece for want of which queries have lost the most time is done first. While a query computes
+//! on the CPU, one piece at a time begins: cores share caches and memory, whatever the priority of a thread.
 
 use crate::history::PlanKey;
 use datafusion::common::Result;
@@ -58,6 +59,18 @@ struct Shared {
     pieces: Mutex<Pieces>,
     /// Pieces that wait or are being done.
     open: watch::Sender<usize>,
+    /// Partitions of queries that compute on the CPU.
+    busy: watch::Sender<usize>,
+}
+
+/// A partition of a query that computes on the CPU, as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Shared>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.send_modify(|busy| *busy -= 1);
+    }
 }
 
 #[derive(Default)]
@@ -94,6 +107,7 @@ impl Background {
         let shared = Shared {
             pieces: Mutex::default(),
             open: watch::Sender::new(0),
+            busy: watch::Sender::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -123,6 +137,12 @@ impl Background {
             pieces.workers.insert(number, worker.abort_handle());
             pieces.started += 1;
         }
+    }
+
+    /// A partition of a query begins to compute on the CPU.
+    pub(crate) fn busy(&self) -> Busy {
+        self.shared.busy.send_modify(|busy| *busy += 1);
+        Busy(Arc::clone(&self.shared))
     }
 
     /// Waits until all that was left to it is done.
@@ -179,7 +199,16 @@ impl Shared {
     /// Does what waits, until nothing does; as the task of that number.
     async fn work(self: Arc<Self>, number: u64) {
         tokio::time::sleep(PAUSE).await;
-        while let Some(Piece { key, work, .. }) = self.next(number) {
+        let mut busy = self.busy.subscribe();
+        loop {
+            let is_first = self.pieces.lock().workers.keys().min() == Some(&number);
+            if !is_first {
+                // The sender lives as long as this.
+                let _ = busy.wait_for(|busy| *busy == 0).await;
+            }
+            let Some(Piece { key, work, .. }) = self.next(number) else {
+                return;
+            };
             let outcome = work().await;
             let mut pieces = self.pieces.lock();
             pieces.current.remove(&key);
@@ -311,6 +340,31 @@ mod tests {
         }
         background.finished().await;
         assert!(background.shared.pieces.lock().current.is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_piece_is_done_while_a_query_computes() {
+        let (background, done) = (Background::with_workers(4), Arc::new(AtomicUsize::new(0)));
+        let busy = background.busy();
+        let gates: Vec<Arc<Notify>> = (0..3).map(|_| Arc::default()).collect();
+        let begun = Arc::new(AtomicUsize::new(0));
+        for (key, gate) in (1..).zip(&gates) {
+            let (work, begun) = (counted(&done, gate), Arc::clone(&begun));
+            let work = move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                work()
+            };
+            background.leave(PlanKey(key), free(), Box::new(work));
+        }
+        tokio::time::sleep(4 * PAUSE).await;
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
+        drop(busy);
+        while begun.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
+        gates.iter().for_each(|gate| gate.notify_one());
+        background.finished().await;
+        assert_eq!(done.load(Ordering::SeqCst), 3);
     }
 
     #[tokio::test]

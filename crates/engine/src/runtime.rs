@@ -193,7 +193,13 @@ impl Runtime {
         }
     }
 
-    /// As [`Self::usable`], for a caller that waits for a driver no longer than `patience`.
+    /// Starts the driver of the GPU soon, for the queries to come.
+    pub(crate) fn start_gpu_soon() {
+        lookup::GPU.look_soon();
+    }
+
+    /// As [`Self::usable`], for a caller that waits for a driver no longer than `patience`; without patience
+    /// it starts none.
     pub(crate) fn usable_within(&self, config: &GalateaConfig, patience: Duration) -> Result<(), Reason> {
         match config.device {
             DeviceChoice::Cpu => Err(Reason::Setting {

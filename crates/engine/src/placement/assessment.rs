@@ -42,6 +42,8 @@ pub(super) struct Assessment<'a> {
     pub(super) runtime: &'a Arc<Runtime>,
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
+    /// The factor on times that it predicts for the CPU.
+    host_factor: f64,
     /// The subtrees that stay on the CPU for the time of loading alone.
     pub(super) waiting: RefCell<Vec<Waiting>>,
     /// What the subtrees placed so far make, for themselves and others.
@@ -62,12 +64,18 @@ impl<'a> Assessment<'a> {
             runtime,
             config,
             estimator: Estimator::new(cores),
+            host_factor: runtime.history().host_factor(),
             waiting: RefCell::default(),
             made: RefCell::default(),
             few: RefCell::default(),
             gain: Cell::new(0.0),
             hot_gain: Cell::new(0.0),
         }
+    }
+
+    /// Seconds that a plan is expected to take on the CPU.
+    pub(super) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        self.estimator.host_seconds(plan) * self.host_factor
     }
 
     /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
@@ -123,7 +131,7 @@ impl<'a> Assessment<'a> {
                 detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
-        let mut cpu = self.estimator.host_seconds(plan);
+        let mut cpu = self.host_seconds(plan);
         let time = self
             .estimator
             .device_time(&found, plan, self.runtime, self.config);

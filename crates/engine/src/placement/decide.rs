@@ -40,8 +40,9 @@ policy! {
         /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
         /// wait for it: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
-        /// Runs on the device of which none was warm, before their times speak against it: the first loads
-        /// and compiles, and what the second does for the first time is not all known to the model.
+        /// Runs on the device before their times speak against it, where none was warm or the CPU's time is a
+        /// prediction: the first loads and compiles, and what the second does for the first time is not all
+        /// known to the model.
         trials: u32 = 3,
         /// Factor on the CPU's time, measured or predicted, beyond which the second of such runs speaks
         /// against the device already.
@@ -92,6 +93,10 @@ pub(crate) struct Decision {
     pub(super) waiting: Vec<Waiting>,
     /// What its run makes.
     pub(crate) made: Vec<OneTime>,
+    /// Seconds that the model predicts for the query on the CPU, before what runs have shown.
+    pub(super) predicted: f64,
+    /// Whether the driver of the GPU had not started, so that it starts when the query has ended.
+    pub(crate) starts_gpu: bool,
     /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
     pub(crate) grounds: Option<Grounds>,
 }
@@ -225,7 +230,8 @@ pub(super) fn place(
         return Ok(plan);
     }
     decision.query = Some(query);
-    let whole = assessment.estimator.host_seconds(&plan);
+    let whole = assessment.host_seconds(&plan);
+    decision.predicted = assessment.estimator.host_seconds(&plan);
     let refused = match nothing {
         true => None,
         false => reason_for_cpu(measured, assessment.gain.get(), whole),
@@ -272,6 +278,18 @@ pub(super) fn place(
     Ok(placed)
 }
 
+/// The subtrees of a plan that wait for columns and kernels alone.
+pub(super) fn waiting(
+    runtime: &Arc<Runtime>,
+    config: &GalateaConfig,
+    cores: usize,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Vec<Waiting>> {
+    let mut decision = Decision::default();
+    place(runtime, config, cores, plan, &mut decision)?;
+    Ok(decision.waiting)
+}
+
 fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.boundedness().is_unbounded() || plan.children().into_iter().any(reads_stream)
 }
@@ -297,7 +315,8 @@ fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     };
     let is_gain = gain >= POLICY.gain * whole;
     let is_far = device > cpu.mul_f64(POLICY.far[usize::from(cpu_basis != Basis::Measured)]);
-    if measured.warm_runs == 0 && measured.device_runs < POLICY.trials && is_gain && !is_far {
+    let is_known = measured.warm_runs > 0 && cpu_basis == Basis::Measured;
+    if !is_known && measured.device_runs < POLICY.trials && is_gain && !is_far {
         return None;
     }
     if measured.warm_runs < POLICY.warm_trials && measured.host_runs >= POLICY.retry && is_gain {

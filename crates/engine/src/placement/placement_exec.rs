@@ -13,9 +13,11 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
+use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
@@ -75,6 +77,12 @@ impl PlacementExec {
     /// Whether the GPU is ready for the plan, where `galatea.device = 'auto'` compared times.
     pub(crate) fn gpu(&self) -> Option<GpuState> {
         self.decision.gpu
+    }
+
+    /// The key of the query's measured times.
+    #[cfg(test)]
+    pub(super) fn query(&self) -> Option<crate::history::PlanKey> {
+        self.decision.query
     }
 
     /// The plan below.
@@ -240,7 +248,23 @@ impl ExecutionPlan for PlacementExec {
         let partitions = self.properties().output_partitioning().partition_count();
         Ok(match &self.timing {
             Some(timing) => Arc::clone(timing).watch(partitions, stream, &context),
+            None if self.decision.starts_gpu => starting_gpu(stream),
             None => stream,
         })
     }
+}
+
+/// The stream, at whose end the driver of the GPU starts.
+fn starting_gpu(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    struct Starter;
+    impl Drop for Starter {
+        fn drop(&mut self) {
+            Runtime::start_gpu_soon();
+        }
+    }
+    let (schema, starter) = (stream.schema(), Starter);
+    let watched = stream.inspect(move |_| {
+        let _ = &starter;
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, watched))
 }

@@ -57,6 +57,7 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
             }
             Err(reason) => {
                 decision.reasons = Reasons::work(&reason);
+                decision.starts_gpu = matches!(reason, Reason::Starting);
                 // While the GPU starts, the next plan may be another one.
                 let settled = !matches!(reason, Reason::Starting);
                 decision.grounds = settled.then(|| Grounds::untimed(&self.runtime, &config));

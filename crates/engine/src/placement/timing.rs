@@ -1,6 +1,6 @@
 //! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
 
-use super::decide::Decision;
+use super::decide::{self, Decision};
 use super::waiting::{Waiting, forgone, prepare};
 use crate::history::{OneTime, PlanKey, RunKind};
 use crate::report::{PlanReport, QueryReport};
@@ -35,6 +35,8 @@ pub(super) struct Timing {
     /// Subtrees that lack columns or kernels on the device, and what the run makes of such.
     waiting: Vec<Waiting>,
     made: Vec<OneTime>,
+    /// Seconds that the model predicts for the CPU.
+    predicted: f64,
     /// What the plan's execution reports to: whether its GPU subtrees ran on the device.
     report: PlanReport,
     state: Mutex<State>,
@@ -65,6 +67,7 @@ impl Timing {
                 plan,
                 waiting: decision.waiting.clone(),
                 made: decision.made.clone(),
+                predicted: decision.predicted,
                 report: decision.report.clone(),
                 state: Mutex::default(),
             })
@@ -78,6 +81,7 @@ impl Timing {
             plan: self.plan,
             waiting: self.waiting.clone(),
             made: self.made.clone(),
+            predicted: self.predicted,
             report,
             state: Mutex::default(),
         })
@@ -107,11 +111,16 @@ impl Timing {
         stream: SendableRecordBatchStream,
     ) -> impl Stream<Item = Result<arrow::array::RecordBatch>> {
         let mut failed = false;
+        let computes = self.report.get().placed == 0;
+        let mut busy = computes.then(|| self.runtime.background().busy());
         stream
             .map(Some)
             .chain(futures::stream::once(async { None }))
             .filter_map(move |item| {
                 failed |= matches!(item, Some(Err(_)));
+                if item.is_none() {
+                    drop(busy.take());
+                }
                 if item.is_none() && !failed {
                     self.end(partitions);
                 }
@@ -128,11 +137,15 @@ impl Timing {
             // A subtree that fell back has cost time on both sides, which says nothing of either.
             if report.fell_back == 0 {
                 let history = self.runtime.history();
-                history.ran(self.plan, kind(&report, took), took);
+                let kind = kind(&report, took);
+                history.ran(self.plan, kind, took);
+                if kind == RunKind::Host {
+                    history.host_ran(self.predicted, took);
+                }
                 history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {
-                    prepare(&self.waiting, self.plan, &self.runtime, &context);
+                    prepare(&self.waiting, self.plan, &self.runtime, &context, decide::waiting);
                 }
             }
         }

@@ -19,6 +19,7 @@ use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::config::SessionConfig;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use std::sync::{Arc, Weak};
 
@@ -75,6 +76,28 @@ impl Waiting {
         wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host
     }
 
+    /// Makes what it lacks; if the device refuses it, then what its parts lack, `levels` times.
+    fn make_with_parts<'w>(
+        &'w self,
+        runtime: &'w Arc<Runtime>,
+        context: &'w Arc<TaskContext>,
+        find: FindWaiting,
+        levels: u32,
+    ) -> BoxFuture<'w, Result<()>> {
+        async move {
+            let outcome = self.make(runtime, Arc::clone(context)).await;
+            if outcome.is_ok() || levels == 0 {
+                return outcome;
+            }
+            // What was refused is remembered, so another subtree is found now.
+            for part in find(runtime, &self.config, self.cores, renewed_host(&self.cpu)?)? {
+                part.make_with_parts(runtime, context, find, levels - 1).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
     /// Runs it on the device and drops its rows, unless other queries have warmed it up meanwhile.
     async fn make(&self, runtime: &Arc<Runtime>, context: Arc<TaskContext>) -> Result<()> {
         if self.time(runtime).once.is_empty() {
@@ -115,12 +138,20 @@ pub(super) fn forgone(waiting: &[Waiting]) -> Vec<OneTime> {
     shares.copied().collect()
 }
 
+/// Finds the subtrees of a plan that wait, where the CPU would use that number of cores.
+pub(super) type FindWaiting =
+    fn(&Arc<Runtime>, &GalateaConfig, usize, Arc<dyn ExecutionPlan>) -> Result<Vec<Waiting>>;
+
+/// How often a subtree is replaced by its parts in one piece of work.
+const LEVELS: u32 = 8;
+
 /// Leaves what the subtrees of a query lack to the background, if it is to be made there.
 pub(super) fn prepare(
     waiting: &[Waiting],
     query: PlanKey,
     runtime: &Arc<Runtime>,
     context: &Arc<TaskContext>,
+    find: FindWaiting,
 ) {
     let wanted = |one: &&Waiting| one.config.background.0 && one.is_worth_making(runtime);
     let environment = context.runtime_env();
@@ -143,7 +174,7 @@ pub(super) fn prepare(
         async move {
             for one in &waiting {
                 let Some(runtime) = session.upgrade() else { break };
-                one.make(&runtime, Arc::clone(&context)).await?;
+                one.make_with_parts(&runtime, &context, find, LEVELS).await?;
             }
             Ok(())
         }
