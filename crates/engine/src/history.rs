@@ -27,15 +27,6 @@ const KEPT: usize = 16384;
 /// The most columns and kernels that are remembered for which queries have waited.
 const KEPT_ONCE: usize = 8192;
 
-/// Runs on the CPU before they correct predictions.
-const LEAST_RUNS: u32 = 8;
-
-/// The last runs on the CPU that count, about.
-const RUNS_OF_FACTOR: u32 = 32;
-
-/// Predicted seconds of a run that counts: of shorter ones most is planning.
-const LEAST_PREDICTED: f64 = 0.01;
-
 /// A plan over certain data, or a part of one: a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanKey(pub u64);
@@ -84,14 +75,6 @@ pub struct History {
     ran: Mutex<LruCache<PlanKey, Option<u64>>>,
     times: Mutex<LruCache<PlanKey, Measured>>,
     forgone: Mutex<HashMap<PlanKey, f64>>,
-    host: Mutex<HostFactor>,
-}
-
-/// How far predictions for the CPU are off on this machine: the mean logarithm of measured by predicted time.
-#[derive(Debug, Default)]
-struct HostFactor {
-    runs: u32,
-    logarithm: f64,
 }
 
 impl Default for History {
@@ -102,7 +85,6 @@ impl Default for History {
             ran: Mutex::new(LruCache::unbounded()),
             times: Mutex::new(LruCache::unbounded()),
             forgone: Mutex::default(),
-            host: Mutex::default(),
         }
     }
 }
@@ -192,27 +174,6 @@ impl History {
         measured.host_runs = 0;
     }
 
-    /// Adds a run on the CPU of a query that was predicted to take `predicted` seconds.
-    pub fn host_ran(&self, predicted: f64, took: Duration) {
-        let ratio = took.as_secs_f64() / predicted;
-        if predicted < LEAST_PREDICTED || !ratio.is_finite() || ratio <= 0.0 {
-            return;
-        }
-        let mut host = self.host.lock();
-        host.runs = (host.runs + 1).min(RUNS_OF_FACTOR);
-        host.logarithm += (ratio.ln() - host.logarithm) / f64::from(host.runs);
-    }
-
-    /// The factor between a predicted time on the CPU and the one to expect, by the session's last runs there;
-    /// 1 before [`LEAST_RUNS`] of them.
-    pub fn host_factor(&self) -> f64 {
-        let host = self.host.lock();
-        match host.runs >= LEAST_RUNS {
-            true => host.logarithm.exp().clamp(0.2, 4.0),
-            false => 1.0,
-        }
-    }
-
     /// The runs of a query.
     pub fn measured(&self, plan: PlanKey) -> Measured {
         self.times.lock().peek(&plan).copied().unwrap_or_default()
@@ -253,22 +214,6 @@ mod tests {
         history.ran(PlanKey(9), RunKind::Warm, ms(5));
         assert_eq!(history.measured(PlanKey(9)).device, Some(ms(5)));
         assert_eq!(history.measured(PlanKey(8)), Measured::default());
-    }
-
-    #[test]
-    fn runs_on_the_cpu_correct_its_predictions() {
-        let history = History::default();
-        let run = |seconds| history.host_ran(1.0, Duration::from_secs_f64(seconds));
-        (1..LEAST_RUNS).for_each(|_| run(0.25));
-        history.host_ran(0.001, Duration::from_secs(9));
-        assert_eq!(history.host_factor(), 1.0);
-        run(0.25);
-        assert!((history.host_factor() - 0.25).abs() < 1e-9);
-        // Twice as fast is as far off as twice as slow.
-        (0..LEAST_RUNS).for_each(|_| run(4.0));
-        assert!((history.host_factor() - 1.0).abs() < 1e-9);
-        (0..1000).for_each(|_| run(100.0));
-        assert_eq!(history.host_factor(), 4.0);
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub(super) struct Assessment<'a> {
     pub(super) runtime: &'a Arc<Runtime>,
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
-    /// The factor on times that it predicts for the CPU.
-    host_factor: f64,
+    /// Whether subtrees that lack something are left to the background, even if a run would pay for it.
+    defers: bool,
     /// The subtrees that stay on the CPU for the time of loading alone.
     pub(super) waiting: RefCell<Vec<Waiting>>,
     /// What the subtrees placed so far make, for themselves and others.
@@ -64,7 +64,7 @@ impl<'a> Assessment<'a> {
             runtime,
             config,
             estimator: Estimator::new(cores),
-            host_factor: runtime.history().host_factor(),
+            defers: false,
             waiting: RefCell::default(),
             made: RefCell::default(),
             few: RefCell::default(),
@@ -73,9 +73,9 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// Seconds that a plan is expected to take on the CPU.
-    pub(super) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        self.estimator.host_seconds(plan) * self.host_factor
+    /// The same, which leaves all that is missing to the background.
+    pub(super) fn deferring(self) -> Self {
+        Self { defers: true, ..self }
     }
 
     /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
@@ -131,7 +131,7 @@ impl<'a> Assessment<'a> {
                 detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
-        let mut cpu = self.host_seconds(plan);
+        let mut cpu = self.estimator.host_seconds(plan);
         let time = self
             .estimator
             .device_time(&found, plan, self.runtime, self.config);
@@ -148,7 +148,8 @@ impl<'a> Assessment<'a> {
         if time.hot <= cpu {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
-        if time.suits(cpu, background, history) {
+        let defers = self.defers && !time.once.is_empty();
+        if !defers && time.suits(cpu, background, history) {
             self.gain.set(self.gain.get() + cpu - time.hot);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {

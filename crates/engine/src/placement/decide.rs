@@ -93,8 +93,6 @@ pub(crate) struct Decision {
     pub(super) waiting: Vec<Waiting>,
     /// What its run makes.
     pub(crate) made: Vec<OneTime>,
-    /// Seconds that the model predicts for the query on the CPU, before what runs have shown.
-    pub(super) predicted: f64,
     /// Whether the driver of the GPU had not started, so that it starts when the query has ended.
     pub(crate) starts_gpu: bool,
     /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
@@ -207,11 +205,21 @@ pub(super) fn place(
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut grounds = Grounds::untimed(runtime, config);
     let assessment = Assessment::new(runtime, config, cores);
+    place_by(&assessment, runtime, config, plan, decision)
+}
+
+fn place_by(
+    assessment: &Assessment<'_>,
+    runtime: &Arc<Runtime>,
+    config: &GalateaConfig,
+    plan: Arc<dyn ExecutionPlan>,
+    decision: &mut Decision,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut grounds = Grounds::untimed(runtime, config);
     let report = decision.report.clone();
     let found = |side: &BuildSide| found_in_rows(runtime, side);
-    let placer = Placer::new(&assessment, &report, &found);
+    let placer = Placer::new(assessment, &report, &found);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
         let placed = placer.place(plan, None, &mut decision.reasons);
@@ -230,8 +238,7 @@ pub(super) fn place(
         return Ok(plan);
     }
     decision.query = Some(query);
-    let whole = assessment.host_seconds(&plan);
-    decision.predicted = assessment.estimator.host_seconds(&plan);
+    let whole = assessment.estimator.host_seconds(&plan);
     let refused = match nothing {
         true => None,
         false => reason_for_cpu(measured, assessment.gain.get(), whole),
@@ -286,7 +293,8 @@ pub(super) fn waiting(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Vec<Waiting>> {
     let mut decision = Decision::default();
-    place(runtime, config, cores, plan, &mut decision)?;
+    let assessment = Assessment::new(runtime, config, cores).deferring();
+    place_by(&assessment, runtime, config, plan, &mut decision)?;
     Ok(decision.waiting)
 }
 

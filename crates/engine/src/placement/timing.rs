@@ -35,8 +35,6 @@ pub(super) struct Timing {
     /// Subtrees that lack columns or kernels on the device, and what the run makes of such.
     waiting: Vec<Waiting>,
     made: Vec<OneTime>,
-    /// Seconds that the model predicts for the CPU.
-    predicted: f64,
     /// What the plan's execution reports to: whether its GPU subtrees ran on the device.
     report: PlanReport,
     state: Mutex<State>,
@@ -67,7 +65,6 @@ impl Timing {
                 plan,
                 waiting: decision.waiting.clone(),
                 made: decision.made.clone(),
-                predicted: decision.predicted,
                 report: decision.report.clone(),
                 state: Mutex::default(),
             })
@@ -81,7 +78,6 @@ impl Timing {
             plan: self.plan,
             waiting: self.waiting.clone(),
             made: self.made.clone(),
-            predicted: self.predicted,
             report,
             state: Mutex::default(),
         })
@@ -137,11 +133,7 @@ impl Timing {
             // A subtree that fell back has cost time on both sides, which says nothing of either.
             if report.fell_back == 0 {
                 let history = self.runtime.history();
-                let kind = kind(&report, took);
-                history.ran(self.plan, kind, took);
-                if kind == RunKind::Host {
-                    history.host_ran(self.predicted, took);
-                }
+                history.ran(self.plan, kind(&report, took), took);
                 history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {
