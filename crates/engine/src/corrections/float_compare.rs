@@ -6,7 +6,7 @@
 //! before predicates are pushed into scans: statistics of files do not count NaN, so a scan must not leave
 //! out rows by a comparison of floats.
 
-use super::float_keys::of_one_nan;
+use crate::expression::one_nan::of_one_nan;
 use crate::checks::{Rewrite, all, rewritten};
 use arrow::datatypes::Schema;
 use datafusion::common::Result;

@@ -4,7 +4,7 @@
 //! and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
 //! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
 
-use super::float_keys::{OneNanFunction, is_one_nan};
+use crate::expression::one_nan::{OneNanFunction, is_one_nan};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};

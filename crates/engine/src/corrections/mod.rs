@@ -23,7 +23,7 @@ mod aggregates;
 mod deviations;
 mod float_compare;
 mod float_extremes;
-pub(crate) mod float_keys;
+mod float_keys;
 mod float_order;
 mod float_windows;
 mod marks;

@@ -52,7 +52,6 @@ mod sort;
 mod sort_ranges;
 mod source;
 mod stored_rows;
-mod text_gather;
 mod text_order;
 mod text_rows;
 mod top;
@@ -80,7 +79,7 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         partition_choice::PartitionPolicy::listed(),
         parts::PartPolicy::listed(),
         sort_ranges::RangePolicy::listed(),
-        text_gather::GatherPolicy::listed(),
+        results::text_gather::GatherPolicy::listed(),
         top_sample::TopPolicy::listed(),
     ]
 }

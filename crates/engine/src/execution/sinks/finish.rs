@@ -1,6 +1,7 @@
 //! After the last launch: what a sink has collected is completed, kept on the device or read back.
 
-use super::{CONTROL_WORDS, Contents, Form, GroupStorage, SMALL_WORDS, SinkState};
+use super::{CONTROL_WORDS, Form, SMALL_WORDS, SinkState};
+use crate::execution::results::contents::{Contents, GroupStorage};
 use crate::execution::built::BuiltTable;
 use crate::execution::device_columns::Allocator;
 use crate::execution::error::RunError;
