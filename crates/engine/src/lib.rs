@@ -24,11 +24,11 @@
 #![forbid(unsafe_code)]
 
 pub mod background;
-pub mod calibration;
 pub mod checks;
 pub mod code;
 pub mod config;
 pub mod corrections;
+pub mod device;
 pub mod execution;
 pub mod explain;
 pub mod expression;

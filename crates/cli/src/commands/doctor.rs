@@ -13,7 +13,7 @@ use galatea_device::{
     CacheFolder, Calibration, DISK_LIMIT, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates,
     Probe,
 };
-use galatea_engine::calibration;
+use galatea_engine::device::calibration;
 use galatea_engine::config::DeviceChoice;
 use walkdir::WalkDir;
 

@@ -17,7 +17,7 @@ use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan};
 use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::report::QueryStep;
-use crate::runtime::DeviceRuntime;
+use crate::device::DeviceRuntime;
 use futures::future::{BoxFuture, join, join_all};
 use galatea_store::TableView;
 use parking_lot::Mutex;

@@ -2,14 +2,14 @@
 //! it was preempted by an earlier query.
 
 use super::built::{BuiltSides, SideRows};
-use super::demand::{Observed, Quantities, SinkMemory};
-use super::error::RunError;
+use crate::device::demand::{Observed, Quantities, SinkMemory};
+use crate::device::{RunError, QueryStreams};
+use crate::device::prepared::Prepared;
+use crate::report::RunReport;
 use super::interned::InternedWords;
 use super::pass::{Pass, Progress};
-use super::prepared::Prepared;
 use super::result_queue::ResultQueue;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
-use super::run_report::RunReport;
 use super::sinks::SinkState;
 use super::working::SinkNeeds;
 use crate::config::RowOutput;
@@ -19,7 +19,6 @@ use crate::pipeline::options::KernelOptions;
 use crate::pipeline::output;
 use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{RowOrder, SinkPlan};
-use crate::runtime::QueryStreams;
 use galatea_device::{DeviceError, Origin, Tier};
 use galatea_memory::regions::{Ablation, Demand, Use};
 use std::sync::Arc;

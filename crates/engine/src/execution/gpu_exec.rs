@@ -4,7 +4,7 @@ mod task;
 
 use task::Task;
 
-use super::run_report::RunReport;
+use crate::report::{RunReport, PlanReport};
 use super::work_rows::WorkRowsExec;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::explain::Facts;
@@ -13,7 +13,6 @@ use crate::pipeline::PipelinePlan;
 use crate::placement::{PipelineSource, Subtree};
 use crate::plans::InputPlan;
 use crate::reason::Reason;
-use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;

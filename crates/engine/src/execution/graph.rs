@@ -11,11 +11,13 @@
 
 use super::built::SideRows;
 use super::dimensions;
-use super::error::{Failure, RunError};
+use super::error::Failure;
+use crate::device::{RunError, DeviceRuntime};
+use crate::report::{RunReport, PlanReport, QueryStep};
+use crate::runtime::Runtime;
 use super::ready::Ready;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
 use crate::expression::{Dimension, PAIR_CHUNK_BITS};
@@ -24,8 +26,6 @@ use crate::pipeline::PipelinePlan;
 use crate::pipeline::looked_up;
 use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
-use crate::report::{PlanReport, QueryStep};
-use crate::runtime::{DeviceRuntime, Runtime};
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;

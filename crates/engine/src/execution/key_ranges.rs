@@ -1,10 +1,10 @@
 //! Ranges of sort keys, and how many rows of a pipeline are in them: what top rows are found by, and orders
 //! that do not fit are divided by.
 
-use super::error::RunError;
+use crate::device::RunError;
+use crate::report::RunReport;
 use super::result_queue::ResultQueue;
 use super::run::Run;
-use super::run_report::RunReport;
 use crate::expression::{BUCKETS, Expr};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan};

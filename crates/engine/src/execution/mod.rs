@@ -17,10 +17,7 @@ mod arrivals;
 mod built;
 mod chunk_link;
 mod chunk_order;
-mod chunk_table;
 mod chunks;
-pub(crate) mod columns;
-pub(crate) mod demand;
 mod device_columns;
 mod dimensions;
 mod drive;
@@ -30,7 +27,6 @@ mod graph;
 mod group_table;
 mod interned;
 mod key_ranges;
-pub(crate) mod launches;
 mod pairs;
 mod part_plan;
 mod part_run;
@@ -39,13 +35,11 @@ mod partition_rows;
 mod partition_run;
 mod parts;
 mod pass;
-pub(crate) mod prepared;
 mod ready;
 mod result_queue;
 pub(crate) mod results;
 mod row_heap;
 mod run;
-mod run_report;
 mod sinks;
 mod slot_ring;
 mod sort;
@@ -60,9 +54,7 @@ mod windows;
 mod work_rows;
 mod working;
 
-pub use error::RunError;
 pub use gpu_exec::{GpuExec, PlaceAgain};
-pub use run_report::RunReport;
 pub(crate) use work_rows::WorkRowsExec;
 
 /// Its tuning policies.
@@ -70,7 +62,6 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
     vec![
         arrivals::ArrivalPolicy::listed(),
         chunks::LaunchPolicy::listed(),
-        demand::DemandPolicy::listed(),
         interned::InternedPolicy::listed(),
         sinks::FinishPolicy::listed(),
         row_heap::RowHeapPolicy::listed(),

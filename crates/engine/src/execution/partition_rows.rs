@@ -2,7 +2,7 @@
 //! pipeline.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::error::RunError;
+use crate::device::RunError;
 use super::pairs::check_rows;
 use crate::pipeline::build_plan::PartitionPlan;
 use galatea_kernels::PipelineArguments;

@@ -2,11 +2,10 @@
 //! (`pipeline/partition.rs`).
 
 use super::built::SideRows;
-use super::demand;
-use super::error::RunError;
+use crate::device::{demand, RunError};
+use crate::report::RunReport;
 use super::partition_choice::PartitionChoice;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use super::source::entries;
 use crate::pipeline::Halves;
 use parking_lot::Mutex;

@@ -21,13 +21,14 @@
 //! memory, and the CPU answers.
 
 use super::built::SideRows;
-use super::error::{Failure, RunError};
+use super::error::Failure;
+use crate::device::RunError;
+use crate::report::RunReport;
 use super::graph::{Graph, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_plan::{PartedJoin, counting, row_bytes, spreads};
 use super::part_run::{Carried, PartRun};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use crate::expression::{BUCKETS, Expr};
 use crate::placement::Subtree;
 use crate::policy::policy;

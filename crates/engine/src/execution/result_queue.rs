@@ -6,7 +6,8 @@
 //! does not wait for its reader while other queries wait for the device, nor where it has the thread of its
 //! reader.
 
-use super::error::{RunError, check};
+use crate::device::RunError;
+use super::error::check;
 use arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::MemoryReservation;
 use galatea_memory::regions::Turns;

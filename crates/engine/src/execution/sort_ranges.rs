@@ -8,10 +8,10 @@
 //! range on. Each range scans the pipeline's input again and keeps the rows in it: input on the device is
 //! read at the rate of its memory, and rows that are not in the range go nowhere.
 
-use super::error::RunError;
+use crate::device::RunError;
+use crate::report::RunReport;
 use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use super::sort::sorting_bytes;
 use crate::expression::Expr;
 use crate::pipeline::bound::ResultPlan;

@@ -1,6 +1,6 @@
 //! From a pipeline's source to encoded columns.
 
-use super::error::RunError;
+use crate::device::RunError;
 use crate::config::GalateaConfig;
 use crate::pipeline::PipelinePlan;
 use crate::placement::PipelineSource;

@@ -9,7 +9,7 @@
 //! Texts that many rows have are compared once for all of them, and rows are sorted by integers as ever.
 
 use super::device_columns::Allocator;
-use super::error::RunError;
+use crate::device::RunError;
 use super::interned::InternedTexts;
 use crate::expression::OrderedText;
 use galatea_device::{In, InOut, Out};

@@ -2,7 +2,7 @@
 //! has the columns, gathers the bytes of those that are wanted, unless the device has done that
 //! ([`text_gather`](super::results::text_gather)).
 
-use super::error::RunError;
+use crate::device::RunError;
 use crate::expression::ExprKind;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use arrow::array::{ArrayRef, LargeBinaryArray, StringViewBuilder};

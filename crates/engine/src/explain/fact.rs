@@ -1,6 +1,6 @@
 //! The named facts of a GPU subtree.
 
-use crate::execution::RunReport;
+use crate::report::RunReport;
 use crate::expression::{Expr, ExprKind, WindowFunction};
 use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};

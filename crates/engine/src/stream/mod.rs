@@ -46,7 +46,7 @@ pub use channel::{Channel, ChannelError, ChannelSender};
 pub use error::StreamError;
 pub use exec::GpuStreamExec;
 pub use folder::FolderTableFactory;
-pub use run::running;
+pub use crate::device::persistent::running;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

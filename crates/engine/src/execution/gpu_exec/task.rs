@@ -3,10 +3,11 @@
 
 use super::{GpuExec, Outcome, PlaceAgain};
 use crate::config::{Fallback, GalateaConfig};
-use crate::execution::error::{Failure, RunError};
+use crate::execution::error::Failure;
+use crate::device::RunError;
+use crate::report::{RunReport, PlanReport};
 use crate::execution::graph::Graph;
 use crate::execution::result_queue::ResultQueue;
-use crate::execution::run_report::RunReport;
 use crate::execution::source::store_error;
 use crate::explain::ByteCount;
 use crate::history::PlanKey;
@@ -15,7 +16,6 @@ use crate::metrics::PipelineOutcome;
 use crate::placement::Subtree;
 use crate::plans::{InputPlan, renewed_host};
 use crate::reason::Reason;
-use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use datafusion::common::{Result, exec_err};

@@ -3,7 +3,7 @@
 use super::pieces::Part;
 use super::{Integers, Outlet, batch, dictionary_array};
 use crate::execution::text_rows::text_array;
-use crate::execution::error::RunError;
+use crate::device::RunError;
 use crate::execution::interned::TextsAtPlaces;
 use super::contents::{Contents, GroupStorage};
 use crate::expression::{TextForm, overflow_text};

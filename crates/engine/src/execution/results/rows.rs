@@ -3,7 +3,7 @@
 use super::pieces::Part;
 use super::values::Values;
 use super::{Outlet, batch};
-use crate::execution::error::RunError;
+use crate::device::RunError;
 use super::text_gather::GatheredTexts;
 use crate::execution::text_rows::{self, TextRows, TextsOfSide};
 use crate::pipeline::PipelinePlan;

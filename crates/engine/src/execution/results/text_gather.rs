@@ -9,12 +9,11 @@
 //! are returned, bringing them there takes longer than that: the host gathers ([`TextRows::gather`]).
 
 use crate::execution::chunk_link::{ChunkLink, Coming, LinkStreams};
-use crate::execution::columns::{ColumnPages, chunk_layout};
-use crate::execution::error::RunError;
+use crate::device::columns::{ColumnPages, chunk_layout};
+use crate::device::{RunError, DeviceRuntime};
 use super::Piece;
 use crate::execution::text_rows::TextRows;
 use crate::policy::policy;
-use crate::runtime::DeviceRuntime;
 use arrow::array::{ArrayRef, LargeBinaryArray, LargeStringArray, StringArray};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
