@@ -13,6 +13,7 @@
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
 //!   once or twice: where a time was measured, it counts, and the prediction does not.
 
+use crate::graph::PlanKey;
 use crate::reason::Reason;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -35,10 +36,6 @@ const RUNS_OF_FACTOR: u32 = 32;
 
 /// Predicted seconds of a run that counts: of shorter ones most is planning.
 const LEAST_PREDICTED: f64 = 0.01;
-
-/// A plan over certain data, or a part of one: a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PlanKey(pub u64);
 
 /// Times of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

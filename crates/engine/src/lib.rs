@@ -32,6 +32,7 @@ pub mod device;
 pub mod execution;
 pub mod explain;
 pub mod expression;
+pub mod graph;
 pub mod history;
 pub mod join_order;
 pub mod metrics;

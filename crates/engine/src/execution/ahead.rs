@@ -15,7 +15,7 @@ use super::source::load;
 use crate::expression::Dimension;
 use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan};
-use crate::placement::{BuildSide, PipelineSource, Subtree};
+use crate::graph::{BuildSide, PipelineSource, Subtree};
 use crate::report::QueryStep;
 use crate::device::DeviceRuntime;
 use futures::future::{BoxFuture, join, join_all};

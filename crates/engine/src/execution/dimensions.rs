@@ -3,7 +3,7 @@
 use super::error::Failure;
 use crate::device::RunError;
 use crate::expression::{Dimension, MAX_INDICES};
-use crate::placement::BuildSide;
+use crate::graph::BuildSide;
 use crate::reason::Reason;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;

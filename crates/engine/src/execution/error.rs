@@ -2,7 +2,7 @@
 
 use crate::device::RunError;
 use crate::expression::ErrorCode;
-use crate::history::PlanKey;
+use crate::graph::PlanKey;
 use crate::pipeline::bound::BoundPipeline;
 use crate::reason::Reason;
 use datafusion::error::DataFusionError;

@@ -24,7 +24,7 @@ use crate::expression::{Dimension, PAIR_CHUNK_BITS};
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::looked_up;
-use crate::placement::{BuildSide, PipelineSource, Subtree};
+use crate::graph::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;

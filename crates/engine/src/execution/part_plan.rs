@@ -3,7 +3,7 @@
 
 use crate::expression::{BUCKETS, Expr};
 use crate::pipeline::{Meeting, PipelinePlan, RowOrder, SinkPlan};
-use crate::placement::{PipelineSource, Subtree};
+use crate::graph::{PipelineSource, Subtree};
 use std::ops::Range;
 
 /// Bits of a key's hash below the number of its part.

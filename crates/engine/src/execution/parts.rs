@@ -30,7 +30,7 @@ use super::part_run::{Carried, PartRun};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use crate::expression::{BUCKETS, Expr};
-use crate::placement::Subtree;
+use crate::graph::Subtree;
 use crate::policy::policy;
 use crate::reason::size;
 use arrow::array::AsArray;

@@ -3,7 +3,7 @@
 use crate::device::RunError;
 use crate::config::GalateaConfig;
 use crate::pipeline::PipelinePlan;
-use crate::placement::PipelineSource;
+use crate::graph::PipelineSource;
 use crate::reason::Reason;
 use crate::runtime::Runtime;
 use arrow::datatypes::Schema;

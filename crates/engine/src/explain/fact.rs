@@ -4,7 +4,7 @@ use crate::report::RunReport;
 use crate::expression::{Expr, ExprKind, WindowFunction};
 use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
-use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
+use crate::graph::{BuildSide, PipelineSource, Prediction, Subtree};
 use crate::reason::{milliseconds, size};
 use arrow::datatypes::Schema;
 use datafusion::common::human_readable_count;

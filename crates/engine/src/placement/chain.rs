@@ -5,8 +5,7 @@ mod buildable;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
-use super::pruned_chunks::PrunedChunks;
-use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
+use crate::graph::{PrunedChunks, Build, BuildSide, PipelineSource, Subtree};
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;

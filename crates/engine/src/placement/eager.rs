@@ -18,7 +18,7 @@ use super::aggregate_call::aggregate_call;
 use super::build_side::buildable;
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
-use super::subtree::{BuildSide, Subtree};
+use crate::graph::{BuildSide, Subtree};
 use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};

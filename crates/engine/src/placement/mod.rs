@@ -22,18 +22,14 @@ mod eager;
 mod find;
 mod grouping_sets;
 mod join;
-mod key;
 mod nodes;
 mod pairs;
 mod placement_exec;
 mod placer;
-mod pruned_chunks;
 mod reasons;
 mod rules;
-mod shared_rows;
 mod sort;
 mod stream;
-mod subtree;
 mod timing;
 mod top;
 mod union;
@@ -43,10 +39,7 @@ mod window_rows;
 mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};
-pub use pruned_chunks::PrunedChunks;
 pub use rules::{AnnotatePlacement, PlaceOnDevice};
-pub use shared_rows::SharedRows;
-pub use subtree::{Build, BuildSide, PipelineSource, Prediction, ScannedTable, Subtree};
 
 pub(crate) use decide::Grounds;
 

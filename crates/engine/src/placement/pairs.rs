@@ -6,7 +6,7 @@
 
 use super::chain::{Chain, Finder, PairInput, PairJoin};
 use super::nodes::{by_size, other, refuse, statistics};
-use super::subtree::PipelineSource;
+use crate::graph::PipelineSource;
 use crate::expression::{Expr, is_key, is_text, lower};
 use crate::pipeline::Marking;
 use crate::reason::Reason;

@@ -81,7 +81,7 @@ impl PlacementExec {
 
     /// The key of the query's measured times.
     #[cfg(test)]
-    pub(super) fn query(&self) -> Option<crate::history::PlanKey> {
+    pub(super) fn query(&self) -> Option<crate::graph::PlanKey> {
         self.decision.query
     }
 

@@ -4,7 +4,7 @@
 use super::chain::Finder;
 use super::cost::Estimator;
 use super::nodes::node;
-use super::subtree::{PipelineSource, Subtree};
+use crate::graph::{PipelineSource, Subtree};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::expression::{Expr, SortOrder, lower};
 use crate::pipeline::{RowOrder, SinkPlan};

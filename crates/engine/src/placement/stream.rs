@@ -4,7 +4,7 @@ use super::chain::Finder;
 use super::cost::Estimator;
 use super::find::subtree;
 use super::nodes::node;
-use super::subtree::Subtree;
+use crate::graph::Subtree;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::policy::policy;
 use crate::reason::Reason;

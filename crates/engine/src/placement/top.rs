@@ -3,7 +3,7 @@
 
 use super::chain::Finder;
 use super::nodes::node;
-use super::subtree::{PipelineSource, Subtree};
+use crate::graph::{PipelineSource, Subtree};
 use crate::expression::{Expr, SortOrder, is_text, lower};
 use crate::pipeline::{RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;

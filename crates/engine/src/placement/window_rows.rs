@@ -11,7 +11,7 @@
 //! order of the window are in that of the table in both.
 
 use super::chain::{Chain, WindowLevel};
-use super::subtree::PipelineSource;
+use crate::graph::PipelineSource;
 use super::window_input::{WHOLE, Window, WindowFunctionCall};
 use crate::expression::{Expr, SortOrder, WindowFunction, lower};
 use crate::reason::Reason;

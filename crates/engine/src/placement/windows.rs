@@ -7,7 +7,7 @@
 use super::aggregate_call::repeated_call;
 use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, node, statistics};
-use super::subtree::PipelineSource;
+use crate::graph::PipelineSource;
 use super::window_input::{WHOLE, WindowFunctionCall};
 use super::window_rows::WindowRows;
 use crate::expression::{

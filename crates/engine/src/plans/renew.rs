@@ -1,7 +1,7 @@
 //! Copies of finished plans, GPU subtrees among them, for executions of their own (`copy.rs`).
 
-use super::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
-use super::input::InputPlan;
+use crate::graph::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
+use crate::graph::InputPlan;
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
 use crate::report::PlanReport;

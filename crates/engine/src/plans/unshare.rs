@@ -1,6 +1,6 @@
 //! Plans in which every operator instance has one place.
 
-use super::renewed_host;
+use crate::graph::renewed_host;
 use crate::execution::GpuExec;
 use datafusion::common::Result;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;

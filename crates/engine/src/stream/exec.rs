@@ -8,7 +8,7 @@ use super::sink::StreamMetrics;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::explain::Facts;
 use crate::pipeline::SinkPlan;
-use crate::placement::Subtree;
+use crate::graph::Subtree;
 use crate::reason::{Reason, size};
 use crate::runtime::Runtime;
 use datafusion::common::tree_node::TreeNodeRecursion;

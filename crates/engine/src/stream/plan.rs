@@ -2,7 +2,7 @@
 
 use crate::expression::{Expr, ExprKind, Function, TruncateUnit};
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::placement::{PipelineSource, Subtree};
+use crate::graph::{PipelineSource, Subtree};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::physical_expr::LexOrdering;

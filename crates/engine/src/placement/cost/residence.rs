@@ -2,7 +2,7 @@
 
 use crate::config::GalateaConfig;
 use crate::device::columns::{ColumnPages, away};
-use crate::placement::{PipelineSource, Subtree};
+use crate::graph::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;

@@ -1,0 +1,5 @@
+//! By what a plan is known again.
+
+/// A plan over certain data, or a part of one: a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlanKey(pub u64);
