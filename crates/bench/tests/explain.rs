@@ -10,7 +10,7 @@ use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
 use galatea_device::{Architecture, Nvrtc, Program, compile_for, testing};
-use galatea_engine::execution::GpuExec;
+use galatea_engine::nodes::GpuExec;
 use galatea_engine::report::RunReport;
 use galatea_kernels::headers;
 use std::path::Path;

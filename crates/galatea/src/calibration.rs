@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
 use galatea_device::DeviceError;
-use galatea_engine::device::calibration::Calibrated;
 use galatea_engine::config::GalateaConfig;
-use galatea_engine::reason::Reason;
 use galatea_engine::device::DeviceRuntime;
+use galatea_engine::device::calibration::Calibrated;
+use galatea_engine::reason::Reason;
 use galatea_engine::runtime::Runtime;
 
 /// Why a device was not calibrated.

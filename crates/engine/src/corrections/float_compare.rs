@@ -6,8 +6,8 @@
 //! before predicates are pushed into scans: statistics of files do not count NaN, so a scan must not leave
 //! out rows by a comparison of floats.
 
-use crate::expression::one_nan::of_one_nan;
 use crate::checks::{Rewrite, all, rewritten};
+use crate::expression::one_nan::of_one_nan;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -1,10 +1,10 @@
 //! One opened device, and what queries share on it.
 
-use super::{calibration, RunError};
 use super::calibration::Calibrated;
 use super::demand::Demands;
 use super::launches::Launches;
 use super::prepared::PreparedPipelines;
+use super::{RunError, calibration};
 use crate::metrics::DeviceUse;
 use bytemuck::Pod;
 use galatea_device::{Calibration, Device, DeviceBuffer, DeviceError, HostMemory, Stream};

@@ -10,8 +10,8 @@
 //! ends. Chunks that pass through slots have twice as many slots as a launch has chunks: the next ones are
 //! copied meanwhile.
 
-use crate::device::{RunError, DeviceRuntime, QueryStreams};
 use crate::config::PersistentScan;
+use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::policy::policy;
 use galatea_device::{ChunkTimes, DeviceBuffer, Stream};
 

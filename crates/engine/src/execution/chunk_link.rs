@@ -12,7 +12,7 @@
 //! ```
 
 use crate::device::columns::chunk_layout;
-use crate::device::{RunError, DeviceRuntime};
+use crate::device::{DeviceRuntime, RunError};
 use galatea_device::{DeviceBuffer, DeviceError, Event, HostMemory, HostView, In, Out, Stream};
 use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UnpackCodes};
 use galatea_memory::regions::Ablation;

@@ -1,7 +1,7 @@
 //! Columns that a pipeline writes and others read, in device memory.
 
-use crate::device::{RunError, DeviceRuntime};
 use super::working::memory;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::BuiltColumn;
 use bytemuck::Pod;
 use galatea_device::{Access, DeviceError, DeviceSlice, Stream};

@@ -2,10 +2,6 @@
 //! it was preempted by an earlier query.
 
 use super::built::{BuiltSides, SideRows};
-use crate::device::demand::{Observed, Quantities, SinkMemory};
-use crate::device::{RunError, QueryStreams};
-use crate::device::prepared::Prepared;
-use crate::report::RunReport;
 use super::interned::InternedWords;
 use super::pass::{Pass, Progress};
 use super::result_queue::ResultQueue;
@@ -13,12 +9,16 @@ use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
 use super::sinks::SinkState;
 use super::working::SinkNeeds;
 use crate::config::RowOutput;
+use crate::device::demand::{Observed, Quantities, SinkMemory};
+use crate::device::prepared::Prepared;
+use crate::device::{QueryStreams, RunError};
 use crate::metrics;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::output;
 use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{RowOrder, SinkPlan};
+use crate::report::RunReport;
 use galatea_device::{DeviceError, Origin, Tier};
 use galatea_memory::regions::{Ablation, Demand, Use};
 use std::sync::Arc;

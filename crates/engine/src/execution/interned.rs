@@ -6,7 +6,7 @@
 //! again with [`InternedPolicy::growth`] times as much, up to what can be allocated: nothing of it has been
 //! read by then, since groups, build sides and rows in order are read after the last row.
 
-use crate::device::{RunError, DeviceRuntime};
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::PLACES;
 use crate::policy::policy;
 use galatea_device::{Access, DeviceSlice, Stream};

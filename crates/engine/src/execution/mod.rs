@@ -21,9 +21,8 @@ mod chunks;
 mod device_columns;
 mod dimensions;
 mod drive;
-mod error;
-mod gpu_exec;
-mod graph;
+pub(crate) mod error;
+pub(crate) mod graph;
 mod group_table;
 mod interned;
 mod key_ranges;
@@ -36,7 +35,7 @@ mod partition_run;
 mod parts;
 mod pass;
 mod ready;
-mod result_queue;
+pub(crate) mod result_queue;
 pub(crate) mod results;
 mod row_heap;
 mod run;
@@ -44,18 +43,14 @@ mod sinks;
 mod slot_ring;
 mod sort;
 mod sort_ranges;
-mod source;
+pub(crate) mod source;
 mod stored_rows;
 mod text_order;
 mod text_rows;
 mod top;
 mod top_sample;
 mod windows;
-mod work_rows;
 mod working;
-
-pub use gpu_exec::{GpuExec, PlaceAgain};
-pub(crate) use work_rows::WorkRowsExec;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

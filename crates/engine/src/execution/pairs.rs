@@ -14,8 +14,8 @@
 //! columns by the numbers of the two rows.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use crate::device::{RunError, DeviceRuntime};
 use super::working::PairSizes;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
 use crate::pipeline::Marking;
 use crate::pipeline::build_plan::{ListsPlan, MarkPlan, ProbePlan};

@@ -1,8 +1,8 @@
 //! One run of those over the parts of a join, which fill one sink.
 
-use crate::device::{RunError, QueryStreams};
-use crate::device::prepared::Prepared;
 use super::sinks::SinkState;
+use crate::device::prepared::Prepared;
+use crate::device::{QueryStreams, RunError};
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::strategy::Strategy;
 use crate::reason::Reason;

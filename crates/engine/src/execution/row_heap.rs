@@ -2,8 +2,8 @@
 //! place for. One pass over the input, no memory for the worst case, and the host takes part only when the
 //! heap is exhausted.
 
-use crate::device::{RunError, DeviceRuntime};
 use super::working::memory;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::sink::chains::WARP_ROWS;
 use crate::policy::policy;
 use galatea_device::{Access, Stream};

@@ -2,14 +2,14 @@
 
 use super::arrivals;
 use super::built::{BuiltTable, SideRows};
-use crate::device::columns::ColumnPages;
-use crate::device::demand::{self, Estimate, Inputs};
-use crate::device::{RunError, DeviceRuntime};
 use super::error::check;
-use crate::device::prepared::Preparation;
 use super::part_run::PartRun;
 use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, PersistentScan, RowOutput};
+use crate::device::columns::ColumnPages;
+use crate::device::demand::{self, Estimate, Inputs};
+use crate::device::prepared::Preparation;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;

@@ -1,8 +1,8 @@
 //! Rows by position, on the device: a part of the rows of another pipeline (`sink/store.rs`).
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use crate::device::{RunError, DeviceRuntime};
 use super::pairs::check_rows;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::build_plan::StorePlan;
 use galatea_device::{DeviceBuffer, Stream};
 use galatea_kernels::PipelineArguments;

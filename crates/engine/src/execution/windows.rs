@@ -11,10 +11,10 @@
 //! reads a column by the position of the row at a place: rows that a filter drops read none.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use crate::device::{RunError, DeviceRuntime};
 use super::interned::InternedTexts;
 use super::pairs::check_rows;
 use super::text_order::rank_texts;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
 use crate::pipeline::build_plan::WindowsPlan;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, In, InOut, Out, Stream};

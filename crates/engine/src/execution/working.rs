@@ -1,7 +1,7 @@
 //! The device memory that a run works in.
 
-use crate::device::{RunError, DeviceRuntime};
 use super::interned::InternedWords;
+use crate::device::{DeviceRuntime, RunError};
 use galatea_device::{DeviceBuffer, Stream};
 
 /// How many rows and pairs a join has.

@@ -28,11 +28,11 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use operators::{bitwise, comparison};
 use temporal::is_interval;
 
-use super::one_nan;
 use super::function::Function;
 use super::host_function::{HostFunction, renumbered};
 use super::interval::domain;
 use super::ir::{Expr, ExprKind, check_depth};
+use super::one_nan;
 use super::operator::Arithmetic;
 use super::pending::PendingScalar;
 use super::text::{is_text, is_utf8};

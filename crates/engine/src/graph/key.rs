@@ -1,6 +1,6 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
-use super::{BuildSide, PipelineSource, Subtree, PlanKey};
+use super::{BuildSide, PipelineSource, PlanKey, Subtree};
 use crate::config::GalateaConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;

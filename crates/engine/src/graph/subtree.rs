@@ -1,6 +1,6 @@
 //! Subtrees of a plan that run as one pipeline, and the pipelines of their build sides.
 
-use super::{PrunedChunks, SharedRows, PlanKey, InputPlan};
+use super::{InputPlan, PlanKey, PrunedChunks, SharedRows};
 use crate::expression::{Expr, Rebind};
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;

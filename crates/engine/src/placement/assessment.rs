@@ -3,11 +3,11 @@
 
 use super::cost::Estimator;
 use super::find::{finder, subtree};
-use crate::graph::{BuildSide, PipelineSource, Prediction, Subtree, key, PlanKey};
 use super::sort;
-use crate::history::OneTime;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
+use crate::graph::{BuildSide, PipelineSource, PlanKey, Prediction, Subtree, key};
+use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
 use crate::runtime::Runtime;
 use datafusion::physical_plan::ExecutionPlan;

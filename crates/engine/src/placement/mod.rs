@@ -2,7 +2,7 @@
 //!
 //! Two rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan
 //! is still plain (right after DataFusion answered what it can from statistics, before it adds
-//! repartitioning): it replaces each maximal supported subtree by one [`GpuExec`](crate::execution::GpuExec),
+//! repartitioning): it replaces each maximal supported subtree by one [`GpuExec`](crate::nodes::GpuExec),
 //! so DataFusion later sees a leaf and arranges the rest around it. The plan's root becomes a
 //! [`PlacementExec`], which keeps the decision and shows in EXPLAIN where everything runs and why not on the
 //! device. [`AnnotatePlacement`] runs last and completes it, and the session's query report.
@@ -33,6 +33,7 @@ mod stream;
 mod timing;
 mod top;
 mod union;
+mod unshare;
 mod waiting;
 mod window_input;
 mod window_rows;

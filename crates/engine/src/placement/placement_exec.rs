@@ -4,7 +4,7 @@
 use super::decide::{Decision, GpuState, Grounds};
 use super::nodes::has_rows;
 use super::timing::Timing;
-use crate::execution::GpuExec;
+use crate::nodes::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
 use crate::runtime::Runtime;
 use crate::stream::GpuStreamExec;

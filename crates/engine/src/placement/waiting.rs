@@ -8,10 +8,10 @@
 
 use super::cost::Estimator;
 use super::cost::device::DeviceTime;
-use crate::graph::{Subtree, PlanKey, InputPlan, renewed_host};
-use crate::history::OneTime;
 use crate::config::{Fallback, GalateaConfig};
-use crate::execution::{GpuExec, PlaceAgain};
+use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
+use crate::history::OneTime;
+use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;

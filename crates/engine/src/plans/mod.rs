@@ -30,14 +30,12 @@ mod statements;
 mod surroundings;
 mod tables;
 mod unplanned;
-mod unshare;
 
 use depth::levels_of_statement;
 pub use depth::{MAX_LEVELS, check_statement, with_stack_for};
 use planner::{Analysed, Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;
-pub(crate) use unshare::unshared;
 
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};

@@ -9,7 +9,7 @@ use datafusion::arrow::compute::take;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::collect;
 use galatea::QueryDevice;
-use galatea_engine::execution::GpuExec;
+use galatea_engine::nodes::GpuExec;
 use galatea_engine::report::RunReport;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -18,8 +18,8 @@ pub(super) use rows::Rows;
 pub(crate) use values::Values;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch,
-    RecordBatchOptions, UInt32Array, UInt64Array, new_null_array,
+    Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+    UInt64Array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};

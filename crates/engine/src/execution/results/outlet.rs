@@ -1,7 +1,7 @@
 //! The way of a run's batches into its result queue.
 
 use super::pieces::{Part, Piece, read_in_pieces};
-use crate::device::{RunError, DeviceRuntime};
+use crate::device::{DeviceRuntime, RunError};
 use crate::execution::result_queue::ResultQueue;
 use arrow::array::RecordBatch;
 use galatea_device::Stream;

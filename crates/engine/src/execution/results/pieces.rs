@@ -1,7 +1,7 @@
 //! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there,
 //! so that neither the link nor a single core is what a large result waits for.
 
-use crate::device::{RunError, DeviceRuntime, Staging};
+use crate::device::{DeviceRuntime, RunError, Staging};
 use crate::execution::error::check;
 use crate::policy::policy;
 use bytemuck::Pod;

@@ -8,10 +8,10 @@
 //! The host would wait for memory twice or more a text. Where the texts are not on the device and few of them
 //! are returned, bringing them there takes longer than that: the host gathers ([`TextRows::gather`]).
 
-use crate::execution::chunk_link::{ChunkLink, Coming, LinkStreams};
-use crate::device::columns::{ColumnPages, chunk_layout};
-use crate::device::{RunError, DeviceRuntime};
 use super::Piece;
+use crate::device::columns::{ColumnPages, chunk_layout};
+use crate::device::{DeviceRuntime, RunError};
+use crate::execution::chunk_link::{ChunkLink, Coming, LinkStreams};
 use crate::execution::text_rows::TextRows;
 use crate::policy::policy;
 use arrow::array::{ArrayRef, LargeBinaryArray, LargeStringArray, StringArray};

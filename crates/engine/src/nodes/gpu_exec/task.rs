@@ -1,19 +1,20 @@
 //! One execution of a GPU subtree: on the device, with another subtree where the data ask for it, or on the
 //! CPU.
 
-use super::{GpuExec, Outcome, PlaceAgain};
+use super::Outcome;
 use crate::config::{Fallback, GalateaConfig};
-use crate::execution::error::Failure;
 use crate::device::RunError;
-use crate::report::{RunReport, PlanReport};
+use crate::execution::error::Failure;
 use crate::execution::graph::Graph;
 use crate::execution::result_queue::ResultQueue;
 use crate::execution::source::store_error;
-use crate::explain::ByteCount;
-use crate::graph::{PlanKey, Subtree, InputPlan, renewed_host};
+use crate::facts::ByteCount;
+use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
 use crate::metrics;
 use crate::metrics::PipelineOutcome;
+use crate::nodes::{GpuExec, PlaceAgain};
 use crate::reason::Reason;
+use crate::report::{PlanReport, RunReport};
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use datafusion::common::{Result, exec_err};
@@ -222,11 +223,7 @@ impl Task {
             builds: Mutex::default(),
             ready: Arc::default(),
         };
-        graph.compile_ahead(&self.subtree).await;
-        let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;
-        report.rows_returned = output.rows();
-        report.builds = graph.builds.into_inner();
-        Ok(report)
+        graph.return_rows(&self.subtree).await
     }
 
     /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:
