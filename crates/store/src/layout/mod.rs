@@ -216,10 +216,7 @@ impl fmt::Debug for SlotLayout {
 
 impl SlotLayout {
     /// Lays out the rows of a column; also returns their slots.
-    pub(crate) fn new(
-        column: DenseCodes,
-        requested: ConflictLayout,
-    ) -> Result<(Self, Vec<u32>), NoLayout> {
+    pub(crate) fn new(column: DenseCodes, requested: ConflictLayout) -> Result<(Self, Vec<u32>), NoLayout> {
         let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
         let pattern = tiles.in_chunks(&column.chunk_rows)?;
         let codes = column.codes;
