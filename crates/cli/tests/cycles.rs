@@ -1,13 +1,13 @@
-//! No two files of a crate import each other, directly or round about, and no two modules of a folder do: each
-//! can be read after those it uses.
+//! No two files of a crate import each other, directly or round about, and no two modules of a folder do:
+//! each can be read after those it uses.
 //!
-//! A file uses another where a `use` or a path leads to it, in its code or in a macro. A name that a module only
-//! imports or re-exports leads to the file that defines it, and declaring or re-exporting a module below is no
-//! use of it. A module that names its own children without a prefix is composed of them, which is no use
-//! either: they may import it. Code for tests does not count.
+//! A file uses another where a `use` or a path leads to it, in its code or in a macro. A name that a module
+//! only imports or re-exports leads to the file that defines it, and declaring or re-exporting a module below
+//! is no use of it. A module that names its own children without a prefix is composed of them, which is no
+//! use either: they may import it. Code for tests does not count.
 //!
-//! A module of a folder is a file, or a folder with all files below it. Of two that lie side by side, one uses
-//! the other where any of its files does, at every level from the root of the crate.
+//! A module of a folder is a file, or a folder with all files below it. Of two that lie side by side, one
+//! uses the other where any of its files does, at every level from the root of the crate.
 
 mod sources;
 
@@ -362,7 +362,8 @@ fn modules_of_a_folder_do_not_import_each_other() {
     assert_no_cycles("modules of a folder", |files| folder_edges(&files));
 }
 
-/// The floors of the engine's modules in a document: rows `| floor | modules | ...`, each module in backticks.
+/// The floors of the engine's modules in a document: rows `| floor | modules | ...`, each module in
+/// backticks.
 fn floors(document: &str) -> BTreeMap<String, usize> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
@@ -386,7 +387,7 @@ fn uses_up(edges: &Edges, floors: &BTreeMap<String, usize>) -> Vec<String> {
 }
 
 #[test]
-fn modules_of_the_engine_are_on_the_floors_that_the_architecture_says() {
+fn modules_of_the_engine_import_lower_floors_of_the_architecture() {
     let document = fs::read_to_string("../../ARCHITECTURE.md").expect("the document");
     let floors = floors(&document);
     assert_eq!(

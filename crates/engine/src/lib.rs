@@ -12,12 +12,12 @@
 //! corrections rules for queries that DataFusion answers wrongly
 //! pipeline    source → filters → sink as one generated kernel
 //! graph       the pipelines of a subtree, and the plans that feed them
-//! device      what all that runs on one device shares: memory, kernels, launches, calibration
+//! device      the state that queries share on one device: memory, kernels, launches, calibration
 //! history     what earlier runs have shown: refusals and times
 //! background  work behind the queries, for later ones
 //! join_order  the order of inner joins
-//! facts       what is said of a GPU subtree
-//! runtime     what a session's queries share: store, devices, history, background
+//! facts       named facts of GPU subtrees, for EXPLAIN
+//! runtime     the state that a session's queries share: store, devices, history, background
 //! execution   columns, chunks, launches, results
 //! nodes       nodes of plans that run on the device
 //! stream      rows without an end, by persistent operators of the device
@@ -27,7 +27,8 @@
 //! explain     plans as text
 //! ```
 //!
-//! Bottom up: a module imports those before it alone. Not listed is what all use (`reason`, `config`, ...).
+//! Bottom up: a module imports only modules before it. Modules that all others use are not listed (`reason`,
+//! `config`, `report`, ...).
 #![forbid(unsafe_code)]
 
 pub mod background;

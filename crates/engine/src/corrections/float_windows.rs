@@ -1,7 +1,7 @@
 //! Keys of windows on the CPU: NaN is one value, above all others, and zero another.
 //!
-//! Window functions compare the rows of a partition by the bits of their keys. The rule puts keys with one NaN
-//! and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
+//! Window functions compare the rows of a partition by the bits of their keys. The rule puts keys with one
+//! NaN and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
 //! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
 
 use crate::expression::one_nan::{OneNanFunction, is_one_nan};

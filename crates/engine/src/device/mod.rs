@@ -1,15 +1,15 @@
-//! One opened device, and what all that runs on it shares.
+//! One opened device, and the state that all queries on it share.
 //!
 //! ```text
 //! device_runtime  the device with its memory manager, streams and staging memory
-//! calibration     what the cost model knows of it: measured once, or scaled from another's
+//! calibration     its rates for the cost model: measured once, or scaled from another's
 //! columns         columns of the store as regions of its memory
 //! prepared        pipelines that were bound and compiled before
-//! chunk_table     what a launch reads beside columns
-//! launches        launches whose chunk tables are kept
-//! demand          the memory that a pipeline is going to use, from what earlier runs have shown
-//! persistent      how many kernels of streams run
-//! error           why a run gave no result
+//! chunk_table     inputs of a launch beside columns: chunks, lookup tables
+//! launches        the inputs of earlier launches over the same pages
+//! demand          the memory that a pipeline is going to use, predicted, then measured
+//! persistent      the number of stream kernels that run
+//! error           the reasons for which a run gives no result
 //! ```
 
 pub mod calibration;

@@ -19,8 +19,8 @@ fn is_float(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     Ok(argument(expr).is_none() && matches!(data_type, DataType::Float32 | DataType::Float64))
 }
 
-/// The float that a call makes one NaN and one zero of; `None` of other expressions. Kernels compare floats so
-/// by themselves.
+/// The float that a call makes one NaN and one zero of; `None` of other expressions. Kernels compare floats
+/// so by themselves.
 pub(crate) fn argument(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     let is_one_nan = call.fun().inner().is::<OneNanFunction>();

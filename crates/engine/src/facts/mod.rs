@@ -1,6 +1,6 @@
-//! What is said of a GPU subtree, as named facts: source, joins, filters, keys, aggregates, and after it has run
-//! the strategy, the reason for it, times and bytes. Nodes show them on one line or in a box; an
-//! [`outline`](crate::explain::outline()) of a plan has them a line each.
+//! Named facts of a GPU subtree: source, joins, filters, keys, aggregates, and after it has run the strategy,
+//! the reason for it, times and bytes. Nodes print them on one line or in a box; an outline of a plan
+//! ([`crate::explain`]) prints one fact per line.
 
 mod bytes;
 mod fact;

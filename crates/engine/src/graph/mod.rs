@@ -5,7 +5,7 @@
 //! subtree        a pipeline, where its rows come from, and the pipelines of its build sides
 //! key            hashes by which queries, subtrees and build sides are remembered (plan_key)
 //! pruned_chunks  chunks that zone maps leave     \
-//! shared_rows    rows of small build sides       / what executions of one kept plan have in common
+//! shared_rows    rows of small build sides       / shared by executions of one kept plan
 //! input          plans of CPU operators that feed a pipeline
 //! copy           copies of plans, for executions of their own
 //! ```

@@ -1,4 +1,5 @@
-//! Copies of finished plans, GPU subtrees among them, for executions of their own ([`graph::copy`](crate::graph::copy)).
+//! Copies of finished plans, GPU subtrees among them, for executions of their own
+//! ([`graph::copy`](crate::graph::copy)).
 
 use crate::graph::InputPlan;
 use crate::graph::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};

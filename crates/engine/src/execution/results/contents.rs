@@ -1,4 +1,4 @@
-//! A sink's contents when its launches have ended: what results are made of.
+//! A sink's contents after its last launch: the input of results.
 
 use crate::execution::built::BuiltTable;
 use crate::execution::interned::TextsAtPlaces;
