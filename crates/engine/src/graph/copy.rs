@@ -170,7 +170,7 @@ impl<'a> Renewal<'a> {
     }
 
     /// A node whose expressions read values of the copy's subqueries; other nodes than these are not
-    /// renewable (`renew.rs`) with such expressions.
+    /// renewable (`plans/renew.rs`) with such expressions.
     fn with_own_results(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             let predicate = self.rebind(filter.predicate())?;
