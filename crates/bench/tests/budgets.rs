@@ -15,7 +15,8 @@ use galatea_bench::compare::{RowOrder, compare};
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
-use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use galatea_engine::device::DeviceRuntime;
+use galatea_engine::runtime::Runtime;
 
 /// 30,000 rows in each of the large tables.
 const SCALE: f64 = 0.005;

@@ -1,20 +1,17 @@
-//! Ctrl-C: the first cancels the statement, a second one ends the process.
-//!
-//! The signal is waited for on a thread of its own. Inside the query runtime it might be missed: signals are
-//! seen by a worker that is idle, and a query can keep all of them computing. A signal that is not waited
-//! for ends the process, so a second Ctrl-C does so even while a query is being cancelled.
+//! Ctrl-C: the first cancels the statement, a second one ends the process ([`signals`](crate::signals)), even
+//! while a query is being cancelled.
 
 use std::any::Any;
 use std::mem;
-use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::signal;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::errors::CliError;
+use crate::signals::pressed_unless;
 
 /// The stack of the threads of a query: planning and evaluating recurse with the depth of its expressions. It
 /// is address space until it is used.
@@ -139,51 +136,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_string())
-}
-
-/// Counts Ctrl-C, for subscribers.
-static PRESSED: OnceLock<watch::Sender<u64>> = OnceLock::new();
-
-/// Resolves at the next Ctrl-C; never where the system has no such signal.
-pub(crate) async fn pressed() {
-    pressed_unless(|| false).await;
-}
-
-/// The same, for the first for which `ends` returns false.
-async fn pressed_unless(ends: impl Fn() -> bool) {
-    let mut presses = PRESSED.get_or_init(listen).subscribe();
-    while presses.changed().await.is_ok() {
-        if !ends() {
-            return;
-        }
-    }
-    std::future::pending::<()>().await;
-}
-
-/// Keeps Ctrl-C from ending the process as long as the value lives: another program has the terminal.
-pub(crate) fn hold() -> impl Sized {
-    PRESSED.get_or_init(listen).subscribe()
-}
-
-fn listen() -> watch::Sender<u64> {
-    let (sender, _) = watch::channel(0);
-    let presses = sender.clone();
-    // Without a thread or a runtime Ctrl-C keeps its meaning: it ends the process.
-    let _ = thread::Builder::new().name("signals".to_string()).spawn(move || {
-        let Ok(runtime) = Builder::new_current_thread().enable_io().build() else {
-            return;
-        };
-        runtime.block_on(async {
-            while signal::ctrl_c().await.is_ok() {
-                if presses.receiver_count() == 0 {
-                    // Pressed twice; work that still runs cannot be stopped otherwise.
-                    galatea_device::exit_at_once(130);
-                }
-                presses.send_modify(|count| *count += 1);
-            }
-        });
-    });
-    sender
 }
 
 #[cfg(test)]

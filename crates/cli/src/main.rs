@@ -14,7 +14,7 @@
 //! progress    bars
 //! errors      error messages, with a mark in the statement (caret) and a hint
 //! log         warnings of the engine
-//! interrupt   Ctrl-C cancels, a second one ends the process
+//! interrupt   Ctrl-C cancels, a second one ends the process (signals)
 //! ```
 //!
 //! Exit codes: 0 success, 1 an error, 2 wrong arguments, 130 cancelled by Ctrl-C.
@@ -36,6 +36,7 @@ mod raised;
 mod script;
 mod session;
 mod shell;
+mod signals;
 mod statements;
 mod version;
 

@@ -1,19 +1,25 @@
-//! No two files of a crate import each other, directly or round about: each can be read after those it uses.
+//! No two files of a crate import each other, directly or round about, and no two modules of a folder do:
+//! each can be read after those it uses.
 //!
-//! A file uses another where a `use` or a path in its code leads to it. A name that a module only re-exports
-//! leads to the file that defines it, and declaring or re-exporting a module is no use of it. A module that
-//! names its own children without a prefix is composed of them, which is no use either: they may import it.
-//! Code for tests does not count.
+//! A file uses another where a `use` or a path leads to it, in its code or in a macro. A name that a module
+//! only imports or re-exports leads to the file that defines it, and declaring or re-exporting a module below
+//! is no use of it. A module that names its own children without a prefix is composed of them, which is no
+//! use either: they may import it. Code for tests does not count.
+//!
+//! A module of a folder is a file, or a folder with all files below it. Of two that lie side by side, one
+//! uses the other where any of its files does, at every level from the root of the crate.
 
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use sources::source_files;
+use syn::buffer::{Cursor, TokenBuffer};
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
+use syn::{Attribute, Item, ItemUse, Macro, UseTree, Visibility};
 
 /// A module's path below its crate: `["pipeline", "bind"]`.
 type Module = Vec<String>;
@@ -21,14 +27,19 @@ type Module = Vec<String>;
 /// A file as a module, with what it imports and what it passes on.
 #[derive(Default)]
 struct Source {
+    /// Its path below `src`.
+    file: String,
     /// Paths it uses, absolute below the crate.
     uses: Vec<Vec<String>>,
-    /// Names it re-exports, and the paths they come from; `*` of a module under the name `*`.
-    exports: Vec<(String, Vec<String>)>,
+    /// Names it imports or re-exports, and the paths they come from; `*` of a module under the name `*`.
+    names: Vec<(String, Vec<String>)>,
 }
 
 /// A crate's modules that are files.
 type Sources = BTreeMap<Module, Source>;
+
+/// Which modules each module uses, each with an example: `file -> path`.
+type Edges = BTreeMap<Module, BTreeMap<Module, String>>;
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
@@ -79,15 +90,15 @@ impl Collector<'_> {
             }
             // Names of modules declared here need no `self::`.
             let local = [vec!["self".to_string()], path.clone()].concat();
-            let absolute = self
-                .absolute(&path)
-                .or_else(|| if exported { self.absolute(&local) } else { None });
-            if let Some(absolute) = absolute {
-                match exported {
-                    true => self.source.exports.push((shown, absolute)),
-                    false => self.source.uses.push(absolute),
-                }
-            }
+            let outside = self.absolute(&path);
+            // What is passed on from elsewhere than below is used, too.
+            let used = outside
+                .clone()
+                .filter(|path| !exported || !path.starts_with(self.module));
+            self.source.uses.extend(used);
+            // Modules below name what is imported here without a word for it.
+            let from = outside.or_else(|| self.absolute(&local));
+            self.source.names.extend(from.map(|from| (shown, from)));
         };
         match tree {
             UseTree::Path(path) => {
@@ -125,6 +136,17 @@ impl<'a> Visit<'a> for Collector<'_> {
         self.tree(&item.tree, &mut Vec::new(), exported);
     }
 
+    /// Paths among what a macro is given, or expands to.
+    fn visit_macro(&mut self, item: &'a Macro) {
+        let mut tokens = Vec::new();
+        add_tokens(TokenBuffer::new2(item.tokens.clone()).begin(), &mut tokens);
+        for path in paths_of(&tokens) {
+            let absolute = self.absolute(&path).filter(|path| !path.is_empty());
+            self.source.uses.extend(absolute);
+        }
+        visit::visit_macro(self, item);
+    }
+
     /// The module that may see an item is not used by it.
     fn visit_visibility(&mut self, _: &'a Visibility) {}
 
@@ -139,6 +161,51 @@ impl<'a> Visit<'a> for Collector<'_> {
         }
         visit::visit_path(self, path);
     }
+}
+
+/// Adds names and signs, those within brackets too, with an empty string for all else.
+fn add_tokens(mut cursor: Cursor<'_>, tokens: &mut Vec<String>) {
+    while !cursor.eof() {
+        if let Some((name, rest)) = cursor.ident() {
+            tokens.push(name.to_string());
+            cursor = rest;
+        } else if let Some((sign, rest)) = cursor.punct() {
+            tokens.push(sign.as_char().to_string());
+            cursor = rest;
+        } else if let Some((inside, _, _, rest)) = cursor.any_group() {
+            tokens.push(String::new());
+            add_tokens(inside, tokens);
+            tokens.push(String::new());
+            cursor = rest;
+        } else if let Some((_, rest)) = cursor.token_tree() {
+            tokens.push(String::new());
+            cursor = rest;
+        }
+    }
+}
+
+/// Paths that begin at the crate's root or at a module beside.
+fn paths_of(tokens: &[String]) -> Vec<Vec<String>> {
+    let begins = |at: usize| {
+        let follows = at > 0 && tokens[at - 1] == ":";
+        !follows && matches!(tokens[at].as_str(), "crate" | "super" | "self")
+    };
+    let path = |start: usize| {
+        let mut path = vec![tokens[start].clone()];
+        let mut rest = &tokens[start + 1..];
+        while let [first, second, name, tail @ ..] = rest {
+            let continues =
+                first == ":" && second == ":" && name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            if !continues {
+                break;
+            }
+            path.push(name.clone());
+            rest = tail;
+        }
+        path
+    };
+    let starts = (0..tokens.len()).filter(|at| begins(*at));
+    starts.map(path).filter(|path| path.len() > 1).collect()
 }
 
 /// The module that a file below `src` is.
@@ -167,7 +234,8 @@ fn sources<'a>(files: impl IntoIterator<Item = (&'a Path, String)>) -> Sources {
             source: Source::default(),
         };
         collector.visit_file(&file);
-        let source = collector.source;
+        let mut source = collector.source;
+        source.file = path.display().to_string();
         sources.insert(module, source);
     }
     sources
@@ -182,8 +250,8 @@ fn target(sources: &Sources, path: &[String], depth: usize) -> Option<Module> {
     let Some(name) = rest.first().filter(|name| *name != "*" && depth < 8) else {
         return Some(module.to_vec());
     };
-    let exports = &sources[module].exports;
-    let named = exports
+    let named = sources[module]
+        .names
         .iter()
         .find(|(shown, _)| shown == name)
         .map(|(_, from)| from);
@@ -194,22 +262,44 @@ fn target(sources: &Sources, path: &[String], depth: usize) -> Option<Module> {
 }
 
 /// Which files each file uses.
-fn edges(sources: &Sources) -> BTreeMap<Module, BTreeSet<Module>> {
-    let of = |(module, source): (&Module, &Source)| {
-        let used = source.uses.iter().filter_map(|path| target(sources, path, 0));
-        (module.clone(), used.filter(|used| used != module).collect())
-    };
-    sources.iter().map(of).collect()
+fn file_edges(sources: &Sources) -> Edges {
+    let mut edges = Edges::new();
+    for (module, source) in sources {
+        let used = edges.entry(module.clone()).or_default();
+        for path in &source.uses {
+            if let Some(target) = target(sources, path, 0).filter(|target| target != module) {
+                let example = || format!("{} -> crate::{}", source.file, path.join("::"));
+                used.entry(target).or_insert_with(example);
+            }
+        }
+    }
+    edges
 }
 
-/// Groups of files that reach each other.
-fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
+/// Which modules each module of a folder uses beside it. A use of a module above or below is none.
+fn folder_edges(files: &Edges) -> Edges {
+    let mut edges = Edges::new();
+    for (user, used) in files {
+        for (used, example) in used {
+            let shared = user.iter().zip(used).take_while(|(a, b)| a == b).count();
+            if shared < user.len().min(used.len()) {
+                let beside = |module: &Module| module[..=shared].to_vec();
+                let of_user = edges.entry(beside(user)).or_default();
+                of_user.entry(beside(used)).or_insert_with(|| example.clone());
+            }
+        }
+    }
+    edges
+}
+
+/// Groups of modules that reach each other.
+fn cycles(edges: &Edges) -> Vec<Vec<Module>> {
     let reach = |start: &Module| {
         let mut seen = BTreeSet::new();
-        let mut todo: Vec<&Module> = edges[start].iter().collect();
+        let mut todo: Vec<&Module> = edges[start].keys().collect();
         while let Some(next) = todo.pop() {
             if seen.insert(next.clone()) {
-                todo.extend(edges.get(next).into_iter().flatten());
+                todo.extend(edges.get(next).into_iter().flat_map(BTreeMap::keys));
             }
         }
         seen
@@ -218,46 +308,133 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
         edges.keys().map(|module| (module, reach(module))).collect();
     let mut found = BTreeSet::new();
     for (module, others) in &reached {
-        let group = others.iter().filter(|other| reached[*other].contains(*module));
-        let names: Vec<String> = group.map(|other| other.join("::")).collect();
-        if !names.is_empty() {
-            found.insert(names);
+        let returns = |other: &&Module| reached.get(*other).is_some_and(|back| back.contains(*module));
+        let group: Vec<Module> = others.iter().filter(returns).cloned().collect();
+        if !group.is_empty() {
+            found.insert(group);
         }
     }
     found.into_iter().collect()
 }
 
-#[test]
-fn files_of_a_crate_do_not_import_each_other() {
+/// Each cycle with its uses, an example for each.
+fn report(name: &str, edges: &Edges) -> String {
     let mut report = String::new();
-    for entry in fs::read_dir("..").expect("the crates").flatten() {
-        let root = entry.path().join("src");
-        let mut files = Vec::new();
-        source_files(&root, &["rs"], &mut files);
-        let texts = files.iter().map(|file| {
-            let below = file.strip_prefix(&root).expect("below src");
-            (below, fs::read_to_string(file).expect("a source file"))
-        });
-        let edges = edges(&sources(texts));
-        let name = entry.file_name().to_string_lossy().into_owned();
-        for cycle in &cycles(&edges) {
-            report += &format!("{name}: {}\n", cycle.join(", "));
-            for module in cycle {
-                let parts = module.split("::").filter(|part| !part.is_empty());
-                let used = edges[&parts.map(str::to_string).collect::<Module>()]
-                    .iter()
-                    .map(|used| used.join("::"));
-                let within = used.filter(|used| cycle.contains(used)).collect::<Vec<_>>();
-                report += &format!("    {module} -> {}\n", within.join(", "));
+    for cycle in cycles(edges) {
+        let names: Vec<String> = cycle.iter().map(|module| module.join("::")).collect();
+        report += &format!("{name}: {}\n", names.join(", "));
+        for module in &cycle {
+            for (used, example) in edges[module].iter().filter(|(used, _)| cycle.contains(used)) {
+                report += &format!("    {} -> {}: {example}\n", module.join("::"), used.join("::"));
             }
         }
     }
-    assert!(report.is_empty(), "files that import each other:\n{report}");
+    report
+}
+
+/// The uses of a crate's files.
+fn edges_of(root: &Path) -> Edges {
+    let mut files = Vec::new();
+    source_files(root, &["rs"], &mut files);
+    let texts = files.iter().map(|file| {
+        let below = file.strip_prefix(root).expect("below src");
+        (below, fs::read_to_string(file).expect("a source file"))
+    });
+    file_edges(&sources(texts))
+}
+
+/// The uses of the files of every crate, by the crate's folder.
+static CRATES: LazyLock<BTreeMap<String, Edges>> = LazyLock::new(|| {
+    let folders = fs::read_dir("..").expect("the crates").flatten();
+    folders
+        .map(|folder| {
+            let name = folder.file_name().to_string_lossy().into_owned();
+            (name, edges_of(&folder.path().join("src")))
+        })
+        .collect()
+});
+
+/// Fails with the cycles of any crate, by a view of its files' uses.
+fn assert_no_cycles(modules: &str, view: impl Fn(&Edges) -> Edges) {
+    let found = CRATES.iter().map(|(name, files)| report(name, &view(files)));
+    let found: String = found.collect();
+    assert!(found.is_empty(), "{modules} that import each other:\n{found}");
+}
+
+#[test]
+fn files_of_a_crate_do_not_import_each_other() {
+    assert_no_cycles("files", Edges::clone);
+}
+
+#[test]
+fn modules_of_a_folder_do_not_import_each_other() {
+    assert_no_cycles("modules of a folder", folder_edges);
+}
+
+/// The floors of the engine's modules in a document: rows `| floor | modules | ...`, each module in
+/// backticks.
+fn floors(document: &str) -> BTreeMap<String, usize> {
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let floor: usize = cells.next()?.parse().ok()?;
+        let names = cells.next()?.split('`').skip(1).step_by(2);
+        Some(names.map(|name| (name.to_string(), floor)).collect::<Vec<_>>())
+    };
+    document.lines().filter_map(row).flatten().collect()
+}
+
+/// Uses of modules that are on no floor, or on none below.
+fn uses_up(edges: &Edges, floors: &BTreeMap<String, usize>) -> Vec<String> {
+    let floor = |module: &Module| floors.get(&module.join("::"));
+    let top = edges.iter().filter(|(module, _)| module.len() == 1);
+    let uses = top.flat_map(|(user, used)| used.iter().map(move |(used, example)| (user, used, example)));
+    let up = uses.filter(|(user, used, _)| match (floor(user), floor(used)) {
+        (Some(user), Some(used)) => used >= user,
+        _ => true,
+    });
+    up.map(|(_, _, example)| example.clone()).collect()
+}
+
+#[test]
+fn modules_of_the_engine_import_lower_floors_of_the_architecture() {
+    let document = fs::read_to_string("../../ARCHITECTURE.md").expect("the document");
+    let floors = floors(&document);
+    assert_eq!(
+        uses_up(&folder_edges(&CRATES["engine"]), &floors),
+        Vec::<String>::new()
+    );
+    let root = fs::read_to_string("../engine/src/lib.rs").expect("the engine");
+    let declared = syn::parse_file(&root).expect("a source file").items;
+    let declared = declared.iter().filter_map(|item| match item {
+        Item::Mod(module) => Some(module.ident.to_string()),
+        _ => None,
+    });
+    let listed: BTreeSet<String> = floors.into_keys().collect();
+    assert_eq!(declared.collect::<BTreeSet<String>>(), listed);
+}
+
+#[test]
+fn a_use_of_a_module_above_would_be_found() {
+    let sources = planted([
+        ("lib.rs", "mod base; mod run;"),
+        ("base.rs", "use crate::run::Run;"),
+        ("run.rs", "pub struct Run;"),
+    ]);
+    let floors = floors("| floor | modules | imports |\n| 1 | `base`, `code` | |\n| 2 | `run` | base |");
+    assert_eq!(
+        uses_up(&folder_edges(&file_edges(&sources)), &floors),
+        ["base.rs -> crate::run::Run"]
+    );
+}
+
+/// Sources by path and text.
+fn planted<const FILES: usize>(files: [(&str, &str); FILES]) -> Sources {
+    sources(files.map(|(path, text)| (Path::new(path), text.to_string())))
 }
 
 #[test]
 fn cycles_are_found_through_reexports_but_not_in_tests() {
-    let files = [
+    let sources = planted([
         ("lib.rs", "mod a; mod b; mod c; pub use a::A;"),
         (
             "a.rs",
@@ -265,7 +442,71 @@ fn cycles_are_found_through_reexports_but_not_in_tests() {
         ),
         ("b.rs", "pub struct B(crate::A);"),
         ("c.rs", "use super::{A, b::B}; pub struct C;"),
+    ]);
+    assert_eq!(cycles(&file_edges(&sources)), [[["a"], ["b"]]]);
+}
+
+#[test]
+fn cycles_are_found_through_macros_and_imports_of_the_module_above() {
+    let sources = planted([
+        ("lib.rs", "mod kernel; mod kernels;"),
+        (
+            "kernel.rs",
+            "macro_rules! block { () => { $crate::kernels::BLOCK }; }",
+        ),
+        (
+            "kernels/mod.rs",
+            "mod copy; mod fill; use crate::kernel::block; use fill::Fill; const BLOCK: u32 = 1;",
+        ),
+        ("kernels/copy.rs", "use super::Fill; pub struct Copy;"),
+        (
+            "kernels/fill.rs",
+            "pub struct Fill; fn all() { assert!(super::copy::Copy::is_there([1])); }",
+        ),
+    ]);
+    let found = cycles(&file_edges(&sources));
+    let expected = [
+        vec![vec!["kernel"], vec!["kernels"]],
+        vec![vec!["kernels", "copy"], vec!["kernels", "fill"]],
     ];
-    let files = files.map(|(path, text)| (Path::new(path), text.to_string()));
-    assert_eq!(cycles(&edges(&sources(files))), [["a", "b"]]);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn cycles_of_folders_are_found_where_no_two_files_import_each_other() {
+    let sources = planted([
+        ("lib.rs", "mod run; mod plan; mod base;"),
+        ("base.rs", "pub struct Base;"),
+        ("run/mod.rs", "mod launch; pub mod rows; pub use rows::Rows;"),
+        ("run/launch.rs", "use crate::plan::Plan; use super::rows::Rows;"),
+        ("run/rows.rs", "use crate::base::Base; pub struct Rows;"),
+        (
+            "plan/mod.rs",
+            "pub mod cost; pub mod node; pub struct Plan(node::Node);",
+        ),
+        ("plan/cost.rs", "use crate::run::Rows; use super::Plan;"),
+        ("plan/node.rs", "use crate::base::Base; pub struct Node;"),
+    ]);
+    let files = file_edges(&sources);
+    assert_eq!(report("planted", &files), "");
+    assert_eq!(
+        report("planted", &folder_edges(&files)),
+        "planted: plan, run\n    plan -> run: plan/cost.rs -> crate::run::Rows\n    run -> plan: run/launch.rs -> crate::plan::Plan\n"
+    );
+}
+
+#[test]
+fn cycles_of_folders_are_found_below_the_root() {
+    let sources = planted([
+        ("lib.rs", "mod top;"),
+        ("top.rs", "mod a; mod b; pub struct Top(a::A);"),
+        (
+            "top/a.rs",
+            "mod deep; pub struct A; pub struct Deeper(super::Top);",
+        ),
+        ("top/a/deep.rs", "use crate::top::b::B;"),
+        ("top/b.rs", "pub struct B(super::a::A);"),
+    ]);
+    let found = cycles(&folder_edges(&file_edges(&sources)));
+    assert_eq!(found, [[["top", "a"], ["top", "b"]]]);
 }

@@ -2,7 +2,7 @@
 //! priority. The piece for want of which queries have lost the most time is done first. While a query computes
 //! on the CPU, one piece at a time begins: cores share caches and memory, whatever the priority of a thread.
 
-use crate::history::PlanKey;
+use crate::graph::PlanKey;
 use datafusion::common::Result;
 use futures::future::BoxFuture;
 use galatea_store::work_in_background;

@@ -13,6 +13,7 @@
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
 //!   once or twice: where a time was measured, it counts, and the prediction does not.
 
+use crate::graph::PlanKey;
 use crate::reason::Reason;
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -26,10 +27,6 @@ const KEPT: usize = 16384;
 
 /// The most columns and kernels that are remembered for which queries have waited.
 const KEPT_ONCE: usize = 8192;
-
-/// A plan over certain data, or a part of one: a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PlanKey(pub u64);
 
 /// Times of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,40 +1,51 @@
 //! The engine: places DataFusion plans on the GPU, generates pipelines and runs them.
 //!
 //! ```text
-//! join_order  the order of inner joins
-//! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
-//! code        C++ text under construction
-//! expression  DataFusion's expressions as typed IR, and as C++ for one row
-//! pipeline    source → filters → sink as one generated kernel
-//! execution   columns, chunks, launches, results
-//! explain     plans as text
-//! calibration what the cost model knows of a device: measured once, or scaled from another's
-//! metrics     what it counts, for a recorder of the program's
-//! history     what earlier runs have shown: refusals and times
 //! policy      tuning constants; policies lists all
-//! corrections rules for queries that DataFusion answers wrongly
-//! plans       finished plans, kept for queries that come again
-//! scan_progress how far the scans of a plan are
-//! stream      rows without an end, by persistent operators of the device
-//! spilling_join hash joins on the CPU that exceed the memory pool
-//! checks      overflow is an error; operands raise errors for the rows that need them alone
+//! code        C++ text under construction
+//! metrics     what it counts, for a recorder of the program's
+//! sample      the rows that TABLESAMPLE draws
 //! window_filters FILTER of window functions, as their arguments
-//! runtime     what a session's queries share: store, device, resident columns
+//! spilling_join hash joins on the CPU that exceed the memory pool
+//! expression  DataFusion's expressions as typed IR, and as C++ for one row
+//! checks      overflow is an error; operands raise errors for the rows that need them alone
+//! corrections rules for queries that DataFusion answers wrongly
+//! pipeline    source → filters → sink as one generated kernel
+//! graph       the pipelines of a subtree, and the plans that feed them
+//! device      the state that queries share on one device: memory, kernels, launches, calibration
+//! history     what earlier runs have shown: refusals and times
+//! background  work behind the queries, for later ones
+//! join_order  the order of inner joins
+//! facts       named facts of GPU subtrees, for EXPLAIN
+//! runtime     the state that a session's queries share: store, devices, history, background
+//! execution   columns, chunks, launches, results
+//! nodes       nodes of plans that run on the device
+//! stream      rows without an end, by persistent operators of the device
+//! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
+//! scan_progress how far the scans of a plan are
+//! plans       finished plans, kept for queries that come again
+//! explain     plans as text
 //! ```
+//!
+//! Bottom up: a module imports only modules before it. Modules that all others use are not listed (`reason`,
+//! `config`, `report`, ...).
 #![forbid(unsafe_code)]
 
 pub mod background;
-pub mod calibration;
 pub mod checks;
 pub mod code;
 pub mod config;
 pub mod corrections;
+pub mod device;
 pub mod execution;
 pub mod explain;
 pub mod expression;
+mod facts;
+pub mod graph;
 pub mod history;
 pub mod join_order;
 pub mod metrics;
+pub mod nodes;
 pub mod pipeline;
 pub mod placement;
 pub mod plans;

@@ -18,7 +18,7 @@
 //! that ends is an event of `tracing` too, of level debug and target `galatea::pipeline`, with the same
 //! figures.
 
-use crate::execution::RunReport;
+use crate::report::RunReport;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ pub fn all() -> Vec<Policy> {
         crate::placement::policies(),
         crate::expression::policies(),
         crate::pipeline::policies(),
+        crate::device::policies(),
         crate::execution::policies(),
         crate::stream::policies(),
         crate::spilling_join::policies(),

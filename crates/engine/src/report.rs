@@ -6,6 +6,10 @@
 //! the report of the plan made last in a [`QueryReports`], an extension of its configuration, so that a front
 //! (the command line's footer, a benchmark) reads it without knowing plans.
 
+mod run;
+
+pub use run::RunReport;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,12 +1,10 @@
 //! What the queries of a session share: the store, the device, and the columns resident on it.
 
-mod device;
 mod lookup;
-
-pub use device::{DeviceRuntime, QueryStreams, Staging};
 
 use crate::background::Background;
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
+use crate::device::DeviceRuntime;
 use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;

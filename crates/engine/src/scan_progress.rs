@@ -4,7 +4,7 @@
 //! that of the query, and after them the query computes on for an unknown time. A plan with GPU subtrees
 //! reports progress of its own (`report.rs`).
 
-use crate::execution::GpuExec;
+use crate::nodes::GpuExec;
 use crate::report::{QueryProgress, QueryStep};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
 use galatea_device::DeviceError;
-use galatea_engine::calibration::Calibrated;
 use galatea_engine::config::GalateaConfig;
+use galatea_engine::device::DeviceRuntime;
+use galatea_engine::device::calibration::Calibrated;
 use galatea_engine::reason::Reason;
-use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use galatea_engine::runtime::Runtime;
 
 /// Why a device was not calibrated.
 #[derive(Debug, thiserror::Error)]

@@ -49,8 +49,8 @@ mod system_tables;
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
-pub use galatea_engine::calibration::Calibrated;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
+pub use galatea_engine::device::calibration::Calibrated;
 pub use galatea_engine::explain::outline;
 pub use galatea_engine::report::{
     QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep,

@@ -6,6 +6,9 @@ use galatea_device::{
     ArgumentStruct, Device, Function, Geometry, Layout, Program, Reference, Resources, Result, Stream,
 };
 
+/// Default number of threads of a block.
+pub(crate) const BLOCK: u32 = 256;
+
 /// The declaration of a kernel in a file of its own, by its Rust type.
 pub trait Kernel {
     /// Its name in C++, and of its file in `cuda/kernels`.
@@ -147,7 +150,7 @@ macro_rules! kernel {
 }
 pub(crate) use kernel;
 
-/// Declares the type of a kernel that is launched in blocks of [`BLOCK`](crate::kernels::BLOCK) threads, no
+/// Declares the type of a kernel that is launched in blocks of [`BLOCK`] threads, no
 /// more than the device runs at once: what [`kernel!`] declares, the loaded function with that number of
 /// blocks, and `new`.
 macro_rules! resident_kernel {
@@ -168,7 +171,7 @@ macro_rules! resident_kernel {
             /// Those of [`galatea_device::Device::compile`].
             pub fn new(device: &galatea_device::Device) -> galatea_device::Result<Self> {
                 let function = $crate::KernelFunction::load(device)?;
-                let blocks = function.resident_blocks($crate::kernels::BLOCK)?;
+                let blocks = function.resident_blocks($crate::kernel::BLOCK)?;
                 Ok(Self { function, blocks })
             }
         }

@@ -18,9 +18,10 @@ use tokio::task::JoinSet;
 
 use crate::column::Column;
 use crate::decode::Decoder;
+use crate::dense::DenseColumn;
 use crate::encode::{ColumnEncoder, LocalChunk, Plan};
 use crate::error::{Result, StoreError};
-use crate::layout::{ConflictLayout, DenseColumn, SlotLayout};
+use crate::layout::ConflictLayout;
 use crate::ledger::Reservation;
 use crate::meter::Meter;
 use crate::pool::{Cancellation, on_pool};
@@ -227,7 +228,7 @@ impl ChunkEncoder {
         let codes = size_of::<u32>() as u64 * column.rows();
         let needed = self.reservation.bytes() + codes;
         self.store.admit(&self.table, &self.reservation, codes, needed)?;
-        let (layout, slots) = SlotLayout::new(dense, layout).map_err(refused)?;
+        let (layout, slots) = dense.laid_out(layout).map_err(refused)?;
         Ok(Arc::new(
             self.write(codes, encoder.plan_slots(column, layout, slots))?,
         ))

@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -24,6 +24,7 @@ use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use half::f16;
 
 use crate::column::{Column, Scalar, Zone};
+use crate::dictionary::{dictionary_bytes, dictionary_code};
 use crate::source::TableView;
 
 /// For each chunk of a table, whether it may hold rows for which all predicates are true.
@@ -177,36 +178,6 @@ fn scalar_bytes(value: &ScalarValue) -> Option<Option<&[u8]>> {
         ScalarValue::Dictionary(_, value) => scalar_bytes(value),
         _ => None,
     }
-}
-
-/// The bytes of a dictionary's value.
-pub(crate) fn dictionary_bytes(dictionary: &ArrayRef, code: usize) -> Option<&[u8]> {
-    (code < dictionary.len()).then(|| match dictionary.data_type() {
-        DataType::Utf8 => Some(dictionary.as_string::<i32>().value(code).as_bytes()),
-        DataType::LargeUtf8 => Some(dictionary.as_string::<i64>().value(code).as_bytes()),
-        DataType::Binary => Some(dictionary.as_binary::<i32>().value(code)),
-        DataType::LargeBinary => Some(dictionary.as_binary::<i64>().value(code)),
-        _ => None,
-    })?
-}
-
-/// The code of a value in a sorted dictionary, if it is there.
-pub fn dictionary_code(dictionary: &ArrayRef, value: &[u8]) -> Option<usize> {
-    let code = dictionary_lower_bound(dictionary, value);
-    (dictionary_bytes(dictionary, code) == Some(value)).then_some(code)
-}
-
-/// The smallest code whose value is at least `value`; the dictionary's length when all are smaller.
-pub fn dictionary_lower_bound(dictionary: &ArrayRef, value: &[u8]) -> usize {
-    let mut range = 0..dictionary.len();
-    while !range.is_empty() {
-        let middle = range.start + range.len() / 2;
-        match dictionary_bytes(dictionary, middle) {
-            Some(found) if found < value => range.start = middle + 1,
-            _ => range.end = middle,
-        }
-    }
-    range.start
 }
 
 /// A zone's lower bound as SQL compares: a NaN could be on either side, and both zeros are equal.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
-use galatea_engine::runtime::DeviceRuntime;
+use galatea_engine::device::DeviceRuntime;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

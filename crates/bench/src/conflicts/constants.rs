@@ -1,7 +1,7 @@
 //! The constants of the model of costs, as `galatea calibrate` measures them, and their basis: the costs of
 //! updates by the number of conflicting lanes, of matching, and of reading. [`GroupingProbes`] measures them.
 
-use galatea_engine::calibration::machine;
+use galatea_engine::device::calibration::machine;
 use galatea_kernels::{ConflictingLanes, GroupingProbes, Update};
 
 use super::bed::Bed;

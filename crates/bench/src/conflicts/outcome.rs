@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use galatea_engine::calibration::rates;
+use galatea_engine::device::calibration::rates;
 
 use super::layouts::BY_THREADS;
 use super::report::{ConflictsReport, Row};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
-use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use galatea_engine::device::DeviceRuntime;
+use galatea_engine::runtime::Runtime;
 use galatea_store::Store;
 
 use crate::workload::tables::Tables;

@@ -21,7 +21,7 @@ mod verify;
 pub use report::{KmeansReport, Row};
 
 use galatea_device::{Device, In, Out};
-use galatea_engine::calibration;
+use galatea_engine::device::calibration;
 use galatea_kernels::{KmeansPass, ReadBandwidth};
 use galatea_kmeans::{DeviceKMeans, Execution, PassCost, PassShape, Points, Scores, Sums, Wanted, costs};
 use galatea_memory::regions::MemoryManager;

@@ -18,7 +18,7 @@ mod report;
 pub use report::{ResidencyReport, Row};
 
 use arrow::array::RecordBatch;
-use galatea_engine::runtime::DeviceRuntime;
+use galatea_engine::device::DeviceRuntime;
 
 use crate::harness::WARMUPS;
 use crate::harness::session::DeviceSession;

@@ -13,8 +13,8 @@ use galatea_device::{
     CacheFolder, Calibration, DISK_LIMIT, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates,
     Probe,
 };
-use galatea_engine::calibration;
 use galatea_engine::config::DeviceChoice;
+use galatea_engine::device::calibration;
 use walkdir::WalkDir;
 
 use crate::arguments::{DoctorArguments, SessionArguments};

@@ -15,8 +15,8 @@ use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{GenerateArguments, SessionArguments};
 use crate::errors::CliError;
-use crate::interrupt;
 use crate::progress::Bars;
+use crate::signals;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArguments) -> Result<(), CliError> {
     let workload = Workload::from(arguments.workload);
@@ -79,7 +79,7 @@ pub(crate) async fn with_progress(options: GenerateOptions, quiet: bool) -> Resu
     let mut work = tokio::task::spawn_blocking(move || generate(&options, &Bars::new(quiet), &flag));
     let done = tokio::select! {
         done = &mut work => done,
-        () = interrupt::pressed() => {
+        () = signals::pressed() => {
             cancel.store(true, Ordering::Relaxed);
             work.await
         }

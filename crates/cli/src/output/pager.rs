@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use galatea_device::environment;
 
-use crate::interrupt;
+use crate::signals;
 
 /// Leaves the text on the screen where it fits, does not fold lines, and shows colours.
 const DEFAULT: &str = "less -FSRX";
@@ -14,7 +14,7 @@ const DEFAULT: &str = "less -FSRX";
 pub(crate) fn show(text: &str) -> bool {
     let pager = environment::pager().unwrap_or_else(|| DEFAULT.to_string());
     // Ctrl-C is the pager's as long as it runs.
-    let _held = interrupt::hold();
+    let _held = signals::hold();
     let spawned = Command::new("sh")
         .arg("-c")
         .arg(&pager)

@@ -1,9 +1,10 @@
 //! Operands of sorts and window functions that a projection below them computes.
 //!
-//! Physical sorts and window functions keep expressions in places where nothing can check and guard them: window
-//! functions do not let their arguments be replaced, and DataFusion compares the keys of sorts in several operators. So a
-//! projection computes keys with AND or OR (DataFusion does not find the order of `a <> 0 AND b` again either,
-//! and refuses to merge partitions sorted by it), and arguments that are no columns.
+//! Physical sorts and window functions keep expressions in places where nothing can check and guard them:
+//! window functions do not let their arguments be replaced, and DataFusion compares the keys of sorts in
+//! several operators. So a projection computes keys with AND or OR (DataFusion does not find the order of `a
+//! <> 0 AND b` again either, and refuses to merge partitions sorted by it), and arguments that are no
+//! columns.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};

@@ -1,13 +1,13 @@
 //! Comparisons of floats on the CPU: NaN equals NaN, whatever its bits, and is above all other values.
 //!
-//! DataFusion compares floats by IEEE 754 totalOrder: a NaN with its sign set, which x86 makes of `0.0 / 0.0`,
-//! is below all values and differs from one without, and IN tells zeros of both signs apart. The rule compares
-//! operands with one NaN and one zero. It runs after placement, because kernels do the same by themselves, and
-//! before predicates are pushed into scans: statistics of files do not count NaN, so a scan must not leave
-//! out rows by a comparison of floats.
+//! DataFusion compares floats by IEEE 754 totalOrder: a NaN with its sign set, which x86 makes of `0.0 /
+//! 0.0`, is below all values and differs from one without, and IN tells zeros of both signs apart. The rule
+//! compares operands with one NaN and one zero. It runs after placement, because kernels do the same by
+//! themselves, and before predicates are pushed into scans: statistics of files do not count NaN, so a scan
+//! must not leave out rows by a comparison of floats.
 
-use super::float_keys::of_one_nan;
 use crate::checks::{Rewrite, all, rewritten};
+use crate::expression::one_nan::of_one_nan;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -5,8 +5,8 @@
 //! orders and partitions by the expressions of their keys, so it runs when they have ended, and changes the
 //! keys of all operators of the plan alike.
 
-use super::float_keys::of_one_nan;
 use crate::checks::{Rewrite, all, rewritten};
+use crate::expression::one_nan::of_one_nan;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};

@@ -1,10 +1,10 @@
 //! Keys of windows on the CPU: NaN is one value, above all others, and zero another.
 //!
-//! Window functions compare the rows of a partition by the bits of their keys. The rule puts keys with one NaN
-//! and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
+//! Window functions compare the rows of a partition by the bits of their keys. The rule puts keys with one
+//! NaN and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
 //! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
 
-use super::float_keys::{OneNanFunction, is_one_nan};
+use crate::expression::one_nan::{OneNanFunction, is_one_nan};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};

@@ -23,7 +23,7 @@ mod aggregates;
 mod deviations;
 mod float_compare;
 mod float_extremes;
-pub(crate) mod float_keys;
+mod float_keys;
 mod float_order;
 mod float_windows;
 mod marks;
@@ -50,7 +50,8 @@ pub fn analyzer_rules(
     all
 }
 
-/// The session's optimizer rules with ours: before those that make joins of subqueries, and of windows at the end.
+/// The session's optimizer rules with ours: before those that make joins of subqueries, and of windows at the
+/// end.
 #[must_use]
 pub fn optimizer_rules(
     rules: &[Arc<dyn OptimizerRule + Send + Sync>],
@@ -67,8 +68,8 @@ pub fn optimizer_rules(
     all
 }
 
-/// The session's physical rules with ours among them: one NaN for grouping, comparisons and the keys of orders
-/// and joins, and the push-down of projections kept from sort-merge joins with filters.
+/// The session's physical rules with ours among them: one NaN for grouping, comparisons and the keys of
+/// orders and joins, and the push-down of projections kept from sort-merge joins with filters.
 #[must_use]
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],

@@ -10,10 +10,9 @@
 //! ends. Chunks that pass through slots have twice as many slots as a launch has chunks: the next ones are
 //! copied meanwhile.
 
-use super::error::RunError;
 use crate::config::PersistentScan;
+use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::policy::policy;
-use crate::runtime::{DeviceRuntime, QueryStreams};
 use galatea_device::{ChunkTimes, DeviceBuffer, Stream};
 
 policy! {

@@ -2,7 +2,6 @@
 //! them up have run.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::error::RunError;
 use super::interned::InternedTexts;
 use super::pairs::{JoinPart, Pairs};
 use super::partition_rows::PartitionedRows;
@@ -10,10 +9,10 @@ use super::stored_rows::StoredRows;
 use super::text_rows::TextsOfSide;
 use super::windows::WindowRows;
 use super::working::PairSizes;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{Dimension, Part, Spare};
 use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;
-use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
 use galatea_kernels::{CountBits, CountWritten, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};

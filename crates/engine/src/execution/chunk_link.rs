@@ -11,9 +11,8 @@
 //! compute   ┊             │ chunk 0 │ chunk 1 │ ...      reads slots
 //! ```
 
-use super::columns::chunk_layout;
-use super::error::RunError;
-use crate::runtime::DeviceRuntime;
+use crate::device::columns::chunk_layout;
+use crate::device::{DeviceRuntime, RunError};
 use galatea_device::{DeviceBuffer, DeviceError, Event, HostMemory, HostView, In, Out, Stream};
 use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UnpackCodes};
 use galatea_memory::regions::Ablation;

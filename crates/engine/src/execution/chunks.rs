@@ -2,18 +2,17 @@
 
 use super::arrivals::{Arrivals, chunks_of_launch};
 use super::chunk_link::{ChunkLink, Coming, LinkStreams};
-use super::chunk_table::{ChunkTable, LaunchInputs};
-use super::columns::{ChunkAddresses, addresses, chunk_layout};
-use super::error::RunError;
 use super::group_table::copies_merge;
 use super::slot_ring::SlotRing;
 use super::working::memory;
+use crate::device::chunk_table::{ChunkTable, LaunchInputs};
+use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
+use crate::device::persistent::running;
+use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::expression::LookupTable;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bound::BoundPipeline;
 use crate::policy::policy;
-use crate::runtime::{DeviceRuntime, QueryStreams};
-use crate::stream::running;
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_memory::transfer::Method;

@@ -1,9 +1,8 @@
 //! Columns that a pipeline writes and others read, in device memory.
 
-use super::error::RunError;
 use super::working::memory;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::BuiltColumn;
-use crate::runtime::DeviceRuntime;
 use bytemuck::Pod;
 use galatea_device::{Access, DeviceError, DeviceSlice, Stream};
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};

@@ -1,8 +1,9 @@
 //! Collecting the rows of a build side that CPU operators make.
 
-use super::error::{Failure, RunError};
+use super::error::Failure;
+use crate::device::RunError;
 use crate::expression::{Dimension, MAX_INDICES};
-use crate::placement::BuildSide;
+use crate::graph::BuildSide;
 use crate::reason::Reason;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;

@@ -2,24 +2,23 @@
 //! it was preempted by an earlier query.
 
 use super::built::{BuiltSides, SideRows};
-use super::demand::{Observed, Quantities, SinkMemory};
-use super::error::RunError;
 use super::interned::InternedWords;
 use super::pass::{Pass, Progress};
-use super::prepared::Prepared;
 use super::result_queue::ResultQueue;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
-use super::run_report::RunReport;
 use super::sinks::SinkState;
 use super::working::SinkNeeds;
 use crate::config::RowOutput;
+use crate::device::demand::{Observed, Quantities, SinkMemory};
+use crate::device::prepared::Prepared;
+use crate::device::{QueryStreams, RunError};
 use crate::metrics;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::output;
 use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{RowOrder, SinkPlan};
-use crate::runtime::QueryStreams;
+use crate::report::RunReport;
 use galatea_device::{DeviceError, Origin, Tier};
 use galatea_memory::regions::{Ablation, Demand, Use};
 use std::sync::Arc;

@@ -1,154 +1,17 @@
-//! Why a run gave no result.
+//! Why a pipeline gave no rows.
 
+use crate::device::RunError;
 use crate::expression::ErrorCode;
-use crate::history::PlanKey;
+use crate::graph::PlanKey;
 use crate::pipeline::bound::BoundPipeline;
 use crate::reason::Reason;
 use datafusion::error::DataFusionError;
-use galatea_device::{DeviceError, MemoryBudget};
-use galatea_memory::regions::RegionError;
-use galatea_memory::{HeapError, SortError};
 use galatea_store::StoreError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why a run gave no result.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The pipeline turned out not to be one the device can run; the CPU can.
-    #[error("{0}")]
-    Unsupported(#[from] Reason),
-    /// Even the least the pipeline needs does not fit.
-    #[error(
-        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available{}\nhint: raise galatea.gpu_memory_limit or lower galatea.chunk_rows",
-        of_query(query)
-    )]
-    Memory {
-        /// What was to be allocated.
-        what: &'static str,
-        /// Its bytes.
-        needed: u64,
-        /// Bytes the budget has left.
-        available: u64,
-        /// The budget.
-        limit: u64,
-        /// The pipeline, with the columns it reads and their bytes; empty as long as it is not known.
-        query: Box<str>,
-    },
-    /// No room for the texts of group keys: with more of it the run may end.
-    #[error("the memory for the texts of group keys is full")]
-    TextsFull,
-    /// A result that was to have few rows has many: another way to it may be better.
-    #[error("the result has more rows than expected")]
-    ManyRows,
-    /// The device or its driver failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The device heap for output rows could not be made.
-    #[error(transparent)]
-    Heap(HeapError),
-    /// What was moved to the host cannot be brought back.
-    #[error(transparent)]
-    Region(RegionError),
-    /// A row raised an error; the CPU says which, in DataFusion's words.
-    #[error("{0}")]
-    Raised(String),
-    /// A thread of the run ended early: a defect, please report it.
-    #[error("a thread of the pipeline ended early (please report it): {0}")]
-    Ended(String),
-    /// Results could not be made into Arrow arrays.
-    #[error(transparent)]
-    Arrow(#[from] arrow::error::ArrowError),
-    /// The session's memory pool refuses a part of the result.
-    #[error(transparent)]
-    Pool(DataFusionError),
-    /// A failure after some rows of the result had been read.
-    #[error(
-        "{0}\nthe query had returned rows by then, so that the CPU cannot answer it instead\nhint: raise galatea.result_buffer, or set galatea.device = 'cpu'"
-    )]
-    Late(String),
-    /// The query was cancelled.
-    #[error("cancelled")]
-    Cancelled,
-}
-
-fn of_query(query: &str) -> String {
-    match query {
-        "" => String::new(),
-        query => format!(", for the pipeline: {query}"),
-    }
-}
-
-impl RunError {
-    /// `what`, of `needed` bytes, does not fit.
-    pub(crate) fn full(budget: &MemoryBudget, what: &'static str, needed: u64) -> Self {
-        Self::Memory {
-            what,
-            needed,
-            available: budget.available(),
-            limit: budget.limit(),
-            query: Box::default(),
-        }
-    }
-
-    /// Whether something did not fit in device memory.
-    pub(crate) fn wants_memory(&self) -> bool {
-        matches!(self, Self::Memory { .. }) || self.is_full()
-    }
-
-    /// Whether the device had no memory for something that may be tried again.
-    pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Device(error) if error.is_out_of_memory())
-    }
-}
-
-impl From<RegionError> for RunError {
-    fn from(error: RegionError) -> Self {
-        match error {
-            RegionError::Device(error) => Self::Device(error),
-            error => Self::Region(error),
-        }
-    }
-}
-
-impl From<SortError> for RunError {
-    fn from(error: SortError) -> Self {
-        match error {
-            SortError::Device(error) => Self::Device(error),
-            SortError::Memory {
-                what,
-                needed,
-                available,
-                limit,
-            } => Self::Memory {
-                what,
-                needed,
-                available,
-                limit,
-                query: Box::default(),
-            },
-            SortError::Rows { rows, limit } => Self::Unsupported(Reason::Limit {
-                expression: "ORDER BY".into(),
-                asked: rows,
-                limit,
-                unit: "rows",
-            }),
-            error => Self::Ended(error.to_string()),
-        }
-    }
-}
-
-impl From<HeapError> for RunError {
-    fn from(error: HeapError) -> Self {
-        match error {
-            HeapError::Device(error) => Self::Device(error),
-            error => Self::Heap(error),
-        }
-    }
-}
-
 /// Why a pipeline gave no rows.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Store(StoreError),
     #[error(transparent)]

@@ -11,21 +11,21 @@
 
 use super::built::SideRows;
 use super::dimensions;
-use super::error::{Failure, RunError};
+use super::error::Failure;
 use super::ready::Ready;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{Dimension, PAIR_CHUNK_BITS};
+use crate::graph::{BuildSide, PipelineSource, Subtree};
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::looked_up;
-use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
-use crate::report::{PlanReport, QueryStep};
-use crate::runtime::{DeviceRuntime, Runtime};
+use crate::report::{PlanReport, QueryStep, RunReport};
+use crate::runtime::Runtime;
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -62,7 +62,7 @@ pub(super) fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
 }
 
 /// One execution of a subtree.
-pub(super) struct Graph<'a> {
+pub(crate) struct Graph<'a> {
     pub runtime: &'a Arc<Runtime>,
     pub config: &'a GalateaConfig,
     pub context: &'a Arc<TaskContext>,
@@ -167,6 +167,15 @@ pub(super) fn chunks(subtree: &Subtree, plan: &PipelinePlan, view: &TableView) -
 }
 
 impl Graph<'_> {
+    /// Runs the pipelines of a node's subtree; its rows go to the queue.
+    pub(crate) async fn return_rows(self, subtree: &Subtree) -> Result<RunReport, Failure> {
+        self.compile_ahead(subtree).await;
+        let (output, mut report) = self.run(subtree, false, Vec::new()).await?;
+        report.rows_returned = output.rows();
+        report.builds = self.builds.into_inner();
+        Ok(report)
+    }
+
     /// Runs the pipeline of a subtree after those of its build sides; `keep`: its groups stay on the device.
     /// Where memory is too small for that, a join of it runs part after part. `at` says which build side it
     /// is, see [`RunReport::side`].

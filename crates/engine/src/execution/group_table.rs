@@ -1,19 +1,18 @@
 //! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it
 //! wait in heap pages as partial groups until it has grown.
 
-use super::demand::DemandPolicy;
-use super::error::RunError;
 use super::interned::InternedTexts;
 use super::row_heap::{Demand, RowHeap};
-use super::run_report::RunReport;
 use super::working::{SinkNeeds, zeroed};
+use crate::device::demand::DemandPolicy;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::accumulators::AccumulatorPlan;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::GroupKey;
 use crate::pipeline::group_layout::DenseLayout;
 use crate::pipeline::sink::hash::slots_for;
 use crate::pipeline::strategy::Strategy;
-use crate::runtime::DeviceRuntime;
+use crate::report::RunReport;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::heap::PageChainsView;
 use galatea_kernels::{CollectGroups, GroupEntries, HashRehash, MergeWord, SlotLayout};

@@ -6,10 +6,9 @@
 //! again with [`InternedPolicy::growth`] times as much, up to what can be allocated: nothing of it has been
 //! read by then, since groups, build sides and rows in order are read after the last row.
 
-use super::error::RunError;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::PLACES;
 use crate::policy::policy;
-use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceSlice, Stream};
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::{Use, WorkingRegion};

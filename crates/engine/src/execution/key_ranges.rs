@@ -1,13 +1,13 @@
 //! Ranges of sort keys, and how many rows of a pipeline are in them: what top rows are found by, and orders
 //! that do not fit are divided by.
 
-use super::error::RunError;
 use super::result_queue::ResultQueue;
 use super::run::Run;
-use super::run_report::RunReport;
+use crate::device::RunError;
 use crate::expression::{BUCKETS, Expr};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::report::RunReport;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
 use std::sync::Arc;

@@ -17,20 +17,15 @@ mod arrivals;
 mod built;
 mod chunk_link;
 mod chunk_order;
-mod chunk_table;
 mod chunks;
-pub(crate) mod columns;
-pub(crate) mod demand;
 mod device_columns;
 mod dimensions;
 mod drive;
-mod error;
-mod gpu_exec;
-mod graph;
+pub(crate) mod error;
+pub(crate) mod graph;
 mod group_table;
 mod interned;
 mod key_ranges;
-pub(crate) mod launches;
 mod pairs;
 mod part_plan;
 mod part_run;
@@ -39,39 +34,29 @@ mod partition_rows;
 mod partition_run;
 mod parts;
 mod pass;
-pub(crate) mod prepared;
 mod ready;
-mod result_queue;
+pub(crate) mod result_queue;
 pub(crate) mod results;
 mod row_heap;
 mod run;
-mod run_report;
 mod sinks;
 mod slot_ring;
 mod sort;
 mod sort_ranges;
-mod source;
+pub(crate) mod source;
 mod stored_rows;
-mod text_gather;
 mod text_order;
 mod text_rows;
 mod top;
 mod top_sample;
 mod windows;
-mod work_rows;
 mod working;
-
-pub use error::RunError;
-pub use gpu_exec::{GpuExec, PlaceAgain};
-pub use run_report::RunReport;
-pub(crate) use work_rows::WorkRowsExec;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {
     vec![
         arrivals::ArrivalPolicy::listed(),
         chunks::LaunchPolicy::listed(),
-        demand::DemandPolicy::listed(),
         interned::InternedPolicy::listed(),
         sinks::FinishPolicy::listed(),
         row_heap::RowHeapPolicy::listed(),
@@ -80,7 +65,7 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         partition_choice::PartitionPolicy::listed(),
         parts::PartPolicy::listed(),
         sort_ranges::RangePolicy::listed(),
-        text_gather::GatherPolicy::listed(),
+        results::text_gather::GatherPolicy::listed(),
         top_sample::TopPolicy::listed(),
     ]
 }

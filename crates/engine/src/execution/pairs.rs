@@ -14,8 +14,8 @@
 //! columns by the numbers of the two rows.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::error::RunError;
 use super::working::PairSizes;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
 use crate::pipeline::Marking;
 use crate::pipeline::build_plan::{ListsPlan, MarkPlan, ProbePlan};
@@ -23,7 +23,6 @@ use crate::pipeline::sink::lists::{COUNTS, RANKS, SLOTS};
 use crate::pipeline::sink::mark;
 use crate::pipeline::sink::probe::{FIRSTS, PARTNERS};
 use crate::reason::Reason;
-use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::{CollectBits, ListRows, PipelineArguments, PrefixSum};
 use galatea_memory::regions::WorkingRegion;

@@ -2,8 +2,8 @@
 //! and those that meet it keep the rows whose key has a hash within a range.
 
 use crate::expression::{BUCKETS, Expr};
+use crate::graph::{PipelineSource, Subtree};
 use crate::pipeline::{Meeting, PipelinePlan, RowOrder, SinkPlan};
-use crate::placement::{PipelineSource, Subtree};
 use std::ops::Range;
 
 /// Bits of a key's hash below the number of its part.

@@ -1,12 +1,11 @@
 //! One run of those over the parts of a join, which fill one sink.
 
-use super::error::RunError;
-use super::prepared::Prepared;
 use super::sinks::SinkState;
+use crate::device::prepared::Prepared;
+use crate::device::{QueryStreams, RunError};
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::strategy::Strategy;
 use crate::reason::Reason;
-use crate::runtime::QueryStreams;
 use parking_lot::Mutex;
 use std::sync::Arc;
 

@@ -8,9 +8,9 @@
 //! zone maps tell, have their places close together as it is.
 
 use super::built::SideRows;
-use super::columns::{ColumnPages, away};
-use super::demand;
 use super::run::Run;
+use crate::device::columns::{ColumnPages, away};
+use crate::device::demand;
 use crate::expression::{Expr, KeySpace};
 use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::{Halves, Meeting, Partitioning, PipelinePlan};

@@ -2,8 +2,8 @@
 //! pipeline.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::error::RunError;
 use super::pairs::check_rows;
+use crate::device::RunError;
 use crate::pipeline::build_plan::PartitionPlan;
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::WorkingRegion;

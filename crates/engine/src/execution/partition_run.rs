@@ -2,13 +2,12 @@
 //! (`pipeline/partition.rs`).
 
 use super::built::SideRows;
-use super::demand;
-use super::error::RunError;
 use super::partition_choice::PartitionChoice;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use super::source::entries;
+use crate::device::{RunError, demand};
 use crate::pipeline::Halves;
+use crate::report::RunReport;
 use parking_lot::Mutex;
 
 impl Run<'_> {

@@ -21,17 +21,18 @@
 //! memory, and the CPU answers.
 
 use super::built::SideRows;
-use super::error::{Failure, RunError};
+use super::error::Failure;
 use super::graph::{Graph, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_plan::{PartedJoin, counting, row_bytes, spreads};
 use super::part_run::{Carried, PartRun};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
+use crate::device::RunError;
 use crate::expression::{BUCKETS, Expr};
-use crate::placement::Subtree;
+use crate::graph::Subtree;
 use crate::policy::policy;
 use crate::reason::size;
+use crate::report::RunReport;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int32Type, Int64Type};
 use galatea_store::TableView;

@@ -2,23 +2,22 @@
 //! done or an earlier query asks for memory.
 
 use super::built::BuiltSides;
-use super::chunk_table::LaunchInputs;
 use super::chunks::{ChunkResidency, Wanted};
-use super::columns::ColumnPages;
-use super::demand::Estimate;
-use super::error::{RunError, raise};
-use super::prepared::Prepared;
+use super::error::raise;
 use super::results;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn};
-use super::run_report::RunReport;
 use super::sinks::SinkState;
 use super::sort;
+use crate::device::chunk_table::LaunchInputs;
+use crate::device::columns::ColumnPages;
+use crate::device::demand::Estimate;
+use crate::device::prepared::Prepared;
+use crate::device::{QueryStreams, RunError};
 use crate::expression::LookupTable;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::strategy::Strategy;
-use crate::report::QueryStep;
-use crate::runtime::QueryStreams;
+use crate::report::{QueryStep, RunReport};
 use galatea_device::{DeviceBuffer, Geometry};
 use galatea_kernels::{Pipeline, PipelineArguments};
 use std::ops::Range;

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What is kept for the pipelines of a graph, by their place in it, see
-/// [`RunReport::side`](super::RunReport::side).
+/// [`RunReport::side`](crate::report::RunReport::side).
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+pub(crate) struct Ready {
     pub views: HashMap<Vec<usize>, TableView>,
     rows: HashMap<Vec<usize>, KeptRows>,
 }

@@ -6,7 +6,8 @@
 //! does not wait for its reader while other queries wait for the device, nor where it has the thread of its
 //! reader.
 
-use super::error::{RunError, check};
+use super::error::check;
+use crate::device::RunError;
 use arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::MemoryReservation;
 use galatea_memory::regions::Turns;
@@ -21,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Batches in their order, of one run.
 #[derive(Debug)]
-pub(super) struct ResultQueue {
+pub(crate) struct ResultQueue {
     state: Mutex<State>,
     /// A batch was read.
     read: Condvar,
@@ -53,7 +54,7 @@ struct State {
 
 impl ResultQueue {
     /// For a result of which up to `limit` bytes wait, claimed of `claim`.
-    pub(super) fn new(limit: usize, claim: MemoryReservation) -> Self {
+    pub(crate) fn new(limit: usize, claim: MemoryReservation) -> Self {
         Self {
             claim: Some(claim),
             limit,
@@ -150,7 +151,7 @@ impl ResultQueue {
     }
 
     /// The same of all runs.
-    pub(super) fn restart_all(&self) -> bool {
+    pub(crate) fn restart_all(&self) -> bool {
         self.state.lock().settled = 0;
         self.restart()
     }
@@ -162,7 +163,7 @@ impl ResultQueue {
     }
 
     /// The next batch, once batches flow.
-    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<RecordBatch> {
+    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<RecordBatch> {
         let mut state = self.state.lock();
         let next = if state.flows { self.pop(&mut state) } else { None };
         match next {
@@ -175,7 +176,7 @@ impl ResultQueue {
     }
 
     /// The next batch of a run that has ended.
-    pub(super) fn next(&self) -> Option<RecordBatch> {
+    pub(crate) fn next(&self) -> Option<RecordBatch> {
         self.pop(&mut self.state.lock())
     }
 

@@ -2,11 +2,10 @@
 //! place for. One pass over the input, no memory for the worst case, and the host takes part only when the
 //! heap is exhausted.
 
-use super::error::RunError;
 use super::working::memory;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::sink::chains::WARP_ROWS;
 use crate::policy::policy;
-use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, Stream};
 use galatea_kernels::heap::{PAGE_HEADER_WORDS, PageChainsView};
 use galatea_memory::regions::Use;

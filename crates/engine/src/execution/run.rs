@@ -2,19 +2,19 @@
 
 use super::arrivals;
 use super::built::{BuiltTable, SideRows};
-use super::columns::ColumnPages;
-use super::demand::{self, Estimate, Inputs};
-use super::error::{RunError, check};
+use super::error::check;
 use super::part_run::PartRun;
-use super::prepared::Preparation;
 use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, PersistentScan, RowOutput};
+use crate::device::columns::ColumnPages;
+use crate::device::demand::{self, Estimate, Inputs};
+use crate::device::prepared::Preparation;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;
 use crate::policy::policy;
 use crate::report::PlanReport;
-use crate::runtime::DeviceRuntime;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_memory::regions::{Lease, Source};
 use galatea_store::{Column, TableView};

@@ -6,20 +6,20 @@ pub(super) use finish::FinishPolicy;
 use finish::gather;
 
 use super::built::BuiltTable;
-use super::demand::DemandPolicy;
 use super::device_columns::Allocator;
-use super::error::{RunError, raise};
+use super::error::raise;
 use super::group_table::TableState;
-use super::interned::{InternedTexts, TextsAtPlaces};
+use super::interned::InternedTexts;
 use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
 use super::partition_rows::PartitionedRows;
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
-use super::run_report::RunReport;
 use super::sort::SortColumns;
 use super::stored_rows::StoredRows;
 use super::windows::WindowRows;
 use super::working::{SinkNeeds, zeroed};
+use crate::device::demand::DemandPolicy;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_layout::{DenseLayout, SharedLayout};
@@ -27,11 +27,10 @@ use crate::pipeline::kept_groups;
 use crate::pipeline::output::RowsPlan;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::strategy::Strategy;
-use crate::runtime::DeviceRuntime;
+use crate::report::RunReport;
 use galatea_device::{Access, DeviceBuffer, Stream};
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
-use std::ops::Range;
 
 /// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
 const CONTROL_WORDS: usize = 6;
@@ -75,42 +74,6 @@ enum Form {
     },
     Build(BuiltTable),
     Sort(SortColumns),
-}
-
-/// Which memory groups are read from.
-#[derive(Debug)]
-pub(super) enum GroupStorage {
-    /// The host: words, `[group][word]`.
-    Host(Vec<u64>),
-    /// Device memory, `[group][word]` in those words of the buffer.
-    Fixed(WorkingRegion<u64>, Range<usize>),
-    /// Device memory, `[word][group]`, key words included.
-    Collected(DeviceBuffer<u64>),
-    /// Device memory, `[word][group]`, behind the numbers of the groups.
-    Numbered(DeviceBuffer<u64>),
-}
-
-impl Default for GroupStorage {
-    fn default() -> Self {
-        Self::Host(Vec::new())
-    }
-}
-
-/// A sink's contents.
-#[derive(Debug, Default)]
-pub(super) struct Contents {
-    /// The groups, if it is not rows that were collected.
-    pub groups: GroupStorage,
-    /// Rows that passed the filters.
-    pub rows_passed: u64,
-    /// First error raised, or 0.
-    pub error: u32,
-    /// Bytes read back.
-    pub bytes: u64,
-    /// Texts of group keys and of accumulators that have no dictionary.
-    pub texts: TextsAtPlaces,
-    /// The build side, if it is one.
-    pub built: Option<BuiltTable>,
 }
 
 impl SinkState {

@@ -1,10 +1,9 @@
 //! Slots of device memory for chunks that stay no longer than their launch.
 
 use super::chunk_link::{ChunkLink, Coming, LinkStreams};
-use super::columns::{ChunkAddresses, addresses, chunk_layout};
-use super::error::RunError;
 use super::working::memory;
-use crate::runtime::{DeviceRuntime, QueryStreams};
+use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
+use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use galatea_device::{DeviceBuffer, Event};
 use galatea_store::{Column, TableView};
 use std::ops::Range;

@@ -2,13 +2,12 @@
 //! words of their order, and gathered column by column (late: the sort moves row numbers, not rows).
 
 use super::device_columns::Allocator;
-use super::error::RunError;
 use super::interned::InternedTexts;
 use super::results::Rows;
-use super::run_report::RunReport;
 use super::text_order::rank_texts;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::output::{OutputColumn, RowsPlan};
-use crate::runtime::DeviceRuntime;
+use crate::report::RunReport;
 use galatea_device::{Access, DeviceBuffer, Stream};
 use galatea_kernels::{KeyWidth, MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};

@@ -8,17 +8,17 @@
 //! range on. Each range scans the pipeline's input again and keeps the rows in it: input on the device is
 //! read at the rate of its memory, and rows that are not in the range go nowhere.
 
-use super::error::RunError;
 use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use super::sort::sorting_bytes;
+use crate::device::RunError;
 use crate::expression::Expr;
 use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::output;
 use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{RowOrder, SinkPlan};
 use crate::policy::policy;
+use crate::report::RunReport;
 use std::sync::Arc;
 
 policy! {

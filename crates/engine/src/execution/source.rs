@@ -1,9 +1,9 @@
 //! From a pipeline's source to encoded columns.
 
-use super::error::RunError;
 use crate::config::GalateaConfig;
+use crate::device::RunError;
+use crate::graph::PipelineSource;
 use crate::pipeline::PipelinePlan;
-use crate::placement::PipelineSource;
 use crate::reason::Reason;
 use crate::runtime::Runtime;
 use arrow::datatypes::Schema;
@@ -169,6 +169,6 @@ pub(super) fn parts(rows: &[u64]) -> Result<TableView, RunError> {
 }
 
 /// An error of the store in DataFusion's terms.
-pub(super) fn store_error(error: StoreError) -> DataFusionError {
+pub(crate) fn store_error(error: StoreError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

@@ -1,10 +1,9 @@
 //! Rows by position, on the device: a part of the rows of another pipeline (`sink/store.rs`).
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::error::RunError;
 use super::pairs::check_rows;
+use crate::device::{DeviceRuntime, RunError};
 use crate::pipeline::build_plan::StorePlan;
-use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, Stream};
 use galatea_kernels::PipelineArguments;
 

@@ -9,8 +9,8 @@
 //! Texts that many rows have are compared once for all of them, and rows are sorted by integers as ever.
 
 use super::device_columns::Allocator;
-use super::error::RunError;
 use super::interned::InternedTexts;
+use crate::device::RunError;
 use crate::expression::OrderedText;
 use galatea_device::{In, InOut, Out};
 use galatea_kernels::{CollectGroups, GroupEntries, KeyWidth, PlaceField, RankKeys, TextRanks, TextSort};

@@ -1,13 +1,13 @@
 //! Texts without a dictionary that are returned: kernels write the numbers of their rows, and the host, which
 //! has the columns, gathers the bytes of those that are wanted, unless the device has done that
-//! ([`text_gather`](super::text_gather)).
+//! ([`text_gather`](super::results::text_gather)).
 
-use super::error::RunError;
-use super::results::text_array;
+use crate::device::RunError;
 use crate::expression::ExprKind;
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, LargeBinaryArray, StringViewBuilder};
 use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use galatea_store::{Chunk, Column, Encoding, TableView};
 use std::collections::BTreeMap;
@@ -116,4 +116,24 @@ fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
         u64::from_le_bytes(word) as usize
     };
     Some(&chunk.data.stored().as_slice()[offset(row)..offset(row + 1)])
+}
+
+/// Texts as an array of that type.
+pub(super) fn text_array<'t>(
+    texts: impl Iterator<Item = Option<&'t [u8]>>,
+    data_type: &DataType,
+) -> Result<ArrayRef, RunError> {
+    if *data_type == DataType::Utf8View {
+        let mut strings = StringViewBuilder::new();
+        for text in texts {
+            let text = text.map(std::str::from_utf8).transpose();
+            strings.append_option(text.map_err(|error| RunError::Raised(error.to_string()))?);
+        }
+        return Ok(Arc::new(strings.finish()));
+    }
+    let bytes: LargeBinaryArray = texts.collect();
+    Ok(match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => cast(&cast(&bytes, &DataType::LargeUtf8)?, data_type)?,
+        _ => cast(&bytes, data_type)?,
+    })
 }

@@ -11,14 +11,14 @@
 //! In a large table some of the chunks are searched first: no wanted row has a greater key than the last
 //! wanted row of those ([`top_sample`](super::top_sample)). Then one pass reads the others, if at all.
 
-use super::error::RunError;
 use super::key_ranges::KeyRange;
-use super::prepared::Prepared;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
+use crate::device::RunError;
+use crate::device::prepared::Prepared;
 use crate::expression::Expr;
 use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
 use crate::reason::Reason;
+use crate::report::RunReport;
 use std::sync::Arc;
 
 /// Rows beyond the wanted ones that are returned rather than told apart.

@@ -8,14 +8,14 @@
 //! whose last rows come first, and chunks that begin after all of them are not read: of a table in the order
 //! that is asked for, one chunk in 64 is.
 
-use super::error::RunError;
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
-use super::run_report::RunReport;
 use crate::config::{GalateaConfig, RowOutput};
+use crate::device::RunError;
 use crate::expression::Expr;
 use crate::pipeline::TopRows;
 use crate::policy::policy;
+use crate::report::RunReport;
 use galatea_store::Scalar;
 use std::cmp::Ordering;
 

@@ -11,13 +11,12 @@
 //! reads a column by the position of the row at a place: rows that a filter drops read none.
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::error::RunError;
 use super::interned::InternedTexts;
 use super::pairs::check_rows;
 use super::text_order::rank_texts;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
 use crate::pipeline::build_plan::WindowsPlan;
-use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, In, InOut, Out, Stream};
 use galatea_kernels::{
     Entry, Fold, MAX_OUTPUTS, PipelineArguments, PrefixSum, WindowBounds, WindowColumn, WindowKeys,

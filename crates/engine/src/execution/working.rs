@@ -1,8 +1,7 @@
 //! The device memory that a run works in.
 
-use super::error::RunError;
 use super::interned::InternedWords;
-use crate::runtime::DeviceRuntime;
+use crate::device::{DeviceRuntime, RunError};
 use galatea_device::{DeviceBuffer, Stream};
 
 /// How many rows and pairs a join has.

@@ -1,6 +1,6 @@
 //! The named facts of an operator that runs on the CPU. The names are those of GPU subtrees.
 
-use super::fact::{Fact, Facts, files};
+use crate::facts::{Fact, Facts, files};
 use crate::spilling_join::SpillingJoinExec;
 use arrow::datatypes::Schema;
 use datafusion::common::JoinType;

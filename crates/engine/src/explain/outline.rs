@@ -12,9 +12,9 @@
 //!                l_linestatus
 //! ```
 
-use super::fact::{Fact, Facts};
 use super::operator;
-use crate::execution::GpuExec;
+use crate::facts::{Fact, Facts};
+use crate::nodes::GpuExec;
 use crate::placement::PlacementExec;
 use crate::reason::milliseconds;
 use crate::stream::GpuStreamExec;

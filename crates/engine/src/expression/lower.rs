@@ -32,11 +32,11 @@ use super::function::Function;
 use super::host_function::{HostFunction, renumbered};
 use super::interval::domain;
 use super::ir::{Expr, ExprKind, check_depth};
+use super::one_nan;
 use super::operator::Arithmetic;
 use super::pending::PendingScalar;
 use super::text::{is_text, is_utf8};
 use super::text_cast::TextCast;
-use crate::corrections::float_keys;
 use crate::reason::Reason;
 use crate::stack::growing;
 
@@ -84,7 +84,7 @@ impl Lowering<'_> {
     }
 
     fn lower_level(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
-        if let Some(key) = float_keys::argument(expression) {
+        if let Some(key) = one_nan::argument(expression) {
             return self.lower(key);
         }
         let data_type = self.data_type(expression)?;

@@ -61,6 +61,7 @@ mod kind;
 mod letters;
 mod lower;
 mod made;
+pub(crate) mod one_nan;
 mod operator;
 mod packed;
 mod parameters;

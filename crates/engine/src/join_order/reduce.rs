@@ -20,7 +20,7 @@
 use super::JoinOrderPolicy;
 use super::estimate::{filtered_rows, passed_rows, table_rows};
 use super::region::{Key, Region};
-use crate::plans::renewed_host;
+use crate::graph::renewed_host;
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;

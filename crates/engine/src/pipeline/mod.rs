@@ -9,7 +9,7 @@
 //!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_choice.rs)
 //! BoundPipeline     chosen strategy (group_choice.rs, dimension_memory.rs), accumulators, literals
 //!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, rows.rs, sink/*.rs)
-//! BoundPipeline::source, compiled in execution/prepared.rs
+//! BoundPipeline::source, compiled in device/prepared.rs
 //! ```
 //!
 //! Binding is where the interval of every expression is known: it picks 32-, 64- or 128-bit arithmetic,

@@ -3,11 +3,11 @@
 
 use super::cost::Estimator;
 use super::find::{finder, subtree};
-use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
+use super::sort;
 use super::waiting::Waiting;
-use super::{key, sort};
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::history::{OneTime, PlanKey};
+use crate::graph::{BuildSide, PipelineSource, PlanKey, Prediction, Subtree, key};
+use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
 use crate::runtime::Runtime;
 use datafusion::physical_plan::ExecutionPlan;

@@ -3,8 +3,8 @@
 
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{input, other, refuse, statistics};
-use super::subtree::{BuildSide, PipelineSource, Subtree, key_name};
 use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
+use crate::graph::{BuildSide, PipelineSource, Subtree, key_name};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::reason::Reason;

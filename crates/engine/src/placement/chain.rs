@@ -5,9 +5,8 @@ mod buildable;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
-use super::pruned_chunks::PrunedChunks;
-use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
+use crate::graph::{Build, BuildSide, PipelineSource, PrunedChunks, Subtree};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use crate::stack::growing;

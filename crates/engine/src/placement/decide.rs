@@ -11,14 +11,13 @@
 
 use super::assessment::{Assessment, FewGroups, found_in_rows, seconds};
 use super::cost::Estimator;
-use super::key;
 use super::placer::Placer;
 use super::reasons::Reasons;
-use super::subtree::BuildSide;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::execution::GpuExec;
-use crate::history::{Measured, OneTime, PlanKey};
+use crate::graph::{BuildSide, PlanKey, key};
+use crate::history::{Measured, OneTime};
+use crate::nodes::GpuExec;
 use crate::policy::policy;
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;

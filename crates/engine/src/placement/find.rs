@@ -3,9 +3,9 @@
 use super::aggregate_call::aggregate_call;
 use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, first_step, has_rows, node, statistics};
-use super::subtree::{BuildSide, PipelineSource, ScannedTable, Subtree};
 use super::{deviations, distinct, eager, join, union, windows};
 use crate::expression::{Expr, lower};
+use crate::graph::{BuildSide, PipelineSource, ScannedTable, Subtree};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
 use crate::sample::SampleExec;

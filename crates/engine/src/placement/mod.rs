@@ -2,7 +2,7 @@
 //!
 //! Two rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan
 //! is still plain (right after DataFusion answered what it can from statistics, before it adds
-//! repartitioning): it replaces each maximal supported subtree by one [`GpuExec`](crate::execution::GpuExec),
+//! repartitioning): it replaces each maximal supported subtree by one [`GpuExec`](crate::nodes::GpuExec),
 //! so DataFusion later sees a leaf and arranges the rest around it. The plan's root becomes a
 //! [`PlacementExec`], which keeps the decision and shows in EXPLAIN where everything runs and why not on the
 //! device. [`AnnotatePlacement`] runs last and completes it, and the session's query report.
@@ -22,31 +22,25 @@ mod eager;
 mod find;
 mod grouping_sets;
 mod join;
-mod key;
 mod nodes;
 mod pairs;
 mod placement_exec;
 mod placer;
-mod pruned_chunks;
 mod reasons;
 mod rules;
-mod shared_rows;
 mod sort;
 mod stream;
-mod subtree;
 mod timing;
 mod top;
 mod union;
+mod unshare;
 mod waiting;
 mod window_input;
 mod window_rows;
 mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};
-pub use pruned_chunks::PrunedChunks;
 pub use rules::{AnnotatePlacement, PlaceOnDevice};
-pub use shared_rows::SharedRows;
-pub use subtree::{Build, BuildSide, PipelineSource, Prediction, ScannedTable, Subtree};
 
 pub(crate) use decide::Grounds;
 

@@ -6,8 +6,8 @@
 
 use super::chain::{Chain, Finder, PairInput, PairJoin};
 use super::nodes::{by_size, other, refuse, statistics};
-use super::subtree::PipelineSource;
 use crate::expression::{Expr, is_key, is_text, lower};
+use crate::graph::PipelineSource;
 use crate::pipeline::Marking;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};

@@ -4,7 +4,7 @@
 use super::decide::{Decision, GpuState, Grounds};
 use super::nodes::has_rows;
 use super::timing::Timing;
-use crate::execution::GpuExec;
+use crate::nodes::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
 use crate::runtime::Runtime;
 use crate::stream::GpuStreamExec;
@@ -81,7 +81,7 @@ impl PlacementExec {
 
     /// The key of the query's measured times.
     #[cfg(test)]
-    pub(super) fn query(&self) -> Option<crate::history::PlanKey> {
+    pub(super) fn query(&self) -> Option<crate::graph::PlanKey> {
         self.decision.query
     }
 

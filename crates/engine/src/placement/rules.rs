@@ -4,8 +4,8 @@ use super::decide::{self, Decision, Grounds};
 use super::placement_exec::{PlacementExec, has_reader};
 use super::reasons::Reasons;
 
+use super::unshare::unshared;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
-use crate::plans::unshared;
 use crate::reason::Reason;
 use crate::runtime::Runtime;
 use datafusion::common::{Result, plan_err};

@@ -4,9 +4,9 @@
 use super::chain::Finder;
 use super::cost::Estimator;
 use super::nodes::node;
-use super::subtree::{PipelineSource, Subtree};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::expression::{Expr, SortOrder, lower};
+use crate::graph::{PipelineSource, Subtree};
 use crate::pipeline::{RowOrder, SinkPlan};
 use crate::policy::policy;
 use crate::reason::Reason;

@@ -2,7 +2,8 @@
 
 use super::decide::{self, Decision};
 use super::waiting::{Waiting, forgone, prepare};
-use crate::history::{OneTime, PlanKey, RunKind};
+use crate::graph::PlanKey;
+use crate::history::{OneTime, RunKind};
 use crate::report::{PlanReport, QueryReport};
 use crate::runtime::Runtime;
 use datafusion::common::Result;

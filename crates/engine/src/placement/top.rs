@@ -3,8 +3,8 @@
 
 use super::chain::Finder;
 use super::nodes::node;
-use super::subtree::{PipelineSource, Subtree};
 use crate::expression::{Expr, SortOrder, is_text, lower};
+use crate::graph::{PipelineSource, Subtree};
 use crate::pipeline::{RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;

@@ -12,7 +12,7 @@
 
 use super::chain::{Chain, Finder, UnionPart};
 use super::nodes::node;
-use super::subtree::PipelineSource;
+use crate::graph::PipelineSource;
 use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;

@@ -8,11 +8,10 @@
 
 use super::cost::Estimator;
 use super::cost::device::DeviceTime;
-use super::subtree::Subtree;
 use crate::config::{Fallback, GalateaConfig};
-use crate::execution::{GpuExec, PlaceAgain};
-use crate::history::{OneTime, PlanKey};
-use crate::plans::{InputPlan, renewed_host};
+use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
+use crate::history::OneTime;
+use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;

@@ -11,9 +11,9 @@
 //! order of the window are in that of the table in both.
 
 use super::chain::{Chain, WindowLevel};
-use super::subtree::PipelineSource;
 use super::window_input::{WHOLE, Window, WindowFunctionCall};
 use crate::expression::{Expr, SortOrder, WindowFunction, lower};
+use crate::graph::PipelineSource;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;

@@ -7,13 +7,13 @@
 use super::aggregate_call::repeated_call;
 use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, node, statistics};
-use super::subtree::PipelineSource;
 use super::window_input::{WHOLE, WindowFunctionCall};
 use super::window_rows::WindowRows;
 use crate::expression::{
     Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
     integer_literal, is_text,
 };
+use crate::graph::PipelineSource;
 use crate::pipeline::aggregate::AggregateFunction;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};

@@ -20,9 +20,7 @@
 //! either: a plan over a table of the store goes at the moment when the table is dropped or gets another
 //! version ([`galatea_store::StoredTable::version`]).
 
-mod copy;
 mod depth;
-mod input;
 mod literals;
 mod missing_files;
 mod planner;
@@ -32,16 +30,12 @@ mod statements;
 mod surroundings;
 mod tables;
 mod unplanned;
-mod unshare;
 
-pub(crate) use copy::renewed_host;
 use depth::levels_of_statement;
 pub use depth::{MAX_LEVELS, check_statement, with_stack_for};
-pub use input::InputPlan;
 use planner::{Analysed, Asked, DeferredQuery};
 pub use planner::{DeferPlanning, ReusingPlanner};
 use renew::renewed;
-pub(crate) use unshare::unshared;
 
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};

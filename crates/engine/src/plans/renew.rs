@@ -1,8 +1,9 @@
-//! Copies of finished plans, GPU subtrees among them, for executions of their own (`copy.rs`).
+//! Copies of finished plans, GPU subtrees among them, for executions of their own
+//! ([`graph::copy`](crate::graph::copy)).
 
-use super::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
-use super::input::InputPlan;
-use crate::execution::GpuExec;
+use crate::graph::InputPlan;
+use crate::graph::copy::{Renewal, is_in_memory, parquet_scan, reads_subquery, tightened_filter};
+use crate::nodes::GpuExec;
 use crate::placement::PlacementExec;
 use crate::report::PlanReport;
 use crate::spilling_join::SpillingJoinExec;

@@ -83,8 +83,8 @@ impl Lots {
         u128::from(self.of(number)) < bound(share)
     }
 
-    /// The least word that the numbers below `numbers` do not draw, if they draw the `wanted` least ones; 2^64
-    /// where they draw all.
+    /// The least word that the numbers below `numbers` do not draw, if they draw the `wanted` least ones;
+    /// 2^64 where they draw all.
     pub(crate) fn bound_of(self, wanted: u64, numbers: u64) -> u128 {
         if wanted >= numbers {
             return 1 << 64;

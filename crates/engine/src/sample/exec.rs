@@ -70,8 +70,8 @@ impl SampleExec {
         &self.input
     }
 
-    /// The least word that a row, or block of rows, which is not drawn has; 2^64 where all are drawn, and `None`
-    /// where the number of rows is not known.
+    /// The least word that a row, or block of rows, which is not drawn has; 2^64 where all are drawn, and
+    /// `None` where the number of rows is not known.
     pub(crate) fn bound(&self) -> Result<Option<u128>> {
         let wanted = match self.sample.draw {
             Draw::Each(share) | Draw::Blocks(share) => return Ok(Some(bound(share))),

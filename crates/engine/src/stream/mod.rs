@@ -42,11 +42,11 @@ mod texts;
 mod watermark;
 mod windows;
 
+pub use crate::device::persistent::running;
 pub use channel::{Channel, ChannelError, ChannelSender};
 pub use error::StreamError;
 pub use exec::GpuStreamExec;
 pub use folder::FolderTableFactory;
-pub use run::running;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

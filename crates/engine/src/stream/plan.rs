@@ -1,8 +1,8 @@
 //! What a stream computes: which subtrees of a plan can be persistent operators.
 
 use crate::expression::{Expr, ExprKind, Function, TruncateUnit};
+use crate::graph::{PipelineSource, Subtree};
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::placement::{PipelineSource, Subtree};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::physical_expr::LexOrdering;

@@ -7,9 +7,9 @@ use super::sink::{Delivered, Ledger, Sink, StreamMetrics};
 use super::source::{Input, Source};
 use super::texts::Texts;
 use super::windows::TABLE_FULL;
-use crate::execution::RunError;
+use crate::device::persistent::Counted;
+use crate::device::{DeviceRuntime, RunError};
 use crate::expression::ErrorCode;
-use crate::runtime::DeviceRuntime;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
@@ -19,7 +19,6 @@ use futures::{StreamExt, stream};
 use galatea_device::{DeviceBuffer, Stream};
 use galatea_flow::{Cpu, FlowError, FlowOptions, Topic, Topology};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -29,32 +28,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 const BATCHES: usize = 16;
 /// Frames of a topic under way at most.
 const DEPTH: u32 = 64;
-
-/// Streams that run.
-static RUNNING: AtomicU64 = AtomicU64::new(0);
-
-/// Persistent operators of this process that run now.
-#[must_use]
-pub fn running() -> u64 {
-    RUNNING.load(Ordering::Acquire)
-}
-
-/// Counts a run as long as it lives.
-#[derive(Debug)]
-struct Counted;
-
-impl Counted {
-    fn new() -> Self {
-        RUNNING.fetch_add(1, Ordering::AcqRel);
-        Self
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::AcqRel);
-    }
-}
 
 /// What a run computes, and with what.
 pub(super) struct Run {

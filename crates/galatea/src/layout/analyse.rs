@@ -14,7 +14,8 @@ use galatea_layout::model::{
     Accumulators, Choice, GroupedAggregation, Groups, LaidOutColumn, Launch, Machine, predict,
 };
 use galatea_layout::{AccessPattern, Analyser, Conflicts, LayoutError, Tiles, for_each_access};
-use galatea_store::layout::{DenseColumn, PIPELINE_TILES, TABLE_BYTES};
+use galatea_store::DenseColumn;
+use galatea_store::layout::{PIPELINE_TILES, TABLE_BYTES};
 use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError, StoredTable};
 
 use super::rounded;

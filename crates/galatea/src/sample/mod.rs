@@ -8,9 +8,10 @@
 //! | `... REPEATABLE (seed)`, `... SEED (seed)` | the same rows each time, as long as the table stays the same |
 //!
 //! DataFusion's planner ignores the clause. A sampled table is a table whose scan gives the rows of another
-//! one in their order, and draws by a hash of the seed and the row's number ([`galatea_engine::sample`]): so the rows do not
-//! depend on partitions or threads. Without a seed each query draws its own. The rows of a subquery have
-//! no numbers: its sample is a filter by `random()`, or its first rows in a random order, and not repeatable.
+//! one in their order, and draws by a hash of the seed and the row's number ([`galatea_engine::sample`]): so
+//! the rows do not depend on partitions or threads. Without a seed each query draws its own. The rows of a
+//! subquery have no numbers: its sample is a filter by `random()`, or its first rows in a random order, and
+//! not repeatable.
 
 mod table;
 

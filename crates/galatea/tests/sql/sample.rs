@@ -104,7 +104,8 @@ async fn repeatable_samples_do_not_depend_on_partitions() {
     }
 }
 
-/// The pipelines of the device draw by the number of a row in the table, whatever its files, row groups and chunks.
+/// The pipelines of the device draw by the number of a row in the table, whatever its files, row groups and
+/// chunks.
 #[tokio::test]
 async fn samples_of_files_are_drawn_on_the_device() {
     let folder = tempfile::tempdir().expect("a folder");

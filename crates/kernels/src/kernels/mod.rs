@@ -105,7 +105,7 @@ pub use window_values::{Entry, WindowColumn, WindowValue, WindowValues, WindowVa
 
 use repetition::power_of_two;
 
-use crate::kernel::{Kernel, KernelEntry};
+use crate::kernel::{BLOCK, Kernel, KernelEntry};
 
 /// Every kernel of this crate. A test compares the list with `cuda/kernels` and `cuda/galatea/args`.
 pub const KERNELS: &[KernelEntry] = &[
@@ -158,9 +158,6 @@ pub const KERNELS: &[KernelEntry] = &[
     WindowTree::ENTRY,
     WindowValues::ENTRY,
 ];
-
-/// Default number of threads of a block.
-pub(crate) const BLOCK: u32 = 256;
 
 /// Values in a 16-byte load of 64-bit values.
 pub(crate) const PAIR: usize = 2;

@@ -31,8 +31,8 @@ use super::codes::Codes;
 use super::fixed::integer_zone;
 use super::text::{Arena, LocalText, Strings, TextBuilder, prefix};
 use crate::column::{Width, Zone};
+use crate::dictionary::dictionary_code;
 use crate::error::{Result, StoreError};
-use crate::prune::dictionary_code;
 
 /// Distinct values up to which a dictionary always pays: codes of one byte.
 pub(crate) const ALWAYS_VALUES: usize = 256;

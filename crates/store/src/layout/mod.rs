@@ -20,7 +20,6 @@
 //! that cannot have it, without rows or with too many values, gets it once it can, and columns of files get
 //! it whenever they are loaded.
 
-mod codes;
 mod pattern;
 
 use std::fmt;
@@ -32,7 +31,6 @@ use galatea_layout::{
     SlotMap,
 };
 
-pub use self::codes::DenseColumn;
 pub use self::pattern::{ChunkTiles, PIPELINE_TILES, TileShape};
 use crate::width::Width;
 
@@ -170,6 +168,21 @@ pub enum CodeMeaning {
     },
 }
 
+/// The rows of a column as dense codes, to be laid out.
+#[derive(Debug)]
+pub(crate) struct DenseCodes {
+    /// The code of each row, of all chunks in order.
+    pub(crate) codes: Vec<u32>,
+    /// Rows of each chunk.
+    pub(crate) chunk_rows: Vec<u32>,
+    /// Possible codes, that of NULL among them.
+    pub(crate) values: usize,
+    /// The code of NULL rows, the last; none where there are none.
+    pub(crate) null: Option<u32>,
+    /// The meaning of the others.
+    pub(crate) meaning: CodeMeaning,
+}
+
 /// The layout of a laid-out column: the mapping from slots to codes, and its quality.
 pub struct SlotLayout {
     /// The value of each slot. Values are the codes, then NULL where the column had NULL rows.
@@ -203,13 +216,10 @@ impl fmt::Debug for SlotLayout {
 
 impl SlotLayout {
     /// Lays out the rows of a column; also returns their slots.
-    pub(crate) fn new(
-        column: DenseColumn<'_>,
-        requested: ConflictLayout,
-    ) -> Result<(Self, Vec<u32>), NoLayout> {
+    pub(crate) fn new(column: DenseCodes, requested: ConflictLayout) -> Result<(Self, Vec<u32>), NoLayout> {
         let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
-        let pattern = tiles.in_chunks(&column.chunk_rows())?;
-        let codes = column.codes();
+        let pattern = tiles.in_chunks(&column.chunk_rows)?;
+        let codes = column.codes;
         let before = requested.rounds(&codes, &pattern);
         let found = requested.lay_out(codes, values, &pattern)?;
         // NULL is the last value, holes are beyond all.

@@ -1,10 +1,11 @@
 //! The groups of an aggregate.
 
+use super::contents::{Contents, GroupStorage};
 use super::pieces::Part;
-use super::{Integers, Outlet, batch, dictionary_array, text_array};
-use crate::execution::error::RunError;
+use super::{Integers, Outlet, batch, dictionary_array};
+use crate::device::RunError;
 use crate::execution::interned::TextsAtPlaces;
-use crate::execution::sinks::{Contents, GroupStorage};
+use crate::execution::text_rows::text_array;
 use crate::expression::{TextForm, overflow_text};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::accumulators::{AccumulatorPlan, Finish, FinishForm};

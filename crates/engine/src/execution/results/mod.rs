@@ -2,10 +2,12 @@
 //!
 //! Column by column: a result can have millions of rows.
 
+pub(super) mod contents;
 mod groups;
 mod outlet;
 mod pieces;
 mod rows;
+pub(super) mod text_gather;
 mod values;
 
 pub(super) use groups::groups;
@@ -15,10 +17,9 @@ pub(super) use pieces::{Piece, ResultPolicy};
 pub(super) use rows::Rows;
 pub(crate) use values::Values;
 
-use super::error::RunError;
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, LargeBinaryArray, RecordBatch,
-    RecordBatchOptions, StringViewBuilder, UInt32Array, UInt64Array, new_null_array,
+    Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+    UInt64Array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
@@ -45,26 +46,6 @@ pub(crate) fn batch(
         .collect::<Result<Vec<_>, ArrowError>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
-}
-
-/// Texts as an array of that type.
-pub(super) fn text_array<'t>(
-    texts: impl Iterator<Item = Option<&'t [u8]>>,
-    data_type: &DataType,
-) -> Result<ArrayRef, RunError> {
-    if *data_type == DataType::Utf8View {
-        let mut strings = StringViewBuilder::new();
-        for text in texts {
-            let text = text.map(std::str::from_utf8).transpose();
-            strings.append_option(text.map_err(|error| RunError::Raised(error.to_string()))?);
-        }
-        return Ok(Arc::new(strings.finish()));
-    }
-    let bytes: LargeBinaryArray = texts.collect();
-    Ok(match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => cast(&cast(&bytes, &DataType::LargeUtf8)?, data_type)?,
-        _ => cast(&bytes, data_type)?,
-    })
 }
 
 /// Values of integers, dates, timestamps, decimals (unscaled) and booleans.

@@ -1,9 +1,8 @@
 //! The way of a run's batches into its result queue.
 
 use super::pieces::{Part, Piece, read_in_pieces};
-use crate::execution::error::RunError;
+use crate::device::{DeviceRuntime, RunError};
 use crate::execution::result_queue::ResultQueue;
-use crate::runtime::DeviceRuntime;
 use arrow::array::RecordBatch;
 use galatea_device::Stream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

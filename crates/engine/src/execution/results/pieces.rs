@@ -1,10 +1,9 @@
 //! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there,
 //! so that neither the link nor a single core is what a large result waits for.
 
-use crate::execution::error::RunError;
+use crate::device::{DeviceRuntime, RunError, Staging};
 use crate::execution::error::check;
 use crate::policy::policy;
-use crate::runtime::{DeviceRuntime, Staging};
 use bytemuck::Pod;
 use galatea_device::{DeviceBuffer, DeviceSlice, Stream};
 use parking_lot::Mutex;

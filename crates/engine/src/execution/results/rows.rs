@@ -1,10 +1,10 @@
 //! Rows of an append sink.
 
 use super::pieces::Part;
+use super::text_gather::GatheredTexts;
 use super::values::Values;
 use super::{Outlet, batch};
-use crate::execution::error::RunError;
-use crate::execution::text_gather::GatheredTexts;
+use crate::device::RunError;
 use crate::execution::text_rows::{self, TextRows, TextsOfSide};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::output::{OutputColumn, OutputForm, RowResult, RowsPlan, TextSource};

@@ -1,13 +1,13 @@
 //! After the last launch: what a sink has collected is completed, kept on the device or read back.
 
-use super::{CONTROL_WORDS, Contents, Form, GroupStorage, SMALL_WORDS, SinkState};
+use super::{CONTROL_WORDS, Form, SMALL_WORDS, SinkState};
+use crate::device::{DeviceRuntime, RunError};
 use crate::execution::built::BuiltTable;
 use crate::execution::device_columns::Allocator;
-use crate::execution::error::RunError;
 use crate::execution::interned::InternedTexts;
 use crate::execution::results::Rows;
+use crate::execution::results::contents::{Contents, GroupStorage};
 use crate::execution::row_heap::RowHeap;
-use crate::execution::run_report::RunReport;
 use crate::execution::working::zeroed;
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
@@ -15,7 +15,7 @@ use crate::pipeline::group_layout::DenseLayout;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::strategy::Strategy;
 use crate::policy::policy;
-use crate::runtime::DeviceRuntime;
+use crate::report::RunReport;
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::{CollectGroups, DenseFold, GroupEntries};
 use std::ops::Range;

@@ -184,8 +184,8 @@ impl Expr {
         Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
     }
 
-    /// Whether TABLESAMPLE draws the row: of words from `state`, one for each `2^shift` rows, its word is below
-    /// `bound`.
+    /// Whether TABLESAMPLE draws the row: of words from `state`, one for each `2^shift` rows, its word is
+    /// below `bound`.
     pub(crate) fn drawn(shift: u32, state: u64, bound: u64) -> Self {
         let row = Self::new(ExprKind::TableRow, DataType::Int64, false);
         let constants = [state, bound].map(u64::cast_signed);

@@ -3,9 +3,9 @@
 
 use super::{Chain, Subtree};
 use crate::expression::Expr;
+use crate::graph::PipelineSource;
 use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{Marking, SinkPlan};
-use crate::placement::subtree::PipelineSource;
 use crate::placement::window_input::Window;
 use crate::reason::Reason;
 use arrow::datatypes::{Schema, SchemaRef};

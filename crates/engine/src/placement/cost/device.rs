@@ -5,9 +5,9 @@ use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, ExprKind, is_text};
-use crate::history::{History, OneTime, PlanKey};
+use crate::graph::{PipelineSource, PlanKey, Subtree};
+use crate::history::{History, OneTime};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
-use crate::placement::{PipelineSource, Subtree};
 use crate::policy::policy;
 use crate::runtime::Runtime;
 use arrow::datatypes::FieldRef;
@@ -338,7 +338,7 @@ impl Estimator {
         let compiled =
             compiled || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         if !compiled {
-            let shape = || crate::placement::key::shape(found, config);
+            let shape = || crate::graph::key::shape(found, config);
             all.push(OneTime {
                 what: key("kernels", found.shape.unwrap_or_else(shape)),
                 seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,

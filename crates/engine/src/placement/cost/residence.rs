@@ -1,8 +1,8 @@
 //! Where a pipeline's columns are when it is planned: reads nothing and opens nothing.
 
 use crate::config::GalateaConfig;
-use crate::execution::columns::{ColumnPages, away};
-use crate::placement::{PipelineSource, Subtree};
+use crate::device::columns::{ColumnPages, away};
+use crate::graph::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;

@@ -27,14 +27,14 @@ use galatea_store::{guarded_as, parquet_source};
 use std::sync::Arc;
 
 /// Copies a node of our own, with what is below it; none for other nodes.
-pub(super) type CopyOwn<'a> =
+pub(crate) type CopyOwn<'a> =
     dyn Fn(&Arc<dyn ExecutionPlan>, &mut Renewal<'_>) -> Result<Option<Arc<dyn ExecutionPlan>>> + 'a;
 
 /// Another expression in the place of one.
-pub(super) type Rewrite<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
+pub(crate) type Rewrite<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
 
 /// One copying of a plan.
-pub(super) struct Renewal<'a> {
+pub(crate) struct Renewal<'a> {
     own: &'a CopyOwn<'a>,
     /// Where subqueries of the plan leave their values, and where those of the copy do.
     results: Vec<(ScalarSubqueryResults, ScalarSubqueryResults)>,
@@ -49,7 +49,7 @@ pub(crate) fn renewed_host(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
 
 impl<'a> Renewal<'a> {
     /// A copying that leaves nodes of our own to `own`.
-    pub(super) fn new(own: &'a CopyOwn<'a>) -> Self {
+    pub(crate) fn new(own: &'a CopyOwn<'a>) -> Self {
         Self {
             own,
             results: Vec::new(),
@@ -58,7 +58,7 @@ impl<'a> Renewal<'a> {
     }
 
     /// A copy of a part of the plan.
-    pub(super) fn copy(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn copy(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
             return self.copy_subqueries(subqueries);
         }
@@ -144,12 +144,12 @@ impl<'a> Renewal<'a> {
     }
 
     /// Whether subqueries are among what is copied.
-    pub(super) fn has_subqueries(&self) -> bool {
+    pub(crate) fn has_subqueries(&self) -> bool {
         !self.results.is_empty()
     }
 
     /// The expression, with values of the copy's subqueries.
-    pub(super) fn rebind(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    pub(crate) fn rebind(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let rebound = Arc::clone(expression).transform(|part| {
             let Some(subquery) = part.downcast_ref::<ScalarSubqueryExpr>() else {
                 return Ok(Transformed::no(part));
@@ -170,7 +170,7 @@ impl<'a> Renewal<'a> {
     }
 
     /// A node whose expressions read values of the copy's subqueries; other nodes than these are not
-    /// renewable (`renew.rs`) with such expressions.
+    /// renewable (`plans/renew.rs`) with such expressions.
     fn with_own_results(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             let predicate = self.rebind(filter.predicate())?;
@@ -195,7 +195,7 @@ impl<'a> Renewal<'a> {
 }
 
 /// Whether expressions of a node read values of subqueries.
-pub(super) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+pub(crate) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut reads = false;
     plan.apply_expressions(&mut |expression| {
         reads |= expression.exists(|part| Ok(part.is::<ScalarSubqueryExpr>()))?;
@@ -205,18 +205,18 @@ pub(super) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 }
 
 /// Rows of the query's text, which no execution counts.
-pub(super) fn is_in_memory(scan: &DataSourceExec) -> bool {
+pub(crate) fn is_in_memory(scan: &DataSourceExec) -> bool {
     scan.data_source().downcast_ref::<MemorySourceConfig>().is_some()
 }
 
 /// The number of the filter that a join tightens while it runs, if there is one.
-pub(super) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
+pub(crate) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
     join.dynamic_expressions_produced().first()?.expression_id()
 }
 
 /// A scan of the same Parquet files with counters of its own, and with what `predicate` makes of its
 /// predicate; none where what the scan does cannot all be read off it.
-pub(super) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Option<Arc<dyn ExecutionPlan>> {
+pub(crate) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Option<Arc<dyn ExecutionPlan>> {
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let source = parquet_source(config.file_source().as_ref())?;
     let options = source.table_parquet_options();

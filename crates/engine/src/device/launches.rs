@@ -27,7 +27,7 @@ pub(crate) struct Launches(Mutex<Vec<Launch>>);
 impl Launches {
     /// What an earlier launch of `pipeline` over these chunks read beside pages that are still where they
     /// were.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         pipeline: &Arc<Prepared>,
         addresses: &[(usize, u64)],
@@ -44,7 +44,7 @@ impl Launches {
 
     /// Keeps the inputs of a launch over pages that are all in device memory, where the inputs are too by
     /// now: the next run's stream does not wait for this one's.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &self,
         pipeline: &Arc<Prepared>,
         addresses: &[(usize, u64)],

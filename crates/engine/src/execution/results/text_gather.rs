@@ -8,13 +8,12 @@
 //! The host would wait for memory twice or more a text. Where the texts are not on the device and few of them
 //! are returned, bringing them there takes longer than that: the host gathers ([`TextRows::gather`]).
 
-use super::chunk_link::{ChunkLink, Coming, LinkStreams};
-use super::columns::{ColumnPages, chunk_layout};
-use super::error::RunError;
-use super::results::Piece;
-use super::text_rows::TextRows;
+use super::Piece;
+use crate::device::columns::{ColumnPages, chunk_layout};
+use crate::device::{DeviceRuntime, RunError};
+use crate::execution::chunk_link::{ChunkLink, Coming, LinkStreams};
+use crate::execution::text_rows::TextRows;
 use crate::policy::policy;
-use crate::runtime::DeviceRuntime;
 use arrow::array::{ArrayRef, LargeBinaryArray, LargeStringArray, StringArray};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -45,7 +44,7 @@ const WHAT: &str = "texts in the order of the result";
 
 /// Texts of an output, in the order of its rows.
 #[derive(Debug)]
-pub(super) struct GatheredTexts {
+pub(crate) struct GatheredTexts {
     /// By row where its bytes begin, and where the last ones end.
     pub starts: DeviceBuffer<u64>,
     /// By row whether there is a text, where some rows of the column are NULL.
@@ -65,7 +64,7 @@ struct Brought {
 impl TextRows {
     /// The texts of rows (words of `position << 32 | row`) in device memory; none where the host has them
     /// sooner, or there is no memory for them.
-    pub(super) fn on_device(
+    pub(crate) fn on_device(
         &self,
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -164,7 +163,7 @@ impl TextRows {
 
 impl GatheredTexts {
     /// The texts of a piece: where those of its rows begin, and which of them are none.
-    pub(super) fn array(
+    pub(crate) fn array(
         &self,
         piece: &Piece<'_>,
         starts: &[u64],

@@ -1,11 +1,11 @@
 //! The named facts of a GPU subtree.
 
-use crate::execution::RunReport;
 use crate::expression::{Expr, ExprKind, WindowFunction};
+use crate::graph::{BuildSide, PipelineSource, Prediction, Subtree};
 use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
-use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
 use crate::reason::{milliseconds, size};
+use crate::report::RunReport;
 use arrow::datatypes::Schema;
 use datafusion::common::human_readable_count;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -46,7 +46,7 @@ impl Made {
 }
 
 impl Fact {
-    pub(super) fn one(name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn one(name: &'static str, value: impl Into<String>) -> Self {
         Self {
             name,
             values: vec![value.into()],
@@ -56,7 +56,7 @@ impl Fact {
     }
 
     /// Values of any number, below each other.
-    pub(super) fn list(name: &'static str, values: Vec<String>) -> Option<Self> {
+    pub(crate) fn list(name: &'static str, values: Vec<String>) -> Option<Self> {
         (!values.is_empty()).then_some(Self {
             name,
             values,
@@ -325,7 +325,7 @@ fn rate(report: &RunReport) -> String {
 }
 
 /// The files of a scan, by the name of the first.
-pub(super) fn files(scan: &FileScanConfig) -> String {
+pub(crate) fn files(scan: &FileScanConfig) -> String {
     let mut files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let first = files.next().map(|file| &file.object_meta.location);
     // A file that several partitions read is one.

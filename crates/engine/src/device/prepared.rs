@@ -1,6 +1,6 @@
 //! Pipelines that were bound and compiled before: a repeated query starts at its launch.
 
-use super::error::RunError;
+use super::RunError;
 use crate::expression::Dimension;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bind::bind;

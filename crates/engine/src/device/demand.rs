@@ -30,7 +30,7 @@ use std::time::Duration;
 
 policy! {
     /// The device memory that a pipeline is expected to use, until earlier runs have shown it.
-    pub(super) struct DemandPolicy {
+    pub(crate) struct DemandPolicy {
         /// Pipelines remembered at most.
         remembered: usize = 512,
         /// Bytes per second that a pipeline reads of device memory, until a run was measured.

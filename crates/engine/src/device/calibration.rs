@@ -5,7 +5,7 @@
 //! are an H200's, scaled to the device's multiprocessors. A stored calibration that is not this device's,
 //! this driver's or this version's is left alone with a warning: a query never fails for it.
 //!
-//! [`DeviceRuntime::calibrate`]: crate::runtime::DeviceRuntime::calibrate
+//! [`DeviceRuntime::calibrate`]: crate::device::DeviceRuntime::calibrate
 
 use std::fmt;
 use std::path::PathBuf;
@@ -130,7 +130,7 @@ impl fmt::Display for Calibrated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::DeviceRuntime;
+    use crate::device::DeviceRuntime;
     use galatea_device::{DeviceOptions, EmulatorOptions, LinkRates};
     use galatea_layout::Frequencies;
     use galatea_layout::model::{Accumulators, GroupedAggregation, Groups, Launch, predict};

@@ -1,11 +1,8 @@
 //! Subtrees of a plan that run as one pipeline, and the pipelines of their build sides.
 
-use super::pruned_chunks::PrunedChunks;
-use super::shared_rows::SharedRows;
+use super::{InputPlan, PlanKey, PrunedChunks, SharedRows};
 use crate::expression::{Expr, Rebind};
-use crate::history::PlanKey;
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan, TopRows};
-use crate::plans::InputPlan;
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
@@ -255,14 +252,14 @@ pub struct Build {
 }
 
 /// Name of a key, for EXPLAIN and errors.
-pub(super) fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
+pub(crate) fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
     key.downcast_ref::<Column>()
         .map_or_else(|| key.to_string(), |column| column.name().to_owned())
 }
 
 impl BuildSide {
     /// The rows of `plan` by `key`, of which nothing is known yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         plan: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
         wanted: Expr,

@@ -4,9 +4,9 @@ use arrow::array::Array;
 use galatea_device::HostView;
 use rayon::prelude::*;
 
-use super::{CodeMeaning, NoLayout, SLOT_BYTES, TABLE_BYTES};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width};
 use crate::encode::greatest_common_divisor;
+use crate::layout::{CodeMeaning, ConflictLayout, DenseCodes, NoLayout, SLOT_BYTES, SlotLayout, TABLE_BYTES};
 
 /// A column whose values are consecutive codes from 0.
 #[derive(Debug, Clone)]
@@ -90,6 +90,18 @@ impl<'a> DenseColumn<'a> {
             }
             _ => self.collect(|_, code| code as u32),
         }
+    }
+
+    /// Its layout, and the slots of its rows.
+    pub(crate) fn laid_out(self, requested: ConflictLayout) -> Result<(SlotLayout, Vec<u32>), NoLayout> {
+        let dense = DenseCodes {
+            codes: self.codes(),
+            chunk_rows: self.chunk_rows(),
+            values: self.values,
+            null: self.null,
+            meaning: self.meaning,
+        };
+        SlotLayout::new(dense, requested)
     }
 
     /// The codes, `code` of what is stored in the chunk.

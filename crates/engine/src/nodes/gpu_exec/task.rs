@@ -1,21 +1,20 @@
 //! One execution of a GPU subtree: on the device, with another subtree where the data ask for it, or on the
 //! CPU.
 
-use super::{GpuExec, Outcome, PlaceAgain};
+use super::Outcome;
 use crate::config::{Fallback, GalateaConfig};
-use crate::execution::error::{Failure, RunError};
+use crate::device::RunError;
+use crate::execution::error::Failure;
 use crate::execution::graph::Graph;
 use crate::execution::result_queue::ResultQueue;
-use crate::execution::run_report::RunReport;
 use crate::execution::source::store_error;
-use crate::explain::ByteCount;
-use crate::history::PlanKey;
+use crate::facts::ByteCount;
+use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
 use crate::metrics;
 use crate::metrics::PipelineOutcome;
-use crate::placement::Subtree;
-use crate::plans::{InputPlan, renewed_host};
+use crate::nodes::{GpuExec, PlaceAgain};
 use crate::reason::Reason;
-use crate::report::PlanReport;
+use crate::report::{PlanReport, RunReport};
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use datafusion::common::{Result, exec_err};
@@ -224,11 +223,7 @@ impl Task {
             builds: Mutex::default(),
             ready: Arc::default(),
         };
-        graph.compile_ahead(&self.subtree).await;
-        let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;
-        report.rows_returned = output.rows();
-        report.builds = graph.builds.into_inner();
-        Ok(report)
+        graph.return_rows(&self.subtree).await
     }
 
     /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:

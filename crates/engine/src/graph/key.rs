@@ -1,8 +1,7 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
-use super::subtree::{BuildSide, PipelineSource, Subtree};
+use super::{BuildSide, PipelineSource, PlanKey, Subtree};
 use crate::config::GalateaConfig;
-use crate::history::PlanKey;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -11,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The same query with the same settings over the same data.
-pub(super) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> PlanKey {
+pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     settings(config, &mut state);
     nodes(plan, true, &mut state);
@@ -19,7 +18,7 @@ pub(super) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
 }
 
 /// A pipeline over the same data that may differ in constants.
-pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
+pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     settings(config, &mut state);
     match &found.source {
@@ -56,7 +55,7 @@ fn settings(config: &GalateaConfig, state: &mut impl Hasher) {
 }
 
 /// The rows of a dimension by their key, in whatever pipeline.
-pub(super) fn dimension(source: &BuildSide) -> PlanKey {
+pub(crate) fn dimension(source: &BuildSide) -> PlanKey {
     let mut state = DefaultHasher::new();
     source.key.to_string().hash(&mut state);
     source.unique.hash(&mut state);
@@ -66,7 +65,7 @@ pub(super) fn dimension(source: &BuildSide) -> PlanKey {
 }
 
 /// The same as a pipeline makes it on the device.
-pub(super) fn build(source: &BuildSide) -> PlanKey {
+pub(crate) fn build(source: &BuildSide) -> PlanKey {
     let mut state = DefaultHasher::new();
     "build".hash(&mut state);
     if let Some(build) = &source.build {

@@ -88,21 +88,21 @@ pub struct RunReport {
 
 impl RunReport {
     /// Adds a pass over the same rows that came before, to learn which of them are wanted.
-    pub(super) fn passed_before(&mut self, pass: &Self) {
+    pub(crate) fn passed_before(&mut self, pass: &Self) {
         self.passes += 1;
         self.total += pass.total;
         self.add_work(pass);
     }
 
     /// The same of the first build sides alone, which a plan has.
-    pub(super) fn of_sides(mut self, sides: usize) -> Self {
+    pub(crate) fn of_sides(mut self, sides: usize) -> Self {
         self.dimension_rows.truncate(sides);
         self.dimensions.truncate(sides);
         self
     }
 
     /// The report of a pipeline whose rows the pipeline of `first` brought into partitions.
-    pub(super) fn of_partitions(mut self, first: Self) -> Self {
+    pub(crate) fn of_partitions(mut self, first: Self) -> Self {
         self.resident = first.resident;
         self.way = first.way;
         self.chunks = first.chunks;
@@ -117,7 +117,7 @@ impl RunReport {
 
     /// Adds the same pipeline's run over another part of a join, or of an order; tables were scanned once for
     /// each.
-    pub(super) fn add_part(&mut self, other: &Self) {
+    pub(crate) fn add_part(&mut self, other: &Self) {
         self.rows_passed += other.rows_passed;
         self.rows = self.rows.max(other.rows);
         self.rows_returned += other.rows_returned;
@@ -134,7 +134,7 @@ impl RunReport {
     }
 
     /// Adds what another pipeline of the same query did.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.chunks_skipped += other.chunks_skipped;
         self.rows += other.rows;

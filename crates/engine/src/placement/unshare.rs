@@ -1,7 +1,7 @@
 //! Plans in which every operator instance has one place.
 
-use super::renewed_host;
-use crate::execution::GpuExec;
+use crate::graph::renewed_host;
+use crate::nodes::GpuExec;
 use datafusion::common::Result;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};

@@ -4,16 +4,14 @@ mod task;
 
 use task::Task;
 
-use super::run_report::RunReport;
-use super::work_rows::WorkRowsExec;
+use super::WorkRowsExec;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::explain::Facts;
+use crate::facts::Facts;
+use crate::graph::{InputPlan, PipelineSource, Subtree};
 use crate::join_order::expected_rows;
 use crate::pipeline::PipelinePlan;
-use crate::placement::{PipelineSource, Subtree};
-use crate::plans::InputPlan;
 use crate::reason::Reason;
-use crate::report::PlanReport;
+use crate::report::{PlanReport, RunReport};
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;

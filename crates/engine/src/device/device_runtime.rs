@@ -1,11 +1,10 @@
 //! One opened device, and what queries share on it.
 
-use crate::calibration;
-use crate::calibration::Calibrated;
-use crate::execution::RunError;
-use crate::execution::demand::Demands;
-use crate::execution::launches::Launches;
-use crate::execution::prepared::PreparedPipelines;
+use super::calibration::Calibrated;
+use super::demand::Demands;
+use super::launches::Launches;
+use super::prepared::PreparedPipelines;
+use super::{RunError, calibration};
 use crate::metrics::DeviceUse;
 use bytemuck::Pod;
 use galatea_device::{Calibration, Device, DeviceBuffer, DeviceError, HostMemory, Stream};
@@ -22,8 +21,8 @@ const LINK_BYTES: usize = 64 << 20;
 /// One opened device and what lives on it.
 #[derive(Debug)]
 pub struct DeviceRuntime {
-    pub(super) device: Device,
-    pub(super) memory: MemoryManager,
+    pub(crate) device: Device,
+    pub(crate) memory: MemoryManager,
     launches: Launches,
     demands: Demands,
     prepared: PreparedPipelines,
@@ -31,7 +30,7 @@ pub struct DeviceRuntime {
     staging: Mutex<Vec<Staging>>,
     calibration: Mutex<Option<Calibration>>,
     /// What `galatea.gpu_memory_limit = 'auto'` stands for.
-    pub(super) automatic_limit: u64,
+    pub(crate) automatic_limit: u64,
 }
 
 /// The streams one query works on.

@@ -8,7 +8,7 @@ use galatea_store::TableView;
 
 /// The chunks of a launch, as the kernel reads them (`morsel.cuh`).
 #[derive(Debug, Clone)]
-pub(super) struct ChunkTable {
+pub(crate) struct ChunkTable {
     /// The words, sentinel included; empty once they are on the device.
     pub words: Vec<u64>,
     /// Words per chunk.
@@ -21,7 +21,7 @@ pub(super) struct ChunkTable {
 
 impl ChunkTable {
     /// The table of `chunks` (indices into the view) whose buffers `place` knows.
-    pub(super) fn new(
+    pub(crate) fn new(
         view: &TableView,
         chunks: &[usize],
         columns: &[ColumnAccess],
@@ -74,12 +74,12 @@ impl ChunkTable {
 #[derive(Debug)]
 pub(crate) struct LaunchInputs {
     /// Chunks in the order of the table.
-    pub(super) order: Vec<usize>,
+    pub(crate) order: Vec<usize>,
     /// The table, whose words are on the device.
-    pub(super) table: ChunkTable,
-    pub(super) words: DeviceBuffer<u64>,
+    pub(crate) table: ChunkTable,
+    pub(crate) words: DeviceBuffer<u64>,
     /// By number of the table; none where it is part of a build side.
-    pub(super) lookups: Vec<Option<DeviceBuffer<u8>>>,
+    pub(crate) lookups: Vec<Option<DeviceBuffer<u8>>>,
     /// How copies of groups merge, word by word, where there are copies.
-    pub(super) merges: Option<DeviceBuffer<u8>>,
+    pub(crate) merges: Option<DeviceBuffer<u8>>,
 }

@@ -1,0 +1,27 @@
+//! The pipelines that a subtree of a plan runs as, and the plans that feed them. Placement makes them,
+//! execution and streams run them, EXPLAIN describes them.
+//!
+//! ```text
+//! subtree        a pipeline, where its rows come from, and the pipelines of its build sides
+//! key            hashes by which queries, subtrees and build sides are remembered (plan_key)
+//! pruned_chunks  chunks that zone maps leave     \
+//! shared_rows    rows of small build sides       / shared by executions of one kept plan
+//! input          plans of CPU operators that feed a pipeline
+//! copy           copies of plans, for executions of their own
+//! ```
+
+pub(crate) mod copy;
+mod input;
+pub(crate) mod key;
+mod plan_key;
+mod pruned_chunks;
+mod shared_rows;
+mod subtree;
+
+pub(crate) use copy::renewed_host;
+pub use input::InputPlan;
+pub use plan_key::PlanKey;
+pub use pruned_chunks::PrunedChunks;
+pub use shared_rows::SharedRows;
+pub(crate) use subtree::key_name;
+pub use subtree::{Build, BuildSide, PipelineSource, Prediction, ScannedTable, Subtree};
