@@ -1,6 +1,7 @@
 //! Work that serves later queries, done behind those that run: some pieces at once, on threads of the lowest
-//! priority. The piece for want of which queries have lost the most time is done first. While a query computes
-//! on the CPU, one piece at a time begins: cores share caches and memory, whatever the priority of a thread.
+//! priority. The piece for want of which queries have lost the most time is done first. While a query
+//! computes on the CPU, one piece at a time begins: cores share caches and memory, whatever the priority of a
+//! thread.
 
 use crate::graph::PlanKey;
 use datafusion::common::Result;

@@ -1,8 +1,8 @@
 //! Looking for a GPU without making queries wait for it.
 //!
 //! A driver takes a few tenths of a second to initialise, longer than most small queries take on the CPU, and
-//! a process that ends meanwhile waits for it. So a thread looks, once for the process: when a query waits for
-//! the outcome, or when a query has ended and the process goes on.
+//! a process that ends meanwhile waits for it. So a thread looks, once for the process: when a query waits
+//! for the outcome, or when a query has ended and the process goes on.
 
 use crate::reason::Reason;
 use galatea_device::{RETRY, driver_is_installed, probe};

@@ -42,8 +42,9 @@ policy! {
         /// that have come tend to come again.
         investment: f64 = 0.5,
         /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers
-        /// and encoders share the cores, and take longer than predicted more often than less (TPC-DS 10: first
-        /// runs that warmed up by a factor of 2 took 1.1 of the CPU's time in all, some of them six times it).
+        /// and encoders share the cores, and take longer than predicted more often than less (TPC-DS 10:
+        /// first runs that warmed up by a factor of 2 took 1.1 of the CPU's time in all, some of them six
+        /// times it).
         haste: f64 = 4.0,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
