@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
 use crate::errors::{DeviceError, Result};
+use crate::host::HostMemory;
 use crate::info::{self, DeviceInfo};
 use crate::pins::PinTable;
 use crate::sys::{self, Backend, Code, Driver};
@@ -48,6 +49,8 @@ pub(crate) struct Context {
     idle_words: Mutex<Vec<(CUdeviceptr, u64)>>,
     lost: OnceLock<String>,
     released: AtomicBool,
+    /// Host memory of copies that were queued when the device was lost.
+    kept: Mutex<Vec<Arc<HostMemory>>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a
@@ -101,6 +104,7 @@ impl Context {
             idle_words: Mutex::default(),
             lost: OnceLock::new(),
             released: AtomicBool::new(false),
+            kept: Mutex::default(),
         };
         context.bind()?;
         let mut pool = ptr::null_mut();
@@ -281,6 +285,25 @@ impl Context {
         self.check("cuMemPoolTrimTo", unsafe {
             (self.driver.cuMemPoolTrimTo)(self.pool, 0)
         })
+    }
+
+    /// Keeps host memory as long as the context: the device is lost, and a copy may use the memory still.
+    pub(crate) fn keep_memories(&self, memories: impl IntoIterator<Item = Arc<HostMemory>>) {
+        self.kept.lock().extend(memories);
+    }
+
+    /// Waits for what a stream of a lost device does already. Errors of it say no more than that the device
+    /// is lost.
+    pub(crate) fn wait_for_lost(&self, stream: CUstream) {
+        // Where the driver has destroyed the context, it has waited.
+        if self.backend == Backend::Gpu && self.released.load(Ordering::Relaxed) {
+            return;
+        }
+        // SAFETY: the context is retained or emulated, whose handles stay valid, and the stream is alive.
+        unsafe {
+            (self.driver.cuCtxSetCurrent)(self.handle);
+            (self.driver.cuStreamSynchronize)(stream);
+        }
     }
 
     /// Waits for all work of the device.

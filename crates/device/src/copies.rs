@@ -150,7 +150,7 @@ impl Stream {
             return Ok(());
         }
         self.enqueue_upload(&target, source.as_ptr().cast())?;
-        self.synchronize()
+        self.settle()
     }
 
     /// Queues the copy; the source must stay valid and unchanged until it is done.
@@ -259,7 +259,7 @@ impl Stream {
         if !source.is_empty() {
             self.enqueue_download(&source, target.as_mut_ptr().cast())?;
         }
-        self.synchronize()
+        self.settle()
     }
 
     /// Reads several pieces of device memory, each into bytes of the same length; waits once, for everything
@@ -279,7 +279,7 @@ impl Stream {
             self.enqueue_download(&source, target.as_mut_ptr())
         });
         // Also after a failure: the pieces before it are on their way.
-        let done = self.synchronize();
+        let done = self.settle();
         queued.and(done)
     }
 
@@ -310,7 +310,7 @@ impl Stream {
             Ok(done) => done,
             Err(error) => {
                 // The copy is queued, so the memory has to outlive it.
-                let _ = self.synchronize();
+                let _ = self.settle();
                 return Err(error);
             }
         };
@@ -365,8 +365,8 @@ impl Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        if self.memory.is_some() {
-            let _ = self.stream.synchronize_event(&self.done);
+        if self.memory.is_some() && self.stream.synchronize_event(&self.done).is_err() {
+            let _ = self.stream.settle();
         }
     }
 }

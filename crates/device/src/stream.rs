@@ -129,6 +129,16 @@ impl Stream {
         Ok(())
     }
 
+    /// As [`Stream::synchronize`], before the caller takes back memory that copies use: on a lost device, too,
+    /// a copy that has begun is over.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let outcome = self.synchronize();
+        if outcome.is_err() {
+            self.0.context.wait_for_lost(self.0.handle);
+        }
+        outcome
+    }
+
     /// Whether everything queued so far is done; does not wait.
     ///
     /// # Errors
@@ -206,7 +216,9 @@ impl Stream {
         drop(in_flight);
         if let Err(error) = recorded {
             // No event, so wait while the memory is still held here.
-            let _ = self.synchronize();
+            if self.synchronize().is_err() {
+                self.0.context.keep_memories(memories);
+            }
             return Err(error);
         }
         Ok(())
@@ -244,6 +256,11 @@ impl Drop for Inner {
             {
                 self.context.keep_stream(self.handle, self.priority);
             }
+        }
+        if self.context.alive().is_err() {
+            let in_flight = self.in_flight.get_mut().drain(..);
+            let memories = in_flight.flat_map(|(_, memories)| memories);
+            self.context.keep_memories(memories);
         }
         self.retired.store(true, Ordering::Release);
     }

@@ -13,6 +13,7 @@
 //! float_order     orders and joins: the same of their keys
 //! float_windows   windows: the same of their keys
 //! deviations      variance, covariance, correlation and regression of large close values
+//! same_names      filters stay above rows of which several columns have one name
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
 //!
@@ -29,6 +30,7 @@ mod float_windows;
 mod marks;
 mod merge_join;
 mod one_row;
+mod same_names;
 mod set_operations;
 mod struct_fields;
 mod subqueries;
@@ -78,6 +80,9 @@ pub fn physical_rules(
     for rule in rules {
         match rule.name() {
             "ProjectionPushdown" => all.push(Arc::new(merge_join::KeepFilters::around(Arc::clone(rule)))),
+            name if name.starts_with("FilterPushdown") => {
+                all.push(Arc::new(same_names::KeepAbove::around(Arc::clone(rule))));
+            }
             _ => all.push(Arc::clone(rule)),
         }
     }

@@ -19,6 +19,13 @@ const TABLES: [&str; 2] = [
 
 const WRONG: &[Wrong] = &[
     Wrong {
+        rule: "same_names.rs",
+        statements: &[
+            "SELECT count(*) FROM i RIGHT JOIN (SELECT * FROM i WHERE y IS NOT NULL) s ON i.k = s.y WHERE i.k > 6 OR s.k < 2",
+        ],
+        right: &["2"],
+    },
+    Wrong {
         rule: "subqueries.rs (NOT IN with correlation)",
         statements: &["SELECT k FROM o WHERE x NOT IN (SELECT y FROM i WHERE i.k < o.k)"],
         right: &["1", "NULL"],
