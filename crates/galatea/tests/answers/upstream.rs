@@ -21,7 +21,7 @@ const WRONG: &[Wrong] = &[
     Wrong {
         rule: "same_names.rs",
         statements: &[
-            "SELECT count(*) FROM i RIGHT JOIN (SELECT * FROM i WHERE y IS NOT NULL) s ON i.k = s.y WHERE i.k > 6 OR s.k < 2",
+            "SELECT count(*) FROM i RIGHT JOIN (SELECT * FROM i WHERE y IS NOT NULL) s ON i.k = s.k WHERE i.y = 1 OR s.y > 6",
         ],
         right: &["2"],
     },
