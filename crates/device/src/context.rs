@@ -11,6 +11,7 @@
 //! driver freed them with the context. Other devices of the process are not touched. The next opening of the
 //! device gets a context and a budget of its own, even while others still hold objects of the lost one.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +24,6 @@ use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
 use crate::errors::{DeviceError, Result};
-use crate::host::HostMemory;
 use crate::info::{self, DeviceInfo};
 use crate::pins::PinTable;
 use crate::sys::{self, Backend, Code, Driver};
@@ -50,7 +50,7 @@ pub(crate) struct Context {
     lost: OnceLock<String>,
     released: AtomicBool,
     /// Host memory of copies that were queued when the device was lost.
-    kept: Mutex<Vec<Arc<HostMemory>>>,
+    kept: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a
@@ -288,7 +288,10 @@ impl Context {
     }
 
     /// Keeps host memory as long as the context: the device is lost, and a copy may use the memory still.
-    pub(crate) fn keep_memories(&self, memories: impl IntoIterator<Item = Arc<HostMemory>>) {
+    pub(crate) fn keep_memories<M: Any + Send + Sync>(&self, memories: impl IntoIterator<Item = Arc<M>>) {
+        let memories = memories
+            .into_iter()
+            .map(|memory| memory as Arc<dyn Any + Send + Sync>);
         self.kept.lock().extend(memories);
     }
 

@@ -129,8 +129,8 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::synchronize`], before the caller takes back memory that copies use: on a lost device, too,
-    /// a copy that has begun is over.
+    /// As [`Stream::synchronize`], before the caller takes back memory that copies use: on a lost device,
+    /// too, a copy that has begun is over.
     pub(crate) fn settle(&self) -> Result<()> {
         let outcome = self.synchronize();
         if outcome.is_err() {

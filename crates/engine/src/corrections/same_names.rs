@@ -1,8 +1,8 @@
 //! Filters stay above rows of which several columns have one name.
 //!
 //! DataFusion pushes filters, and the bounds that joins and limits find while they run, through physical
-//! operators by the names of columns. Where two columns have one name, as those of a table that is joined with
-//! itself, it takes the first of them. The rule hides such operators from DataFusion's.
+//! operators by the names of columns. Where two columns have one name, as those of a table that is joined
+//! with itself, it takes the first of them. The rule hides such operators from DataFusion's.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
