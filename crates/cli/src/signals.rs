@@ -18,7 +18,7 @@ pub(crate) async fn pressed() {
     pressed_unless(|| false).await;
 }
 
-/// The same, for the first for which `ends` returns false.
+/// Resolves at the first Ctrl-C after which `ends` returns false.
 pub(crate) async fn pressed_unless(ends: impl Fn() -> bool) {
     let mut presses = PRESSED.get_or_init(listen).subscribe();
     while presses.changed().await.is_ok() {

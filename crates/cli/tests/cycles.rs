@@ -31,7 +31,7 @@ struct Source {
     file: String,
     /// Paths it uses, absolute below the crate.
     uses: Vec<Vec<String>>,
-    /// Names it imports or re-exports, and the paths they come from; `*` of a module under the name `*`.
+    /// Names that it imports or re-exports, each with its path. A glob import has the name `*`.
     names: Vec<(String, Vec<String>)>,
 }
 

@@ -295,8 +295,8 @@ impl Context {
         self.kept.lock().extend(memories);
     }
 
-    /// Waits for what a stream of a lost device does already. Errors of it say no more than that the device
-    /// is lost.
+    /// Waits for the running work of a stream of a lost device. Its outcome is ignored: every call fails
+    /// there.
     pub(crate) fn wait_for_lost(&self, stream: CUstream) {
         // Where the driver has destroyed the context, it has waited.
         if self.backend == Backend::Gpu && self.released.load(Ordering::Relaxed) {
