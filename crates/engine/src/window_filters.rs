@@ -59,13 +59,7 @@ impl OptimizerRule for FiltersAsArguments {
 
 /// The call of a window function whose filter can be in its argument, the argument and the filter.
 fn filtered(call: &Expr) -> Option<(&WindowFunction, &Expr, &Expr)> {
-    let call = match call {
-        Expr::Alias(Alias { expr, .. }) => expr,
-        call => call,
-    };
-    let Expr::WindowFunction(call) = call else {
-        return None;
-    };
+    let call = window_function(call)?;
     let WindowFunctionDefinition::AggregateUDF(function) = &call.fun else {
         return None;
     };
@@ -86,12 +80,26 @@ fn without_filter(call: &Expr) -> Result<Expr> {
     let mut function = function.clone();
     function.params.args = vec![when(filter.clone(), argument.clone()).end()?];
     function.params.filter = None;
+    Ok(named_as(call, function))
+}
+
+/// The window function of a call, which may have an alias.
+pub(crate) fn window_function(call: &Expr) -> Option<&WindowFunction> {
+    match call {
+        Expr::Alias(Alias { expr, .. }) => window_function(expr),
+        Expr::WindowFunction(function) => Some(function),
+        _ => None,
+    }
+}
+
+/// A call of `function` under the name of `call`, which it replaces.
+pub(crate) fn named_as(call: &Expr, function: WindowFunction) -> Expr {
     let rewritten = Expr::from(function);
-    Ok(match call {
+    match call {
         Expr::Alias(alias) => Expr::Alias(Alias {
             expr: Box::new(rewritten),
             ..alias.clone()
         }),
         call => rewritten.alias(call.schema_name().to_string()),
-    })
+    }
 }

@@ -43,16 +43,6 @@ pub(crate) trait Rewrite {
         self.expression(key, schema)
     }
 
-    /// Of a key by which the rows of a window are ordered.
-    fn window_order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        self.expression(key, schema)
-    }
-
-    /// Of a key by which the rows of a window are partitioned.
-    fn partition(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        self.expression(key, schema)
-    }
-
     /// Of a key of a join.
     fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(key, schema)
@@ -314,8 +304,10 @@ fn window_call(
 ) -> Result<Option<Arc<dyn WindowExpr>>> {
     let parts = call.all_expressions();
     let arguments = all(&parts.args, &|part| rewrite.expression(part, schema))?;
-    let partitions = all(&parts.partition_by_exprs, &|part| rewrite.partition(part, schema))?;
-    let orders = all(&parts.order_by_exprs, &|part| rewrite.window_order(part, schema))?;
+    let partitions = all(&parts.partition_by_exprs, &|part| {
+        rewrite.expression(part, schema)
+    })?;
+    let orders = all(&parts.order_by_exprs, &|part| rewrite.expression(part, schema))?;
     if arguments.is_none() && partitions.is_none() && orders.is_none() {
         return Ok(None);
     }

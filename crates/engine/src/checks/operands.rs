@@ -6,9 +6,9 @@
 //! <> 0 AND b` again either, and refuses to merge partitions sorted by it), and arguments that are no
 //! columns.
 
+use crate::window_filters::{named_as, window_function};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
-use datafusion::logical_expr::expr::{Alias, WindowFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projection, Sort, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -93,15 +93,10 @@ fn windowed(window: &Window) -> Result<Option<LogicalPlan>> {
 
 /// A call over columns in the place of operands that are computed, under the name it had.
 fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
-    let function = match call {
-        Expr::Alias(Alias { expr, .. }) => expr,
-        call => call,
-    };
-    let Expr::WindowFunction(function) = function else {
+    let Some(mut function) = window_function(call).cloned() else {
         return call.clone();
     };
     let before = computed.operands.len();
-    let mut function: Box<WindowFunction> = function.clone();
     let params = &mut function.params;
     for argument in &mut params.args {
         // Some functions take constants alone, as the distance of LAG.
@@ -118,16 +113,9 @@ fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
     {
         *key = computed.column(key);
     }
-    if computed.operands.len() == before {
-        return call.clone();
-    }
-    let rewritten = Expr::WindowFunction(function);
-    match call {
-        Expr::Alias(alias) => Expr::Alias(Alias {
-            expr: Box::new(rewritten),
-            ..alias.clone()
-        }),
-        call => rewritten.alias(call.schema_name().to_string()),
+    match computed.operands.len() > before {
+        true => named_as(call, function),
+        false => call.clone(),
     }
 }
 

@@ -55,21 +55,13 @@ struct Keys {
 }
 
 impl Rewrite for Keys {
+    /// Logical plans have the keys of windows with one NaN.
     fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }
 
     fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         of_one_nan(key, schema, &self.options)
-    }
-
-    /// Logical plans have them with one NaN.
-    fn window_order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        Ok(None)
-    }
-
-    fn partition(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        Ok(None)
     }
 
     fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {

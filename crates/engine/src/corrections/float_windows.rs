@@ -5,10 +5,10 @@
 //! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
 
 use crate::expression::one_nan::{OneNanFunction, is_one_nan};
+use crate::window_filters::{named_as, window_function};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{Alias, WindowFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -47,14 +47,9 @@ impl OptimizerRule for OrderWindows {
 
 /// The call with one NaN and one zero in its keys, under the name it had; `None` where no key is a float.
 fn with_one_nan(call: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-    let function = match call {
-        Expr::Alias(Alias { expr, .. }) => expr,
-        call => call,
-    };
-    let Expr::WindowFunction(function) = function else {
+    let Some(mut function) = window_function(call).cloned() else {
         return Ok(None);
     };
-    let mut function: Box<WindowFunction> = function.clone();
     let mut changed = false;
     let params = &mut function.params;
     let orders = params.order_by.iter_mut().map(|key| &mut key.expr);
@@ -65,15 +60,5 @@ fn with_one_nan(call: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
             changed = true;
         }
     }
-    if !changed {
-        return Ok(None);
-    }
-    let rewritten = Expr::WindowFunction(function);
-    Ok(Some(match call {
-        Expr::Alias(alias) => Expr::Alias(Alias {
-            expr: Box::new(rewritten),
-            ..alias.clone()
-        }),
-        call => rewritten.alias(call.schema_name().to_string()),
-    }))
+    Ok(changed.then(|| named_as(call, function)))
 }

@@ -13,7 +13,7 @@
 //! float_order     orders and joins: the same of their keys
 //! float_windows   windows: the same of their keys
 //! deviations      variance, covariance, correlation and regression of large close values
-//! same_names      filters stay above rows of which several columns have one name
+//! same_names      filters stay above rows with several columns of one name
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
 //!
@@ -27,6 +27,7 @@ mod float_extremes;
 mod float_keys;
 mod float_order;
 mod float_windows;
+mod hidden;
 mod marks;
 mod merge_join;
 mod one_row;
@@ -37,6 +38,7 @@ mod subqueries;
 
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use hidden::Hiding;
 use std::sync::Arc;
 
 /// The session's analyzer rules with ours among them.
@@ -76,16 +78,12 @@ pub fn optimizer_rules(
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = Vec::new();
-    for rule in rules {
-        match rule.name() {
-            "ProjectionPushdown" => all.push(Arc::new(merge_join::KeepFilters::around(Arc::clone(rule)))),
-            name if name.starts_with("FilterPushdown") => {
-                all.push(Arc::new(same_names::KeepAbove::around(Arc::clone(rule))));
-            }
-            _ => all.push(Arc::clone(rule)),
-        }
-    }
+    let rules = rules.iter().map(|rule| match rule.name() {
+        "ProjectionPushdown" => Hiding::around(rule, merge_join::has_filter),
+        name if name.starts_with("FilterPushdown") => Hiding::around(rule, same_names::repeats_names),
+        _ => Arc::clone(rule),
+    });
+    let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = rules.collect();
     // Before rows are distributed by keys. Placement comes in front of it.
     let after = all.iter().position(|rule| rule.name() == "aggregate_statistics");
     let at = after.map_or(0, |at| at + 1);

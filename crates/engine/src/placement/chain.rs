@@ -272,7 +272,7 @@ impl Chain {
                     .map(|value| value.as_literal().is_some().then_some(value))
                     .collect();
                 match constants {
-                    Some(constants) => Expr::constant_of_parts(&numbers, constants, field, &row),
+                    Some(constants) => Expr::by_part(&numbers, constants, field, &row),
                     None => Expr::of_parts(&numbers, index, field, &row),
                 }
             })

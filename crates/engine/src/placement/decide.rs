@@ -205,16 +205,15 @@ pub(super) fn place(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let assessment = Assessment::new(runtime, config, cores);
-    place_by(&assessment, runtime, config, plan, decision)
+    place_by(&assessment, plan, decision)
 }
 
 fn place_by(
     assessment: &Assessment<'_>,
-    runtime: &Arc<Runtime>,
-    config: &GalateaConfig,
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let (runtime, config) = (assessment.runtime, assessment.config);
     let mut grounds = Grounds::untimed(runtime, config);
     let report = decision.report.clone();
     let found = |side: &BuildSide| found_in_rows(runtime, side);
@@ -293,7 +292,7 @@ pub(super) fn waiting(
 ) -> Result<Vec<Waiting>> {
     let mut decision = Decision::default();
     let assessment = Assessment::new(runtime, config, cores).deferring();
-    place_by(&assessment, runtime, config, plan, &mut decision)?;
+    place_by(&assessment, plan, &mut decision)?;
     Ok(decision.waiting)
 }
 

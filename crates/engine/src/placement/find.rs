@@ -160,7 +160,7 @@ fn sampled(sample: &SampleExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
             "a sample of rows that are not those of a table",
         ));
     }
-    let bound = sample.bound().ok().flatten();
+    let bound = sample.bound();
     let bound =
         bound.ok_or_else(|| node("SampleExec", "a sample of a table of an unknown number of rows"))?;
     if let Ok(bound) = u64::try_from(bound) {

@@ -4,7 +4,7 @@
 //! table, whatever the partitions. Of a fixed number of rows, those with the least lots are kept.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -40,6 +40,8 @@ pub struct SampleExec {
     seed: u64,
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
+    /// See [`Self::bound`]: the words of all rows are computed once for several looks at the plan.
+    bound: OnceLock<Option<u128>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -61,6 +63,7 @@ impl SampleExec {
             seed,
             input,
             properties,
+            bound: OnceLock::new(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -72,17 +75,22 @@ impl SampleExec {
 
     /// The least word that a row, or block of rows, which is not drawn has; 2^64 where all are drawn, and
     /// `None` where the number of rows is not known.
-    pub(crate) fn bound(&self) -> Result<Option<u128>> {
+    pub(crate) fn bound(&self) -> Option<u128> {
+        *self.bound.get_or_init(|| self.least_undrawn())
+    }
+
+    fn least_undrawn(&self) -> Option<u128> {
         let wanted = match self.sample.draw {
-            Draw::Each(share) | Draw::Blocks(share) => return Ok(Some(bound(share))),
+            Draw::Each(share) | Draw::Blocks(share) => return Some(bound(share)),
             Draw::Rows(wanted) => wanted,
         };
-        let statistics = StatisticsContext::new().compute(self.input.as_ref(), &StatisticsArgs::new())?;
-        let rows = match statistics.num_rows {
-            Precision::Exact(rows) if rows <= COUNTED => rows as u64,
-            _ => return Ok(None),
-        };
-        Ok(Some(Lots::new(self.seed).bound_of(wanted, rows)))
+        let statistics = StatisticsContext::new().compute(self.input.as_ref(), &StatisticsArgs::new());
+        match statistics.ok()?.num_rows {
+            Precision::Exact(rows) if rows <= COUNTED => {
+                Some(Lots::new(self.seed).bound_of(wanted, rows as u64))
+            }
+            _ => None,
+        }
     }
 
     /// Rows that share a word, as a power of two, and the state of the words.

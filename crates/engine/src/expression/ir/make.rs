@@ -240,17 +240,8 @@ impl Expr {
         Self::by_part(parts, values.collect(), field, row)
     }
 
-    /// A column of a union's rows that has one of these constants in each part.
-    pub(crate) fn constant_of_parts(
-        parts: &[usize],
-        constants: Vec<Self>,
-        field: &Field,
-        row: &Self,
-    ) -> Self {
-        Self::by_part(parts, constants, field, row)
-    }
-
-    fn by_part(parts: &[usize], mut values: Vec<Self>, field: &Field, row: &Self) -> Self {
+    /// The same of a column with these values, one for each part.
+    pub(crate) fn by_part(parts: &[usize], mut values: Vec<Self>, field: &Field, row: &Self) -> Self {
         let last = values.pop().expect("a union has parts");
         if values.is_empty() {
             return last;

@@ -1,0 +1,129 @@
+//! Operators that are hidden from a rule of DataFusion while it runs.
+//!
+//! A hidden operator stands below a node through which the rule moves nothing; the node is gone when the rule
+//! has ended.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// A rule of DataFusion, from which operators are hidden.
+#[derive(Debug)]
+pub(super) struct Hiding {
+    inner: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+    hides: fn(&Arc<dyn ExecutionPlan>) -> bool,
+}
+
+impl Hiding {
+    /// The rule `inner`, from which the operators are hidden for which `hides` returns true.
+    pub(super) fn around(
+        inner: &Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+        hides: fn(&Arc<dyn ExecutionPlan>) -> bool,
+    ) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+        let inner = Arc::clone(inner);
+        Arc::new(Self { inner, hides })
+    }
+}
+
+impl PhysicalOptimizerRule for Hiding {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let hidden = plan.transform_up(|node| {
+            Ok(match (self.hides)(&node) {
+                true => Transformed::yes(Arc::new(HiddenExec { input: node }) as Arc<dyn ExecutionPlan>),
+                false => Transformed::no(node),
+            })
+        })?;
+        let optimized = self.inner.optimize(hidden.data, config)?;
+        if !hidden.transformed {
+            return Ok(optimized);
+        }
+        let shown = optimized.transform_up(|node| {
+            Ok(match node.downcast_ref::<HiddenExec>() {
+                Some(hidden) => Transformed::yes(Arc::clone(&hidden.input)),
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(shown.data)
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.inner.schema_check()
+    }
+}
+
+/// Passes the rows of an operator on, and lets nothing be moved through it.
+#[derive(Debug)]
+struct HiddenExec {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl DisplayAs for HiddenExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("HiddenExec")
+    }
+}
+
+impl ExecutionPlan for HiddenExec {
+    fn name(&self) -> &'static str {
+        "HiddenExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+        Ok(Arc::new(Self { input }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}
