@@ -50,13 +50,46 @@ impl PhysicalOptimizerRule for CompareFloats {
     }
 }
 
+/// The expression, its comparisons of floats made as the rule makes those of a plan.
+///
+/// # Errors
+///
+/// Where a column is not in the schema.
+pub fn compare_floats(
+    expression: &PhysicalExprRef,
+    schema: &Schema,
+    options: &Arc<ConfigOptions>,
+) -> Result<PhysicalExprRef> {
+    let comparisons = Comparisons {
+        options: Arc::clone(options),
+    };
+    let compared = comparisons.compared(expression, schema)?;
+    Ok(compared.data)
+}
+
 struct Comparisons {
     options: Arc<ConfigOptions>,
 }
 
 impl Rewrite for Comparisons {
     fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        let compared = Arc::clone(expression).transform_up(|part| {
+        let compared = self.compared(expression, schema)?;
+        Ok(compared.transformed.then_some(compared.data))
+    }
+
+    /// Other rules compare keys of orders.
+    fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+}
+
+impl Comparisons {
+    fn compared(
+        &self,
+        expression: &PhysicalExprRef,
+        schema: &Schema,
+    ) -> Result<Transformed<PhysicalExprRef>> {
+        Arc::clone(expression).transform_up(|part| {
             let changed = if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
                 self.binary(binary, schema)?
             } else if let Some(list) = part.downcast_ref::<InListExpr>() {
@@ -68,17 +101,9 @@ impl Rewrite for Comparisons {
                 Some(changed) => Transformed::yes(changed),
                 None => Transformed::no(part),
             })
-        })?;
-        Ok(compared.transformed.then_some(compared.data))
+        })
     }
 
-    /// Other rules compare keys of orders.
-    fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        Ok(None)
-    }
-}
-
-impl Comparisons {
     fn binary(&self, binary: &BinaryExpr, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         let compares = matches!(
             binary.op(),

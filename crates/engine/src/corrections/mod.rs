@@ -36,6 +36,8 @@ mod set_operations;
 mod struct_fields;
 mod subqueries;
 
+pub use float_compare::compare_floats;
+
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use hidden::Hiding;

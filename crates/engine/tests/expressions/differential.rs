@@ -11,6 +11,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
 use galatea_device::{Architecture, Device, DeviceOptions, EmulatorOptions, Nvrtc, compile_for};
 use galatea_engine::code::Code;
+use galatea_engine::corrections::compare_floats;
 use galatea_engine::expression::{Emitter, Expr, ExprKind, Function, Parameters, Value, lower};
 
 use super::device::{Emitted, Outcome, Ran, expected, prepare, run};
@@ -113,8 +114,10 @@ pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: C
         }
     };
     let mut failures = Vec::new();
+    let options = Arc::clone(context.state_ref().read().config_options());
     for (((sql, physical, lowered), emitted), ran) in planned.iter().zip(&emitted).zip(&ran) {
-        let outcomes = evaluate(physical, &rows.batch);
+        let on_cpu = compare_floats(physical, &schema, &options).expect("an expression of the schema");
+        let outcomes = evaluate(&on_cpu, &rows.batch);
         let wrong = outcomes
             .iter()
             .zip(ran)
@@ -145,7 +148,8 @@ pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: C
     summary
 }
 
-/// The physical expression of an SQL expression, by the rules that queries go through.
+/// The physical expression of an SQL expression, by the rules that queries go through. The caller applies
+/// `compare_floats` to the expression that the CPU evaluates, and only to that one, as queries do.
 fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = context.parse_sql_expr(sql, schema)?;
     #[expect(
