@@ -193,12 +193,17 @@ fn early(rules: &[PhysicalRule]) -> usize {
     statistics.map_or(0, |at| at + 1)
 }
 
-/// The rules of operators on the CPU, with guards.
+/// The rules of operators on the CPU, with guards. DataFusion leaves out sorts by columns that a filter makes
+/// constant, and reads that from the filter's condition again when the query runs, so conditions change for
+/// the last time before it plans sorts.
 fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     let early = early(rules);
+    let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
     let mut rules = rules.to_vec();
+    let sorts = sorts.unwrap_or(rules.len());
+    rules.insert(sorts, Arc::new(GuardConjuncts));
+    rules.insert(sorts + 1, Arc::new(GrowStack));
     rules.insert(early, Arc::new(GuardOperands));
-    rules.push(Arc::new(GuardConjuncts));
     rules.push(Arc::new(GrowStack));
     rules
 }

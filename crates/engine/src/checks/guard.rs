@@ -31,8 +31,17 @@ enum Needed {
     And,
     /// Where the other operand of OR is not true.
     Or,
+    /// Where a condition is not false; elsewhere that condition drops the row.
+    Unless,
     /// Where a condition is true; elsewhere nobody reads the value.
     Where,
+}
+
+impl Needed {
+    /// Whether the value is that of the operand.
+    fn is_operand(self) -> bool {
+        matches!(self, Self::Where | Self::Unless)
+    }
 }
 
 /// An expression one of whose operands is needed for some rows alone.
@@ -76,18 +85,28 @@ impl Guarded {
         })
     }
 
+    /// A condition of a filter whose `leading` conditions are evaluated by themselves, too.
+    pub(super) fn condition(leading: &PhysicalExprRef, condition: &PhysicalExprRef) -> Self {
+        Self {
+            needed: Needed::Unless,
+            condition: Arc::clone(leading),
+            operand: Arc::clone(condition),
+            whole: Arc::clone(condition),
+        }
+    }
+
     fn guarded(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let rows = batch.num_rows();
         let condition = self.condition.evaluate(batch)?.into_array(rows)?;
         let condition = as_boolean_array(&condition)?;
         let needs = |value: Option<bool>| match self.needed {
-            Needed::And => value != Some(false),
+            Needed::And | Needed::Unless => value != Some(false),
             Needed::Or => value != Some(true),
             Needed::Where => value == Some(true),
         };
         let needing = BooleanArray::from_iter(condition.iter().map(|value| Some(needs(value))));
         let value = self.operand.evaluate_selection(batch, &needing)?;
-        if self.needed == Needed::Where {
+        if self.needed.is_operand() {
             return Ok(value);
         }
         let value = value.into_array(rows)?;
@@ -101,7 +120,7 @@ impl Guarded {
 }
 
 /// Whether evaluating the expression for a row may raise an error.
-fn may_raise(expression: &PhysicalExprRef, schema: &Schema) -> bool {
+pub(super) fn may_raise(expression: &PhysicalExprRef, schema: &Schema) -> bool {
     let own = if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
         !(binary.op().is_logic_operator() || binary.op().supports_propagation())
     } else if let Some(cast) = expression.downcast_ref::<CastExpr>() {
@@ -176,7 +195,7 @@ impl PhysicalExpr for Guarded {
             datafusion::common::internal_datafusion_err!("a guarded expression has two children")
         })?;
         let whole = match self.needed {
-            Needed::Where => Arc::clone(&operand),
+            needed if needed.is_operand() => Arc::clone(&operand),
             _ => Arc::clone(&self.whole)
                 .with_new_children(vec![Arc::clone(&condition), Arc::clone(&operand)])?,
         };

@@ -11,12 +11,12 @@
 //! - [`CheckArithmetic`] (physical, before placement) marks `+`, `-` and `*` as checked, which
 //!   [`lower`](crate::expression::lower) reads, and lets casts of texts read common notations.
 //! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
-//!   decimals; [`GuardConjuncts`] (last) does so for the conditions of filters, which other rules take apart
-//!   before.
+//!   decimals; [`GuardConjuncts`] (before sorts are planned) does so for the conditions of filters, which
+//!   other rules take apart before.
 //! - [`ComputeOperands`] (logical) has projections compute the operands of sorts and window functions that
 //!   would escape the physical rules, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
 //!   [`KeepFiltered`] leaves arguments behind their FILTER.
-//! - [`GrowStack`] (last) has deep expressions evaluated on a stack that is large enough.
+//! - [`GrowStack`] (there too, and last) has deep expressions evaluated on a stack that is large enough.
 //!
 //! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.
 

@@ -13,7 +13,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::deep::Deep;
-use super::guard::Guarded;
+use super::guard::{Guarded, may_raise};
 use super::node::{Rewrite, rewritten};
 use super::overflow::{casts_of_texts, checked, counted};
 use crate::config::{GalateaConfig, OverflowMode};
@@ -27,11 +27,13 @@ pub struct CheckArithmetic;
 #[derive(Debug, Default)]
 pub struct GuardOperands;
 
-/// Makes the conditions of each filter guard those behind them, after all rules that take conditions apart.
+/// Makes the conditions of each filter guard those behind them, after the rules that take conditions apart
+/// and before the one that plans sorts.
 #[derive(Debug, Default)]
 pub struct GuardConjuncts;
 
-/// Has deep expressions evaluated on a stack that is large enough, after all rules that read expressions.
+/// Has deep expressions evaluated on a stack that is large enough: before sorts are planned, and after all
+/// rules that may make other expressions.
 #[derive(Debug, Default)]
 pub struct GrowStack;
 
@@ -185,8 +187,22 @@ impl Rewrite for Conjuncts {
         Ok(None)
     }
 
+    /// Conditions in front that raise no error stay as they are, since DataFusion finds constant and equal
+    /// columns in them.
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        guarded(predicate, schema)
+        let conditions = split_conjunction(predicate);
+        let raising = conditions
+            .iter()
+            .position(|condition| may_raise(condition, schema));
+        let Some(raising) = raising.filter(|raising| *raising > 0) else {
+            return guarded(predicate, schema);
+        };
+        let all = |conditions: &[&PhysicalExprRef]| conjunction(conditions.iter().copied().cloned());
+        let (leading, rest) = conditions.split_at(raising);
+        let (leading, rest) = (all(leading), all(rest));
+        let rest = guarded(&rest, schema)?.unwrap_or(rest);
+        let rest = Arc::new(Guarded::condition(&leading, &rest));
+        Ok(Some(conjunction([leading, rest as PhysicalExprRef])))
     }
 }
 

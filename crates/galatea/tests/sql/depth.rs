@@ -86,7 +86,7 @@ async fn nested_expressions_run_on_the_device_up_to_the_limit() {
     let ctx = session("emulated").await;
     set(&ctx, "datafusion.sql_parser.recursion_limit", "5000").await;
     for (kind, nested) in NESTED {
-        // Each level has a literal, and a kernel has at most 192.
+        // Each level has a literal, and a kernel has at most 184.
         let (expression, expected) = nested(150);
         let (value, reason) = number(&ctx, &format!("SELECT sum({expression}) FROM t")).await;
         assert_eq!((value, reason), (expected, None), "{kind}");

@@ -165,6 +165,34 @@ async fn guards_hold_in_scans_of_files() {
     }
 }
 
+/// DataFusion sorts by no column that a filter makes constant.
+#[tokio::test]
+async fn guarded_conditions_keep_columns_constant() {
+    let windows = |constant: &str, value: i64| {
+        format!(
+            "SELECT max(r), sum(r) FROM (SELECT row_number() OVER (PARTITION BY {constant} ORDER BY a) AS r \
+             FROM n WHERE b = 1 AND 100 / a > 10 AND {constant} = {value})"
+        )
+    };
+    let (plain, raising) = (windows("b", 1), windows("100 / a / 101", 0));
+    let deep = plain.replace("100 / a > 10", &["100 / a > 10"; 450].join(" AND "));
+    for partitions in ["1", "16"] {
+        check_with(
+            &[
+                ("datafusion.execution.target_partitions", partitions),
+                ("datafusion.sql_parser.recursion_limit", "2000"),
+            ],
+            &[NUMBERS],
+            &[
+                (&plain, Rows(&["3|6"])),
+                (&raising, Rows(&["3|6"])),
+                (&deep, Rows(&["3|6"])),
+            ],
+        )
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn keys_of_orders_are_guarded() {
     check(
