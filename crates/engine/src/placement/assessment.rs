@@ -2,12 +2,13 @@
 //! make.
 
 use super::cost::Estimator;
+use super::cost::device::HostTime;
 use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::{BuildSide, PipelineSource, PlanKey, Prediction, Subtree, key};
-use crate::history::OneTime;
+use crate::history::{Measured, OneTime};
 use crate::reason::{Basis, Reason};
 use crate::runtime::Runtime;
 use datafusion::physical_plan::ExecutionPlan;
@@ -42,6 +43,8 @@ pub(super) struct Assessment<'a> {
     pub(super) runtime: &'a Arc<Runtime>,
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
+    /// The query that the plan computes, where its measured times count.
+    pub(super) query: Option<PlanKey>,
     /// Whether subtrees that lack something are left to the background, even if a run would pay for it.
     defers: bool,
     /// The subtrees that stay on the CPU for the time of loading alone.
@@ -64,12 +67,21 @@ impl<'a> Assessment<'a> {
             runtime,
             config,
             estimator: Estimator::new(cores),
+            query: None,
             defers: false,
             waiting: RefCell::default(),
             made: RefCell::default(),
             few: RefCell::default(),
             gain: Cell::new(0.0),
             hot_gain: Cell::new(0.0),
+        }
+    }
+
+    /// The same of a plan that computes `query`.
+    pub(super) fn of_query(self, query: PlanKey) -> Self {
+        Self {
+            query: Some(query),
+            ..self
         }
     }
 
@@ -140,6 +152,11 @@ impl<'a> Assessment<'a> {
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
         let history = self.runtime.history();
+        let measured = self
+            .query
+            .map_or_else(Measured::default, |query| history.measured(query));
+        let host = HostTime::new(cpu, measured);
+        let cpu = host.seconds;
         let background = self.config.background.0;
         let device = match background {
             true => time.whole(),
@@ -149,7 +166,7 @@ impl<'a> Assessment<'a> {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
         let defers = self.defers && !time.once.is_empty();
-        if !defers && time.suits(cpu, background, history) {
+        if !defers && time.suits(host, background, history) {
             self.gain.set(self.gain.get() + cpu - time.hot);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
@@ -169,6 +186,7 @@ impl<'a> Assessment<'a> {
                 hot: time.hot,
                 paid,
                 host: cpu,
+                query: self.query,
                 cores: self.estimator.cores(),
                 config: self.config.clone(),
                 place_again,

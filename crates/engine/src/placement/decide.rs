@@ -204,7 +204,8 @@ pub(super) fn place(
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let assessment = Assessment::new(runtime, config, cores);
+    let query = key::query(&plan, config);
+    let assessment = Assessment::new(runtime, config, cores).of_query(query);
     place_by(&assessment, plan, decision)
 }
 
@@ -224,7 +225,7 @@ fn place_by(
         decision.grounds = Some(grounds);
         return placed;
     }
-    let query = key::query(&plan, config);
+    let query = assessment.query.unwrap_or_else(|| key::query(&plan, config));
     let measured = runtime.history().measured(query);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     grounds.few = assessment.few.take();

@@ -7,10 +7,10 @@
 //! CPU have lost half of the time that making them takes.
 
 use super::cost::Estimator;
-use super::cost::device::DeviceTime;
+use super::cost::device::{DeviceTime, HostTime};
 use crate::config::{Fallback, GalateaConfig};
 use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
-use crate::history::OneTime;
+use crate::history::{Measured, OneTime};
 use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -33,6 +33,8 @@ pub(super) struct Waiting {
     pub(super) cpu: Arc<dyn ExecutionPlan>,
     pub(super) config: GalateaConfig,
     pub(super) place_again: PlaceAgain,
+    /// The query that it is of; `None` in the background.
+    pub(super) query: Option<PlanKey>,
     /// Cores of the CPU.
     pub(super) cores: usize,
     /// Seconds that it takes on the device, loaded.
@@ -56,8 +58,12 @@ impl Waiting {
 
     /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
     pub(super) fn waits(&self, runtime: &Runtime) -> bool {
-        let background = self.config.background.0;
-        !self.time(runtime).suits(self.host, background, runtime.history())
+        let history = runtime.history();
+        let measured = self
+            .query
+            .map_or_else(Measured::default, |query| history.measured(query));
+        let host = HostTime::new(self.host, measured);
+        !self.time(runtime).suits(host, self.config.background.0, history)
     }
 
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that

@@ -10,9 +10,9 @@ use crate::kernel::kernel;
 use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
 
 /// Literals a pipeline may have.
-pub const MAX_LITERALS: usize = 192;
+pub const MAX_LITERALS: usize = 184;
 /// Lookup tables a pipeline may have.
-pub const MAX_TABLES: usize = 24;
+pub const MAX_TABLES: usize = 40;
 /// Output buffers a pipeline may have: values, then validity. With the rest, the argument stays below the 4
 /// KiB that every device takes.
 pub const MAX_OUTPUTS: usize = 256;

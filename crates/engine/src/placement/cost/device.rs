@@ -6,7 +6,7 @@ use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, ExprKind, is_text};
 use crate::graph::{PipelineSource, PlanKey, Subtree};
-use crate::history::{History, OneTime};
+use crate::history::{History, Measured, OneTime};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::policy::policy;
 use crate::runtime::Runtime;
@@ -41,11 +41,11 @@ policy! {
         /// it is made: with all of it, at most twice the time is spent that would have been best; queries
         /// that have come tend to come again.
         investment: f64 = 0.5,
-        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers
-        /// and encoders share the cores, and take longer than predicted more often than less (TPC-DS 10:
-        /// first runs that warmed up by a factor of 2 took 1.1 of the CPU's time in all, some of them six
-        /// times it).
-        haste: f64 = 4.0,
+        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background, where the
+        /// CPU's time is predicted and where it was measured: compilers and encoders share the cores, and
+        /// take longer than predicted more often than less (TPC-DS 10: with a factor of 4 for both, ten
+        /// first runs took 7 s longer than the CPU, whose time was predicted ten times too long).
+        haste: [f64; 2] = [20.0, 4.0],
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -97,6 +97,25 @@ policy! {
 
 const POLICY: DeviceCosts = DeviceCosts::DEFAULT;
 
+/// The time of a subtree on the CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::placement) struct HostTime {
+    pub(in crate::placement) seconds: f64,
+    /// Whether the query has run on the CPU; its subtree takes no longer than all of it.
+    is_measured: bool,
+}
+
+impl HostTime {
+    /// Of a subtree that is predicted to take that many seconds, in a query whose runs were `measured`.
+    pub(in crate::placement) fn new(predicted: f64, measured: Measured) -> Self {
+        let query = measured.host.map(|host| host.as_secs_f64());
+        Self {
+            seconds: query.map_or(predicted, |query| query.min(predicted)),
+            is_measured: query.is_some(),
+        }
+    }
+}
+
 /// What a pipeline is expected to take, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::placement) struct DeviceTime {
@@ -122,19 +141,22 @@ impl DeviceTime {
         self.once.iter().map(|one| one.seconds).sum()
     }
 
-    /// Whether a query that takes `host` seconds on the CPU runs on the device now, warm-up included:
+    /// Whether a query that takes `host.seconds` on the CPU runs on the device now, warm-up included:
     ///
     /// ```text
-    /// hot + haste * unpaid warm-up <= host
+    /// hot + haste * unpaid warm-up <= host.seconds
     /// unpaid warm-up = sum over columns and kernels of max(0, seconds - seconds lost for want of it / investment)
     /// ```
     ///
     /// This is ski rental: every run on the CPU loses `host - hot`, and once runs have lost their share of
     /// the warm-up, it is paid by the next one, whatever else runs. `background`: idle cores may warm up
     /// before that, so that a run which just pays for itself is left to them; otherwise haste is 1.
-    pub(in crate::placement) fn suits(&self, host: f64, background: bool, history: &History) -> bool {
-        let haste = if background { POLICY.haste } else { 1.0 };
-        self.hot + haste * (self.unpaid(history) - self.hot) <= host
+    pub(in crate::placement) fn suits(&self, host: HostTime, background: bool, history: &History) -> bool {
+        let haste = match background {
+            true => POLICY.haste[usize::from(host.is_measured)],
+            false => 1.0,
+        };
+        self.hot + haste * (self.unpaid(history) - self.hot) <= host.seconds
     }
 
     /// Share of the warm-up that runs on the CPU have paid, 0 to 0.99.

@@ -268,7 +268,7 @@ async fn a_small_part_of_a_query_is_not_worth_a_guess() {
     let query = decision.query.expect("its runs are counted");
     runtime
         .history()
-        .ran(query, RunKind::Host, Duration::from_micros(10));
+        .ran(query, RunKind::Host, Duration::from_millis(2));
     assert!(decide(&runtime, &plan).0);
 }
 

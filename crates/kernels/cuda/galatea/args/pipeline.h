@@ -12,8 +12,8 @@ namespace galatea {
 
 // Host twins: MAX_LITERALS, MAX_TABLES, MAX_OUTPUTS and CHAINS_VIEW_WORDS; the layout test holds them
 // together.
-constexpr u32 MAX_LITERALS = 192;
-constexpr u32 MAX_TABLES = 24;
+constexpr u32 MAX_LITERALS = 184;
+constexpr u32 MAX_TABLES = 40;
 constexpr u32 MAX_OUTPUTS = 256;
 constexpr u32 CHAINS_VIEW_WORDS = 15;
 
