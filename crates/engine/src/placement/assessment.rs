@@ -2,13 +2,13 @@
 //! make.
 
 use super::cost::Estimator;
-use super::cost::device::HostTime;
+use super::cost::device::{Correction, QueryOnHost};
 use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::{BuildSide, PipelineSource, PlanKey, Prediction, Subtree, key};
-use crate::history::{Measured, OneTime};
+use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
 use crate::runtime::Runtime;
 use datafusion::physical_plan::ExecutionPlan;
@@ -44,7 +44,7 @@ pub(super) struct Assessment<'a> {
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
     /// The query that the plan computes, where its measured times count.
-    pub(super) query: Option<PlanKey>,
+    pub(super) query: Option<QueryOnHost>,
     /// Whether subtrees that lack something are left to the background, even if a run would pay for it.
     defers: bool,
     /// The subtrees that stay on the CPU for the time of loading alone.
@@ -77,10 +77,11 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// The same of a plan that computes `query`.
-    pub(super) fn of_query(self, query: PlanKey) -> Self {
+    /// The same of the plan that computes the query of that key.
+    pub(super) fn of_query(self, key: PlanKey, plan: &Arc<dyn ExecutionPlan>) -> Self {
+        let predicted = self.estimator.host_seconds(plan);
         Self {
-            query: Some(query),
+            query: Some(QueryOnHost { key, predicted }),
             ..self
         }
     }
@@ -152,11 +153,11 @@ impl<'a> Assessment<'a> {
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
         let history = self.runtime.history();
-        let measured = self
+        let correction = self
             .query
-            .map_or_else(Measured::default, |query| history.measured(query));
-        let host = HostTime::new(cpu, measured);
-        let cpu = host.seconds;
+            .map_or(Correction::NONE, |query| query.correction(history));
+        let (predicted, loaded) = (cpu, time.loaded());
+        let (cpu, time) = (correction.host(cpu), time.corrected(correction));
         let background = self.config.background.0;
         let device = match background {
             true => time.whole(),
@@ -166,7 +167,7 @@ impl<'a> Assessment<'a> {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
         let defers = self.defers && !time.once.is_empty();
-        if !defers && time.suits(host, background, history) {
+        if !defers && time.suits(cpu, Some(correction).filter(|_| background), history) {
             self.gain.set(self.gain.get() + cpu - time.hot);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
@@ -183,9 +184,9 @@ impl<'a> Assessment<'a> {
         if loading {
             self.waiting.borrow_mut().push(Waiting {
                 shares: time.shares(cpu - time.hot, history),
-                hot: time.hot,
+                loaded,
                 paid,
-                host: cpu,
+                host: predicted,
                 query: self.query,
                 cores: self.estimator.cores(),
                 config: self.config.clone(),

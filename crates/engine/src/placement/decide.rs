@@ -205,7 +205,7 @@ pub(super) fn place(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let query = key::query(&plan, config);
-    let assessment = Assessment::new(runtime, config, cores).of_query(query);
+    let assessment = Assessment::new(runtime, config, cores).of_query(query, &plan);
     place_by(&assessment, plan, decision)
 }
 
@@ -225,7 +225,8 @@ fn place_by(
         decision.grounds = Some(grounds);
         return placed;
     }
-    let query = assessment.query.unwrap_or_else(|| key::query(&plan, config));
+    let query = assessment.query.map(|query| query.key);
+    let query = query.unwrap_or_else(|| key::query(&plan, config));
     let measured = runtime.history().measured(query);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     grounds.few = assessment.few.take();

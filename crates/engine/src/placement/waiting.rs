@@ -7,10 +7,10 @@
 //! CPU have lost half of the time that making them takes.
 
 use super::cost::Estimator;
-use super::cost::device::{DeviceTime, HostTime};
+use super::cost::device::{Correction, DeviceTime, QueryOnHost};
 use crate::config::{Fallback, GalateaConfig};
 use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
-use crate::history::{Measured, OneTime};
+use crate::history::OneTime;
 use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -34,12 +34,12 @@ pub(super) struct Waiting {
     pub(super) config: GalateaConfig,
     pub(super) place_again: PlaceAgain,
     /// The query that it is of; `None` in the background.
-    pub(super) query: Option<PlanKey>,
+    pub(super) query: Option<QueryOnHost>,
     /// Cores of the CPU.
     pub(super) cores: usize,
-    /// Seconds that it takes on the device, loaded.
-    pub(super) hot: f64,
-    /// Seconds that it takes on the CPU.
+    /// What it is predicted to take on the device, as if nothing were missing.
+    pub(super) loaded: DeviceTime,
+    /// Seconds that it is predicted to take on the CPU.
     pub(super) host: f64,
     /// Share of its warm-up that runs on the CPU had paid when the plan was made, 0 to 1.
     pub(super) paid: f64,
@@ -51,19 +51,20 @@ impl Waiting {
     /// What it takes on the device now.
     fn time(&self, runtime: &Runtime) -> DeviceTime {
         DeviceTime {
-            hot: self.hot,
             once: Estimator::new(self.cores).once(&self.subtree, runtime, &self.config),
+            ..self.loaded.clone()
         }
     }
 
     /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
     pub(super) fn waits(&self, runtime: &Runtime) -> bool {
         let history = runtime.history();
-        let measured = self
+        let correction = self
             .query
-            .map_or_else(Measured::default, |query| history.measured(query));
-        let host = HostTime::new(self.host, measured);
-        !self.time(runtime).suits(host, self.config.background.0, history)
+            .map_or(Correction::NONE, |query| query.correction(history));
+        let background = Some(correction).filter(|_| self.config.background.0);
+        let time = self.time(runtime).corrected(correction);
+        !time.suits(correction.host(self.host), background, history)
     }
 
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that

@@ -6,7 +6,7 @@ use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, ExprKind, is_text};
 use crate::graph::{PipelineSource, PlanKey, Subtree};
-use crate::history::{History, Measured, OneTime};
+use crate::history::{History, OneTime};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::policy::policy;
 use crate::runtime::Runtime;
@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 policy! {
     /// What pipelines cost, in nanoseconds where nothing else is said; pairs are for values of fixed width
@@ -97,22 +98,46 @@ policy! {
 
 const POLICY: DeviceCosts = DeviceCosts::DEFAULT;
 
-/// The time of a subtree on the CPU.
+/// The query that a subtree is of.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::placement) struct HostTime {
-    pub(in crate::placement) seconds: f64,
-    /// Whether the query has run on the CPU; its subtree takes no longer than all of it.
+pub(in crate::placement) struct QueryOnHost {
+    pub(in crate::placement) key: PlanKey,
+    /// Seconds that it is predicted to take on the CPU.
+    pub(in crate::placement) predicted: f64,
+}
+
+impl QueryOnHost {
+    /// How far the predictions for it are off, by its measured runs.
+    pub(in crate::placement) fn correction(self, history: &History) -> Correction {
+        let measured = history.measured(self.key).host;
+        let factor = |host: Duration| host.as_secs_f64() / self.predicted.max(f64::MIN_POSITIVE);
+        Correction {
+            factor: measured.map_or(1.0, factor).min(1.0),
+            is_measured: measured.is_some(),
+        }
+    }
+}
+
+/// How far the predictions for a query are off. Most of it is the number of rows between its operators, by
+/// which the times on both sides are predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::placement) struct Correction {
+    /// Share of the predicted time that the CPU took, at most 1.
+    factor: f64,
+    /// Whether the query has run on the CPU.
     is_measured: bool,
 }
 
-impl HostTime {
-    /// Of a subtree that is predicted to take that many seconds, in a query whose runs were `measured`.
-    pub(in crate::placement) fn new(predicted: f64, measured: Measured) -> Self {
-        let query = measured.host.map(|host| host.as_secs_f64());
-        Self {
-            seconds: query.map_or(predicted, |query| query.min(predicted)),
-            is_measured: query.is_some(),
-        }
+impl Correction {
+    /// Of a query of which nothing is known.
+    pub(in crate::placement) const NONE: Self = Self {
+        factor: 1.0,
+        is_measured: false,
+    };
+
+    /// Seconds on the CPU, where that many are predicted.
+    pub(in crate::placement) fn host(self, predicted: f64) -> f64 {
+        predicted * self.factor
     }
 }
 
@@ -121,6 +146,8 @@ impl HostTime {
 pub(in crate::placement) struct DeviceTime {
     /// With its columns in device memory, or as near as they can be kept.
     pub(in crate::placement) hot: f64,
+    /// Those of them that do not depend on rows: launches.
+    pub(in crate::placement) launches: f64,
     /// Spent once: bringing columns there that are not yet, and compiling.
     pub(in crate::placement) once: Vec<OneTime>,
 }
@@ -141,22 +168,40 @@ impl DeviceTime {
         self.once.iter().map(|one| one.seconds).sum()
     }
 
-    /// Whether a query that takes `host.seconds` on the CPU runs on the device now, warm-up included:
+    /// The same as if nothing were missing.
+    pub(in crate::placement) fn loaded(&self) -> Self {
+        Self {
+            once: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// The same with the rows that the query had.
+    pub(in crate::placement) fn corrected(self, correction: Correction) -> Self {
+        Self {
+            hot: self.launches + (self.hot - self.launches) * correction.factor,
+            ..self
+        }
+    }
+
+    /// Whether a query that takes `host` seconds on the CPU runs on the device now, warm-up included:
     ///
     /// ```text
-    /// hot + haste * unpaid warm-up <= host.seconds
+    /// hot + haste * unpaid warm-up <= host
     /// unpaid warm-up = sum over columns and kernels of max(0, seconds - seconds lost for want of it / investment)
     /// ```
     ///
     /// This is ski rental: every run on the CPU loses `host - hot`, and once runs have lost their share of
     /// the warm-up, it is paid by the next one, whatever else runs. `background`: idle cores may warm up
     /// before that, so that a run which just pays for itself is left to them; otherwise haste is 1.
-    pub(in crate::placement) fn suits(&self, host: HostTime, background: bool, history: &History) -> bool {
-        let haste = match background {
-            true => POLICY.haste[usize::from(host.is_measured)],
-            false => 1.0,
-        };
-        self.hot + haste * (self.unpaid(history) - self.hot) <= host.seconds
+    pub(in crate::placement) fn suits(
+        &self,
+        host: f64,
+        background: Option<Correction>,
+        history: &History,
+    ) -> bool {
+        let haste = background.map_or(1.0, |known| POLICY.haste[usize::from(known.is_measured)]);
+        self.hot + haste * (self.unpaid(history) - self.hot) <= host
     }
 
     /// Share of the warm-up that runs on the CPU have paid, 0 to 0.99.
@@ -248,13 +293,13 @@ impl Estimator {
         };
         let sides = found.dimensions.iter().enumerate();
         let sides = sides.map(|(number, side)| match &side.build {
-            None => self.dimension(found, number),
+            None => (self.dimension(found, number), 0.0),
             Some(build) => {
-                self.device_time(&build.subtree, side.plan.plan(), runtime, config)
-                    .hot
+                let time = self.device_time(&build.subtree, side.plan.plan(), runtime, config);
+                (time.hot, time.launches)
             }
         });
-        let dimensions: f64 = sides.sum();
+        let (dimensions, launches) = sides.fold((0.0, 0.0), |all, side| (all.0 + side.0, all.1 + side.1));
         let seen = found.shape.and_then(|shape| runtime.history().returned(shape));
         let seen = seen.map(|rows| rows as f64);
         let returned = seen.unwrap_or_else(|| self.rows(plan));
@@ -289,6 +334,7 @@ impl Estimator {
         let value = |field: &FieldRef| by_type(costs, field.data_type());
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
+            launches: (1.0 + passes) * POLICY.pipeline + launches,
             hot: (1.0 + passes) * (POLICY.pipeline + scan.max(lookups + hashed + texts))
                 + each_run
                 + dimensions
@@ -344,11 +390,11 @@ impl Estimator {
             .max(POLICY.compiling)
     }
 
-    /// The same added to `all`, with kernels that are `compiled` for all that is known, or else take
-    /// `compiling` seconds: this pipeline's, and those of a pipeline that is compiled alone.
+    /// The same added to `all`: nothing for kernels if the subtree `ran`, or else `compiling` seconds for
+    /// each that is not known: this pipeline's, and those of a pipeline that is compiled alone.
     fn add_once(
         &self,
-        compiled: bool,
+        ran: bool,
         (compiling, alone): (f64, f64),
         found: &Subtree,
         runtime: &Runtime,
@@ -358,9 +404,10 @@ impl Estimator {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let bringing = self.bringing(found, rows, runtime, config);
         all.extend(bringing.once);
-        let compiled =
-            compiled || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
-        if !compiled {
+        // Pipelines of other queries may do the same with other build sides, so a kernel that is known says
+        // nothing of theirs.
+        let is_known = || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
+        if !ran && !is_known() {
             let shape = || crate::graph::key::shape(found, config);
             all.push(OneTime {
                 what: key("kernels", found.shape.unwrap_or_else(shape)),
@@ -369,7 +416,7 @@ impl Estimator {
         }
         let beside = alone * POLICY.compiling_beside.max(1.0 / self.cores);
         for build in found.builds() {
-            self.add_once(compiled, (beside, alone), build, runtime, config, all);
+            self.add_once(ran, (beside, alone), build, runtime, config, all);
         }
     }
 
