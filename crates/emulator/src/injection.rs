@@ -4,9 +4,13 @@
 //! ([`EmulatorOptions::faults`](crate::EmulatorOptions::faults)), learns how often the code under test makes
 //! a [`DriverCall`] by counting them in a run without faults, and then runs it once for each of these calls
 //! with that call failing. A call that fails has no effect: nothing is allocated and nothing is queued.
+//!
+//! Copies can be made slow, so that a test does something while one of them is under way.
 
 use std::array;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
@@ -84,6 +88,8 @@ struct State {
     launches_done: u64,
     fault: Option<Fault>,
     injected: u64,
+    copy_time: Duration,
+    copies_under_way: u64,
 }
 
 #[derive(Debug)]
@@ -103,6 +109,8 @@ impl Default for State {
             launches_done: 0,
             fault: None,
             injected: 0,
+            copy_time: Duration::ZERO,
+            copies_under_way: 0,
         }
     }
 }
@@ -143,6 +151,32 @@ impl Faults {
 
     pub(crate) fn launch_done(&self) {
         self.0.lock().launches_done += 1;
+    }
+
+    /// From now on each copy moves its bytes so long after it has begun. A copy that has begun is done even
+    /// where the device is lost meanwhile, as one that a copy engine has begun.
+    pub fn slow_copies(&self, time: Duration) {
+        self.0.lock().copy_time = time;
+    }
+
+    /// Copies that have begun and are not done.
+    #[must_use]
+    pub fn copies_under_way(&self) -> u64 {
+        self.0.lock().copies_under_way
+    }
+
+    /// Performs a copy, as slowly as a test has asked for.
+    pub(crate) fn copy(&self, copy: impl FnOnce()) {
+        let time = {
+            let mut state = self.0.lock();
+            state.copies_under_way += 1;
+            state.copy_time
+        };
+        if !time.is_zero() {
+            thread::sleep(time);
+        }
+        copy();
+        self.0.lock().copies_under_way -= 1;
     }
 
     /// Calls that were made to fail since [`Faults::fail`].

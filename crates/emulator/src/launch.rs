@@ -242,9 +242,9 @@ impl Launch {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Whether some block failed, so that the others are to be given up.
+    /// Whether some block failed or the context is lost, so that the others are to be given up.
     pub(crate) fn failed(&self) -> bool {
-        self.failed.load(Ordering::Acquire)
+        self.failed.load(Ordering::Acquire) || self.device.check().is_err()
     }
 
     /// A number that changes while the launch advances.

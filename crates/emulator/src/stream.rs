@@ -2,8 +2,10 @@
 //!
 //! A stream is an OS thread that executes its operations in order. An event is the completion of a position
 //! in a stream; recording makes a new completion, so that a wait refers to the record before it, as in CUDA.
-//! After a failed launch nothing more is executed in the context: operations are dropped (memory is still
-//! freed and events still complete, with the error reported to the caller that waits).
+//! After a failed launch nothing more is executed in the context, which is lost: operations are dropped
+//! (memory is still freed and events still complete, with the error reported to the caller that waits), and
+//! kernels that run are given up at the next block, or the next time that they wait. So no kernel reads what
+//! a copy that was dropped should have written.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -175,7 +177,7 @@ impl Queue {
             }
             Operation::Record(_) => {}
             Operation::Wait(completion) => completion.wait(),
-            // Stored in a lost context, too: there a GPU ends the kernels that run, and these wait for it.
+            _ if lost => {}
             Operation::Write { to, value } => {
                 if !device.memory.holds(to, 4) {
                     return self.fail(format!("store of a word at {to:#x}: memory was freed"));
@@ -184,7 +186,6 @@ impl Queue {
                 // that wait for the word load it atomically.
                 unsafe { AtomicU32::from_ptr(to as *mut u32) }.store(value, Ordering::Release);
             }
-            _ if lost => {}
             Operation::Launch(launch) => {
                 if let Err(failure) = self.pool.execute(&launch) {
                     device.fail(&launch.function.name, launch.seed, &failure);
@@ -204,9 +205,11 @@ impl Queue {
                         "copy of {bytes} bytes from {from:#x} to {to:#x}: memory was freed"
                     ));
                 }
-                // SAFETY: device ranges were just checked; host ranges are the caller's promise. The two may
-                // overlap, which the driver leaves undefined.
-                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+                device.options().faults.copy(|| {
+                    // SAFETY: device ranges were just checked; host ranges are the caller's promise. The two
+                    // may overlap, which the driver leaves undefined.
+                    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) }
+                });
             }
             Operation::Fill {
                 to,

@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cudarc::driver::sys::CUresult;
-use galatea_emulator::{EmulatorOptions, symbol};
+use cudarc::driver::sys::{CUmemPool_attribute, CUresult};
+use galatea_emulator::{DriverCall, EmulatorOptions, FaultCode, Faults, symbol};
 use support::{Gpu, call, ok};
 
 const SOURCE: &str = r#"
@@ -22,6 +22,11 @@ extern "C" __global__ void many(u64 *out, unsigned char a, double b, Pair pair, 
 extern "C" __global__ void none() { atomicAdd(&counter, 1u); }
 extern "C" __global__ void read_counter(u64 *out) { out[0] = counter; out[1] = table[threadIdx.x + 2]; }
 extern "C" __global__ void wait_for(unsigned *flag) { while (atomicAdd(flag, 0u) == 0) __nanosleep(1000); flag[1] = 7; }
+extern "C" __global__ void begin_and_wait(unsigned *flag) {
+    atomicExch(flag + 1, 1u);
+    while (atomicAdd(flag, 0u) == 0) __nanosleep(1000);
+    atomicExch(flag + 1, 7u);
+}
 extern "C" __global__ void add(unsigned *values) { values[blockIdx.x * blockDim.x + threadIdx.x] += 1; }
 extern "C" __global__ void shape(u64 *out) {
     unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
@@ -341,6 +346,84 @@ fn pinned_memory_is_copied_asynchronously() {
     let unregister = || call!(cuMemHostUnregister: (*mut c_void) -> CUresult; start);
     ok(unregister());
     assert_eq!(unregister(), CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+}
+
+#[test]
+fn a_lost_context_frees_no_memory_under_a_kernel() {
+    let faults = Faults::default();
+    let gpu = Gpu::new(EmulatorOptions {
+        faults: faults.clone(),
+        ..EmulatorOptions::default()
+    });
+    let program = gpu.compile(SOURCE);
+    let flag = gpu.zeroed::<u32>(2);
+    let mut other = 0_usize;
+    ok(call!(cuStreamCreateWithPriority: (*mut usize, c_uint, c_int) -> CUresult; &mut other, 1, 0));
+    let mut pool = 0_usize;
+    ok(call!(cuDeviceGetDefaultMemPool: (*mut usize, c_int) -> CUresult; &mut pool, gpu.ordinal));
+    let used = || {
+        let used_now = CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT as u32;
+        let mut bytes = 0_u64;
+        ok(call!(cuMemPoolGetAttribute: (usize, u32, *mut u64) -> CUresult; pool, used_now, &mut bytes));
+        bytes
+    };
+    ok(gpu.synchronize());
+    let before = used();
+    // SAFETY: device memory is the host's here, and the kernel accesses these words atomically.
+    let word = |index: usize| unsafe { AtomicU32::from_ptr((flag.address as *mut u32).add(index)) };
+    ok(gpu.launch(&program, "begin_and_wait", 1, 1, 0, flag.address));
+    while word(1).load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    faults.fail(DriverCall::Fill, 0, 1, FaultCode::Lost);
+    let lost = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
+    assert_eq!(gpu.clear(&flag, 1), lost);
+    for stream in [other, gpu.stream] {
+        let status = call!(cuMemFreeAsync: (u64, usize) -> CUresult; flag.address, stream);
+        assert_eq!(status, lost);
+    }
+    assert_eq!(call!(cuMemFree_v2: (u64) -> CUresult; flag.address), lost);
+    assert_eq!(call!(cuStreamSynchronize: (usize) -> CUresult; other), lost);
+    assert_eq!(used(), before, "freed while a kernel uses it");
+    // The kernel is given up, although nobody sets the flag.
+    assert_eq!(gpu.synchronize(), lost);
+    assert_eq!(word(1).load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_lost_context_stores_no_word_behind_copies_that_were_dropped() {
+    unsafe extern "C" fn wait(argument: *mut c_void) {
+        // SAFETY: the test's word.
+        let open = unsafe { &*argument.cast::<AtomicU32>() };
+        while open.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    }
+    type Function = unsafe extern "C" fn(*mut c_void);
+    let faults = Faults::default();
+    let gpu = Gpu::new(EmulatorOptions {
+        faults: faults.clone(),
+        ..EmulatorOptions::default()
+    });
+    let (chunk, other) = (gpu.zeroed::<u32>(1), gpu.zeroed::<u32>(1));
+    let mut arrived = 0_u64;
+    ok(call!(cuMemAlloc_v2: (*mut u64, usize) -> CUresult; &mut arrived, 4));
+    ok(call!(cuMemsetD32Async: (u64, c_uint, usize, usize) -> CUresult; arrived, 0, 1, gpu.stream));
+    ok(gpu.synchronize());
+    let open = AtomicU32::new(0);
+    ok(
+        call!(cuLaunchHostFunc: (usize, Function, *mut c_void) -> CUresult; gpu.stream, wait, (&raw const open).cast_mut().cast()),
+    );
+    ok(
+        call!(cuMemcpyDtoDAsync_v2: (u64, u64, usize, usize) -> CUresult; chunk.address, other.address, 4, gpu.stream),
+    );
+    ok(call!(cuStreamWriteValue32_v2: (usize, u64, c_uint, c_uint) -> CUresult; gpu.stream, arrived, 1, 0));
+    faults.fail(DriverCall::Fill, 0, 1, FaultCode::Lost);
+    assert_eq!(gpu.clear(&other, 1), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    open.store(1, Ordering::SeqCst);
+    assert_eq!(gpu.synchronize(), CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    // SAFETY: device memory is the host's here, and nothing of the device runs any more.
+    assert_eq!(unsafe { (arrived as *const u32).read() }, 0);
 }
 
 #[test]

@@ -84,7 +84,8 @@ pub(crate) unsafe extern "C" fn prefetch(
 
 pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
     answer(|| {
-        let context = current_context()?;
+        // In a lost context nothing is freed, as on a GPU: kernels that still run may use the memory.
+        let context = usable_context()?;
         if address == 0 {
             return Ok(());
         }
@@ -113,14 +114,16 @@ pub(crate) unsafe extern "C" fn alloc_async(address: *mut u64, bytes: usize, str
 pub(crate) unsafe extern "C" fn free_async(address: u64, stream: Handle) -> CUresult {
     answer(|| {
         let stream = stream::find(stream)?;
+        // In a lost context nothing is freed, as on a GPU: kernels of other streams that still run may use
+        // the memory.
+        stream.device().check()?;
         if address == 0 {
             return Ok(());
         }
         if !stream.device().memory.retire(address) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        push(&stream, Operation::Free(address))?;
-        stream.device().check()
+        push(&stream, Operation::Free(address))
     })
 }
 
