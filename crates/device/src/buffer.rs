@@ -143,17 +143,14 @@ impl Drop for Allocation {
         }
         let context = self.home.context();
         if context.bind_for_drop() {
-            let ordered = self
-                .guests
-                .get_mut()
-                .iter()
-                .all(|guest| guest.precede(&self.home).is_ok());
-            if !ordered {
-                // The driver refuses an event, for lack of host memory perhaps: then the host waits. Where it
-                // cannot, the device is lost, and order does not matter.
-                let _ = context.synchronize();
-            }
-            if self.pooled {
+            let mut guests = self.guests.get_mut().iter();
+            let ordered = guests.all(|guest| guest.precede(&self.home).is_ok());
+            // The driver refuses an event, for lack of host memory perhaps: then the host waits. Where it
+            // cannot, the device is lost: the memory is left to the driver, which frees it with the context.
+            let unused = ordered || context.synchronize().is_ok();
+            if !unused {
+                tracing::debug!(bytes = self.charge, "memory is left to the driver");
+            } else if self.pooled {
                 // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
                 let _ = unsafe { (context.driver.cuMemFreeAsync)(self.address, self.home.handle()) };
             } else if self.home.synchronize().is_ok() {

@@ -8,10 +8,10 @@
 //! The driver then answers every call with the same code. The first call that sees one marks the context as
 //! lost and reports [`DeviceError::LaunchFailed`] with all that is known; every later call fails at once with
 //! [`DeviceError::DeviceLost`], without asking the driver. Dropping things that lived there is silent: the
-//! driver freed them with the context. Other devices of the process are not touched. The next opening of the
-//! device gets a context and a budget of its own, even while others still hold objects of the lost one.
+//! driver freed them with the context. Only host memory is waited for, see `host`: copies that have begun may
+//! still write it. Other devices of the process are not touched. The next opening of the device gets a
+//! context and a budget of its own, even while others still hold objects of the lost one.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,8 +49,6 @@ pub(crate) struct Context {
     idle_words: Mutex<Vec<(CUdeviceptr, u64)>>,
     lost: OnceLock<String>,
     released: AtomicBool,
-    /// Host memory of copies that were queued when the device was lost.
-    kept: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 // SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a
@@ -104,7 +102,6 @@ impl Context {
             idle_words: Mutex::default(),
             lost: OnceLock::new(),
             released: AtomicBool::new(false),
-            kept: Mutex::default(),
         };
         context.bind()?;
         let mut pool = ptr::null_mut();
@@ -145,6 +142,7 @@ impl Context {
     /// which nothing calls the driver for what lived there.
     fn release(&self) {
         if !self.released.swap(true, Ordering::Relaxed) {
+            self.pins.close();
             // SAFETY: retained once in `new`, released once.
             let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
         }
@@ -213,7 +211,6 @@ impl Context {
         });
         if first {
             tracing::error!(device = %self.info.name, "{error}");
-            self.pins.forget();
             return error;
         }
         self.alive().err().unwrap_or(error)
@@ -287,14 +284,6 @@ impl Context {
         })
     }
 
-    /// Keeps host memory as long as the context: the device is lost, and a copy may use the memory still.
-    pub(crate) fn keep_memories<M: Any + Send + Sync>(&self, memories: impl IntoIterator<Item = Arc<M>>) {
-        let memories = memories
-            .into_iter()
-            .map(|memory| memory as Arc<dyn Any + Send + Sync>);
-        self.kept.lock().extend(memories);
-    }
-
     /// Waits for the running work of a stream of a lost device. Its outcome is ignored: every call fails
     /// there.
     pub(crate) fn wait_for_lost(&self, stream: CUstream) {
@@ -319,7 +308,6 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.pins.close();
         if self.bind_for_drop() {
             for (stream, _) in self.idle_streams.get_mut().drain(..) {
                 // SAFETY: created in this context, used by nobody, destroyed once.

@@ -12,8 +12,9 @@
 //!    device writes it only through [`crate::Stream::copy_to_host`], which takes the only handle.
 //! 2. A registration belongs to one [`PinTable`], that of a context; the table's lock is held across the
 //!    driver's call.
-//! 3. Memory that is dropped leaves every open table before it is unmapped; a context that closes empties its
-//!    table first.
+//! 3. Memory that is dropped leaves every open table before it is unmapped, for which the driver waits until
+//!    nothing uses it; a context that closes empties its table first. The table of a lost device is open
+//!    until its context is released: copies and kernels that have begun go on for a while.
 //!
 //! By 2 and 3 no registration outlives its memory or its context, whichever goes first; by 1 a copy never
 //! races with Rust.

@@ -150,14 +150,6 @@ impl PinTable {
         }
     }
 
-    /// Stops calling the driver: the context is lost, and its registrations with it.
-    pub(crate) fn forget(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.ranges.clear();
-        state.parts.clear();
-    }
-
     /// Best effort: a destructor has no caller to report to.
     fn release(&self, address: usize) {
         // SAFETY: the context is open (checked under the lock by the callers), and the address was registered

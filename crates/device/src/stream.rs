@@ -216,9 +216,7 @@ impl Stream {
         drop(in_flight);
         if let Err(error) = recorded {
             // No event, so wait while the memory is still held here.
-            if self.synchronize().is_err() {
-                self.0.context.keep_memories(memories);
-            }
+            let _ = self.settle();
             return Err(error);
         }
         Ok(())
@@ -258,9 +256,8 @@ impl Drop for Inner {
             }
         }
         if self.context.alive().is_err() {
-            let in_flight = self.in_flight.get_mut().drain(..);
-            let memories = in_flight.flat_map(|(_, memories)| memories);
-            self.context.keep_memories(memories);
+            // Copies that have begun use the memory that is held here.
+            self.context.wait_for_lost(self.handle);
         }
         self.retired.store(true, Ordering::Release);
     }
