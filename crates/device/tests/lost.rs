@@ -36,9 +36,12 @@ impl Bed {
             ..EmulatorOptions::default()
         };
         let device = Device::emulated(options, DeviceOptions::default()).expect("always there");
-        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
-        let source = device.zeroed::<u8>(&stream, 2 * BYTES).unwrap();
-        stream.synchronize().unwrap();
+        let (stream, other) = (
+            device.stream().expect("a stream"),
+            device.stream().expect("a stream"),
+        );
+        let source = device.zeroed::<u8>(&stream, 2 * BYTES).expect("device memory");
+        stream.synchronize().expect("done");
         faults.slow_copies(COPY_TIME);
         let mut bed = Self {
             faults,
@@ -53,8 +56,8 @@ impl Bed {
     }
 
     fn pinned(&self) -> Arc<HostMemory> {
-        let memory = Arc::new(HostMemory::new(2 * BYTES).unwrap());
-        self.device.pin(&memory).unwrap();
+        let memory = Arc::new(HostMemory::new(2 * BYTES).expect("host memory"));
+        self.device.pin(&memory).expect("pinned");
         memory
     }
 
@@ -69,14 +72,18 @@ impl Bed {
     /// Loses the device by work that has nothing to do with the copy.
     fn lose(&self) {
         self.faults.fail(DriverCall::Allocate, 0, 1, FaultCode::Lost);
-        let error = self.device.alloc::<u8>(&self.other, 1).map(drop).unwrap_err();
+        let error = self
+            .device
+            .alloc::<u8>(&self.other, 1)
+            .map(drop)
+            .expect_err("lost");
         assert!(error.is_device_lost(), "{error}");
     }
 
     /// The copy was under way when the device was lost, and is over now.
     fn is_over(&self, outcome: Result<(), DeviceError>) {
         let under_way = self.faults.copies_under_way();
-        assert!(outcome.unwrap_err().is_device_lost());
+        assert!(outcome.expect_err("lost").is_device_lost());
         assert_eq!(under_way, 0, "the memory was given back under a copy");
     }
 }
