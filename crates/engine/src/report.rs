@@ -8,7 +8,7 @@
 
 mod run;
 
-pub use run::RunReport;
+pub use run::{PipelineId, RunReport};
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -8,13 +8,13 @@
 //! Tables that are loaded and rows that are collected on this way are kept for the run, which does not
 //! depend on it: where a shape turns out to be another, or something fails, the run compiles or fails itself.
 
-use super::graph::Graph;
+use super::executor::Executor;
 use super::result_queue::ResultQueue;
 use super::run::Run;
 use super::source::load;
 use crate::device::DeviceRuntime;
 use crate::expression::Dimension;
-use crate::graph::{BuildSide, PipelineSource, Subtree};
+use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
 use crate::pipeline::bound::ResultPlan;
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan};
 use crate::report::QueryStep;
@@ -29,17 +29,17 @@ use tokio::task::JoinSet;
 /// Compilers that are at work.
 type Compilers = Mutex<JoinSet<()>>;
 
-impl Graph<'_> {
-    /// Compiles the kernels of a subtree, unless they are known or it has one alone.
-    pub(super) async fn compile_ahead(&self, subtree: &Subtree) {
+impl Executor<'_> {
+    /// Compiles the kernels of a graph, unless they are known or it has one alone.
+    pub(super) async fn compile_ahead(&self, graph: &PipelineGraph) {
         let started = Instant::now();
-        let Some(first) = first_build(subtree) else { return };
+        let Some(first) = first_build(graph) else { return };
         let Some(device) = self.device().await else { return };
         if device.prepared().knows(&first) {
             return;
         }
         let compilers = Compilers::default();
-        let _shape = self.bind_ahead(&device, subtree, Vec::new(), &compilers).await;
+        let _shape = self.bind_ahead(&device, graph.root(), &compilers).await;
         let load = started.elapsed();
         self.report.comes_to(QueryStep::Compiling, 0, None);
         let mut compilers = compilers.into_inner();
@@ -61,24 +61,23 @@ impl Graph<'_> {
         opened.await.ok().flatten()
     }
 
-    /// Binds the pipeline of a subtree after those of its build sides, and leaves it to a compiler. Returns
+    /// Binds a pipeline after those of its build sides, and leaves it to a compiler. Returns
     /// what others look up of it.
     fn bind_ahead<'s>(
         &'s self,
         device: &'s Arc<DeviceRuntime>,
-        subtree: &'s Subtree,
-        at: Vec<usize>,
+        pipeline: PipelineRef<'s>,
         compilers: &'s Compilers,
     ) -> BoxFuture<'s, Option<Arc<Dimension>>> {
         Box::pin(async move {
-            let plan = subtree.plan.resolved().ok()?;
-            let shapes = subtree.dimensions.iter().enumerate().map(|(number, side)| {
-                let at = [at.as_slice(), &[number]].concat();
-                self.shape_ahead(device, side, plan.lookups_of(number), at, compilers)
+            let plan = pipeline.plan.resolved().ok()?;
+            let sides = 0..pipeline.dimensions.len();
+            let shapes = sides.map(|number| {
+                self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), compilers)
             });
-            let (shapes, view) = join(join_all(shapes), self.load_ahead(subtree, &plan)).await;
+            let (shapes, view) = join(join_all(shapes), self.load_ahead(&pipeline.source, &plan)).await;
             let view = view?;
-            self.ready.lock().views.insert(at, view.clone());
+            self.ready.lock().views.insert(pipeline.id(), view.clone());
             let shapes = shapes.into_iter().collect::<Option<Vec<_>>>()?;
             let options = Run {
                 runtime: device,
@@ -88,7 +87,7 @@ impl Graph<'_> {
                 sides: &[],
                 chunks: &[],
                 keep: false,
-                fetch: subtree.fetch.map(|fetch| fetch as u64),
+                fetch: pipeline.fetch.map(|fetch| fetch as u64),
                 cancelled: &AtomicBool::new(false),
                 result: &ResultQueue::whole(),
                 progress: self.report,
@@ -118,29 +117,30 @@ impl Graph<'_> {
         })
     }
 
-    /// The shape of a build side, of which `columns` are looked up.
+    /// The shape of the build side of that number, of which `columns` are looked up.
     async fn shape_ahead(
         &self,
         device: &Arc<DeviceRuntime>,
-        side: &BuildSide,
+        (pipeline, number): (PipelineRef<'_>, usize),
         columns: Vec<usize>,
-        at: Vec<usize>,
         compilers: &Compilers,
     ) -> Option<Arc<Dimension>> {
-        match &side.build {
-            Some(build) => self.bind_ahead(device, &build.subtree, at, compilers).await,
+        match pipeline.build(number) {
+            Some(build) => self.bind_ahead(device, build, compilers).await,
             None => {
-                let rows = self.collected(side, columns.clone()).await;
+                let rows = self
+                    .collected(&pipeline.dimensions[number], columns.clone())
+                    .await;
                 let shape = rows.as_ref().ok().map(Arc::clone);
+                let at = (pipeline.id(), number);
                 self.ready.lock().keep_rows(at, columns, rows);
                 shape
             }
         }
     }
 
-    /// The table of a pipeline, if it has one that stays loaded.
-    async fn load_ahead(&self, subtree: &Subtree, plan: &PipelinePlan) -> Option<TableView> {
-        let source = &subtree.source;
+    /// The table of a source, if it has one that stays loaded.
+    async fn load_ahead(&self, source: &PipelineSource, plan: &PipelinePlan) -> Option<TableView> {
         let stays = match source {
             PipelineSource::Stored(_) => true,
             PipelineSource::Files { .. } => self.config.cache_files.0,
@@ -162,10 +162,11 @@ impl Graph<'_> {
     }
 }
 
-/// The pipeline that runs first of those that make build sides.
-fn first_build(subtree: &Subtree) -> Option<PipelinePlan> {
-    let build = subtree.dimensions.iter().find_map(|side| side.build.as_ref())?;
-    first_build(&build.subtree).or_else(|| build.subtree.plan.resolved().ok())
+/// The pipeline that runs first, where it is not the only one.
+fn first_build(graph: &PipelineGraph) -> Option<PipelinePlan> {
+    let first = graph.pipelines().next()?;
+    let is_only = first.id() == graph.root_id();
+    (!is_only).then(|| first.plan.resolved().ok()).flatten()
 }
 
 /// What others look up of a pipeline's result, where binding alone decides it.

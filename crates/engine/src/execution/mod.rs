@@ -22,7 +22,7 @@ mod device_columns;
 mod dimensions;
 mod drive;
 pub(crate) mod error;
-pub(crate) mod graph;
+pub(crate) mod executor;
 mod group_table;
 mod interned;
 mod key_ranges;

@@ -22,14 +22,14 @@
 
 use super::built::SideRows;
 use super::error::Failure;
-use super::graph::{Graph, MAX_PAIRS, Work, chunks, pairs_view};
+use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_plan::{PartedJoin, counting, row_bytes, spreads};
 use super::part_run::{Carried, PartRun};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use crate::device::RunError;
 use crate::expression::{BUCKETS, Expr};
-use crate::graph::Subtree;
+use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
 use crate::policy::policy;
 use crate::reason::size;
 use crate::report::RunReport;
@@ -72,6 +72,13 @@ struct Cut {
     pairs: u64,
 }
 
+/// The graph, with that pipeline's rows in any order.
+fn unsorted(pipeline: PipelineRef<'_>) -> PipelineGraph {
+    let mut graph = pipeline.graph().clone();
+    graph.pipeline_mut(pipeline.id()).unsort();
+    graph
+}
+
 /// The part of each join in the combination of that number: those of the last join change fastest.
 fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
     let mut rest = number;
@@ -83,37 +90,38 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
     parts
 }
 
-impl Graph<'_> {
-    /// Runs a subtree that has failed for want of memory with joins of it part after part, if it has any.
+impl Executor<'_> {
+    /// Runs a pipeline that has failed for want of memory with joins of it part after part, if it has any.
     pub(super) async fn in_parts(
         &self,
-        subtree: &Subtree,
+        pipeline: PipelineRef<'_>,
         keep: bool,
-        at: Vec<usize>,
         mut failure: Failure,
     ) -> Result<(Output, RunReport), Failure> {
-        let mut joins = PartedJoin::of(subtree);
+        let mut joins = PartedJoin::of(pipeline);
         // The other ones have fewer rows.
         joins.truncate(POLICY.joins);
         if joins.is_empty() {
             return Err(failure);
         }
         // What was loaded for other columns, and what was told of pipelines that have run in vain.
-        self.ready.lock().views.retain(|place, _| !place.starts_with(&at));
-        (self.builds.lock()).retain(|build| build.side == at || !build.side.starts_with(&at));
+        let (id, below) = (pipeline.id(), pipeline.with_below());
+        (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
+        (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
         let device = self.runtime.device(self.config);
         let limit = device.map_or(0, |device| device.device().budget().limit());
         let mut bytes = limit / POLICY.memory;
         // Rows that were read cannot be taken back.
-        let restarts = || !at.is_empty() || self.result.restart_all();
+        let is_root = id == pipeline.graph().root_id();
+        let restarts = || !is_root || self.result.restart_all();
         let mut begun_again = 0;
         for _ in 0..POLICY.tries {
             if !restarts() {
                 return Err(failure);
             }
-            let outcome = match self.cuts(subtree, &at, &joins, bytes).await {
+            let outcome = match self.cuts(pipeline, &joins, bytes).await {
                 Ok(cuts) => loop {
-                    match self.by_parts(subtree, keep, &at, &cuts, begun_again).await {
+                    match self.by_parts(pipeline, keep, &cuts, begun_again).await {
                         // The sink of all parts has the texts, and the parts stay as they are.
                         Err(Failure::Run(RunError::TextsFull)) if restarts() => begun_again += 1,
                         Err(Failure::Run(RunError::TextsFull)) => return Err(failure),
@@ -135,14 +143,13 @@ impl Graph<'_> {
     /// the one with the largest.
     async fn cuts(
         &self,
-        subtree: &Subtree,
-        at: &[usize],
+        pipeline: PipelineRef<'_>,
         joins: &[PartedJoin],
         bytes: u64,
     ) -> Result<Vec<Cut>, Failure> {
         let (mut cuts, mut refused) = (Vec::new(), None);
         for join in joins {
-            match self.parts(subtree, at, *join, bytes).await {
+            match self.parts(pipeline, *join, bytes).await {
                 Ok(cut) => cuts.push(cut),
                 // The others may be what is too large.
                 Err(failure) if failure.wants_memory() => refused = Some(failure),
@@ -158,13 +165,12 @@ impl Graph<'_> {
         }
     }
 
-    /// Runs a subtree over each part of a join, and there over each part of the next one; it has done so
+    /// Runs a pipeline over each part of a join, and there over each part of the next one; it has done so
     /// before as often as said, without room for its texts.
     async fn by_parts(
         &self,
-        subtree: &Subtree,
+        pipeline: PipelineRef<'_>,
         keep: bool,
-        at: &[usize],
         cuts: &[Cut],
         begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
@@ -176,24 +182,23 @@ impl Graph<'_> {
         };
         let before = spilled();
         // The order is the business of what is above.
-        let unsorted = subtree.top().map(|_| subtree.unsorted());
-        let subtree = unsorted.as_ref().unwrap_or(subtree);
-        let plan = subtree.plan.resolved().map_err(Failure::Input)?;
+        let unsorted = pipeline.top().map(|_| unsorted(pipeline));
+        let pipeline = unsorted
+            .as_ref()
+            .map_or(pipeline, |graph| graph.pipeline(pipeline.id()));
+        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let is_cut = |number: usize| cuts.iter().any(|cut| cut.side == number);
         let mut whole = Vec::new();
-        for (number, source) in subtree.dimensions.iter().enumerate() {
-            if !is_cut(number) {
-                let at = [at, &[number]].concat();
-                whole.push(self.side(source, plan.lookups_of(number), at).await?);
-            }
+        for number in (0..pipeline.dimensions.len()).filter(|number| !is_cut(*number)) {
+            whole.push(self.side(pipeline, number, plan.lookups_of(number)).await?);
         }
         let pairs = cuts.iter().find(|cut| cut.join == PartedJoin::Pairs);
         let view = match pairs {
             Some(_) => None,
-            None => Some(self.view(subtree, &plan, at, &whole).await?),
+            None => Some(self.view(pipeline, &plan, &whole).await?),
         };
         let mut whole = whole.into_iter();
-        let numbers = 0..subtree.dimensions.len();
+        let numbers = 0..pipeline.dimensions.len();
         let mut sides: Vec<Option<SideRows>> =
             (numbers.map(|number| if is_cut(number) { None } else { whole.next() })).collect();
         let carried = Arc::new(Mutex::new(None));
@@ -209,14 +214,17 @@ impl Graph<'_> {
                     sides[cut.side] = None;
                 }
             }
-            let part = cuts.iter().zip(&parts).fold(subtree.clone(), |all, (cut, part)| {
-                cut.join.over(&all, &cut.ranges[*part], cut.most)
+            let whole = pipeline.graph().clone();
+            let graph = cuts.iter().zip(&parts).fold(whole, |all, (cut, part)| {
+                let pipeline = all.pipeline(pipeline.id());
+                cut.join.over(pipeline, &cut.ranges[*part], cut.most)
             });
+            let part = graph.pipeline(pipeline.id());
             made = parts;
             for cut in cuts {
                 if sides[cut.side].is_none() {
-                    let (source, at) = (&part.dimensions[cut.side], [at, &[cut.side]].concat());
-                    sides[cut.side] = Some(self.side(source, plan.lookups_of(cut.side), at).await?);
+                    let side = self.side(part, cut.side, plan.lookups_of(cut.side)).await?;
+                    sides[cut.side] = Some(side);
                 }
             }
             let view = match (
@@ -234,7 +242,7 @@ impl Graph<'_> {
             let last = number + 1 == all_parts;
             let state = (view, sides.into_iter().flatten().collect(), Arc::clone(&carried));
             let done = all.as_ref().map_or(0, |(output, _)| output.rows());
-            let (output, report, back) = self.part(&part, keep, state, (done, last, begun_again)).await?;
+            let (output, report, back) = self.part(part, keep, state, (done, last, begun_again)).await?;
             sides = back.into_iter().map(Some).collect();
             all = Some(match all {
                 None => (output, report),
@@ -243,7 +251,7 @@ impl Graph<'_> {
                     (before.and(output), total)
                 }
             });
-            if subtree.fetch.is_some_and(|fetch| {
+            if pipeline.fetch.is_some_and(|fetch| {
                 all.as_ref()
                     .is_some_and(|(output, _)| output.rows() >= fetch as u64)
             }) {
@@ -272,14 +280,15 @@ impl Graph<'_> {
     /// before, whether this part is the last, and how often all have begun again.
     async fn part(
         &self,
-        part: &Subtree,
+        part: PipelineRef<'_>,
         keep: bool,
         (view, sides, carried): (TableView, Vec<SideRows>, Arc<Mutex<Option<Carried>>>),
         (done, last, begun_again): (u64, bool, u32),
     ) -> Result<(Output, RunReport, Vec<SideRows>), Failure> {
         let plan = part.plan.resolved().map_err(Failure::Input)?;
         let work = Work {
-            chunks: chunks(part, &plan, &view),
+            pipeline: part.id(),
+            chunks: chunks(&part, &plan, &view),
             fetch: part.fetch.map(|fetch| (fetch as u64).saturating_sub(done)),
             plan,
             view,
@@ -299,37 +308,30 @@ impl Graph<'_> {
     }
 
     /// Chooses the parts: as many neighbours of all 4096 together as fit.
-    async fn parts(
-        &self,
-        subtree: &Subtree,
-        at: &[usize],
-        join: PartedJoin,
-        bytes: u64,
-    ) -> Result<Cut, Failure> {
-        let (Some(build), Some([own, met])) = (join.build(subtree), join.keys(subtree)) else {
+    async fn parts(&self, pipeline: PipelineRef<'_>, join: PartedJoin, bytes: u64) -> Result<Cut, Failure> {
+        let (Some(build), Some([own, met])) = (join.build(pipeline), join.keys(pipeline)) else {
             unreachable!("a join that runs in parts has keys");
         };
         let spreads = spreads(&build.plan.sink);
-        let (probe_at, build_at) = join.places(subtree, at.to_vec());
         let build_rows = self
-            .rows_by_hash(build, &build.plan.filters, (own, spreads), build_at)
+            .rows_by_hash(build, &build.plan.filters, (own, spreads))
             .await?;
-        let probe_rows = match join.probe(subtree) {
+        let probe_rows = match join.probe(pipeline) {
             None => Vec::new(),
             Some((probe, side)) => {
                 // Without what is looked up in the build side: there may be fewer, not more.
                 let filters = &probe.plan.filters[..probe.plan.filters_before(side)];
                 // It is not there yet, either.
                 let nothing = PartedJoin::Lookup(side).without(probe);
-                self.rows_by_hash(&nothing, filters, (met, spreads), probe_at)
-                    .await?
+                let probe = nothing.pipeline(probe.id());
+                self.rows_by_hash(probe, filters, (met, spreads)).await?
             }
         };
         let most = bytes / row_bytes(&build.plan.sink);
         // A power of two has as many slots as it needs.
         let most = 1u64 << most.max(1).ilog2();
         let probe_most = join
-            .probe(subtree)
+            .probe(pipeline)
             .map_or(u64::MAX, |(probe, _)| bytes / row_bytes(&probe.plan.sink));
         let of = |rows: &[u64], part: usize| rows.get(part).copied().unwrap_or(0);
         let mut ranges = Vec::new();
@@ -338,7 +340,7 @@ impl Graph<'_> {
         for part in 0..BUCKETS as usize {
             let (own, others) = (of(&build_rows, part), of(&probe_rows, part));
             if own > most || others > probe_most {
-                return Err(self.too_many(own.max(others), bytes, build));
+                return Err(self.too_many(own.max(others), bytes, &build));
             }
             if build_held + own > most || probe_held + others > probe_most {
                 ranges.push(first..part as u32);
@@ -357,7 +359,7 @@ impl Graph<'_> {
             join,
             side: match join {
                 PartedJoin::Lookup(side) => side,
-                PartedJoin::Pairs => subtree.dimensions.len() - 1,
+                PartedJoin::Pairs => pipeline.row_sides.start,
             },
             ranges,
             most,
@@ -367,7 +369,7 @@ impl Graph<'_> {
     }
 
     /// The failure of a part that has too many rows.
-    fn too_many(&self, rows: u64, bytes: u64, build: &Subtree) -> Failure {
+    fn too_many(&self, rows: u64, bytes: u64, build: &Pipeline) -> Failure {
         let limit = self.runtime.device(self.config);
         let limit = limit.map_or(0, |device| device.device().budget().limit());
         Failure::Run(RunError::Memory {
@@ -382,22 +384,20 @@ impl Graph<'_> {
     /// The rows of a pipeline that pass these filters, by the part of the hashes of their keys.
     async fn rows_by_hash(
         &self,
-        subtree: &Subtree,
+        pipeline: PipelineRef<'_>,
         filters: &[Expr],
         (key, spreads): (&Expr, bool),
-        at: Vec<usize>,
     ) -> Result<Vec<u64>, Failure> {
         let queue = Arc::new(ResultQueue::whole());
-        let graph = Graph {
+        let executor = Executor {
             result: &queue,
             builds: Mutex::default(),
             ready: Arc::clone(&self.ready),
             cancelled: Arc::clone(&self.cancelled),
             ..*self
         };
-        graph
-            .run(&counting(subtree, filters, key, spreads), false, at)
-            .await?;
+        let counting = counting(pipeline, filters, key, spreads);
+        executor.run(counting.pipeline(pipeline.id()), false).await?;
         let mut rows = vec![0; BUCKETS as usize];
         while let Some(batch) = queue.next() {
             let parts = batch.column(0).as_primitive::<Int32Type>().values();
@@ -414,7 +414,7 @@ impl Graph<'_> {
         let mut builds = self.builds.lock();
         let mut merged: Vec<RunReport> = Vec::new();
         for report in builds.drain(..) {
-            match merged.iter_mut().find(|known| known.side == report.side) {
+            match merged.iter_mut().find(|known| known.pipeline == report.pipeline) {
                 Some(known) => known.add_part(&report),
                 None => merged.push(report),
             }

@@ -84,17 +84,8 @@ fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, 
 }
 
 fn facts(facts: &Facts, indent: &str, lines: &mut Vec<String>) {
-    for Fact {
-        name, values, below, ..
-    } in &facts.0
-    {
-        for (number, value) in values.iter().enumerate() {
-            let name = if number == 0 { *name } else { "" };
-            push_values(lines, indent, name, std::slice::from_ref(value));
-            if let Some(Some(made)) = below.get(number) {
-                self::facts(&made.facts, &format!("{indent}{:NAME$}  ", ""), lines);
-            }
-        }
+    for Fact { name, values, .. } in &facts.0 {
+        push_values(lines, indent, name, values);
     }
 }
 

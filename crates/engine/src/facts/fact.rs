@@ -1,7 +1,7 @@
-//! The named facts of a GPU subtree.
+//! The named facts of a pipeline.
 
 use crate::expression::{Expr, ExprKind, WindowFunction};
-use crate::graph::{BuildSide, PipelineSource, Prediction, Subtree};
+use crate::graph::{PipelineRef, PipelineSource, Prediction};
 use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::reason::{milliseconds, size};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-/// A named property of a GPU subtree.
+/// A named property of a node or a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fact {
     /// Its name, one or two words.
@@ -22,27 +22,6 @@ pub(crate) struct Fact {
     pub(crate) values: Vec<String>,
     /// Whether it has any number of values.
     pub(crate) is_list: bool,
-    /// The pipeline that makes each value, where one does.
-    pub(crate) below: Vec<Option<Made>>,
-}
-
-/// The pipeline that makes a build side, or the rows of another pipeline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Made {
-    /// The number of the build side.
-    side: usize,
-    /// What the pipeline does.
-    pub(crate) facts: Facts,
-}
-
-impl Made {
-    fn of(side: usize, sides: &[BuildSide]) -> Option<Self> {
-        let build = sides.get(side)?.build.as_ref()?;
-        Some(Self {
-            side,
-            facts: Facts::planned(&build.subtree),
-        })
-    }
 }
 
 impl Fact {
@@ -51,7 +30,6 @@ impl Fact {
             name,
             values: vec![value.into()],
             is_list: false,
-            below: Vec::new(),
         }
     }
 
@@ -61,7 +39,6 @@ impl Fact {
             name,
             values,
             is_list: true,
-            below: Vec::new(),
         })
     }
 
@@ -73,20 +50,11 @@ impl Fact {
 
     /// The values in one line.
     pub(crate) fn values(&self) -> String {
-        let below = self
-            .below
-            .iter()
-            .map(Option::as_ref)
-            .chain(std::iter::repeat(None));
-        let values = self.values.iter().zip(below).map(|(value, below)| match below {
-            Some(made) => format!("{value}, built by ({})", made.facts),
-            None => value.clone(),
-        });
-        values.collect::<Vec<_>>().join(", ")
+        self.values.join(", ")
     }
 }
 
-/// All facts of a subtree, in the order in which they are read.
+/// All facts of a node or of a pipeline, in the order in which they are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts(pub(crate) Vec<Fact>);
 
@@ -111,28 +79,26 @@ impl Facts {
         self.0.extend(others.0);
     }
 
-    /// What is planned.
-    pub(crate) fn planned(subtree: &Subtree) -> Self {
-        let columns = &*subtree.schema;
+    /// What is planned for a pipeline.
+    pub(crate) fn planned(pipeline: PipelineRef<'_>) -> Self {
+        let columns = &*pipeline.schema;
         let named = |expressions: &[Expr]| -> Vec<String> {
             expressions
                 .iter()
                 .map(|expression| bare(expression, columns))
                 .collect()
         };
-        let mut facts = vec![source(subtree)];
-        let rows = rows(subtree);
-        let joined = rows.map_or(subtree.dimensions.len(), |(first, _)| first);
-        facts.extend(joins(&subtree.dimensions, joined, columns));
+        let mut facts = vec![source(pipeline)];
+        facts.extend(joins(pipeline, columns));
         // That an entry of a group table is a group, and a pair one, needs no words.
         let of_entries = |filter: &&Expr| match filter.kind() {
-            ExprKind::Member { dimension, .. } => rows.is_some_and(|(first, _)| first <= *dimension),
+            ExprKind::Member { dimension, .. } => pipeline.row_sides.contains(dimension),
             _ => false,
         };
-        let filters = subtree.plan.filters.iter();
+        let filters = pipeline.plan.filters.iter();
         let filters: Vec<Expr> = filters.filter(|filter| !of_entries(filter)).cloned().collect();
         facts.extend(Fact::list("filters", named(&filters)));
-        match &subtree.plan.sink {
+        match &pipeline.plan.sink {
             SinkPlan::Aggregate { keys, aggregates, .. } => {
                 facts.extend(Fact::list("keys", named(keys)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
@@ -190,31 +156,19 @@ impl Facts {
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
             }
         }
-        if let Some(fetch) = subtree.fetch {
+        if let Some(fetch) = pipeline.fetch {
             facts.push(Fact::one("fetch", fetch.to_string()));
         }
-        if let Some(Prediction { device, cpu }) = subtree.prediction {
+        if let Some(Prediction { device, cpu }) = pipeline.prediction {
             let (device, cpu) = (milliseconds(device), milliseconds(cpu));
             facts.push(Fact::one("predicted", format!("{device} here, {cpu} on the CPU")));
         }
         Self(facts)
     }
 
-    /// Adds what a run of the pipeline did, and those of its `builds` to the facts of their pipelines;
-    /// `spent`: also where time and bytes went, and how many rows were `expected` to pass.
-    pub(crate) fn add_run(
-        &mut self,
-        report: &RunReport,
-        builds: &[RunReport],
-        spent: bool,
-        expected: Option<u64>,
-    ) {
-        for made in self.0.iter_mut().flat_map(|fact| &mut fact.below).flatten() {
-            let side = [report.side.as_slice(), &[made.side]].concat();
-            if let Some(build) = builds.iter().find(|build| build.side == side) {
-                made.facts.add_run(build, builds, spent, None);
-            }
-        }
+    /// Adds what a run of the pipeline did; `spent`: also where time and bytes went, and how many rows were
+    /// `expected` to pass.
+    pub(crate) fn add_run(&mut self, report: &RunReport, spent: bool, expected: Option<u64>) {
         self.extend(Self::ran(report));
         if spent {
             self.extend(Self::spent(report, expected));
@@ -340,61 +294,53 @@ pub(crate) fn files(scan: &FileScanConfig) -> String {
     }
 }
 
-fn source(subtree: &Subtree) -> Fact {
-    let name = "source";
-    if let Some((first, what)) = rows(subtree) {
-        let sides = first..subtree.dimensions.len();
-        let values: Vec<String> = sides.clone().map(|side| format!("{what} d{side}")).collect();
-        return Fact {
-            is_list: values.len() > 1,
-            below: sides.map(|side| Made::of(side, &subtree.dimensions)).collect(),
-            name,
-            values,
-        };
-    }
-    Fact::one(
-        name,
-        match &subtree.source {
-            PipelineSource::Stored(table) => format!("store {}", table.name()),
-            PipelineSource::Files { scan, .. } => match scan.data_source().downcast_ref::<FileScanConfig>() {
-                Some(scan) => files(scan),
-                None => "no files".to_string(),
-            },
-            PipelineSource::Plan(input) => format!("rows of {}", input.plan().name()),
-            PipelineSource::Groups(_)
-            | PipelineSource::Pairs(_)
-            | PipelineSource::Windows(_)
-            | PipelineSource::Union { .. } => "rows on the device".to_string(),
-        },
-    )
-}
-
-/// The first of the build sides, the last ones, that are the rows of the pipeline, and what they are.
-fn rows(subtree: &Subtree) -> Option<(usize, &'static str)> {
-    let (sides, what) = match subtree.source {
-        PipelineSource::Groups(_) => (1, "groups"),
-        PipelineSource::Pairs(_) => (1, "pairs"),
-        PipelineSource::Windows(_) => (1, "ordered rows"),
-        PipelineSource::Union { parts, .. } => (parts, "rows"),
-        _ => return None,
+fn source(pipeline: PipelineRef<'_>) -> Fact {
+    let rows = |what: &str| {
+        let sides = pipeline.get().row_sides.clone();
+        let values = sides.map(|side| made_by(format!("{what} d{side}"), pipeline, side));
+        values.collect::<Vec<_>>()
     };
-    Some((subtree.dimensions.len().checked_sub(sides)?, what))
+    let values = match &pipeline.source {
+        PipelineSource::Stored(table) => vec![format!("store {}", table.name())],
+        PipelineSource::Files { scan, .. } => match scan.data_source().downcast_ref::<FileScanConfig>() {
+            Some(scan) => vec![files(scan)],
+            None => vec!["no files".to_string()],
+        },
+        PipelineSource::Plan(input) => vec![format!("rows of {}", input.plan().name())],
+        PipelineSource::Groups(_) => rows("groups"),
+        PipelineSource::Pairs(_) => rows("pairs"),
+        PipelineSource::Windows(_) => rows("ordered rows"),
+        PipelineSource::Union(_) => rows("rows"),
+    };
+    Fact {
+        is_list: values.len() > 1,
+        name: "source",
+        values,
+    }
 }
 
-/// The first `joined` build sides.
-fn joins(sides: &[BuildSide], joined: usize, columns: &Schema) -> Option<Fact> {
-    let values = sides.iter().take(joined).enumerate().map(|(number, side)| {
+/// What is known of a build side, and the pipeline that makes it, if one does.
+fn made_by(known: String, pipeline: PipelineRef<'_>, side: usize) -> String {
+    match pipeline.build(side) {
+        Some(build) => format!("{known}, built by {}", build.id()),
+        None => known,
+    }
+}
+
+/// The build sides that are not its rows.
+fn joins(pipeline: PipelineRef<'_>, columns: &Schema) -> Option<Fact> {
+    let sides = pipeline.dimensions.iter().enumerate();
+    let sides = sides.filter(|(number, _)| !pipeline.row_sides.contains(number));
+    let values = sides.map(|(number, side)| {
         let (key, wanted) = (side.key_name(), bare(&side.wanted, columns));
         let lookup = format!("d{number}: {key} on {wanted}");
         match (&side.build, side.rows) {
-            (Some(_), _) => lookup,
+            (Some(_), _) => made_by(lookup, pipeline, number),
             (None, Some(rows)) => format!("{lookup}, rows {rows}"),
             (None, None) => format!("{lookup}, rows unknown"),
         }
     });
-    let mut fact = Fact::list("joins", values.collect())?;
-    fact.below = (0..joined).map(|side| Made::of(side, sides)).collect();
-    Some(fact)
+    Fact::list("joins", values.collect())
 }
 
 /// Texts of rows that stay on the device, which are only returned.

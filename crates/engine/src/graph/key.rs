@@ -1,6 +1,6 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
-use super::{BuildSide, PipelineSource, PlanKey, Subtree};
+use super::{BuildSide, Pipeline, PipelineGraph, PipelineSource, PlanKey};
 use crate::config::GalateaConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
@@ -18,7 +18,7 @@ pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
 }
 
 /// A pipeline over the same data that may differ in constants.
-pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
+pub(crate) fn shape(found: &Pipeline, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     settings(config, &mut state);
     match &found.source {
@@ -27,7 +27,7 @@ pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
         PipelineSource::Groups(plan)
         | PipelineSource::Pairs(plan)
         | PipelineSource::Windows(plan)
-        | PipelineSource::Union { plan, .. } => nodes(plan, false, &mut state),
+        | PipelineSource::Union(plan) => nodes(plan, false, &mut state),
         PipelineSource::Plan(input) => nodes(input.plan(), false, &mut state),
     }
     for expression in found.plan.expressions() {
@@ -65,11 +65,12 @@ pub(crate) fn dimension(source: &BuildSide) -> PlanKey {
 }
 
 /// The same as a pipeline makes it on the device.
-pub(crate) fn build(source: &BuildSide) -> PlanKey {
+pub(crate) fn build(source: &BuildSide, graph: &PipelineGraph) -> PlanKey {
     let mut state = DefaultHasher::new();
     "build".hash(&mut state);
-    if let Some(build) = &source.build {
-        let expressions = build.subtree.plan.expressions().into_iter();
+    if let Some(build) = source.build {
+        let pipeline = graph.pipeline(build.pipeline);
+        let expressions = pipeline.plan.expressions().into_iter();
         expressions.for_each(|expression| expression.hash_shape(&mut state));
     }
     dimension(source).0.hash(&mut state);

@@ -2,7 +2,8 @@
 //! execution and streams run them, EXPLAIN describes them.
 //!
 //! ```text
-//! subtree        a pipeline, where its rows come from, and the pipelines of its build sides
+//! pipeline_graph the pipelines of a subtree, and the edges between them
+//! pipeline       one of them: where its rows come from, its build sides, and what it computes
 //! key            hashes by which queries, subtrees and build sides are remembered (plan_key)
 //! pruned_chunks  chunks that zone maps leave     \
 //! shared_rows    rows of small build sides       / shared by executions of one kept plan
@@ -13,15 +14,17 @@
 pub(crate) mod copy;
 mod input;
 pub(crate) mod key;
+mod pipeline;
+mod pipeline_graph;
 mod plan_key;
 mod pruned_chunks;
 mod shared_rows;
-mod subtree;
 
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
+pub(crate) use pipeline::key_name;
+pub use pipeline::{Build, BuildSide, Pipeline, PipelineSource, Prediction, ScannedTable};
+pub use pipeline_graph::{Edge, PipelineGraph, PipelineId, PipelineRef};
 pub use plan_key::PlanKey;
 pub use pruned_chunks::PrunedChunks;
 pub use shared_rows::SharedRows;
-pub(crate) use subtree::key_name;
-pub use subtree::{Build, BuildSide, PipelineSource, Prediction, ScannedTable, Subtree};

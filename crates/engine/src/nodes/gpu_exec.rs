@@ -7,7 +7,7 @@ use task::Task;
 use super::WorkRowsExec;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::facts::Facts;
-use crate::graph::{InputPlan, PipelineSource, Subtree};
+use crate::graph::{Edge, InputPlan, PipelineGraph};
 use crate::join_order::expected_rows;
 use crate::pipeline::PipelinePlan;
 use crate::reason::Reason;
@@ -31,13 +31,13 @@ use std::sync::Arc;
 
 /// Places a plan anew by what a run of it has shown, or says why it cannot.
 pub type PlaceAgain =
-    fn(&Arc<dyn ExecutionPlan>, &Arc<Runtime>, &GalateaConfig) -> std::result::Result<Subtree, Reason>;
+    fn(&Arc<dyn ExecutionPlan>, &Arc<Runtime>, &GalateaConfig) -> std::result::Result<PipelineGraph, Reason>;
 
-/// Runs a subtree as one GPU pipeline; has one partition. Its children are the plan its rows come from,
-/// unless that is a table, and the plans of its dimensions.
+/// Runs a subtree as GPU pipelines; has one partition. Its children are the plans of CPU operators that feed
+/// the pipelines.
 #[derive(Debug)]
 pub struct GpuExec {
-    subtree: Subtree,
+    graph: PipelineGraph,
     /// The subtree as DataFusion planned it, run when the pipeline turns out not to run.
     cpu: Arc<dyn ExecutionPlan>,
     runtime: Arc<Runtime>,
@@ -52,22 +52,22 @@ pub struct GpuExec {
 /// How the last execution ended, for EXPLAIN ANALYZE.
 #[derive(Debug)]
 enum Outcome {
-    /// With the subtree that ran, if it is not the one that was placed.
-    Ran(Box<RunReport>, Option<Box<Subtree>>),
+    /// With the graph that ran, if it is not the one that was placed.
+    Ran(Box<RunReport>, Option<Box<PipelineGraph>>),
     FellBack(String),
 }
 
 impl GpuExec {
-    /// A node for `subtree`, which computes what `cpu` does.
+    /// A node for `graph`, which computes what `cpu` does.
     pub fn new(
-        subtree: Subtree,
+        graph: PipelineGraph,
         cpu: Arc<dyn ExecutionPlan>,
         runtime: Arc<Runtime>,
         config: GalateaConfig,
         place_again: PlaceAgain,
         report: PlanReport,
     ) -> Self {
-        let order = cpu.output_ordering().filter(|_| subtree.sorts()).cloned();
+        let order = cpu.output_ordering().filter(|_| graph.root().sorts()).cloned();
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new_with_orderings(cpu.schema(), order),
             Partitioning::UnknownPartitioning(1),
@@ -75,7 +75,7 @@ impl GpuExec {
             Boundedness::Bounded,
         ));
         Self {
-            subtree,
+            graph,
             cpu,
             runtime,
             config,
@@ -87,14 +87,14 @@ impl GpuExec {
         }
     }
 
-    /// The pipeline.
+    /// What the pipeline that returns its rows computes.
     pub fn plan(&self) -> &PipelinePlan {
-        &self.subtree.plan
+        &self.graph.root().get().plan
     }
 
     /// The pipelines, and what feeds them.
-    pub(crate) fn subtree(&self) -> &Subtree {
-        &self.subtree
+    pub(crate) fn graph(&self) -> &PipelineGraph {
+        &self.graph
     }
 
     /// The subtree as DataFusion planned it.
@@ -102,11 +102,11 @@ impl GpuExec {
         &self.cpu
     }
 
-    /// A node that has not been executed, for another subtree and what it stands for, which give the same
+    /// A node that has not been executed, for another graph and what it stands for, which give the same
     /// rows.
-    pub(crate) fn with(&self, subtree: Subtree, cpu: Arc<dyn ExecutionPlan>, report: PlanReport) -> Self {
+    pub(crate) fn with(&self, graph: PipelineGraph, cpu: Arc<dyn ExecutionPlan>, report: PlanReport) -> Self {
         Self {
-            subtree,
+            graph,
             cpu,
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
@@ -118,13 +118,13 @@ impl GpuExec {
         }
     }
 
-    /// Its subtree, fed by these plans.
-    pub(crate) fn subtree_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Subtree {
-        let mut subtree = self.subtree.clone();
-        for (input, new) in subtree.inputs_mut().into_iter().zip(children) {
+    /// Its graph, fed by these plans.
+    pub(crate) fn graph_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> PipelineGraph {
+        let mut graph = self.graph.clone();
+        for (input, new) in graph.inputs_mut().into_iter().zip(children) {
             *input = InputPlan::new(new);
         }
-        subtree
+        graph
     }
 
     /// The report of the last execution that ran on the device.
@@ -139,26 +139,31 @@ impl GpuExec {
     /// the rows that were expected beside those that passed.
     pub(crate) fn facts(&self, spent: bool) -> Facts {
         let last = self.last.lock();
-        let subtree = match &*last {
-            Some(Outcome::Ran(_, Some(subtree))) => subtree,
-            _ => &self.subtree,
+        let (graph, report) = match &*last {
+            Some(Outcome::Ran(report, Some(graph))) => (&**graph, Some(report)),
+            Some(Outcome::Ran(report, None)) => (&self.graph, Some(report)),
+            _ => (&self.graph, None),
         };
-        let mut facts = Facts::planned(subtree);
-        if self.config.device == DeviceChoice::Emulated {
-            facts.push("device", "emulated");
-        }
-        match &*last {
-            None => {}
-            Some(Outcome::FellBack(reason)) => facts.push("fell back to the CPU", reason),
-            Some(Outcome::Ran(report, _)) => {
-                // The estimate is of a scan's rows; groups and pairs of other pipelines are not comparable.
-                let scans = matches!(
-                    subtree.source,
-                    PipelineSource::Files { .. } | PipelineSource::Stored(_) | PipelineSource::Plan(_)
-                );
-                let expected = (spent && scans).then(|| expected_rows(&self.cpu)).flatten();
-                facts.add_run(report, &report.builds, spent, expected);
+        let several = graph.pipelines().count() > 1;
+        let mut facts = Facts::default();
+        for pipeline in graph.pipelines() {
+            if several {
+                facts.push("pipeline", &pipeline.id().to_string());
             }
+            facts.extend(Facts::planned(pipeline));
+            let is_root = pipeline.id() == graph.root_id();
+            if is_root && self.config.device == DeviceChoice::Emulated {
+                facts.push("device", "emulated");
+            }
+            if let Some(report) = report.and_then(|report| report.of(pipeline.id())) {
+                // The estimate is of a scan's rows; groups and pairs of other pipelines are not comparable.
+                let scans = is_root && pipeline.edges().any(|edge| edge == Edge::Scan);
+                let expected = (spent && scans).then(|| expected_rows(&self.cpu)).flatten();
+                facts.add_run(report, spent, expected);
+            }
+        }
+        if let Some(Outcome::FellBack(reason)) = &*last {
+            facts.push("fell back to the CPU", reason);
         }
         facts
     }
@@ -170,7 +175,7 @@ impl GpuExec {
 
     fn task(&self, context: Arc<TaskContext>) -> Task {
         Task {
-            subtree: self.subtree.clone(),
+            graph: self.graph.clone(),
             cpu: Arc::clone(&self.cpu),
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
@@ -204,20 +209,18 @@ impl ExecutionPlan for GpuExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.subtree.children()
+        self.graph.children()
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.subtree.fetch
+        self.graph.root().fetch
     }
 
     /// A pipeline that returns rows stops early; groups need every row, but only some of them are returned.
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let subtree = Subtree {
-            fetch,
-            ..self.subtree.clone()
-        };
-        let limited = self.with(subtree, Arc::clone(&self.cpu), self.report.clone());
+        let mut graph = self.graph.clone();
+        graph.root_mut().fetch = fetch;
+        let limited = self.with(graph, Arc::clone(&self.cpu), self.report.clone());
         Some(Arc::new(limited))
     }
 
@@ -233,13 +236,13 @@ impl ExecutionPlan for GpuExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let subtree = self.subtree_over(children);
-        let cpu = WorkRowsExec::shared(&self.cpu, &subtree.children())?;
+        let graph = self.graph_over(children);
+        let cpu = WorkRowsExec::shared(&self.cpu, &graph.children())?;
         // A step of a recursive query is an execution of the same node.
         Ok(Arc::new(Self {
             metrics: self.metrics.clone(),
             last: Arc::clone(&self.last),
-            ..self.with(subtree, cpu, self.report.clone())
+            ..self.with(graph, cpu, self.report.clone())
         }))
     }
 

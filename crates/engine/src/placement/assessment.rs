@@ -7,7 +7,7 @@ use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::graph::{BuildSide, PipelineSource, PlanKey, Prediction, Subtree, key};
+use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction, key};
 use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
 use crate::runtime::Runtime;
@@ -99,37 +99,37 @@ impl<'a> Assessment<'a> {
     /// Whether the device is expected to be faster, unless it is forced.
     pub(super) fn worthwhile(
         &self,
-        found: Subtree,
+        found: PipelineGraph,
         plan: &Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
-    ) -> Result<Subtree, Reason> {
-        let all = found.materialises() && found.top().is_none() && !found.sorts();
-        if all && found.is_whole() {
+    ) -> Result<PipelineGraph, Reason> {
+        let root = found.root();
+        let all = root.materialises() && root.top().is_none() && !root.sorts();
+        if all && root.is_whole() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
                 detail: "every row is returned: nothing for the device to do".into(),
             });
         }
-        let shape = key::shape(&found, self.config);
+        let shape = key::shape(&root, self.config);
         if let Some(reason) = self.runtime.history().refusal(shape) {
             return Err(reason);
         }
-        let mut found = Subtree {
-            shape: Some(shape),
-            ..found
-        };
-        self.choose_builds(&mut found)?;
+        let mut found = found;
+        found.root_mut().shape = Some(shape);
+        let mut found = self.choose_builds(found)?;
+        let root = found.root();
         if self.config.device != DeviceChoice::Auto {
             return Ok(found);
         }
         let least = self.config.min_rows.0;
-        if let Some(rows) = found.rows.filter(|rows| *rows < least) {
+        if let Some(rows) = root.rows.filter(|rows| *rows < least) {
             return Err(Reason::Setting {
                 setting: "galatea.min_rows",
                 value: format!("{least}, the table has {rows} rows"),
             });
         }
-        if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
+        if let (PipelineSource::Groups(groups), true) = (&root.source, root.materialises())
             && !plan.is::<AggregateExec>()
             && self.are_few(groups)
         {
@@ -138,17 +138,15 @@ impl<'a> Assessment<'a> {
                 detail: "few groups are filtered when they have been returned".into(),
             });
         }
-        if matches!(found.source, PipelineSource::Plan(_)) {
+        if matches!(root.source, PipelineSource::Plan(_)) {
             return Err(Reason::Node {
                 node: "scan".into(),
                 detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
         let mut cpu = self.estimator.host_seconds(plan);
-        let time = self
-            .estimator
-            .device_time(&found, plan, self.runtime, self.config);
-        if let (Some(fetch), true) = (fetch, found.materialises()) {
+        let time = self.estimator.device_time(root, plan, self.runtime, self.config);
+        if let (Some(fetch), true) = (fetch, root.materialises()) {
             // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
@@ -174,10 +172,8 @@ impl<'a> Assessment<'a> {
                 device: seconds(device),
                 cpu: seconds(cpu),
             };
-            return Ok(Subtree {
-                prediction: Some(prediction),
-                ..found
-            });
+            found.root_mut().prediction = Some(prediction);
+            return Ok(found);
         }
         let loading = time.hot <= cpu;
         let (hot, paid) = (seconds(time.hot), time.paid(history));
@@ -192,7 +188,7 @@ impl<'a> Assessment<'a> {
                 config: self.config.clone(),
                 place_again,
                 cpu: Arc::clone(plan),
-                subtree: found,
+                graph: found,
             });
         }
         if loading && background {
@@ -220,7 +216,7 @@ impl<'a> Assessment<'a> {
     fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
         let found = |side: &BuildSide| found_in_rows(self.runtime, side);
         let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
-        let shape = alone.map(|alone| key::shape(&alone, self.config));
+        let shape = alone.map(|alone| key::shape(&alone.root(), self.config));
         let few = FewGroups {
             shape,
             estimate: self.estimator.groups(groups),
@@ -234,30 +230,38 @@ impl<'a> Assessment<'a> {
 
     /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could
     /// not arrange on the host; unless one has shown that they cannot be made so.
-    fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
+    fn choose_builds(&self, mut graph: PipelineGraph) -> Result<PipelineGraph, Reason> {
+        self.choose_builds_of(graph.root_id(), &mut graph)?;
+        Ok(graph.connected())
+    }
+
+    fn choose_builds_of(&self, id: PipelineId, graph: &mut PipelineGraph) -> Result<(), Reason> {
         let refusal = |shape| self.runtime.history().refusal(shape);
-        for side in &mut found.dimensions {
+        for number in 0..graph.pipeline(id).dimensions.len() {
+            let side = &graph.pipeline(id).get().dimensions[number];
             let collected = refusal(key::dimension(side));
-            let shape = key::build(side);
-            let mut why = side.limit.clone();
-            side.build = side.build.take().and_then(|mut build| {
-                let large = build
-                    .subtree
-                    .rows
-                    .is_none_or(|rows| rows >= self.config.build_rows.0);
-                let refused = refusal(shape).or_else(|| self.choose_builds(&mut build.subtree).err());
-                build.shape = Some(shape);
-                let only = side.limit.is_some() || collected.is_some();
+            let (dimension, shape) = (key::dimension(side), key::build(side, graph));
+            let (build, limit) = (side.build, side.limit.clone());
+            let mut why = limit.clone();
+            let build = build.and_then(|build| {
+                let rows = graph.pipeline(build.pipeline).rows;
+                let large = rows.is_none_or(|rows| rows >= self.config.build_rows.0);
+                let refused = refusal(shape).or_else(|| self.choose_builds_of(build.pipeline, graph).err());
+                let only = limit.is_some() || collected.is_some();
                 let taken = refused.is_none() && (large || only);
                 why = refused.or(why.take());
-                taken.then_some(build)
+                taken.then_some(Build {
+                    shape: Some(shape),
+                    ..build
+                })
             });
-            let shape = key::dimension(side);
-            side.shape = Some(shape);
-            if side.build.is_some() {
+            let side = &mut graph.pipeline_mut(id).dimensions[number];
+            side.build = build;
+            side.shape = Some(dimension);
+            if build.is_some() {
                 continue;
             }
-            if let Some(reason) = collected.or(side.limit.as_ref().and(why)) {
+            if let Some(reason) = collected.or(limit.as_ref().and(why)) {
                 return Err(reason);
             }
         }
@@ -279,7 +283,7 @@ pub(super) fn place_again(
     plan: &Arc<dyn ExecutionPlan>,
     runtime: &Arc<Runtime>,
     config: &GalateaConfig,
-) -> Result<Subtree, Reason> {
+) -> Result<PipelineGraph, Reason> {
     let found = |side: &BuildSide| found_in_rows(runtime, side);
     let finder = finder(&found, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
@@ -289,7 +293,6 @@ pub(super) fn place_again(
     };
     let found = sorted.or_else(|| subtree(plan, &finder));
     let mut found = found.ok_or_else(nothing)??;
-    found.shape = Some(key::shape(&found, config));
-    Assessment::new(runtime, config, 1).choose_builds(&mut found)?;
-    Ok(found)
+    found.root_mut().shape = Some(key::shape(&found.root(), config));
+    Assessment::new(runtime, config, 1).choose_builds(found)
 }

@@ -4,7 +4,7 @@
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{input, other, refuse, statistics};
 use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
-use crate::graph::{BuildSide, PipelineSource, Subtree, key_name};
+use crate::graph::{BuildSide, PipelineGraph, PipelineSource, key_name};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::reason::Reason;
@@ -40,7 +40,7 @@ pub(super) struct Groups {
     /// The aggregate.
     plan: Arc<dyn ExecutionPlan>,
     /// Its pipeline.
-    subtree: Subtree,
+    graph: PipelineGraph,
     /// The columns of the join's input, over those of the aggregate.
     columns: Vec<Expr>,
     /// Which groups the input has, over the columns of the aggregate.
@@ -59,7 +59,7 @@ impl Groups {
         let (PipelineSource::Groups(aggregate), Some(found)) = (&chain.source, chain.groups) else {
             return None;
         };
-        let SinkPlan::Aggregate { keys, .. } = &found.plan.sink else {
+        let SinkPlan::Aggregate { keys, .. } = &found.root().get().plan.sink else {
             return None;
         };
         let by_key = lower(key, &plan.schema())
@@ -70,7 +70,7 @@ impl Groups {
         let one = matches!(keys.as_slice(), [key] if domain(key.data_type()).is_some());
         let groups = (by_key && one && chain.dimensions.is_empty()).then(|| Self {
             plan: Arc::clone(aggregate),
-            subtree: found,
+            graph: found,
             columns: chain.columns,
             filters: chain.filters,
         })?;
@@ -133,7 +133,7 @@ pub(super) fn side(
             columns: over(&groups.columns),
             filters: over(&groups.filters),
             source: groups.source(&wanted, unique),
-            buildable: Buildable::groups(groups.subtree),
+            buildable: Buildable::groups(groups.graph),
         });
     }
     let schema = dimension.schema();
@@ -213,7 +213,7 @@ fn known_rows(
 /// is told by the least and the greatest value of the column among the rows of the key.
 pub(super) struct NotEqualSemiJoin {
     /// The pipeline that leaves least and greatest by key on the device.
-    groups: Subtree,
+    groups: PipelineGraph,
     /// The key that rows look up.
     wanted: Expr,
     /// What is different from the column of the other rows.

@@ -6,7 +6,7 @@ pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLeve
 
 use super::nodes::node;
 use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
-use crate::graph::{Build, BuildSide, PipelineSource, PrunedChunks, Subtree};
+use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineSource, PrunedChunks};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use crate::stack::growing;
@@ -17,6 +17,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -103,7 +104,7 @@ impl<'f> Finder<'f> {
 pub(super) struct Chain {
     pub(super) source: PipelineSource,
     /// The aggregation pipeline whose groups are the rows, if the source is `PipelineSource::Groups`.
-    pub(super) groups: Option<Subtree>,
+    pub(super) groups: Option<PipelineGraph>,
     /// The join whose pairs are the rows, if the source is `PipelineSource::Pairs`.
     pub(super) pairs: Option<Box<PairJoin>>,
     /// The window whose rows are the rows, if the source is `PipelineSource::Windows`.
@@ -113,6 +114,8 @@ pub(super) struct Chain {
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<BuildSide>,
+    /// The dimensions that are the rows: see [`Pipeline::row_sides`].
+    row_sides: Range<usize>,
     /// By dimension: how a pipeline on the device could build it, if one can.
     pub(super) buildable: Vec<Option<Buildable>>,
     pub(super) filters: Vec<Expr>,
@@ -142,7 +145,7 @@ impl Chain {
     /// groups: they are plain columns and do not cover the GROUP BY key.
     pub(super) fn shares_keys<'k>(
         &self,
-        groups: &Subtree,
+        groups: &PipelineGraph,
         plan: &Arc<dyn ExecutionPlan>,
         keys: impl Iterator<Item = &'k Arc<dyn PhysicalExpr>>,
     ) -> bool {
@@ -150,7 +153,7 @@ impl Chain {
         let columns: Option<Vec<usize>> = keys
             .map(|key| lower(key, &schema).ok()?.substitute(&self.columns).as_column())
             .collect();
-        match (&groups.plan.sink, columns) {
+        match (&groups.root().plan.sink, columns) {
             (SinkPlan::Aggregate { keys, .. }, Some(columns)) => {
                 !(0..keys.len()).all(|part| columns.contains(&part))
             }
@@ -212,12 +215,22 @@ impl Chain {
             source_schema: schema,
             rows,
             dimensions: Vec::new(),
+            row_sides: 0..0,
             buildable: Vec::new(),
             filters: Vec::new(),
             pruning: Vec::new(),
             columns,
             plain: indices.iter().map(|i| Some(*i)).collect(),
         }
+    }
+
+    /// Adds the build side that is the rows, where a pipeline makes it of `plan`.
+    fn add_rows(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, buildable: Buildable) {
+        if self.row_sides.is_empty() {
+            self.row_sides = self.dimensions.len()..self.dimensions.len();
+        }
+        self.add_made(plan, wanted, buildable);
+        self.row_sides.end = self.dimensions.len();
     }
 
     /// Adds a build side that has to stay on the device, where a pipeline makes it of `plan`.
@@ -258,7 +271,7 @@ impl Chain {
     }
 
     /// Looks up the columns of a union's rows by the number of the row, in the build sides that other
-    /// pipelines make of its parts, which become the last ones.
+    /// pipelines make of its parts.
     fn look_up_parts(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let row = Expr::row_number();
         let first = self.dimensions.len();
@@ -285,7 +298,7 @@ impl Chain {
         self.pruning.clear();
         for (number, part) in parts.into_iter().enumerate() {
             let plan = Arc::clone(&part.plan);
-            self.add_made(plan, row.clone(), Buildable::Part(Box::new(part), number as u32));
+            self.add_rows(plan, row.clone(), Buildable::Part(Box::new(part), number as u32));
         }
         (self, sink.substitute(&columns))
     }
@@ -325,13 +338,13 @@ impl Chain {
         let member = (!is_window).then(|| Expr::member(number, row.clone()));
         self.filters = member.into_iter().chain(filters).collect();
         self.pruning.clear();
-        self.add_made(plan, row, buildable);
+        self.add_rows(plan, row, buildable);
         (self, sink.substitute(&columns))
     }
 
-    /// The pipeline whose rows go to `sink`.
-    pub(super) fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<Subtree, Reason> {
-        let (mut chain, sink) = self.look_up_rows(sink);
+    /// The graph of the pipeline whose rows go to `sink`.
+    pub(super) fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<PipelineGraph, Reason> {
+        let (chain, sink) = self.look_up_rows(sink);
         let plan = PipelinePlan {
             filters: chain.filters,
             sink,
@@ -352,27 +365,24 @@ impl Chain {
         check_lookups(&plan, &tables)?;
         let wanted = plan.lookups();
         let returned = plan.returned_texts();
-        let sides = chain.dimensions.iter_mut().zip(chain.buildable);
-        for (number, (side, buildable)) in sides.enumerate() {
+        let mut builds = Vec::new();
+        for (number, (side, buildable)) in chain.dimensions.iter().zip(chain.buildable).enumerate() {
             let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
             let is_returned = |column: usize| returned.contains(&(number, column));
-            let built = match buildable {
+            builds.push(match buildable {
                 Some(rows @ (Buildable::Pairs(_) | Buildable::Windows(_) | Buildable::Part(..))) => {
                     Some(rows.build(&columns, side.unique, &is_returned)?)
                 }
                 other => {
                     other.and_then(|buildable| buildable.build(&columns, side.unique, &is_returned).ok())
                 }
-            };
-            side.build = built.map(|subtree| Build {
-                subtree: Box::new(subtree),
-                shape: None,
             });
         }
-        Ok(Subtree {
+        let root = Pipeline {
             source: chain.source,
             dimensions: chain.dimensions,
+            row_sides: chain.row_sides,
             plan,
             pruning: chain.pruning,
             pruned: PrunedChunks::default(),
@@ -381,7 +391,8 @@ impl Chain {
             fetch: None,
             shape: None,
             prediction: None,
-        })
+        };
+        Ok(PipelineGraph::new(root, builds))
     }
 }
 

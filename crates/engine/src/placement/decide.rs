@@ -184,7 +184,7 @@ fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &Galate
     let estimator = Estimator::new(1);
     let here = plan
         .downcast_ref::<GpuExec>()
-        .is_none_or(|gpu| estimator.once(gpu.subtree(), runtime, config).is_empty());
+        .is_none_or(|gpu| estimator.once(gpu.graph().root(), runtime, config).is_empty());
     let mut children = plan.children().into_iter();
     here && children.all(|child| is_resident(child, runtime, config))
 }

@@ -19,7 +19,7 @@ use super::build_side::buildable;
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
 use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
-use crate::graph::{BuildSide, Subtree};
+use crate::graph::{BuildSide, PipelineGraph};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -34,7 +34,11 @@ use std::sync::Arc;
 
 /// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not
 /// apply.
-pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder<'_>) -> Option<Subtree> {
+pub(super) fn subtree(
+    first: &AggregateExec,
+    output: &SchemaRef,
+    finder: &Finder<'_>,
+) -> Option<PipelineGraph> {
     let (join, columns) = join_below(first.input())?;
     let plain = join.on().len() == 1
         && join.filter().is_none()

@@ -5,7 +5,7 @@ use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, first_step, has_rows, node, statistics};
 use super::{deviations, distinct, eager, join, union, windows};
 use crate::expression::{Expr, lower};
-use crate::graph::{BuildSide, PipelineSource, ScannedTable, Subtree};
+use crate::graph::{BuildSide, PipelineGraph, PipelineSource, ScannedTable};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
 use crate::sample::SampleExec;
@@ -29,7 +29,10 @@ pub(super) fn finder(found: &dyn Fn(&BuildSide) -> Option<Reason>, encodes: bool
 
 /// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
 /// cannot.
-pub(super) fn subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Subtree, Reason>> {
+pub(super) fn subtree(
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Option<Result<PipelineGraph, Reason>> {
     if !is_candidate(plan, finder) {
         return None;
     }
@@ -48,7 +51,7 @@ fn in_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
 }
 
 /// The pipeline of an aggregate; `None` of other nodes.
-fn aggregate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Subtree, Reason>> {
+fn aggregate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<PipelineGraph, Reason>> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
     Some(aggregate_subtree(aggregate, plan.schema(), finder))
 }
@@ -57,7 +60,7 @@ fn aggregate_subtree(
     aggregate: &AggregateExec,
     output: SchemaRef,
     finder: &Finder<'_>,
-) -> Result<Subtree, Reason> {
+) -> Result<PipelineGraph, Reason> {
     let first = first_step(aggregate)?;
     let group_by = first.group_expr();
     if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
@@ -102,7 +105,7 @@ fn rows_subtree(
     plan: &Arc<dyn ExecutionPlan>,
     output: SchemaRef,
     finder: &Finder<'_>,
-) -> Result<Subtree, Reason> {
+) -> Result<PipelineGraph, Reason> {
     let chain = finder.below(plan)?;
     if matches!(&chain.source, PipelineSource::Plan(made) if Arc::ptr_eq(made.plan(), plan)) {
         // Nothing is left for the device: why is what is asked for.
@@ -286,12 +289,13 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
     if let Some(Ok(mut groups)) = aggregate(plan, finder)
-        && !matches!(groups.source, PipelineSource::Plan(_))
-        && !groups.plan.finishes_on_host()
+        && !matches!(groups.root().source, PipelineSource::Plan(_))
+        && !groups.root().plan.finishes_on_host()
     {
         let source = PipelineSource::Groups(Arc::clone(plan));
-        let mut chain = Chain::over_table(source, schema, groups.rows, &indices);
-        groups.plan.sink = groups.plan.sink.kept();
+        let mut chain = Chain::over_table(source, schema, groups.root().rows, &indices);
+        let root = groups.root_mut();
+        root.plan.sink = root.plan.sink.clone().kept();
         chain.groups = Some(groups);
         return Ok(chain);
     }

@@ -7,7 +7,7 @@ use super::nodes::{ends, is_partial, orders_result, unsupported};
 use super::reasons::Reasons;
 use super::{classes, grouping_sets, sort, stream, top};
 use crate::config::DeviceChoice;
-use crate::graph::{BuildSide, InputPlan, PipelineSource, Subtree};
+use crate::graph::{BuildSide, InputPlan, PipelineGraph, PipelineSource};
 use crate::nodes::{GpuExec, WorkRowsExec};
 use crate::reason::Reason;
 use crate::report::PlanReport;
@@ -242,12 +242,12 @@ impl<'a> Placer<'a> {
     /// The node of a subtree that computes what `cpu` does.
     fn node(
         &self,
-        mut found: Subtree,
+        mut found: PipelineGraph,
         cpu: Arc<dyn ExecutionPlan>,
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // Filters say it themselves.
-        if let PipelineSource::Plan(made) = &found.source
+        if let PipelineSource::Plan(made) = &found.root().source
             && made.plan().is::<ProjectionExec>()
             && let Err(reason) = self.finder.over_tables().below(made.plan())
         {

@@ -6,7 +6,7 @@ use super::cost::Estimator;
 use super::nodes::node;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::expression::{Expr, SortOrder, lower};
-use crate::graph::{PipelineSource, Subtree};
+use crate::graph::{PipelineGraph, PipelineSource};
 use crate::pipeline::{RowOrder, SinkPlan};
 use crate::policy::policy;
 use crate::reason::Reason;
@@ -35,7 +35,7 @@ const POLICY: SortPolicy = SortPolicy::DEFAULT;
 pub(super) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
-) -> Option<(&'p SortExec, Result<Subtree, Reason>)> {
+) -> Option<(&'p SortExec, Result<PipelineGraph, Reason>)> {
     let (sort, kept) = match plan.downcast_ref::<ProjectionExec>() {
         Some(projection) => (unmerged(projection.input()), Some(kept(projection)?)),
         None => (plan, None),
@@ -66,13 +66,13 @@ fn subtree(
     sort: &SortExec,
     kept: Option<Vec<usize>>,
     finder: &Finder<'_>,
-) -> Result<Subtree, Reason> {
+) -> Result<PipelineGraph, Reason> {
     let chain = finder.below(sort.input())?;
     match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) if !finder.encodes => {
             return Err(node(plan.plan().name(), "its rows are not on the device"));
         }
-        (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
+        (_, Some(groups)) if matches!(&groups.root().get().plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
         {
             return Err(node("SortExec", "one row"));
         }
@@ -115,23 +115,21 @@ fn subtree(
         outputs,
         order: Some(RowOrder::All(words)),
     };
-    let found = chain.finish(sink, plan.schema())?;
-    Ok(Subtree {
-        fetch: sort.fetch(),
-        ..found
-    })
+    let mut found = chain.finish(sink, plan.schema())?;
+    found.root_mut().fetch = sort.fetch();
+    Ok(found)
 }
 
 /// Refuses to sort what the CPU sorts as soon as it has the rows: few of them, and few groups even where the
 /// device is forced.
 pub(super) fn check_worth(
-    found: &Subtree,
+    found: &PipelineGraph,
     sort: &SortExec,
     estimator: &Estimator,
     config: &GalateaConfig,
 ) -> Result<(), Reason> {
     let rows = estimator.rows(sort.input());
-    if matches!(found.source, PipelineSource::Groups(_)) && rows < config.build_rows.0 as f64 {
+    if matches!(found.root().source, PipelineSource::Groups(_)) && rows < config.build_rows.0 as f64 {
         return Err(node(
             "SortExec",
             "few groups are sorted when they have been returned",
@@ -140,7 +138,7 @@ pub(super) fn check_worth(
     if config.device != DeviceChoice::Auto {
         return Ok(());
     }
-    match estimator.device_sort(found, rows) <= estimator.host_sort(sort) {
+    match estimator.device_sort(&found.root(), rows) <= estimator.host_sort(sort) {
         true => Ok(()),
         false => Err(node(
             "SortExec",

@@ -5,7 +5,7 @@ use super::cost::Estimator;
 use super::find::subtree;
 use super::nodes::node;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::graph::Subtree;
+use crate::graph::PipelineGraph;
 use crate::policy::policy;
 use crate::reason::Reason;
 use crate::runtime::Runtime;
@@ -55,9 +55,9 @@ pub(super) fn operator(
 
 /// Whether the host is expected to do less for a row than DataFusion's operators do, which keep the order of
 /// a stream on one core.
-fn check_worth(found: &Subtree, plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
-    let crossed = found.plan.columns().len() as f64 * POLICY.crossed_value;
-    let after = match found.materialises() {
+fn check_worth(found: &PipelineGraph, plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
+    let crossed = found.root().plan.columns().len() as f64 * POLICY.crossed_value;
+    let after = match found.root().materialises() {
         true => {
             let outputs = plan.schema().fields().len() as f64;
             outputs * (POLICY.crossed_value + POLICY.returned_value)
@@ -91,7 +91,7 @@ mod tests {
     use galatea_kernels::Flow;
 
     /// The first subtree of a query over a channel that is for a pipeline.
-    async fn found(sql: &str) -> (Arc<dyn ExecutionPlan>, Subtree) {
+    async fn found(sql: &str) -> (Arc<dyn ExecutionPlan>, PipelineGraph) {
         let schema = Schema::new(vec![
             Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, None), false),
             Field::new("k", DataType::Int64, true),

@@ -4,7 +4,7 @@
 use super::chain::Finder;
 use super::nodes::node;
 use crate::expression::{Expr, SortOrder, is_text, lower};
-use crate::graph::{PipelineSource, Subtree};
+use crate::graph::{PipelineGraph, PipelineSource};
 use crate::pipeline::{RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;
@@ -15,19 +15,19 @@ use std::sync::Arc;
 pub(super) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
-) -> Option<(&'p SortExec, Result<Subtree, Reason>)> {
+) -> Option<(&'p SortExec, Result<PipelineGraph, Reason>)> {
     let sort = plan.downcast_ref::<SortExec>()?;
     let fetch = sort.fetch()?;
     Some((sort, subtree(sort, fetch, finder)))
 }
 
-fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree, Reason> {
+fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<PipelineGraph, Reason> {
     let chain = finder.below(sort.input())?;
     let of_groups = match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) if !finder.encodes => {
             return Err(node(plan.plan().name(), "its rows are not on the device"));
         }
-        (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
+        (_, Some(groups)) if matches!(&groups.root().get().plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
         {
             return Err(node("SortExec", "one row"));
         }

@@ -62,10 +62,7 @@ fn over_parts(
     });
     let parts = parts.collect::<Result<Vec<_>, Reason>>()?;
     let rows = parts.iter().map(|part| part.chain.rows()).sum();
-    let source = PipelineSource::Union {
-        plan: Arc::clone(plan),
-        parts: parts.len(),
-    };
+    let source = PipelineSource::Union(Arc::clone(plan));
     let all: Vec<usize> = (0..schema.fields().len()).collect();
     let mut chain = Chain::over_table(source, schema, rows, &all);
     chain.parts = parts;

@@ -9,7 +9,7 @@
 use super::cost::Estimator;
 use super::cost::device::{Correction, DeviceTime, QueryOnHost};
 use crate::config::{Fallback, GalateaConfig};
-use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
+use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
 use crate::history::OneTime;
 use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::PlanReport;
@@ -28,7 +28,7 @@ const ROWS: usize = 1 << 20;
 /// A subtree that would be placed if its columns were loaded and its kernels compiled.
 #[derive(Debug, Clone)]
 pub(super) struct Waiting {
-    pub(super) subtree: Subtree,
+    pub(super) graph: PipelineGraph,
     /// What it computes, as DataFusion planned it.
     pub(super) cpu: Arc<dyn ExecutionPlan>,
     pub(super) config: GalateaConfig,
@@ -51,7 +51,7 @@ impl Waiting {
     /// What it takes on the device now.
     fn time(&self, runtime: &Runtime) -> DeviceTime {
         DeviceTime {
-            once: Estimator::new(self.cores).once(&self.subtree, runtime, &self.config),
+            once: Estimator::new(self.cores).once(self.graph.root(), runtime, &self.config),
             ..self.loaded.clone()
         }
     }
@@ -78,7 +78,7 @@ impl Waiting {
     fn is_worth_making(&self, runtime: &Runtime) -> bool {
         let store = runtime.store(&self.config);
         let room = store.memory_limit().saturating_sub(store.memory_used());
-        let wanted = Estimator::new(self.cores).missing_bytes(&self.subtree, runtime, &self.config);
+        let wanted = Estimator::new(self.cores).missing_bytes(self.graph.root(), runtime, &self.config);
         wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host
     }
 
@@ -109,9 +109,9 @@ impl Waiting {
         if self.time(runtime).once.is_empty() {
             return Ok(());
         }
-        let mut subtree = self.subtree.clone();
+        let mut graph = self.graph.clone();
         // Rules that come after placement have gone over the query's inputs, and not over these.
-        for input in subtree.inputs_mut() {
+        for input in graph.inputs_mut() {
             let plan = Arc::clone(input.plan());
             *input = InputPlan::new(runtime.finished(plan, &context)?);
         }
@@ -120,7 +120,7 @@ impl Waiting {
             ..self.config.clone()
         };
         let node = GpuExec::new(
-            subtree,
+            graph,
             renewed_host(&self.cpu)?,
             Arc::clone(runtime),
             config,

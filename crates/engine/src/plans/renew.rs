@@ -61,8 +61,8 @@ fn copy_own(
     let Some(gpu) = plan.downcast_ref::<GpuExec>() else {
         return Ok(None);
     };
-    let mut subtree = gpu.subtree().clone();
-    for input in subtree.inputs_mut() {
+    let mut graph = gpu.graph().clone();
+    for input in graph.inputs_mut() {
         // An input is copied when it runs. Here it is copied where the copy differs: nodes of our own report
         // to this query, and expressions read this query's subqueries.
         let plan = input.plan();
@@ -78,13 +78,13 @@ fn copy_own(
             true => None,
             false => local_files(plan),
         };
-        subtree.share_rows(&files);
+        graph.share_rows(&files);
     }
     if renewal.has_subqueries() {
-        subtree.rebind(&|expression| renewal.rebind(expression))?;
+        graph.rebind(&|expression| renewal.rebind(expression))?;
         cpu = renewal.copy(&cpu)?;
     }
-    Ok(Some(Arc::new(gpu.with(subtree, cpu, report.clone()))))
+    Ok(Some(Arc::new(gpu.with(graph, cpu, report.clone()))))
 }
 
 /// Whether nodes of our own are in a plan.

@@ -1,8 +1,31 @@
 //! What a run did.
 
 use galatea_memory::transfer::Method;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Number of a pipeline among those of its GPU subtree, in the order in which they run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipelineId(usize);
+
+impl PipelineId {
+    /// The pipeline of that number.
+    pub fn new(number: usize) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Display for PipelineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}", self.0)
+    }
+}
 
 /// What a run did, for EXPLAIN ANALYZE and the query report.
 #[derive(Debug, Clone, Default)]
@@ -81,12 +104,17 @@ pub struct RunReport {
     pub builds: Vec<RunReport>,
     /// Of the pipeline that brought its rows into partitions, if one did; what it did is in this report, too.
     pub partitioning: Option<Box<RunReport>>,
-    /// Of a pipeline that made a build side, where it is: numbers of build sides from the subtree's own
-    /// pipeline on.
-    pub side: Vec<usize>,
+    /// The number of the pipeline in its graph.
+    pub pipeline: PipelineId,
 }
 
 impl RunReport {
+    /// The report of the pipeline of that number, among its own and those of its build sides.
+    pub(crate) fn of(&self, pipeline: PipelineId) -> Option<&Self> {
+        let mut all = std::iter::once(self).chain(&self.builds);
+        all.find(|report| report.pipeline == pipeline)
+    }
+
     /// Adds a pass over the same rows that came before, to learn which of them are wanted.
     pub(crate) fn passed_before(&mut self, pass: &Self) {
         self.passes += 1;

@@ -7,7 +7,7 @@ use super::settings::StreamSettings;
 use super::sink::StreamMetrics;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::facts::Facts;
-use crate::graph::Subtree;
+use crate::graph::PipelineGraph;
 use crate::pipeline::SinkPlan;
 use crate::reason::{Reason, size};
 use crate::runtime::Runtime;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Runs a subtree over rows without an end as a persistent operator of the device; has one partition.
 #[derive(Debug)]
 pub struct GpuStreamExec {
-    subtree: Subtree,
+    graph: PipelineGraph,
     plan: StreamPlan,
     bound: Arc<BoundStream>,
     settings: StreamSettings,
@@ -49,17 +49,17 @@ impl GpuStreamExec {
     /// # Errors
     /// Why the subtree is not for a persistent operator.
     pub(crate) fn new(
-        subtree: Subtree,
+        graph: PipelineGraph,
         cpu: &Arc<dyn ExecutionPlan>,
         runtime: Arc<Runtime>,
         config: GalateaConfig,
     ) -> Result<Self, Reason> {
-        if let SinkPlan::Aggregate { keys, .. } = &subtree.plan.sink
+        if let SinkPlan::Aggregate { keys, .. } = &graph.root().get().plan.sink
             && let Some(made) = keys.iter().find(|key| key.is_made())
         {
             return Err(Reason::without_dictionary(made));
         }
-        let plan = StreamPlan::new(&subtree)?;
+        let plan = StreamPlan::new(graph.root())?;
         let settings = StreamSettings::of(&config);
         let bound = Arc::new(BoundStream::new(&plan, &settings)?);
         let schema = cpu.schema();
@@ -83,7 +83,7 @@ impl GpuStreamExec {
                 EmissionType::Incremental,
                 unbounded,
             )),
-            subtree,
+            graph,
             plan,
             bound,
             settings,
@@ -95,7 +95,7 @@ impl GpuStreamExec {
 
     /// What EXPLAIN says of it; `spent`: also what was counted as it ran.
     pub(crate) fn facts(&self, spent: bool) -> Facts {
-        let mut facts = Facts::planned(&self.subtree);
+        let mut facts = Facts::planned(self.graph.root());
         let frame = size(self.settings.frame_bytes as u64);
         facts.push(
             "runs as",
@@ -184,7 +184,7 @@ impl ExecutionPlan for GpuStreamExec {
             return internal_err!("GpuStreamExec has one child");
         };
         Ok(Arc::new(Self {
-            subtree: self.subtree.clone(),
+            graph: self.graph.clone(),
             plan: self.plan.clone(),
             bound: Arc::clone(&self.bound),
             settings: self.settings,

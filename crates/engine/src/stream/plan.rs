@@ -1,7 +1,7 @@
 //! What a stream computes: which subtrees of a plan can be persistent operators.
 
 use crate::expression::{Expr, ExprKind, Function, TruncateUnit};
-use crate::graph::{PipelineSource, Subtree};
+use crate::graph::{PipelineRef, PipelineSource};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -52,23 +52,23 @@ impl StreamPlan {
     ///
     /// # Errors
     /// Why it is not for a persistent operator.
-    pub(crate) fn new(subtree: &Subtree) -> Result<Self, Reason> {
-        let PipelineSource::Plan(input) = &subtree.source else {
+    pub(crate) fn new(pipeline: PipelineRef<'_>) -> Result<Self, Reason> {
+        let PipelineSource::Plan(input) = &pipeline.source else {
             return Err(refuse("its rows are made by another operator of the device"));
         };
-        if !subtree.dimensions.is_empty() {
+        if !pipeline.dimensions.is_empty() {
             return Err(refuse("it is joined"));
         }
-        let window = match &subtree.plan.sink {
+        let window = match &pipeline.plan.sink {
             SinkPlan::Materialise { order: None, .. } => None,
             SinkPlan::Materialise { .. } => return Err(refuse("all of its rows would be sorted")),
             SinkPlan::Aggregate { keys, .. } => Some(window(keys, input.plan())?),
             _ => return Err(refuse("it has no pipeline of its own")),
         };
         Ok(Self {
-            pipeline: subtree.plan.clone(),
+            pipeline: pipeline.plan.clone(),
             window,
-            schema: Arc::clone(&subtree.schema),
+            schema: Arc::clone(&pipeline.schema),
             input: Arc::clone(input.plan()),
         })
     }

@@ -93,11 +93,15 @@ async fn explain_analyze_shows_what_each_pipeline_did() {
         "EXPLAIN ANALYZE SELECT c, sum(v) FROM f JOIN d ON f.k = d.k WHERE c < 5 GROUP BY c",
     )
     .await;
-    let side = analysed.split("built by (").nth(1).expect("a side by a pipeline");
-    for part in ["strategy=arrays by key", "columns=", "grid="] {
-        assert!(side.contains(part), "{part} is missing:\n{analysed}");
+    assert!(analysed.contains("k on k, built by p0"), "{analysed}");
+    let pipelines: Vec<&str> = analysed.split("pipeline=").skip(1).collect();
+    assert_eq!(pipelines.len(), 2, "{analysed}");
+    for (number, (pipeline, strategy)) in pipelines.into_iter().zip(["arrays by key", ""]).enumerate() {
+        assert!(pipeline.starts_with(&format!("p{number}, ")), "{pipeline}");
+        for part in [&format!("strategy={strategy}"), "columns=", "grid="] {
+            assert_eq!(pipeline.matches(part).count(), 1, "{part}:\n{analysed}");
+        }
     }
-    assert_eq!(side.matches("strategy=").count(), 2, "{analysed}");
 }
 
 #[tokio::test]

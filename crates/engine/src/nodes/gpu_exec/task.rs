@@ -5,11 +5,11 @@ use super::Outcome;
 use crate::config::{Fallback, GalateaConfig};
 use crate::device::RunError;
 use crate::execution::error::Failure;
-use crate::execution::graph::Graph;
+use crate::execution::executor::Executor;
 use crate::execution::result_queue::ResultQueue;
 use crate::execution::source::store_error;
 use crate::facts::ByteCount;
-use crate::graph::{InputPlan, PlanKey, Subtree, renewed_host};
+use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
 use crate::metrics;
 use crate::metrics::PipelineOutcome;
 use crate::nodes::{GpuExec, PlaceAgain};
@@ -49,7 +49,7 @@ const RESULT_BUFFER: u64 = 256 << 20;
 /// One execution.
 #[derive(Clone)]
 pub(super) struct Task {
-    pub(super) subtree: Subtree,
+    pub(super) graph: PipelineGraph,
     pub(super) cpu: Arc<dyn ExecutionPlan>,
     pub(super) runtime: Arc<Runtime>,
     pub(super) config: GalateaConfig,
@@ -136,7 +136,7 @@ impl Task {
         let mut outcome = self.on_device(&queue).await;
         let mut placed_again = false;
         for _ in 0..MAX_PLACEMENTS {
-            let Some(subtree) = outcome
+            let Some(graph) = outcome
                 .as_ref()
                 .err()
                 .filter(|_| queue.restart_all())
@@ -144,7 +144,7 @@ impl Task {
             else {
                 break;
             };
-            self.subtree = subtree;
+            self.graph = graph;
             placed_again = true;
             outcome = self.on_device(&queue).await;
         }
@@ -161,7 +161,7 @@ impl Task {
         rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
     ) -> SendableRecordBatchStream {
         let size = self.context.session_config().batch_size();
-        let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
+        let mut left = self.graph.root().fetch.unwrap_or(usize::MAX);
         let pieces = rows
             .map_ok(move |batch| {
                 let kept = batch.slice(0, left.min(batch.num_rows()));
@@ -175,13 +175,13 @@ impl Task {
     /// Notes that the device has computed all rows.
     fn ran(self, report: RunReport, placed_again: bool) {
         metrics::ended(PipelineOutcome::Device);
-        if let Some(shape) = self.subtree.shape {
-            let returned = self.subtree.fetch.is_none().then_some(report.rows_returned);
+        if let Some(shape) = self.graph.root().shape {
+            let returned = self.graph.root().fetch.is_none().then_some(report.rows_returned);
             self.runtime.history().pipeline_ran(shape, returned);
         }
         self.record(&report);
-        let subtree = placed_again.then(|| Box::new(self.subtree));
-        *self.last.lock() = Some(Outcome::Ran(Box::new(report), subtree));
+        let graph = placed_again.then(|| Box::new(self.graph));
+        *self.last.lock() = Some(Outcome::Ran(Box::new(report), graph));
     }
 
     /// What comes of a run that failed before a row was read.
@@ -212,7 +212,7 @@ impl Task {
         let build = self.reservation("build side");
         let cancelled = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
-        let graph = Graph {
+        let executor = Executor {
             runtime: &self.runtime,
             config: &self.config,
             context: &self.context,
@@ -223,12 +223,12 @@ impl Task {
             builds: Mutex::default(),
             ready: Arc::default(),
         };
-        graph.return_rows(&self.subtree).await
+        executor.return_rows(&self.graph).await
     }
 
     /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:
     /// there may be another way to make it.
-    fn place_again(&self, failure: &Failure) -> Option<Subtree> {
+    fn place_again(&self, failure: &Failure) -> Option<PipelineGraph> {
         let of_side = matches!(failure, Failure::Dimension(..));
         let (shape, reason) = self.refusal(failure).filter(|_| of_side)?;
         self.runtime.history().refuse(shape, reason);
@@ -239,8 +239,8 @@ impl Task {
             let plan = Arc::clone(input.plan());
             *input = InputPlan::new(self.runtime.finished(plan, &self.context).ok()?);
         }
-        let fetch = self.subtree.fetch;
-        Some(Subtree { fetch, ..found })
+        found.root_mut().fetch = self.graph.root().fetch;
+        Some(found)
     }
 
     /// What of a failure the next run of the same pipeline over the same data would meet again, and of what
@@ -248,7 +248,7 @@ impl Task {
     fn refusal(&self, failure: &Failure) -> Option<(PlanKey, Reason)> {
         match failure {
             Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
-            Failure::Run(RunError::Unsupported(reason)) => Some((self.subtree.shape?, reason.clone())),
+            Failure::Run(RunError::Unsupported(reason)) => Some((self.graph.root().shape?, reason.clone())),
             Failure::Dimension(shape, reason) => Some(((*shape)?, reason.clone())),
             _ => None,
         }
@@ -297,7 +297,10 @@ impl Task {
     /// The rows of the pipeline, sorted by the CPU, where the device cannot sort them or has no memory for
     /// it.
     fn sorted_by_host(&self, failure: &Failure) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Failure::Run(error), true) = (failure, self.subtree.sorts() && !self.subtree.is_whole()) else {
+        let (Failure::Run(error), true) = (
+            failure,
+            self.graph.root().sorts() && !self.graph.root().is_whole(),
+        ) else {
             return Ok(None);
         };
         if !(error.wants_memory() || matches!(error, RunError::Unsupported(_))) {
@@ -310,10 +313,9 @@ impl Task {
         let Some(input) = sort.children().first().map(|input| Arc::clone(input)) else {
             return Ok(None);
         };
-        let unsorted = Subtree {
-            shape: None,
-            ..self.subtree.unsorted()
-        };
+        let mut unsorted = self.graph.clone();
+        unsorted.root_mut().shape = None;
+        unsorted.root_mut().unsort();
         let (runtime, config) = (Arc::clone(&self.runtime), self.config.clone());
         let rows = GpuExec::new(
             unsorted,
@@ -329,17 +331,17 @@ impl Task {
 
     /// Runs what stands for the pipeline.
     fn execute_host(&self, fresh: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
-        let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
-            Some(fetch) if !self.subtree.sorts() => {
+        let limited: Arc<dyn ExecutionPlan> = match self.graph.root().fetch {
+            Some(fetch) if !self.graph.root().sorts() => {
                 let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));
                 Arc::new(GlobalLimitExec::new(one, 0, Some(fetch)))
             }
             _ => fresh,
         };
         let mut plan = self.runtime.finished(limited, &self.context)?;
-        if let (true, Some(order)) = (self.subtree.sorts(), plan.output_ordering().cloned()) {
+        if let (true, Some(order)) = (self.graph.root().sorts(), plan.output_ordering().cloned()) {
             let merged = SortPreservingMergeExec::new(order, plan);
-            plan = Arc::new(merged.with_fetch(self.subtree.fetch));
+            plan = Arc::new(merged.with_fetch(self.graph.root().fetch));
         }
         execute_stream(plan, Arc::clone(&self.context))
     }

@@ -1,9 +1,9 @@
 //! What pipelines leave on the device for others: build sides, pairs of joins, rows of windows and unions,
 //! whose columns are chosen when it is known which are looked up.
 
-use super::{Chain, Subtree};
+use super::Chain;
 use crate::expression::Expr;
-use crate::graph::PipelineSource;
+use crate::graph::{PipelineGraph, PipelineSource};
 use crate::pipeline::aggregate::AggregateCall;
 use crate::pipeline::{Marking, SinkPlan};
 use crate::placement::window_input::Window;
@@ -31,16 +31,16 @@ pub(in crate::placement) enum Buildable {
     /// The part of a union's rows with that number.
     Part(Box<UnionPart>, u32),
     /// Whatever a pipeline leaves, with all of its columns.
-    Complete(Box<Subtree>),
+    Complete(Box<PipelineGraph>),
 }
 
 impl Buildable {
     /// Whether column `index` is a text that has no dictionary, as only those of groups may be.
     pub(in crate::placement) fn is_made(&self, index: usize) -> bool {
-        let Self::Complete(subtree) = self else {
+        let Self::Complete(graph) = self else {
             return false;
         };
-        let SinkPlan::Aggregate { keys, aggregates, .. } = &subtree.plan.sink else {
+        let SinkPlan::Aggregate { keys, aggregates, .. } = &graph.root().get().plan.sink else {
             return false;
         };
         let of_call = |call: &AggregateCall| {
@@ -59,13 +59,13 @@ impl Buildable {
         columns: &[usize],
         unique: bool,
         is_returned: &dyn Fn(usize) -> bool,
-    ) -> Result<Subtree, Reason> {
+    ) -> Result<PipelineGraph, Reason> {
         let (mut chain, key) = match self {
             Self::Rows { chain, key } => (chain, key),
             Self::Pairs(join) => return join.build(columns, is_returned),
             Self::Windows(windows) => return windows.build(columns, is_returned),
             Self::Part(part, number) => return part.build(number, columns),
-            Self::Complete(subtree) => return Ok(*subtree),
+            Self::Complete(graph) => return Ok(*graph),
         };
         let nullable = key.parts().iter().filter(|part| part.nullable());
         chain
@@ -87,21 +87,22 @@ impl Buildable {
         )
     }
 
-    /// The pipeline that leaves the groups of a subtree on the device.
-    pub(in crate::placement) fn groups(mut subtree: Subtree) -> Option<Self> {
-        if subtree.plan.finishes_on_host() {
+    /// The pipeline that leaves the groups of another on the device.
+    pub(in crate::placement) fn groups(mut graph: PipelineGraph) -> Option<Self> {
+        let plan = &mut graph.root_mut().plan;
+        if plan.finishes_on_host() {
             return None;
         }
-        let SinkPlan::Aggregate { keys, aggregates, .. } = subtree.plan.sink else {
+        let SinkPlan::Aggregate { keys, aggregates, .. } = plan.sink.clone() else {
             return None;
         };
         let key = keys.into_iter().next().filter(|key| !key.is_made())?;
         if key.nullable() {
-            subtree.plan.filters.push(key.is_null().negated());
+            plan.filters.push(key.is_null().negated());
         }
-        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
-        subtree.plan.output = Arc::new(Schema::empty());
-        Some(Self::Complete(Box::new(subtree)))
+        plan.sink = SinkPlan::BuildGroups { key, aggregates };
+        plan.output = Arc::new(Schema::empty());
+        Some(Self::Complete(Box::new(graph)))
     }
 }
 
@@ -134,7 +135,7 @@ impl PairInput {
         (of_join, is_returned): (&BTreeSet<usize>, &dyn Fn(usize) -> bool),
         null_keys: bool,
         keeps_all: bool,
-    ) -> Result<(Arc<dyn ExecutionPlan>, Subtree), Reason> {
+    ) -> Result<(Arc<dyn ExecutionPlan>, PipelineGraph), Reason> {
         if !null_keys && !keeps_all {
             let nullable = self.key.parts().iter().filter(|part| part.nullable());
             let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
@@ -210,7 +211,7 @@ pub(in crate::placement) struct PairJoin {
 impl PairJoin {
     /// The pipelines that leave the pairs on the device, with these columns of the join, of which some are
     /// only returned.
-    fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<Subtree, Reason> {
+    fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<PipelineGraph, Reason> {
         let Self {
             mut probe,
             build,
@@ -265,7 +266,7 @@ impl PairJoin {
             .iter()
             .map(|condition| condition.substitute(&looked_up));
         marks.filters.extend(conditions);
-        marks.add_made(plan, row, Buildable::Complete(Box::new(pairs)));
+        marks.add_rows(plan, row, Buildable::Complete(Box::new(pairs)));
         let sink = SinkPlan::Mark {
             dimension: 0,
             marking,
@@ -284,7 +285,7 @@ pub(in crate::placement) struct UnionPart {
 
 impl UnionPart {
     /// The pipeline that leaves the rows on the device, as the part with that number, with these columns.
-    fn build(self, part: u32, columns: &[usize]) -> Result<Subtree, Reason> {
+    fn build(self, part: u32, columns: &[usize]) -> Result<PipelineGraph, Reason> {
         let columns = columns.iter();
         let columns = columns.map(|column| (*column, self.chain.columns[*column].clone()));
         let columns = columns.collect();
@@ -305,7 +306,7 @@ pub(in crate::placement) struct WindowLevel {
 impl WindowLevel {
     /// The pipeline that leaves the rows on the device in order, with these columns, of which some are only
     /// returned.
-    fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<Subtree, Reason> {
+    fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<PipelineGraph, Reason> {
         let mut input = self.window.input(&self.input.columns, columns);
         let arguments: BTreeSet<usize> = (input.calls.iter())
             .filter_map(|(_, call)| call.argument)

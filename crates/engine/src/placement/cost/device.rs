@@ -5,7 +5,7 @@ use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, ExprKind, is_text};
-use crate::graph::{PipelineSource, PlanKey, Subtree};
+use crate::graph::{Pipeline, PipelineRef, PipelineSource, PlanKey};
 use crate::history::{History, OneTime};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::policy::policy;
@@ -276,13 +276,13 @@ impl Estimator {
     /// What `found`, which computes what `plan` does, is expected to take on the device.
     pub(in crate::placement) fn device_time(
         &self,
-        found: &Subtree,
+        found: PipelineRef<'_>,
         plan: &Arc<dyn ExecutionPlan>,
         runtime: &Runtime,
         config: &GalateaConfig,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let Bringing { bytes, each_run, .. } = self.bringing(found, rows, runtime, config);
+        let Bringing { bytes, each_run, .. } = self.bringing(&found, rows, runtime, config);
         let scan = bytes / (POLICY.memory_rate * POLICY.reached);
         let lookups = found.dimensions.len() as f64 * rows * POLICY.lookup * 1e-9;
         let made: usize = found.plan.expressions().iter().map(|e| e.made_texts()).sum();
@@ -292,10 +292,10 @@ impl Estimator {
             keys as f64 * POLICY.interned_key[usize::from(texts > POLICY.cached_groups)]
         };
         let sides = found.dimensions.iter().enumerate();
-        let sides = sides.map(|(number, side)| match &side.build {
-            None => (self.dimension(found, number), 0.0),
+        let sides = sides.map(|(number, side)| match found.build(number) {
+            None => (self.dimension(&found, number), 0.0),
             Some(build) => {
-                let time = self.device_time(&build.subtree, side.plan.plan(), runtime, config);
+                let time = self.device_time(build, side.plan.plan(), runtime, config);
                 (time.hot, time.launches)
             }
         });
@@ -338,7 +338,7 @@ impl Estimator {
             hot: (1.0 + passes) * (POLICY.pipeline + scan.max(lookups + hashed + texts))
                 + each_run
                 + dimensions
-                + self.device_sort(found, returned)
+                + self.device_sort(&found, returned)
                 + result,
             once: self.once(found, runtime, config),
         }
@@ -347,7 +347,7 @@ impl Estimator {
     /// Seconds that the device takes longer, if at all, for `rows` rows of `found` when they are sorted:
     /// passes over keys and row numbers, columns gathered, and launches, where the filters may run once more
     /// to count.
-    pub(in crate::placement) fn device_sort(&self, found: &Subtree, rows: f64) -> f64 {
+    pub(in crate::placement) fn device_sort(&self, found: &Pipeline, rows: f64) -> f64 {
         let SinkPlan::Materialise {
             outputs,
             order: Some(RowOrder::All(words)),
@@ -365,7 +365,7 @@ impl Estimator {
     /// pipelines compiled. Nothing of it takes no time.
     pub(in crate::placement) fn once(
         &self,
-        found: &Subtree,
+        found: PipelineRef<'_>,
         runtime: &Runtime,
         config: &GalateaConfig,
     ) -> Vec<OneTime> {
@@ -396,19 +396,19 @@ impl Estimator {
         &self,
         ran: bool,
         (compiling, alone): (f64, f64),
-        found: &Subtree,
+        found: PipelineRef<'_>,
         runtime: &Runtime,
         config: &GalateaConfig,
         all: &mut Vec<OneTime>,
     ) {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let bringing = self.bringing(found, rows, runtime, config);
+        let bringing = self.bringing(&found, rows, runtime, config);
         all.extend(bringing.once);
         // Pipelines of other queries may do the same with other build sides, so a kernel that is known says
         // nothing of theirs.
         let is_known = || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         if !ran && !is_known() {
-            let shape = || crate::graph::key::shape(found, config);
+            let shape = || crate::graph::key::shape(&found, config);
             all.push(OneTime {
                 what: key("kernels", found.shape.unwrap_or_else(shape)),
                 seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
@@ -428,18 +428,18 @@ impl Estimator {
     /// Bytes of host memory that columns of `found` will take that are not encoded yet.
     pub(in crate::placement) fn missing_bytes(
         &self,
-        found: &Subtree,
+        found: PipelineRef<'_>,
         runtime: &Runtime,
         config: &GalateaConfig,
     ) -> f64 {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let builds = found.builds();
         let below = builds.map(|build| self.missing_bytes(build, runtime, config));
-        self.bringing(found, rows, runtime, config).missing + below.sum::<f64>()
+        self.bringing(&found, rows, runtime, config).missing + below.sum::<f64>()
     }
 
     /// Seconds until a dimension's rows are collected and arranged.
-    fn dimension(&self, found: &Subtree, number: usize) -> f64 {
+    fn dimension(&self, found: &Pipeline, number: usize) -> f64 {
         let source = &found.dimensions[number];
         let rows = self.rows(source.plan.plan());
         let wanted = found
@@ -458,7 +458,7 @@ impl Estimator {
     }
 
     /// What it takes until the kernel can read its columns.
-    fn bringing(&self, found: &Subtree, rows: f64, runtime: &Runtime, config: &GalateaConfig) -> Bringing {
+    fn bringing(&self, found: &Pipeline, rows: f64, runtime: &Runtime, config: &GalateaConfig) -> Bringing {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
         let known = Residence::of(found, &columns, runtime, config);
         let is_file = matches!(found.source, PipelineSource::Files { .. });

@@ -2,7 +2,7 @@
 
 use crate::config::GalateaConfig;
 use crate::device::columns::{ColumnPages, away};
-use crate::graph::{PipelineSource, Subtree};
+use crate::graph::{Pipeline, PipelineSource};
 use crate::runtime::Runtime;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -36,7 +36,7 @@ pub(super) struct ColumnResidence {
 
 impl Residence {
     /// Of the columns of `found`.
-    pub(super) fn of(found: &Subtree, columns: &[usize], runtime: &Runtime, config: &GalateaConfig) -> Self {
+    pub(super) fn of(found: &Pipeline, columns: &[usize], runtime: &Runtime, config: &GalateaConfig) -> Self {
         let device = runtime.opened(config);
         let open = device.is_some();
         let dictionary: BTreeSet<usize> = found.plan.dictionary_columns();
@@ -81,7 +81,7 @@ impl Residence {
 }
 
 /// The table whose columns a pipeline reads.
-fn source(found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> Option<Arc<dyn ColumnSource>> {
+fn source(found: &Pipeline, runtime: &Runtime, config: &GalateaConfig) -> Option<Arc<dyn ColumnSource>> {
     match &found.source {
         PipelineSource::Stored(table) => Some(Arc::clone(table)),
         PipelineSource::Files { scan, .. } => {
@@ -95,7 +95,7 @@ fn source(found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> Option<
         PipelineSource::Groups(_)
         | PipelineSource::Pairs(_)
         | PipelineSource::Windows(_)
-        | PipelineSource::Union { .. }
+        | PipelineSource::Union(_)
         | PipelineSource::Plan(_) => None,
     }
 }

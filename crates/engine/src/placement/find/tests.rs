@@ -23,7 +23,7 @@ async fn looks(joins: usize) -> usize {
 }
 
 /// The highest subtree of a plan.
-fn highest(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Subtree, Reason>> {
+fn highest(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<PipelineGraph, Reason>> {
     let here = subtree(plan, finder);
     here.or_else(|| (plan.children().into_iter()).find_map(|child| highest(child, finder)))
 }

@@ -1,6 +1,7 @@
-//! Subtrees of a plan that run as one pipeline, and the pipelines of their build sides.
+//! One pipeline of a graph: where its rows come from, the build sides that they look up, and what it
+//! computes.
 
-use super::{InputPlan, PlanKey, PrunedChunks, SharedRows};
+use super::{InputPlan, PipelineId, PlanKey, PrunedChunks, SharedRows};
 use crate::expression::{Expr, Rebind};
 use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;
@@ -11,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, FileTable};
-use std::path::PathBuf;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,24 +28,17 @@ pub enum PipelineSource {
     },
     /// A table of the store.
     Stored(Arc<dyn ColumnSource>),
-    /// The groups of an aggregate, which another pipeline leaves on the device: the last of the build sides.
-    /// A row is an entry of its group table, and columns are looked up by the number of the row.
+    /// The groups of an aggregate, which another pipeline leaves on the device. A row is an entry of its
+    /// group table.
     Groups(Arc<dyn ExecutionPlan>),
-    /// The pairs of rows of a join whose keys may repeat, which other pipelines leave on the device: the last
-    /// of the build sides. A row is a pair, and columns are looked up by the number of the row.
+    /// The pairs of rows of a join whose keys may repeat, which another pipeline leaves on the device. A row
+    /// is a pair.
     Pairs(Arc<dyn ExecutionPlan>),
-    /// The rows of window functions, which another pipeline leaves on the device in the order of the window:
-    /// the last of the build sides. A row is a place in that order, and columns are looked up by the number
-    /// of the row.
+    /// The rows of window functions, which another pipeline leaves on the device in the order of the window.
+    /// A row is a place in that order.
     Windows(Arc<dyn ExecutionPlan>),
-    /// The rows of several pipelines, one part after another, which these leave on the device: the last of
-    /// the build sides. Columns are looked up by the number of the row.
-    Union {
-        /// The union.
-        plan: Arc<dyn ExecutionPlan>,
-        /// How many parts there are.
-        parts: usize,
-    },
+    /// The rows of several pipelines, one part after another, which these leave on the device.
+    Union(Arc<dyn ExecutionPlan>),
     /// Any other plan: its batches are encoded as they are collected.
     Plan(InputPlan),
 }
@@ -70,13 +64,16 @@ impl ScannedTable {
     }
 }
 
-/// A subtree that can run as one pipeline.
+/// A pipeline of a graph.
 #[derive(Debug, Clone)]
-pub struct Subtree {
+pub struct Pipeline {
     /// Where its rows come from.
     pub source: PipelineSource,
-    /// What its rows look up, by number.
+    /// The build sides that its rows look up, by number.
     pub dimensions: Vec<BuildSide>,
+    /// The build sides that are its rows, where other pipelines leave these on the device: columns are looked
+    /// up in them by the number of the row. Empty where the source is scanned.
+    pub row_sides: Range<usize>,
     /// What it computes over the source's columns.
     pub plan: PipelinePlan,
     /// Predicates over the source's schema that zone maps may use to skip chunks.
@@ -89,7 +86,7 @@ pub struct Subtree {
     pub schema: SchemaRef,
     /// Rows after which a pipeline that returns rows may stop; its result has no more.
     pub fetch: Option<usize>,
-    /// By what a refusal at run time is remembered: of the subtree as it was found, before what feeds it was
+    /// By what a refusal at run time is remembered: of the pipeline as it was found, before what feeds it was
     /// placed in turn.
     pub shape: Option<PlanKey>,
     /// What it was placed for, where times decided.
@@ -105,10 +102,7 @@ pub struct Prediction {
     pub cpu: Duration,
 }
 
-/// The files that a plan reads; none where its rows are not to be shared.
-type FilesOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> + 'a;
-
-impl Subtree {
+impl Pipeline {
     /// Which of its rows are wanted, if not all.
     pub fn top(&self) -> Option<&TopRows> {
         match &self.plan.sink {
@@ -128,16 +122,12 @@ impl Subtree {
         matches!(order, Some(RowOrder::All(_)))
     }
 
-    /// The same without an order of its rows.
-    pub(crate) fn unsorted(&self) -> Self {
-        let mut subtree = self.clone();
-        if let SinkPlan::Materialise { order, .. } = &mut subtree.plan.sink {
+    /// Returns its rows in any order from now on.
+    pub(crate) fn unsort(&mut self) {
+        if let SinkPlan::Materialise { order, .. } = &mut self.plan.sink {
             *order = None;
         }
-        Self {
-            fetch: None,
-            ..subtree
-        }
+        self.fetch = None;
     }
 
     /// Whether it returns every row of its source.
@@ -150,22 +140,8 @@ impl Subtree {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
     }
 
-    /// Lets executions of copies share the rows that CPU operators make, of plans whose `files` are told.
-    pub(crate) fn share_rows(&mut self, files: &FilesOf<'_>) {
-        for side in &mut self.dimensions {
-            match &mut side.build {
-                Some(build) => build.subtree.share_rows(files),
-                None => {
-                    if let Some(files) = files(side.plan.plan()) {
-                        side.shared = SharedRows::of(files);
-                    }
-                }
-            }
-        }
-    }
-
     /// Replaces the expressions of DataFusion's that are in it.
-    pub(crate) fn rebind(&mut self, replace: &Rebind<'_>) -> DataFusionResult<()> {
+    pub(super) fn rebind(&mut self, replace: &Rebind<'_>) -> DataFusionResult<()> {
         self.plan = self.plan.rebound(replace)?;
         self.pruned = PrunedChunks::default();
         for predicate in &mut self.pruning {
@@ -174,47 +150,28 @@ impl Subtree {
         for side in &mut self.dimensions {
             side.key = replace(&side.key)?;
             side.wanted = side.wanted.rebound(replace)?;
-            if let Some(build) = &mut side.build {
-                build.subtree.rebind(replace)?;
-            }
         }
         Ok(())
     }
 
-    /// The pipelines that make its build sides.
-    pub fn builds(&self) -> impl Iterator<Item = &Subtree> {
-        self.dimensions
-            .iter()
-            .filter_map(|d| d.build.as_ref())
-            .map(|build| &*build.subtree)
-    }
-
-    /// The plans that feed it: of its rows, unless they are a table's, then of its dimensions.
-    pub fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+    /// The plans of CPU operators that feed it: of its rows, then of its build sides.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &InputPlan> {
         let rows = match &self.source {
-            PipelineSource::Plan(input) => Some(input.shown()),
+            PipelineSource::Plan(input) => Some(input),
             _ => None,
         };
-        rows.into_iter()
-            .chain(self.dimensions.iter().flat_map(|d| match &d.build {
-                None => vec![d.plan.shown()],
-                Some(build) => build.subtree.children(),
-            }))
-            .collect()
+        let sides = self.dimensions.iter().filter(|side| side.build.is_none());
+        rows.into_iter().chain(sides.map(|side| &side.plan))
     }
 
-    /// The inputs behind [`Self::children`], in the same order, to be replaced.
-    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut InputPlan> {
+    /// The same in the same order, to be replaced.
+    pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut InputPlan> {
         let rows = match &mut self.source {
             PipelineSource::Plan(input) => Some(input),
             _ => None,
         };
-        rows.into_iter()
-            .chain(self.dimensions.iter_mut().flat_map(|side| match &mut side.build {
-                None => vec![&mut side.plan],
-                Some(build) => build.subtree.inputs_mut(),
-            }))
-            .collect()
+        let sides = self.dimensions.iter_mut().filter(|side| side.build.is_none());
+        rows.into_iter().chain(sides.map(|side| &mut side.plan))
     }
 }
 
@@ -242,11 +199,11 @@ pub struct BuildSide {
     pub shared: SharedRows,
 }
 
-/// A build side that a pipeline makes.
-#[derive(Debug, Clone)]
+/// A build side that a pipeline of the same graph makes.
+#[derive(Debug, Clone, Copy)]
 pub struct Build {
     /// The pipeline.
-    pub subtree: Box<Subtree>,
+    pub pipeline: PipelineId,
     /// By what a refusal at run time is remembered.
     pub shape: Option<PlanKey>,
 }

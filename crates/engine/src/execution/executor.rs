@@ -1,4 +1,4 @@
-//! The pipelines of a placed subtree: those of its build sides first, then the one that looks them up.
+//! Runs the pipelines of a graph: those of build sides first, then the ones that look them up.
 //!
 //! ```text
 //! lineitem ── filter ── lookup orders ── lookup part ── groups        one pipeline
@@ -19,7 +19,7 @@ use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
 use crate::device::{DeviceRuntime, RunError};
 use crate::expression::{Dimension, PAIR_CHUNK_BITS};
-use crate::graph::{BuildSide, PipelineSource, Subtree};
+use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::looked_up;
@@ -61,8 +61,8 @@ pub(super) fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
     })
 }
 
-/// One execution of a subtree.
-pub(crate) struct Graph<'a> {
+/// One execution of a graph of pipelines.
+pub(crate) struct Executor<'a> {
     pub runtime: &'a Arc<Runtime>,
     pub config: &'a GalateaConfig,
     pub context: &'a Arc<TaskContext>,
@@ -81,6 +81,7 @@ pub(crate) struct Graph<'a> {
 
 /// A pipeline that is to run.
 pub(super) struct Work {
+    pub pipeline: PipelineId,
     pub plan: PipelinePlan,
     pub view: TableView,
     pub chunks: Vec<usize>,
@@ -126,9 +127,14 @@ impl Job {
 
     fn run(&self, run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError>) -> Result<Ran, RunError> {
         let device = self.runtime.device(&self.config).map_err(RunError::Unsupported)?;
-        let outcome = run(&self.run_on(&device));
-        match &outcome {
-            Ok((_, report, _)) => metrics::ran(&device.device_use(), report),
+        let mut outcome = run(&self.run_on(&device));
+        match &mut outcome {
+            Ok((_, report, _)) => {
+                report.pipeline = self.work.pipeline;
+                let strategy = &*report.strategy;
+                tracing::debug!(pipeline = %report.pipeline, strategy, rows = report.rows, "a pipeline ran");
+                metrics::ran(&device.device_use(), report);
+            }
             // The task that would count it is gone.
             Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
             Err(_) => {}
@@ -154,66 +160,58 @@ impl Job {
 }
 
 /// The chunks of a view that may hold rows of the pipeline.
-pub(super) fn chunks(subtree: &Subtree, plan: &PipelinePlan, view: &TableView) -> Vec<usize> {
+pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView) -> Vec<usize> {
     let columns: Vec<usize> = plan.columns().into_iter().collect();
-    match subtree.source {
+    match pipeline.source {
         // Parts are known by the numbers of their chunks, empty ones too.
-        PipelineSource::Union { parts, .. } => (0..parts).collect(),
+        PipelineSource::Union(_) => (0..pipeline.row_sides.len()).collect(),
         _ => {
-            let prune = || surviving(view, &subtree.pruning, &columns);
-            subtree.pruned.of(view, &subtree.pruning, prune)
+            let prune = || surviving(view, &pipeline.pruning, &columns);
+            pipeline.pruned.of(view, &pipeline.pruning, prune)
         }
     }
 }
 
-impl Graph<'_> {
-    /// Runs the pipelines of a node's subtree; its rows go to the queue.
-    pub(crate) async fn return_rows(self, subtree: &Subtree) -> Result<RunReport, Failure> {
-        self.compile_ahead(subtree).await;
-        let (output, mut report) = self.run(subtree, false, Vec::new()).await?;
+impl Executor<'_> {
+    /// Runs the pipelines of a node's graph; the rows of its root go to the queue.
+    pub(crate) async fn return_rows(self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
+        self.compile_ahead(graph).await;
+        let (output, mut report) = self.run(graph.root(), false).await?;
         report.rows_returned = output.rows();
         report.builds = self.builds.into_inner();
         Ok(report)
     }
 
-    /// Runs the pipeline of a subtree after those of its build sides; `keep`: its groups stay on the device.
-    /// Where memory is too small for that, a join of it runs part after part. `at` says which build side it
-    /// is, see [`RunReport::side`].
+    /// Runs a pipeline after those of its build sides; `keep`: its groups stay on the device. Where memory is
+    /// too small for that, a join of it runs part after part.
     pub(super) fn run<'s>(
         &'s self,
-        subtree: &'s Subtree,
+        pipeline: PipelineRef<'s>,
         keep: bool,
-        at: Vec<usize>,
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         Box::pin(async move {
-            match self.run_whole(subtree, keep, &at).await {
-                Err(failure) if failure.wants_memory() => self.in_parts(subtree, keep, at, failure).await,
+            match self.run_whole(pipeline, keep).await {
+                Err(failure) if failure.wants_memory() => self.in_parts(pipeline, keep, failure).await,
                 outcome => outcome,
             }
         })
     }
 
-    async fn run_whole(
-        &self,
-        subtree: &Subtree,
-        keep: bool,
-        at: &[usize],
-    ) -> Result<(Output, RunReport), Failure> {
+    async fn run_whole(&self, pipeline: PipelineRef<'_>, keep: bool) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
-        let plan = subtree.plan.resolved().map_err(Failure::Input)?;
+        let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let lookups = plan.lookups();
-        let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
-            let at = [at, &[number]].concat();
-            self.side(source, looked_up(&lookups, number), at)
-        });
+        let sides = 0..pipeline.dimensions.len();
+        let sides = sides.map(|number| self.side(pipeline, number, looked_up(&lookups, number)));
         let sides = try_join_all(sides).await?;
-        let view = self.view(subtree, &plan, at, &sides).await?;
+        let view = self.view(pipeline, &plan, &sides).await?;
         self.report.comes_to(QueryStep::Compiling, 0, None);
         let load_time = started.elapsed();
         self.report.update(|report| report.phases.load += load_time);
         let work = Work {
-            chunks: chunks(subtree, &plan, &view),
-            fetch: subtree.fetch.map(|fetch| fetch as u64),
+            pipeline: pipeline.id(),
+            chunks: chunks(&pipeline, &plan, &view),
+            fetch: pipeline.fetch.map(|fetch| fetch as u64),
             plan,
             view,
             keep,
@@ -230,25 +228,25 @@ impl Graph<'_> {
     /// The rows of a pipeline over these build sides.
     pub(super) async fn view(
         &self,
-        subtree: &Subtree,
+        pipeline: PipelineRef<'_>,
         plan: &PipelinePlan,
-        at: &[usize],
         sides: &[SideRows],
     ) -> Result<TableView, Failure> {
-        let source = match (&subtree.source, sides.last()) {
-            (PipelineSource::Groups(_) | PipelineSource::Windows(_), Some(rows)) => {
+        let rows = sides.get(pipeline.row_sides.clone()).unwrap_or_default();
+        let source = match (&pipeline.source, rows) {
+            (PipelineSource::Groups(_) | PipelineSource::Windows(_), [rows]) => {
                 return entries(rows.rows()).map_err(Failure::Run);
             }
-            (PipelineSource::Union { parts: number, .. }, Some(_)) => {
-                let rows = sides[sides.len() - number..].iter().map(SideRows::rows);
-                return parts(&rows.collect::<Vec<_>>()).map_err(Failure::Run);
+            (PipelineSource::Union(_), rows) => {
+                let rows: Vec<u64> = rows.iter().map(SideRows::rows).collect();
+                return parts(&rows).map_err(Failure::Run);
             }
-            (PipelineSource::Pairs(_), Some(pairs)) => {
+            (PipelineSource::Pairs(_), [pairs]) => {
                 return pairs_view(pairs.rows()).map_err(Failure::Run);
             }
             (source, _) => source,
         };
-        if let Some(view) = self.take_view(at) {
+        if let Some(view) = self.take_view(pipeline.id()) {
             return Ok(view);
         }
         load(
@@ -287,9 +285,9 @@ impl Graph<'_> {
         outcome.map_err(Failure::from)
     }
 
-    /// The table of the pipeline there, if it is loaded.
-    fn take_view(&self, at: &[usize]) -> Option<TableView> {
-        self.ready.lock().view(at)
+    /// The table of a pipeline, if it is loaded.
+    fn take_view(&self, pipeline: PipelineId) -> Option<TableView> {
+        self.ready.lock().view(pipeline)
     }
 
     /// Notes how far a load is.
@@ -322,15 +320,17 @@ impl Graph<'_> {
         Ok(collected)
     }
 
-    /// Makes a build side, of which `columns` are looked up.
+    /// Makes the build side of that number, of which `columns` are looked up.
     pub(super) async fn side(
         &self,
-        source: &BuildSide,
+        pipeline: PipelineRef<'_>,
+        number: usize,
         columns: Vec<usize>,
-        at: Vec<usize>,
     ) -> Result<SideRows, Failure> {
-        let Some(build) = &source.build else {
-            let ready = self.ready.lock().rows(&at, &columns);
+        let source = &pipeline.dimensions[number];
+        let Some(build) = source.build else {
+            let at = (pipeline.id(), number);
+            let ready = self.ready.lock().rows(at, &columns);
             let rows = match ready {
                 Some(rows) => rows?,
                 None => self.collected(source, columns.clone()).await?,
@@ -339,9 +339,10 @@ impl Graph<'_> {
             self.ready.lock().keep_rows(at, columns, kept);
             return Ok(SideRows::Collected(rows));
         };
-        match self.run(&build.subtree, true, at.clone()).await {
+        let built = pipeline.graph().pipeline(build.pipeline);
+        match self.run(built, true).await {
             Ok((Output::Built(table), report)) => {
-                self.builds.lock().push(RunReport { side: at, ..report });
+                self.builds.lock().push(report);
                 Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
             Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),

@@ -1,0 +1,248 @@
+//! The pipelines of a GPU subtree, and the edges between them.
+//!
+//! ```text
+//! p0  orders ── filter ── build side by o_orderkey
+//!                                        │
+//! p1  lineitem ── filter ── lookup in p0 ┴─ groups        the pipeline of the subtree's own rows
+//! ```
+//!
+//! Pipelines have the numbers of the order in which they run: a pipeline comes after those that make its
+//! build sides and its rows. The last one, the root, returns the rows of the subtree. EXPLAIN, reports and
+//! logs name pipelines by these numbers.
+
+use super::pipeline::{Build, Pipeline};
+use super::{InputPlan, SharedRows};
+use crate::expression::Rebind;
+pub use crate::report::PipelineId;
+use datafusion::common::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use std::ops::{Deref, RangeInclusive};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The files that a plan reads; none where its rows are not to be shared.
+type FilesOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> + 'a;
+
+/// An edge that leads to a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// It reads a table, or rows of CPU operators.
+    Scan,
+    /// That pipeline leaves its rows on the device.
+    Pipeline(PipelineId),
+    /// That pipeline makes a build side that its rows look up.
+    Build(PipelineId),
+}
+
+impl Edge {
+    /// The pipeline that it comes from, if it is one.
+    pub fn from(self) -> Option<PipelineId> {
+        match self {
+            Self::Scan => None,
+            Self::Pipeline(id) | Self::Build(id) => Some(id),
+        }
+    }
+}
+
+/// The pipelines of a subtree, in the order in which they run.
+#[derive(Debug, Clone)]
+pub struct PipelineGraph {
+    /// By number; the root is the last.
+    pipelines: Vec<Pipeline>,
+}
+
+impl PipelineGraph {
+    /// A graph whose root is `root`; of its build sides, those with a graph in `builds` are made by the root
+    /// of that.
+    pub(crate) fn new(mut root: Pipeline, builds: impl IntoIterator<Item = Option<Self>>) -> Self {
+        let mut pipelines = Vec::new();
+        for (side, build) in root.dimensions.iter_mut().zip(builds) {
+            side.build = build.map(|graph| {
+                let first = pipelines.len();
+                pipelines.extend(graph.pipelines.into_iter().map(|pipeline| after(pipeline, first)));
+                let pipeline = PipelineId::new(pipelines.len() - 1);
+                Build {
+                    pipeline,
+                    shape: None,
+                }
+            });
+        }
+        pipelines.push(root);
+        Self { pipelines }
+    }
+
+    /// The number of the root.
+    pub fn root_id(&self) -> PipelineId {
+        PipelineId::new(self.pipelines.len() - 1)
+    }
+
+    /// The pipeline that returns the rows.
+    pub fn root(&self) -> PipelineRef<'_> {
+        self.pipeline(self.root_id())
+    }
+
+    pub(crate) fn root_mut(&mut self) -> &mut Pipeline {
+        self.pipeline_mut(self.root_id())
+    }
+
+    /// A pipeline by its number.
+    pub fn pipeline(&self, id: PipelineId) -> PipelineRef<'_> {
+        PipelineRef { graph: self, id }
+    }
+
+    pub(crate) fn pipeline_mut(&mut self, id: PipelineId) -> &mut Pipeline {
+        &mut self.pipelines[id.number()]
+    }
+
+    /// All, in the order in which they run.
+    pub fn pipelines(&self) -> impl DoubleEndedIterator<Item = PipelineRef<'_>> {
+        (0..self.pipelines.len()).map(|number| self.pipeline(PipelineId::new(number)))
+    }
+
+    /// The graph without pipelines from which no edge leads to the root, numbered anew.
+    pub(crate) fn connected(self) -> Self {
+        let mut numbers = vec![None; self.pipelines.len()];
+        self.root()
+            .each_below(&mut |pipeline| numbers[pipeline.id.number()] = Some(0));
+        for (next, number) in numbers.iter_mut().flatten().enumerate() {
+            *number = next;
+        }
+        let renumbered = |mut pipeline: Pipeline| {
+            for build in pipeline
+                .dimensions
+                .iter_mut()
+                .filter_map(|side| side.build.as_mut())
+            {
+                if let Some(number) = numbers[build.pipeline.number()] {
+                    build.pipeline = PipelineId::new(number);
+                }
+            }
+            pipeline
+        };
+        let kept = self.pipelines.into_iter().zip(&numbers);
+        let kept = kept.filter_map(|(pipeline, number)| number.map(|_| renumbered(pipeline)));
+        Self {
+            pipelines: kept.collect(),
+        }
+    }
+
+    /// Lets executions of copies share the rows that CPU operators make, of plans with `files`.
+    pub(crate) fn share_rows(&mut self, files: &FilesOf<'_>) {
+        let sides = self
+            .pipelines
+            .iter_mut()
+            .flat_map(|pipeline| &mut pipeline.dimensions);
+        for side in sides.filter(|side| side.build.is_none()) {
+            if let Some(files) = files(side.plan.plan()) {
+                side.shared = SharedRows::of(files);
+            }
+        }
+    }
+
+    /// Replaces the expressions of DataFusion's that are in it.
+    pub(crate) fn rebind(&mut self, replace: &Rebind<'_>) -> Result<()> {
+        self.pipelines
+            .iter_mut()
+            .try_for_each(|pipeline| pipeline.rebind(replace))
+    }
+
+    /// The plans of CPU operators that feed its pipelines, in their order: of a pipeline's rows, then of its
+    /// build sides.
+    pub fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        let inputs = self.pipelines.iter().flat_map(Pipeline::inputs);
+        inputs.map(InputPlan::shown).collect()
+    }
+
+    /// The inputs behind [`Self::children`], in the same order, to be replaced.
+    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut InputPlan> {
+        self.pipelines.iter_mut().flat_map(Pipeline::inputs_mut).collect()
+    }
+}
+
+/// The pipeline with the numbers of those that it names moved up.
+fn after(mut pipeline: Pipeline, first: usize) -> Pipeline {
+    for build in pipeline
+        .dimensions
+        .iter_mut()
+        .filter_map(|side| side.build.as_mut())
+    {
+        build.pipeline = PipelineId::new(first + build.pipeline.number());
+    }
+    pipeline
+}
+
+/// A pipeline in its graph.
+#[derive(Debug, Clone, Copy)]
+pub struct PipelineRef<'g> {
+    graph: &'g PipelineGraph,
+    id: PipelineId,
+}
+
+impl Deref for PipelineRef<'_> {
+    type Target = Pipeline;
+
+    fn deref(&self) -> &Pipeline {
+        self.get()
+    }
+}
+
+impl<'g> PipelineRef<'g> {
+    /// The pipeline, as long as the graph lives.
+    pub fn get(self) -> &'g Pipeline {
+        &self.graph.pipelines[self.id.number()]
+    }
+
+    /// Its number.
+    pub fn id(self) -> PipelineId {
+        self.id
+    }
+
+    /// The graph.
+    pub fn graph(self) -> &'g PipelineGraph {
+        self.graph
+    }
+
+    /// What leads to it: a scan, or the pipelines of its build sides in their order.
+    pub fn edges(self) -> impl Iterator<Item = Edge> {
+        let pipeline = self.get();
+        let scan = pipeline.row_sides.is_empty().then_some(Edge::Scan);
+        let made = |(number, build): (usize, Build)| match pipeline.row_sides.contains(&number) {
+            true => Edge::Pipeline(build.pipeline),
+            false => Edge::Build(build.pipeline),
+        };
+        let sides = pipeline.dimensions.iter().enumerate();
+        let sides = sides.filter_map(|(number, side)| Some((number, side.build?)));
+        scan.into_iter().chain(sides.map(made))
+    }
+
+    /// The pipelines that make its rows and its build sides.
+    pub fn builds(self) -> impl Iterator<Item = PipelineRef<'g>> {
+        let ids = self.edges().filter_map(Edge::from);
+        ids.map(move |id| self.graph.pipeline(id))
+    }
+
+    /// The pipeline that makes the build side of that number, if one does.
+    pub fn build(self, side: usize) -> Option<PipelineRef<'g>> {
+        let build = self.get().dimensions.get(side)?.build?;
+        Some(self.graph.pipeline(build.pipeline))
+    }
+
+    /// The pipeline that makes its rows, where it is one.
+    pub fn rows_from(self) -> Option<PipelineRef<'g>> {
+        self.build(self.get().row_sides.start)
+            .filter(|_| !self.row_sides.is_empty())
+    }
+
+    /// The numbers of the pipelines that run for it, and its own.
+    pub(crate) fn with_below(self) -> RangeInclusive<PipelineId> {
+        let mut first = self.id;
+        self.each_below(&mut |pipeline| first = first.min(pipeline.id));
+        first..=self.id
+    }
+
+    /// Visits it and the pipelines from which edges lead to it.
+    fn each_below(self, visit: &mut dyn FnMut(PipelineRef<'g>)) {
+        visit(self);
+        self.builds().for_each(|build| build.each_below(visit));
+    }
+}
