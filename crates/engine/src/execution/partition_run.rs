@@ -47,7 +47,7 @@ impl Run<'_> {
         Ok((output.joined(sides), report))
     }
 
-    /// Runs both halves; the rows in between are the last of the build sides then.
+    /// Runs both halves. The second one reads the rows in between as a build side behind the others.
     fn in_two(&self, halves: &Halves, sides: &mut Vec<SideRows>) -> Result<(Output, RunReport), RunError> {
         let (output, first) = Run {
             plan: &halves.first,

@@ -154,6 +154,11 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Its build sides that other pipelines make.
+    pub(super) fn builds_mut(&mut self) -> impl Iterator<Item = &mut Build> {
+        self.dimensions.iter_mut().filter_map(|side| side.build.as_mut())
+    }
+
     /// The plans of CPU operators that feed it: of its rows, then of its build sides.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &InputPlan> {
         let rows = match &self.source {

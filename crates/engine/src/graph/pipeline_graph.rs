@@ -52,8 +52,8 @@ pub struct PipelineGraph {
 }
 
 impl PipelineGraph {
-    /// A graph whose root is `root`; of its build sides, those with a graph in `builds` are made by the root
-    /// of that.
+    /// A graph with that root. `builds` has an item for each of its build sides: the graph that makes it, if
+    /// one does.
     pub(crate) fn new(mut root: Pipeline, builds: impl IntoIterator<Item = Option<Self>>) -> Self {
         let mut pipelines = Vec::new();
         for (side, build) in root.dimensions.iter_mut().zip(builds) {
@@ -108,11 +108,7 @@ impl PipelineGraph {
             *number = next;
         }
         let renumbered = |mut pipeline: Pipeline| {
-            for build in pipeline
-                .dimensions
-                .iter_mut()
-                .filter_map(|side| side.build.as_mut())
-            {
+            for build in pipeline.builds_mut() {
                 if let Some(number) = numbers[build.pipeline.number()] {
                     build.pipeline = PipelineId::new(number);
                 }
@@ -159,13 +155,9 @@ impl PipelineGraph {
     }
 }
 
-/// The pipeline with the numbers of those that it names moved up.
+/// The pipeline, behind `first` pipelines of another graph.
 fn after(mut pipeline: Pipeline, first: usize) -> Pipeline {
-    for build in pipeline
-        .dimensions
-        .iter_mut()
-        .filter_map(|side| side.build.as_mut())
-    {
+    for build in pipeline.builds_mut() {
         build.pipeline = PipelineId::new(first + build.pipeline.number());
     }
     pipeline
@@ -244,5 +236,90 @@ impl<'g> PipelineRef<'g> {
     fn each_below(self, visit: &mut dyn FnMut(PipelineRef<'g>)) {
         visit(self);
         self.builds().for_each(|build| build.each_below(visit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BuildSide, PipelineSource, PrunedChunks};
+    use super::*;
+    use crate::expression::Expr;
+    use crate::pipeline::PipelinePlan;
+    use arrow::datatypes::Schema;
+    use datafusion::physical_expr::expressions::lit;
+    use datafusion::physical_plan::empty::EmptyExec;
+
+    /// A graph whose root has build sides that these graphs make; the last `rows` of them are its rows.
+    fn graph(builds: Vec<Option<PipelineGraph>>, rows: usize) -> PipelineGraph {
+        let schema = Arc::new(Schema::empty());
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::clone(&schema)));
+        let side = || BuildSide::new(&plan, &lit(1), Expr::row_number(), true);
+        let root = Pipeline {
+            source: match rows {
+                0 => PipelineSource::Plan(InputPlan::from(&plan)),
+                _ => PipelineSource::Union(Arc::clone(&plan)),
+            },
+            dimensions: builds.iter().map(|_| side()).collect(),
+            row_sides: builds.len() - rows..builds.len(),
+            plan: PipelinePlan::counts(Vec::new(), None),
+            pruning: Vec::new(),
+            pruned: PrunedChunks::default(),
+            rows: None,
+            schema,
+            fetch: None,
+            shape: None,
+            prediction: None,
+        };
+        PipelineGraph::new(root, builds)
+    }
+
+    fn leaf() -> Option<PipelineGraph> {
+        Some(graph(Vec::new(), 0))
+    }
+
+    fn edges(graph: &PipelineGraph) -> Vec<Vec<Edge>> {
+        graph
+            .pipelines()
+            .map(|pipeline| pipeline.edges().collect())
+            .collect()
+    }
+
+    #[test]
+    fn pipelines_have_the_numbers_of_their_order() {
+        let [p0, p1, p2] = [0, 1, 2].map(PipelineId::new);
+        let below = graph(vec![leaf()], 1);
+        let all = graph(vec![leaf(), None, Some(below)], 0);
+        let expected = [
+            vec![Edge::Scan],
+            vec![Edge::Scan],
+            vec![Edge::Pipeline(p1)],
+            vec![Edge::Scan, Edge::Build(p0), Edge::Build(p2)],
+        ];
+        assert_eq!(edges(&all), expected);
+        assert_eq!(all.root().with_below(), p0..=all.root_id());
+        assert_eq!(all.pipeline(p2).with_below(), p1..=p2);
+        assert_eq!(all.pipeline(p2).rows_from().map(PipelineRef::id), Some(p1));
+        assert!(all.root().rows_from().is_none() && all.root().build(1).is_none());
+        // The sources of three pipelines, and the side that none makes.
+        assert_eq!(all.children().len(), 4);
+    }
+
+    #[test]
+    fn pipelines_that_nothing_reads_are_left_out() {
+        let below = graph(vec![leaf(), leaf()], 2);
+        let mut all = graph(vec![leaf(), Some(below), leaf()], 0);
+        all.root_mut().dimensions[0].build = None;
+        let all = all.connected();
+        let [p0, p1, p2, p3] = [0, 1, 2, 3].map(PipelineId::new);
+        let expected = [
+            vec![Edge::Scan],
+            vec![Edge::Scan],
+            vec![Edge::Pipeline(p0), Edge::Pipeline(p1)],
+            vec![Edge::Scan],
+            vec![Edge::Scan, Edge::Build(p2), Edge::Build(p3)],
+        ];
+        assert_eq!(edges(&all), expected);
+        let again = all.clone().connected();
+        assert_eq!(edges(&again), expected);
     }
 }
