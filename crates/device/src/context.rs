@@ -141,8 +141,9 @@ impl Context {
     /// Gives the driver's context up, once: when nothing lives there any more, or when it is lost, after
     /// which nothing calls the driver for what lived there.
     fn release(&self) {
+        // Other threads take pinned memory for unused once the context is released.
+        self.pins.close();
         if !self.released.swap(true, Ordering::Relaxed) {
-            self.pins.close();
             // SAFETY: retained once in `new`, released once.
             let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
         }

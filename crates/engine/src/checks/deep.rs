@@ -27,10 +27,10 @@ pub(super) struct Deep {
 }
 
 impl Deep {
-    /// The expression, if it is deep.
+    /// The expression, if it is deep and not evaluated so already.
     pub(super) fn of(expression: &PhysicalExprRef) -> Option<Self> {
         let levels = levels(expression);
-        (levels > SHALLOW).then(|| Self {
+        (levels > SHALLOW && !expression.is::<Self>()).then(|| Self {
             expression: Arc::clone(expression),
             levels: levels as usize,
         })

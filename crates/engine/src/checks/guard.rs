@@ -2,10 +2,10 @@
 //!
 //! DataFusion evaluates both operands of AND and OR for all rows of a batch, unless the left one decides all
 //! or most of them, and the arguments of an aggregate for rows that its FILTER drops. Which rows raise an
-//! error then depends on the batch. A guarded expression is evaluated as DataFusion does first; only when
-//! that fails, the operand is evaluated again, for the rows that need it. So guards cost nothing where no
-//! row raises an error. Needed as long as apache/datafusion evaluates operands for rows that do not need
-//! them (`datafusion_evaluates_decided_operands` fails when it does not).
+//! error then depends on the batch. A guarded operand is evaluated for all rows first; only when that fails,
+//! it is evaluated again, for the rows that need it. So guards cost nothing where no row raises an error.
+//! Needed as long as apache/datafusion evaluates operands for rows that do not need them
+//! (`datafusion_evaluates_decided_operands` fails when it does not).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -52,6 +52,8 @@ pub(super) struct Guarded {
     operand: PhysicalExprRef,
     /// The same for all rows.
     whole: PhysicalExprRef,
+    /// Whether the operand has guarded operands itself.
+    nested: bool,
 }
 
 impl Guarded {
@@ -68,6 +70,7 @@ impl Guarded {
             condition: Arc::clone(binary.left()),
             operand: Arc::clone(binary.right()),
             whole: Arc::new(binary.clone()),
+            nested: has_guards(binary.right()),
         })
     }
 
@@ -82,41 +85,77 @@ impl Guarded {
             condition: Arc::clone(condition),
             operand: Arc::clone(operand),
             whole: Arc::clone(operand),
+            nested: has_guards(operand),
         })
     }
 
-    /// A condition of a filter whose `leading` conditions are evaluated by themselves, too.
+    /// A condition of a filter, evaluated for the rows that the `leading` conditions do not drop. The filter
+    /// evaluates these by themselves, too.
     pub(super) fn condition(leading: &PhysicalExprRef, condition: &PhysicalExprRef) -> Self {
         Self {
             needed: Needed::Unless,
             condition: Arc::clone(leading),
             operand: Arc::clone(condition),
             whole: Arc::clone(condition),
+            nested: has_guards(condition),
         }
     }
 
-    fn guarded(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let rows = batch.num_rows();
-        let condition = self.condition.evaluate(batch)?.into_array(rows)?;
-        let condition = as_boolean_array(&condition)?;
+    /// Whether the expression is a condition whose leading conditions another one evaluates.
+    pub(super) fn is_condition(&self) -> bool {
+        self.needed == Needed::Unless
+    }
+
+    /// The value of the operand, where the condition leaves it open; elsewhere NULL.
+    fn operand_where(&self, condition: &BooleanArray, batch: &RecordBatch) -> Result<ColumnarValue> {
         let needs = |value: Option<bool>| match self.needed {
             Needed::And | Needed::Unless => value != Some(false),
             Needed::Or => value != Some(true),
             Needed::Where => value == Some(true),
         };
         let needing = BooleanArray::from_iter(condition.iter().map(|value| Some(needs(value))));
-        let value = self.operand.evaluate_selection(batch, &needing)?;
-        if self.needed.is_operand() {
-            return Ok(value);
+        self.operand.evaluate_selection(batch, &needing)
+    }
+
+    /// The operand for the rows of a batch: all of them if that raises no error, or else those that need it.
+    fn operand(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        self.operand.evaluate(batch).or_else(|_| {
+            let condition = self.condition.evaluate(batch)?.into_array(batch.num_rows())?;
+            self.operand_where(as_boolean_array(&condition)?, batch)
+        })
+    }
+
+    /// AND or OR. Each operand is evaluated once, or twice where it guards nothing itself: otherwise a chain
+    /// of them would take exponential time.
+    fn logical_value(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let rows = batch.num_rows();
+        let condition = self.condition.evaluate(batch)?.into_array(rows)?;
+        let condition = as_boolean_array(&condition)?;
+        let decided = match self.needed {
+            Needed::Or => condition.true_count(),
+            _ => condition.false_count(),
+        };
+        if decided == rows {
+            return Ok(ColumnarValue::Array(Arc::new(condition.clone())));
         }
+        let value = match decided {
+            0 => self.operand.evaluate(batch)?,
+            _ if self.nested || decided > rows / 5 * 4 => self.operand_where(condition, batch)?,
+            _ => (self.operand.evaluate(batch)).or_else(|_| self.operand_where(condition, batch))?,
+        };
         let value = value.into_array(rows)?;
         let value = as_boolean_array(&value)?;
         let result = match self.needed {
-            Needed::And => and_kleene(condition, value)?,
-            _ => or_kleene(condition, value)?,
+            Needed::Or => or_kleene(condition, value)?,
+            _ => and_kleene(condition, value)?,
         };
         Ok(ColumnarValue::Array(Arc::new(result)))
     }
+}
+
+/// Whether operands in the expression are guarded.
+fn has_guards(expression: &PhysicalExprRef) -> bool {
+    expression.is::<Guarded>() || expression.children().into_iter().any(has_guards)
 }
 
 /// Whether evaluating the expression for a row may raise an error.
@@ -183,7 +222,10 @@ impl PhysicalExpr for Guarded {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        self.whole.evaluate(batch).or_else(|_| self.guarded(batch))
+        match self.needed.is_operand() {
+            true => self.operand(batch),
+            false => self.logical_value(batch),
+        }
     }
 
     fn children(&self) -> Vec<&PhysicalExprRef> {
@@ -201,6 +243,7 @@ impl PhysicalExpr for Guarded {
         };
         Ok(Arc::new(Self {
             needed: self.needed,
+            nested: self.nested,
             condition,
             operand,
             whole,

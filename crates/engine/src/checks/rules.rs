@@ -197,6 +197,10 @@ impl Rewrite for Conjuncts {
         let Some(raising) = raising.filter(|raising| *raising > 0) else {
             return guarded(predicate, schema);
         };
+        let known = conditions[raising].downcast_ref::<Guarded>();
+        if known.is_some_and(Guarded::is_condition) {
+            return Ok(None);
+        }
         let all = |conditions: &[&PhysicalExprRef]| conjunction(conditions.iter().copied().cloned());
         let (leading, rest) = conditions.split_at(raising);
         let (leading, rest) = (all(leading), all(rest));

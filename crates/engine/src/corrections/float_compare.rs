@@ -50,7 +50,7 @@ impl PhysicalOptimizerRule for CompareFloats {
     }
 }
 
-/// The expression, its comparisons of floats made as the rule makes those of a plan.
+/// Rewrites the comparisons of floats in an expression, as the rule does in a plan.
 ///
 /// # Errors
 ///

@@ -204,7 +204,12 @@ impl Executor<'_> {
         let sides = 0..pipeline.dimensions.len();
         let sides = sides.map(|number| self.side(pipeline, number, looked_up(&lookups, number)));
         let sides = try_join_all(sides).await?;
-        let view = self.view(pipeline, &plan, &sides).await?;
+        let rows: Vec<u64> = pipeline
+            .row_sides
+            .clone()
+            .map(|side| sides[side].rows())
+            .collect();
+        let view = self.view(pipeline, &plan, &rows).await?;
         self.report.comes_to(QueryStep::Compiling, 0, None);
         let load_time = started.elapsed();
         self.report.update(|report| report.phases.load += load_time);
@@ -225,24 +230,22 @@ impl Executor<'_> {
         Ok((output, report))
     }
 
-    /// The rows of a pipeline over these build sides.
+    /// The table that a pipeline scans; `rows`: of each of the build sides that are its rows.
     pub(super) async fn view(
         &self,
         pipeline: PipelineRef<'_>,
         plan: &PipelinePlan,
-        sides: &[SideRows],
+        rows: &[u64],
     ) -> Result<TableView, Failure> {
-        let rows = sides.get(pipeline.row_sides.clone()).unwrap_or_default();
         let source = match (&pipeline.source, rows) {
             (PipelineSource::Groups(_) | PipelineSource::Windows(_), [rows]) => {
-                return entries(rows.rows()).map_err(Failure::Run);
+                return entries(*rows).map_err(Failure::Run);
             }
             (PipelineSource::Union(_), rows) => {
-                let rows: Vec<u64> = rows.iter().map(SideRows::rows).collect();
-                return parts(&rows).map_err(Failure::Run);
+                return parts(rows).map_err(Failure::Run);
             }
             (PipelineSource::Pairs(_), [pairs]) => {
-                return pairs_view(pairs.rows()).map_err(Failure::Run);
+                return pairs_view(*pairs).map_err(Failure::Run);
             }
             (source, _) => source,
         };

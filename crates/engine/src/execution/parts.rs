@@ -188,19 +188,22 @@ impl Executor<'_> {
             .map_or(pipeline, |graph| graph.pipeline(pipeline.id()));
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let is_cut = |number: usize| cuts.iter().any(|cut| cut.side == number);
-        let mut whole = Vec::new();
-        for number in (0..pipeline.dimensions.len()).filter(|number| !is_cut(*number)) {
-            whole.push(self.side(pipeline, number, plan.lookups_of(number)).await?);
+        let mut sides: Vec<Option<SideRows>> = Vec::new();
+        for number in 0..pipeline.dimensions.len() {
+            sides.push(match is_cut(number) {
+                true => None,
+                false => Some(self.side(pipeline, number, plan.lookups_of(number)).await?),
+            });
         }
         let pairs = cuts.iter().find(|cut| cut.join == PartedJoin::Pairs);
         let view = match pairs {
             Some(_) => None,
-            None => Some(self.view(pipeline, &plan, &whole).await?),
+            None => {
+                let rows = sides[pipeline.row_sides.clone()].iter().flatten();
+                let rows: Vec<u64> = rows.map(SideRows::rows).collect();
+                Some(self.view(pipeline, &plan, &rows).await?)
+            }
         };
-        let mut whole = whole.into_iter();
-        let numbers = 0..pipeline.dimensions.len();
-        let mut sides: Vec<Option<SideRows>> =
-            (numbers.map(|number| if is_cut(number) { None } else { whole.next() })).collect();
         let carried = Arc::new(Mutex::new(None));
         let mut all: Option<(Output, RunReport)> = None;
         let all_parts: usize = cuts.iter().map(|cut| cut.ranges.len()).product();

@@ -1,6 +1,6 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
-use super::{BuildSide, Pipeline, PipelineGraph, PipelineSource, PlanKey};
+use super::{BuildSide, PipelineGraph, PipelineRef, PipelineSource, PlanKey};
 use crate::config::GalateaConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
@@ -18,7 +18,7 @@ pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
 }
 
 /// A pipeline over the same data that may differ in constants.
-pub(crate) fn shape(found: &Pipeline, config: &GalateaConfig) -> PlanKey {
+pub(crate) fn shape(found: PipelineRef<'_>, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     settings(config, &mut state);
     match &found.source {
@@ -38,6 +38,9 @@ pub(crate) fn shape(found: &Pipeline, config: &GalateaConfig) -> PlanKey {
         dimension.key.to_string().hash(&mut state);
         dimension.wanted.hash_shape(&mut state);
         nodes(dimension.plan.plan(), false, &mut state);
+    }
+    for build in found.builds() {
+        shape(build, config).0.hash(&mut state);
     }
     PlanKey(state.finish())
 }

@@ -26,16 +26,16 @@ type FilesOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> + 'a;
 /// An edge that leads to a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// It reads a table, or rows of CPU operators.
+    /// The pipeline reads a table, or rows of CPU operators.
     Scan,
-    /// That pipeline leaves its rows on the device.
+    /// It reads the rows that this pipeline leaves on the device.
     Pipeline(PipelineId),
-    /// That pipeline makes a build side that its rows look up.
+    /// Its rows look up a build side that this pipeline makes.
     Build(PipelineId),
 }
 
 impl Edge {
-    /// The pipeline that it comes from, if it is one.
+    /// The pipeline where the edge begins; `None` of a scan.
     pub fn from(self) -> Option<PipelineId> {
         match self {
             Self::Scan => None,
@@ -94,7 +94,7 @@ impl PipelineGraph {
         &mut self.pipelines[id.number()]
     }
 
-    /// All, in the order in which they run.
+    /// All pipelines, in the order in which they run.
     pub fn pipelines(&self) -> impl DoubleEndedIterator<Item = PipelineRef<'_>> {
         (0..self.pipelines.len()).map(|number| self.pipeline(PipelineId::new(number)))
     }
@@ -122,7 +122,7 @@ impl PipelineGraph {
         }
     }
 
-    /// Lets executions of copies share the rows that CPU operators make, of plans with `files`.
+    /// Copies of the graph share the rows that CPU operators make, of plans whose `files` are known.
     pub(crate) fn share_rows(&mut self, files: &FilesOf<'_>) {
         let sides = self
             .pipelines
@@ -155,7 +155,7 @@ impl PipelineGraph {
     }
 }
 
-/// The pipeline, behind `first` pipelines of another graph.
+/// The pipeline with the numbers of its build sides raised by `first`.
 fn after(mut pipeline: Pipeline, first: usize) -> Pipeline {
     for build in pipeline.builds_mut() {
         build.pipeline = PipelineId::new(first + build.pipeline.number());
@@ -194,7 +194,7 @@ impl<'g> PipelineRef<'g> {
         self.graph
     }
 
-    /// What leads to it: a scan, or the pipelines of its build sides in their order.
+    /// Its edges: the scan if it has one, then those of its build sides in their order.
     pub fn edges(self) -> impl Iterator<Item = Edge> {
         let pipeline = self.get();
         let scan = pipeline.row_sides.is_empty().then_some(Edge::Scan);
@@ -219,7 +219,7 @@ impl<'g> PipelineRef<'g> {
         Some(self.graph.pipeline(build.pipeline))
     }
 
-    /// The pipeline that makes its rows, where it is one.
+    /// The pipeline that makes its rows, of a union the first of them.
     pub fn rows_from(self) -> Option<PipelineRef<'g>> {
         self.build(self.get().row_sides.start)
             .filter(|_| !self.row_sides.is_empty())

@@ -192,8 +192,15 @@ impl DisplayAs for GpuExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let facts = self.facts(false);
         if matches!(format, DisplayFormatType::TreeRender) {
-            let mut lines = facts.0.iter();
-            return lines.try_for_each(|fact| writeln!(f, "{}={}", fact.name, fact.values()));
+            // DataFusion keeps one line for each name.
+            let mut pipeline = String::new();
+            return facts.0.iter().try_for_each(|fact| match fact.name {
+                "pipeline" => {
+                    pipeline = format!("{} ", fact.values());
+                    Ok(())
+                }
+                name => writeln!(f, "{pipeline}{name}={}", fact.values()),
+            });
         }
         write!(f, "GpuExec: {facts}")
     }

@@ -77,7 +77,7 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// The same of the plan that computes the query of that key.
+    /// The assessment for the query of that key, which `plan` computes.
     pub(super) fn of_query(self, key: PlanKey, plan: &Arc<dyn ExecutionPlan>) -> Self {
         let predicted = self.estimator.host_seconds(plan);
         Self {
@@ -111,7 +111,7 @@ impl<'a> Assessment<'a> {
                 detail: "every row is returned: nothing for the device to do".into(),
             });
         }
-        let shape = key::shape(&root, self.config);
+        let shape = key::shape(root, self.config);
         if let Some(reason) = self.runtime.history().refusal(shape) {
             return Err(reason);
         }
@@ -151,9 +151,9 @@ impl<'a> Assessment<'a> {
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
         let history = self.runtime.history();
-        let correction = self
-            .query
-            .map_or(Correction::NONE, |query| query.correction(history));
+        // Of a query with LIMIT the prediction is for all rows.
+        let query = self.query.filter(|_| fetch.is_none());
+        let correction = query.map_or(Correction::NONE, |query| query.correction(history));
         let (predicted, loaded) = (cpu, time.loaded());
         let (cpu, time) = (correction.host(cpu), time.corrected(correction));
         let background = self.config.background.0;
@@ -161,12 +161,14 @@ impl<'a> Assessment<'a> {
             true => time.whole(),
             false => time.unpaid(history),
         };
+        // The gain is compared with the measured time of the query, so it is not corrected.
+        let gain = (predicted - loaded.hot).max(0.0);
         if time.hot <= cpu {
-            self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
+            self.hot_gain.set(self.hot_gain.get() + gain);
         }
         let defers = self.defers && !time.once.is_empty();
         if !defers && time.suits(cpu, Some(correction).filter(|_| background), history) {
-            self.gain.set(self.gain.get() + cpu - time.hot);
+            self.gain.set(self.gain.get() + gain);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
                 device: seconds(device),
@@ -183,7 +185,7 @@ impl<'a> Assessment<'a> {
                 loaded,
                 paid,
                 host: predicted,
-                query: self.query,
+                query,
                 cores: self.estimator.cores(),
                 config: self.config.clone(),
                 place_again,
@@ -216,7 +218,7 @@ impl<'a> Assessment<'a> {
     fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
         let found = |side: &BuildSide| found_in_rows(self.runtime, side);
         let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
-        let shape = alone.map(|alone| key::shape(&alone.root(), self.config));
+        let shape = alone.map(|alone| key::shape(alone.root(), self.config));
         let few = FewGroups {
             shape,
             estimate: self.estimator.groups(groups),
@@ -293,6 +295,6 @@ pub(super) fn place_again(
     };
     let found = sorted.or_else(|| subtree(plan, &finder));
     let mut found = found.ok_or_else(nothing)??;
-    found.root_mut().shape = Some(key::shape(&found.root(), config));
+    found.root_mut().shape = Some(key::shape(found.root(), config));
     Assessment::new(runtime, config, 1).choose_builds(found)
 }

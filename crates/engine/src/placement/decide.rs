@@ -204,8 +204,10 @@ pub(super) fn place(
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let query = key::query(&plan, config);
-    let assessment = Assessment::new(runtime, config, cores).of_query(query, &plan);
+    let mut assessment = Assessment::new(runtime, config, cores);
+    if config.device == DeviceChoice::Auto {
+        assessment = assessment.of_query(key::query(&plan, config), &plan);
+    }
     place_by(&assessment, plan, decision)
 }
 

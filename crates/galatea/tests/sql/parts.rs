@@ -115,6 +115,17 @@ async fn a_build_side_of_unique_keys_is_met_part_after_part() {
     }
 }
 
+/// The rows that look up the build side are those of other pipelines.
+#[tokio::test]
+async fn rows_of_other_pipelines_meet_a_build_side_part_after_part() {
+    let pair = Pair::new(&[STRICT, BUILT, limit("1 MiB"), ("galatea.chunk_rows", "4096")]);
+    pair.table("r", &[table(60_000, false, |row| row * 7919 % 60_000)]);
+    pair.table("s", &[table(70_000, false, |row| row * 31 % 65_000)]);
+    let sql = "SELECT count(*), sum(r.v), max(r.paid), max(r.weight), max(r.small) FROM \
+               (SELECT k FROM s UNION ALL SELECT k FROM s WHERE small = 1) AS u JOIN r ON u.k = r.k";
+    in_parts(&pair, sql, 2, "rows of other pipelines").await;
+}
+
 #[tokio::test]
 async fn keys_far_apart_are_met_part_after_part() {
     let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);

@@ -146,8 +146,9 @@ impl Correction {
 pub(in crate::placement) struct DeviceTime {
     /// With its columns in device memory, or as near as they can be kept.
     pub(in crate::placement) hot: f64,
-    /// Those of them that do not depend on rows: launches.
-    pub(in crate::placement) launches: f64,
+    /// The seconds of `hot` that do not depend on the rows between operators: launches, and the transfer of
+    /// columns that every run copies anew.
+    pub(in crate::placement) fixed: f64,
     /// Spent once: bringing columns there that are not yet, and compiling.
     pub(in crate::placement) once: Vec<OneTime>,
 }
@@ -176,10 +177,10 @@ impl DeviceTime {
         }
     }
 
-    /// The same with the rows that the query had.
+    /// The time, corrected by the measured time of the CPU.
     pub(in crate::placement) fn corrected(self, correction: Correction) -> Self {
         Self {
-            hot: self.launches + (self.hot - self.launches) * correction.factor,
+            hot: self.fixed + (self.hot - self.fixed) * correction.factor,
             ..self
         }
     }
@@ -296,10 +297,10 @@ impl Estimator {
             None => (self.dimension(&found, number), 0.0),
             Some(build) => {
                 let time = self.device_time(build, side.plan.plan(), runtime, config);
-                (time.hot, time.launches)
+                (time.hot, time.fixed)
             }
         });
-        let (dimensions, launches) = sides.fold((0.0, 0.0), |all, side| (all.0 + side.0, all.1 + side.1));
+        let (dimensions, fixed) = sides.fold((0.0, 0.0), |all, side| (all.0 + side.0, all.1 + side.1));
         let seen = found.shape.and_then(|shape| runtime.history().returned(shape));
         let seen = seen.map(|rows| rows as f64);
         let returned = seen.unwrap_or_else(|| self.rows(plan));
@@ -334,7 +335,7 @@ impl Estimator {
         let value = |field: &FieldRef| by_type(costs, field.data_type());
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
-            launches: (1.0 + passes) * POLICY.pipeline + launches,
+            fixed: (1.0 + passes) * POLICY.pipeline + each_run + fixed,
             hot: (1.0 + passes) * (POLICY.pipeline + scan.max(lookups + hashed + texts))
                 + each_run
                 + dimensions
@@ -404,11 +405,10 @@ impl Estimator {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let bringing = self.bringing(&found, rows, runtime, config);
         all.extend(bringing.once);
-        // Pipelines of other queries may do the same with other build sides, so a kernel that is known says
-        // nothing of theirs.
+        // Another query may use the same kernel over other build sides: each pipeline is looked up by itself.
         let is_known = || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         if !ran && !is_known() {
-            let shape = || crate::graph::key::shape(&found, config);
+            let shape = || crate::graph::key::shape(found, config);
             all.push(OneTime {
                 what: key("kernels", found.shape.unwrap_or_else(shape)),
                 seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
