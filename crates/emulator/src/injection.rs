@@ -153,8 +153,8 @@ impl Faults {
         self.0.lock().launches_done += 1;
     }
 
-    /// From now on `time` passes between the begin of a copy and the moment when it moves its bytes. A copy that has begun is done even
-    /// where the device is lost meanwhile, as one that a copy engine has begun.
+    /// From now on `time` passes between the begin of a copy and the moment when it moves its bytes. A copy
+    /// that has begun is done even where the device is lost meanwhile, as one that a copy engine has begun.
     pub fn slow_copies(&self, time: Duration) {
         self.0.lock().copy_time = time;
     }

@@ -16,7 +16,8 @@
 //! - [`ComputeOperands`] (logical) has projections compute the operands of sorts and window functions that
 //!   would escape the physical rules, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
 //!   [`KeepFiltered`] leaves arguments behind their FILTER.
-//! - [`GrowStack`] (before sorts are planned, and again as the last rule) has deep expressions evaluated on a stack that is large enough.
+//! - [`GrowStack`] (before sorts are planned, and again as the last rule) has deep expressions evaluated on a
+//!   stack that is large enough.
 //!
 //! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.
 
