@@ -11,7 +11,6 @@
 use super::executor::Executor;
 use super::result_queue::ResultQueue;
 use super::run::Run;
-use super::source::load;
 use crate::device::DeviceRuntime;
 use crate::expression::Dimension;
 use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
@@ -149,16 +148,7 @@ impl Executor<'_> {
         if !stays {
             return None;
         }
-        load(
-            self.runtime,
-            source,
-            plan,
-            self.config,
-            self.context,
-            self.loading(),
-        )
-        .await
-        .ok()
+        self.load(source, plan).await.ok()
     }
 }
 

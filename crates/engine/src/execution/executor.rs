@@ -30,7 +30,7 @@ use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::{BoxFuture, try_join_all};
-use galatea_store::{LoadProgress, ProgressCallback, TableId, TableView};
+use galatea_store::{LoadProgress, ProgressCallback, StoreError, TableId, TableView};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -230,7 +230,8 @@ impl Executor<'_> {
         Ok((output, report))
     }
 
-    /// The table that a pipeline scans; `rows`: of each of the build sides that are its rows.
+    /// The table that a pipeline scans. `rows` counts the rows of each build side that the pipeline reads as
+    /// its rows.
     pub(super) async fn view(
         &self,
         pipeline: PipelineRef<'_>,
@@ -252,6 +253,15 @@ impl Executor<'_> {
         if let Some(view) = self.take_view(pipeline.id()) {
             return Ok(view);
         }
+        self.load(source, plan).await.map_err(Failure::Store)
+    }
+
+    /// Loads the columns that a pipeline reads of its source.
+    pub(super) async fn load(
+        &self,
+        source: &PipelineSource,
+        plan: &PipelinePlan,
+    ) -> Result<TableView, StoreError> {
         load(
             self.runtime,
             source,
@@ -261,7 +271,6 @@ impl Executor<'_> {
             self.loading(),
         )
         .await
-        .map_err(Failure::Store)
     }
 
     /// Runs a pipeline, on a thread of its own unless it is brief; `run` returns the build sides that are
@@ -293,8 +302,8 @@ impl Executor<'_> {
         self.ready.lock().view(pipeline)
     }
 
-    /// Notes how far a load is.
-    pub(super) fn loading(&self) -> ProgressCallback {
+    /// Reports the progress of a load.
+    fn loading(&self) -> ProgressCallback {
         let report = self.report.clone();
         Arc::new(move |load: LoadProgress| {
             report.comes_to(QueryStep::Loading, load.rows_done, load.rows_total);
@@ -323,7 +332,7 @@ impl Executor<'_> {
         Ok(collected)
     }
 
-    /// Makes the build side of that number, of which `columns` are looked up.
+    /// Builds the side of that number. Rows look up these `columns` in it.
     pub(super) async fn side(
         &self,
         pipeline: PipelineRef<'_>,
