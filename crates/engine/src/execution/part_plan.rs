@@ -12,7 +12,7 @@ const SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
 /// Bytes of a column without a width of its own: the code of a text.
 const CODE_BYTES: u64 = 4;
 
-/// A join of a pipeline whose build side may be made and met part after part.
+/// A join of a pipeline that can build and probe its build side part after part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartedJoin {
     /// With the build side of that number, which the rows of the pipeline look up.
@@ -98,21 +98,22 @@ impl PartedJoin {
 
     /// The graph with a build side that has no rows.
     pub(super) fn without(self, pipeline: PipelineRef<'_>) -> PipelineGraph {
-        self.over(pipeline, &(0..0), 1)
+        let mut graph = pipeline.graph().clone();
+        self.restrict(&mut graph, pipeline.id(), &(0..0), 1);
+        graph
     }
 
-    /// The graph over a part: the rows whose keys have a hash in that range of parts, of which the build side
-    /// has `most` at most.
-    pub(super) fn over(self, pipeline: PipelineRef<'_>, parts: &Range<u32>, most: u64) -> PipelineGraph {
-        let mut graph = pipeline.graph().clone();
-        if let Some((probe, side)) = self.met(pipeline) {
-            restrict(&mut graph, (probe.id(), side), parts, most);
+    /// Leaves the rows of a part in the graph: those whose keys have a hash in that range of parts. The build
+    /// side has `most` rows of it at most.
+    pub(super) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, parts: &Range<u32>, most: u64) {
+        if let Some((probe, side)) = self.met(graph.pipeline(id)) {
+            let probe = probe.id();
+            restrict(graph, (probe, side), parts, most);
         }
-        graph
     }
 }
 
-/// Keeps the rows of a part of that pipeline, and those of the build side of that number that they look up.
+/// Leaves the rows of a part in that pipeline, and in its build side of that number.
 fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parts: &Range<u32>, most: u64) {
     let end = i64::from(parts.end) << SHIFT;
     let (least, greatest) = match parts.is_empty() {

@@ -217,11 +217,11 @@ impl Executor<'_> {
                     sides[cut.side] = None;
                 }
             }
-            let whole = pipeline.graph().clone();
-            let graph = cuts.iter().zip(&parts).fold(whole, |all, (cut, part)| {
-                let pipeline = all.pipeline(pipeline.id());
-                cut.join.over(pipeline, &cut.ranges[*part], cut.most)
-            });
+            let mut graph = pipeline.graph().clone();
+            for (cut, part) in cuts.iter().zip(&parts) {
+                cut.join
+                    .restrict(&mut graph, pipeline.id(), &cut.ranges[*part], cut.most);
+            }
             let part = graph.pipeline(pipeline.id());
             made = parts;
             for cut in cuts {
