@@ -2,7 +2,7 @@
 //! make.
 
 use super::cost::Estimator;
-use super::cost::device::{Correction, QueryOnHost};
+use super::cost::correction::{Correction, QueryOnHost};
 use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
@@ -241,8 +241,8 @@ impl<'a> Assessment<'a> {
         let refusal = |shape| self.runtime.history().refusal(shape);
         for number in 0..graph.pipeline(id).dimensions.len() {
             let side = &graph.pipeline(id).get().dimensions[number];
-            let collected = refusal(key::dimension(side));
             let (dimension, shape) = (key::dimension(side), key::build(side, graph));
+            let collected = refusal(dimension);
             let (build, limit) = (side.build, side.limit.clone());
             let mut why = limit.clone();
             let build = build.and_then(|build| {

@@ -7,7 +7,8 @@
 //! CPU have lost half of the time that making them takes.
 
 use super::cost::Estimator;
-use super::cost::device::{Correction, DeviceTime, QueryOnHost};
+use super::cost::correction::{Correction, QueryOnHost};
+use super::cost::device::DeviceTime;
 use crate::config::{Fallback, GalateaConfig};
 use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
 use crate::history::OneTime;

@@ -1,6 +1,7 @@
 //! The time of a pipeline on the device, with what the host does before and after its kernel.
 
 use super::Estimator;
+use super::correction::Correction;
 use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
@@ -15,7 +16,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
 policy! {
     /// What pipelines cost, in nanoseconds where nothing else is said; pairs are for values of fixed width
@@ -97,49 +97,6 @@ policy! {
 }
 
 const POLICY: DeviceCosts = DeviceCosts::DEFAULT;
-
-/// The query that a subtree is of.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::placement) struct QueryOnHost {
-    pub(in crate::placement) key: PlanKey,
-    /// Seconds that it is predicted to take on the CPU.
-    pub(in crate::placement) predicted: f64,
-}
-
-impl QueryOnHost {
-    /// How far the predictions for it are off, by its measured runs.
-    pub(in crate::placement) fn correction(self, history: &History) -> Correction {
-        let measured = history.measured(self.key).host;
-        let factor = |host: Duration| host.as_secs_f64() / self.predicted.max(f64::MIN_POSITIVE);
-        Correction {
-            factor: measured.map_or(1.0, factor).min(1.0),
-            is_measured: measured.is_some(),
-        }
-    }
-}
-
-/// How far the predictions for a query are off. Most of it is the number of rows between its operators, by
-/// which the times on both sides are predicted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::placement) struct Correction {
-    /// Share of the predicted time that the CPU took, at most 1.
-    factor: f64,
-    /// Whether the query has run on the CPU.
-    is_measured: bool,
-}
-
-impl Correction {
-    /// Of a query of which nothing is known.
-    pub(in crate::placement) const NONE: Self = Self {
-        factor: 1.0,
-        is_measured: false,
-    };
-
-    /// Seconds on the CPU, where that many are predicted.
-    pub(in crate::placement) fn host(self, predicted: f64) -> f64 {
-        predicted * self.factor
-    }
-}
 
 /// What a pipeline is expected to take, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -12,6 +12,7 @@
 //! ([`History::forgo`](crate::history::History::forgo)). So a column is loaded when the queries that read it
 //! have lost what loading takes, about, and a query that comes once runs where it takes least.
 
+pub(super) mod correction;
 pub(super) mod device;
 pub(super) mod host;
 mod residence;
