@@ -319,7 +319,7 @@ fn source(pipeline: PipelineRef<'_>) -> Fact {
     }
 }
 
-/// What is known of a build side, and the pipeline that makes it, if one does.
+/// The value with the pipeline that builds the side, if one does.
 fn made_by(known: String, pipeline: PipelineRef<'_>, side: usize) -> String {
     match pipeline.build(side) {
         Some(build) => format!("{known}, built by {}", build.id()),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! pipeline_graph the pipelines of a subtree, and the edges between them
-//! pipeline       one of them: where its rows come from, its build sides, and what it computes
+//! pipeline       a pipeline: its source, its build sides and its plan
 //! key            hashes by which queries, subtrees and build sides are remembered (plan_key)
 //! pruned_chunks  chunks that zone maps leave     \
 //! shared_rows    rows of small build sides       / shared by executions of one kept plan

@@ -1,5 +1,4 @@
-//! One pipeline of a graph: where its rows come from, the build sides that they look up, and what it
-//! computes.
+//! A pipeline of a graph: its source, the build sides that its rows look up, and its plan.
 
 use super::{InputPlan, PipelineId, PlanKey, PrunedChunks, SharedRows};
 use crate::expression::{Expr, Rebind};

@@ -6,9 +6,9 @@
 //! p1  lineitem ── filter ── lookup in p0 ┴─ groups        the pipeline of the subtree's own rows
 //! ```
 //!
-//! Pipelines have the numbers of the order in which they run: a pipeline comes after those that make its
-//! build sides and its rows. The last one, the root, returns the rows of the subtree. EXPLAIN, reports and
-//! logs name pipelines by these numbers.
+//! Pipelines are numbered in the order in which they run: first those that build the sides and the rows of a
+//! pipeline, then the pipeline itself. The last one, the root, returns the rows of the subtree. EXPLAIN,
+//! reports and logs name pipelines by these numbers.
 
 use super::pipeline::{Build, Pipeline};
 use super::{InputPlan, SharedRows};
@@ -99,7 +99,7 @@ impl PipelineGraph {
         (0..self.pipelines.len()).map(|number| self.pipeline(PipelineId::new(number)))
     }
 
-    /// The graph without pipelines from which no edge leads to the root, numbered anew.
+    /// Removes the pipelines without a path to the root, and numbers the others anew.
     pub(crate) fn connected(self) -> Self {
         let mut numbers = vec![None; self.pipelines.len()];
         self.root()
@@ -122,7 +122,8 @@ impl PipelineGraph {
         }
     }
 
-    /// Copies of the graph share the rows that CPU operators make, of plans whose `files` are known.
+    /// Copies of the graph share the rows that CPU operators compute, if `files` returns the files of the
+    /// plan.
     pub(crate) fn share_rows(&mut self, files: &FilesOf<'_>) {
         let sides = self
             .pipelines
@@ -221,8 +222,8 @@ impl<'g> PipelineRef<'g> {
 
     /// The pipeline that makes its rows, of a union the first of them.
     pub fn rows_from(self) -> Option<PipelineRef<'g>> {
-        self.build(self.get().row_sides.start)
-            .filter(|_| !self.row_sides.is_empty())
+        let first = self.get().row_sides.clone().next()?;
+        self.build(first)
     }
 
     /// The numbers of the pipelines that run for it, and its own.
@@ -249,7 +250,8 @@ mod tests {
     use datafusion::physical_expr::expressions::lit;
     use datafusion::physical_plan::empty::EmptyExec;
 
-    /// A graph whose root has build sides that these graphs make; the last `rows` of them are its rows.
+    /// A graph whose root has a build side for each item, built by that graph. The root reads the last `rows`
+    /// build sides as its rows.
     fn graph(builds: Vec<Option<PipelineGraph>>, rows: usize) -> PipelineGraph {
         let schema = Arc::new(Schema::empty());
         let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::clone(&schema)));

@@ -102,8 +102,7 @@ impl GpuExec {
         &self.cpu
     }
 
-    /// A node that has not been executed, for another graph and what it stands for, which give the same
-    /// rows.
+    /// A node that has not been executed, for another graph and CPU plan of the same rows.
     pub(crate) fn with(&self, graph: PipelineGraph, cpu: Arc<dyn ExecutionPlan>, report: PlanReport) -> Self {
         Self {
             graph,
