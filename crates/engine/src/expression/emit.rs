@@ -184,6 +184,17 @@ impl<'a> Emitter<'a> {
         value
     }
 
+    /// As [`Self::emit`], of a value that is returned to the host: a string literal is a dictionary.
+    ///
+    /// # Errors
+    /// Those of [`Self::emit`].
+    pub fn emit_returned(&mut self, expression: &Expr, code: &mut Code) -> Result<Value, Reason> {
+        match Self::code_literal(expression) {
+            Some(value) => value,
+            None => self.emit(expression, code),
+        }
+    }
+
     /// As [`Self::emit`], at a place that is evaluated only where all `conditions` (C++ expressions) hold,
     /// such as the filters applied before: elsewhere, no error is raised and the value is of no meaning.
     ///

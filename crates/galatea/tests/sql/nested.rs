@@ -196,3 +196,24 @@ async fn rows_with_many_partners_look_up_their_aggregates() {
         assert_eq!(report.fell_back, 0, "{sql}\n{:?}", report.reasons);
     }
 }
+
+/// String constants among the columns of groups and of rows that a pipeline returns.
+const CONSTANT_STRINGS: &[&str] = &[
+    "SELECT x.channel, y.channel, x.number, x.s, y.n FROM
+     (SELECT 'store' AS channel, number, sum(v) AS s FROM f GROUP BY number HAVING sum(v) > 10) x JOIN
+     (SELECT 'web' AS channel, number, count(*) AS n FROM f GROUP BY number) y ON x.number = y.number",
+    "SELECT g.channel, g.number, n.name FROM (SELECT 'store' AS channel, number, count(*) AS c FROM f GROUP BY number) g
+     JOIN n ON g.number = n.k WHERE g.c > 1",
+    "SELECT 'a', v, CAST(NULL AS VARCHAR) FROM f WHERE v > 500",
+];
+
+#[tokio::test]
+async fn string_constants_are_returned() {
+    let pair = Pair::new(&[STRICT]);
+    star(&pair, 5000, 11);
+    for sql in CONSTANT_STRINGS {
+        pair.check(sql, true, "5000 rows").await;
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        assert_eq!(report.fell_back, 0, "{sql}\n{:?}", report.reasons);
+    }
+}

@@ -46,7 +46,7 @@ impl Emitter<'_> {
     }
 
     /// A string literal as the only value of a dictionary.
-    fn code_literal(expression: &Expr) -> Option<Result<Value, Reason>> {
+    pub(super) fn code_literal(expression: &Expr) -> Option<Result<Value, Reason>> {
         let is_text = is_text(expression.data_type());
         let value = expression
             .as_literal()
