@@ -66,6 +66,14 @@ pub(crate) enum GroupForm {
         limit: Interval,
         name: String,
     },
+    /// A sum that may leave 128 bits, by the sums of the upper and of the lower 64 bits of its values; it
+    /// raises the same error.
+    Halves {
+        high: usize,
+        low: usize,
+        limit: Interval,
+        name: String,
+    },
     /// A sum or a key that is a double.
     Float { word: usize },
     /// The rank of an integer within the interval, complemented for MIN.

@@ -221,13 +221,20 @@ impl AccumulatorPlan {
                     self.sum(argument, &condition, rows, wraps)?
                 }
                 AggregateFunction::Sum => {
-                    limit = limit_of(call, argument, rows)?;
-                    self.sum(argument, &condition, rows, false)?
+                    limit = limit_of(call, argument, rows);
+                    match may_leave_128_bits(argument, rows) {
+                        true => self.sum_in_halves(argument, &condition),
+                        false => self.sum(argument, &condition, rows, false)?,
+                    }
                 }
                 AggregateFunction::Avg => {
                     let count = count(self);
-                    // An average fits where its sum does.
-                    limit_of(call, argument, rows)?;
+                    if may_leave_128_bits(argument, rows) {
+                        return Err(Reason::Function {
+                            name: call.function.name().to_owned(),
+                            detail: "sums of these values may leave 128 bits".into(),
+                        });
+                    }
                     match (self.sum(argument, &condition, rows, false)?, &argument.data_type) {
                         (FinishForm::Sum64(sum), DataType::Decimal128(_, scale)) => {
                             FinishForm::AverageDecimal {
@@ -434,6 +441,20 @@ impl AccumulatorPlan {
         })
     }
 
+    /// The sum of 128-bit integers that may leave 128 bits: sums of the upper and of the lower 64 bits of each
+    /// value.
+    fn sum_in_halves(&mut self, argument: &Value, condition: &Option<String>) -> FinishForm {
+        let mut half = |value: String, range: Interval| {
+            let range = (range.low, range.high);
+            self.add(Accumulator::Sum128, condition.clone(), value, range)
+        };
+        let code = &argument.code;
+        FinishForm::SumHalves {
+            high: half(format!("(i128({code}) >> 64)"), Interval::of::<i64>()),
+            low: half(format!("i128(u64({code}))"), Interval::of::<u64>()),
+        }
+    }
+
     fn bits(
         &mut self,
         function: AggregateFunction,
@@ -509,28 +530,29 @@ impl AccumulatorPlan {
     }
 }
 
-/// What the sum of `rows` values must fit; `None` where it does in any case.
-///
-/// # Errors
-/// Sums that may leave 128 bits, where an error cannot be told from a sum that fits.
-fn limit_of(call: &AggregateCall, argument: &Value, rows: u64) -> Result<Option<Limit>, Reason> {
-    let (Some(range), Some(values)) = (result_range(call.field.data_type()), argument.range) else {
-        return Ok(None);
+/// Sums of `rows` values; `None`: more than 128 bits.
+fn sums_of(argument: &Value, rows: u64) -> Option<Interval> {
+    let (low, high) = argument.range?;
+    let rows = Interval {
+        low: 0,
+        high: i128::from(rows.max(1)),
     };
-    let (low, high) = values;
-    let rows = i128::from(rows.max(1));
-    let sums = Interval { low, high }.multiply(Interval { low: 0, high: rows });
-    // Of 64-bit integers there are never rows enough.
-    if sums.is_none() && argument.data_type.is_decimal() {
-        return Err(Reason::Function {
-            name: call.function.name().to_owned(),
-            detail: "sums of these values may leave 128 bits".into(),
-        });
-    }
-    Ok((!sums.is_some_and(|sums| sums.within(range))).then(|| Limit {
+    Interval { low, high }.multiply(rows)
+}
+
+/// Whether the sum of `rows` decimals may leave 128 bits. Of 64-bit integers there are never rows enough.
+fn may_leave_128_bits(argument: &Value, rows: u64) -> bool {
+    argument.range.is_some() && argument.data_type.is_decimal() && sums_of(argument, rows).is_none()
+}
+
+/// What the sum of `rows` values must fit; `None` where it does in any case.
+fn limit_of(call: &AggregateCall, argument: &Value, rows: u64) -> Option<Limit> {
+    argument.range?;
+    let range = result_range(call.field.data_type())?;
+    (!sums_of(argument, rows).is_some_and(|sums| sums.within(range))).then(|| Limit {
         range,
         call: sum_name(call.field.name()),
-    }))
+    })
 }
 
 /// Whether `rows` sums of the value and a constant fit 64 bits.

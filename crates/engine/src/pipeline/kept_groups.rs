@@ -213,6 +213,15 @@ pub(super) fn aggregates(
                     },
                 }
             }
+            FinishForm::SumHalves { high, low } => {
+                let limit = finish.limit.as_ref().ok_or_else(|| unsupported(data_type))?;
+                GroupForm::Halves {
+                    high: first + high,
+                    low: first + low,
+                    limit: limit.range,
+                    name: limit.call.clone(),
+                }
+            }
             FinishForm::SumF64(word) if *data_type == DataType::Float64 => {
                 GroupForm::Float { word: first + word }
             }

@@ -11,6 +11,13 @@ static GALATEA_NOINLINE void galatea_raise(u32* error, u32 code) { atomicCAS(err
 
 static GALATEA_INLINE i128 make_i128(u64 low, u64 high) { return (i128)(((u128)high << 64) | low); }
 
+// high * 2^64 + low, or the nearest integer of 128 bits, which no decimal is.
+static GALATEA_INLINE i128 sum_of_halves(i128 high, i128 low) {
+    const i128 upper = high + (low >> 64);
+    if (upper == (i64)upper) return make_i128((u64)low, (u64)upper);
+    return make_i128(upper < 0 ? 0ull : ~0ull, upper < 0 ? 1ull << 63 : ~0ull >> 1);
+}
+
 template <typename To, typename From> static GALATEA_INLINE To bits_as(From from) {
     static_assert(sizeof(To) == sizeof(From), "bits are only renamed");
     union {

@@ -243,6 +243,15 @@ fn check_limit(sums: &[i128], finish: &Finish) -> Result<(), RunError> {
     }
 }
 
+/// `high * 2^64 + low`, or the nearest integer of 128 bits, which no decimal is.
+fn sum_of_halves(high: i128, low: i128) -> i128 {
+    let upper = high + (low >> 64);
+    let nearest = if upper < 0 { i128::MIN } else { i128::MAX };
+    i64::try_from(upper).map_or(nearest, |upper| {
+        (i128::from(upper) << 64) | i128::from(low as u64)
+    })
+}
+
 /// The accumulators of groups.
 struct States<'a> {
     groups: &'a Groups<'a>,
@@ -289,6 +298,12 @@ impl States<'_> {
             }
             FinishForm::Sum128(word) => {
                 let sums: Vec<i128> = self.wide(*word).collect();
+                check_limit(&sums, finish)?;
+                Integers::Wide(sums).array(nulls, data_type)?
+            }
+            FinishForm::SumHalves { high, low } => {
+                let halves = self.wide(*high).zip(self.wide(*low));
+                let sums: Vec<i128> = halves.map(|(high, low)| sum_of_halves(high, low)).collect();
                 check_limit(&sums, finish)?;
                 Integers::Wide(sums).array(nulls, data_type)?
             }

@@ -81,7 +81,8 @@ impl GroupWords {
             data_type: data_type.clone(),
             range: range.map(|Interval { low, high }| (low, high)),
         };
-        let GroupForm::Checked { limit, name, .. } = &found.form else {
+        let (GroupForm::Checked { limit, name, .. } | GroupForm::Halves { limit, name, .. }) = &found.form
+        else {
             return Ok(value);
         };
         let error = entry.emitter.overflow(name, data_type);
@@ -182,6 +183,15 @@ impl Entry<'_, '_> {
             GroupForm::Wide { word, interval } | GroupForm::Checked { word, interval, .. } => {
                 let (low, high) = (self.word(*word), self.word(*word + 1));
                 (Kind::I128, format!("make_i128({low}, {high})"), Some(*interval))
+            }
+            GroupForm::Halves { high, low, .. } => {
+                let mut wide = |word: usize| {
+                    let (low, high) = (self.word(word), self.word(word + 1));
+                    format!("make_i128({low}, {high})")
+                };
+                let (high, low) = (wide(*high), wide(*low));
+                let code = format!("sum_of_halves({high}, {low})");
+                (Kind::I128, code, Some(Interval::of::<i128>()))
             }
             GroupForm::Float { word } => {
                 let bits = self.word(*word);

@@ -51,6 +51,13 @@ pub enum FinishForm {
     },
     /// A 128-bit sum.
     Sum128(usize),
+    /// A sum that may leave 128 bits: the 128-bit sums of the upper and of the lower 64 bits of its values.
+    SumHalves {
+        /// First word of the sum of the upper halves.
+        high: usize,
+        /// First word of the sum of the lower halves.
+        low: usize,
+    },
     /// A sum of doubles.
     SumF64(usize),
     /// Decimal average: the sum at the argument's scale and its accumulator, divided by the count word.

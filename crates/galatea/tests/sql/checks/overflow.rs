@@ -1,6 +1,7 @@
 //! Results that leave their types are errors, and others are exact, whatever the order of rows.
 
 use super::{Error, Rows, check, check_with, run, session};
+use galatea_engine::report::QueryDevice;
 
 const OVERFLOW: super::Answer = Error("verflow");
 
@@ -266,5 +267,61 @@ async fn kept_plans_follow_the_setting() {
                 }
             }
         }
+    }
+}
+
+/// Sums of decimals that may leave 128 bits run on the device: they leave them and come back, stay within
+/// them beyond the type, or leave them. Groups stay there for another pipeline, too.
+#[tokio::test]
+async fn decimals_beyond_128_bits_on_the_device() {
+    let rows = "SELECT k % 7 AS g, CASE WHEN k % 7 = 6 THEN k ELSE CAST(CASE WHEN k % 2 = 0 THEN '-' ELSE '' END ||
+        '99999999999999999999999999999999999999' AS DECIMAL(38,0)) END AS d FROM generate_series(1, 700) AS t(k)";
+    let settings = [("galatea.fallback", "error")];
+    let ctx = session("emulated", 1, &settings);
+    run(&ctx, &format!("CREATE TABLE d AS {rows}"))
+        .await
+        .expect("a table");
+    let sums = "SELECT g, sum(d) AS s, count(*) AS n FROM d GROUP BY g";
+    for (sql, rows) in [
+        (
+            sums.to_owned(),
+            &[
+                "0|0|100",
+                "1|0|100",
+                "2|0|100",
+                "3|0|100",
+                "4|0|100",
+                "5|0|100",
+                "6|35250|100",
+            ][..],
+        ),
+        ("SELECT sum(d) FROM d".to_owned(), &["35250"]),
+        (
+            format!("SELECT s + 1 AS s FROM ({sums}) WHERE s > 1 AND n > 0"),
+            &["35251"],
+        ),
+        (
+            format!(
+                "SELECT d.g, max(s) AS m FROM d JOIN ({sums}) AS s ON d.g = s.g WHERE d.g > 4 GROUP BY d.g"
+            ),
+            &["5|0", "6|35250"],
+        ),
+    ] {
+        let found = run(&ctx, &sql)
+            .await
+            .unwrap_or_else(|error| panic!("{sql}\n{error}"));
+        assert_eq!(found, rows, "{sql}");
+        let report = galatea::last_query_report(&ctx).expect("a report");
+        let ran = (report.device, report.fell_back);
+        assert_eq!(ran, (QueryDevice::Emulated, 0), "{sql}\n{:?}", report.reasons);
+    }
+    for sql in [
+        "SELECT sum(d) FROM d WHERE d > 0".to_owned(),
+        "SELECT sum(d) FROM d WHERE d < 0".to_owned(),
+        "SELECT g, sum(d) FROM d WHERE d > 0 OR g > 3 GROUP BY g".to_owned(),
+        "SELECT s + 1 AS s FROM (SELECT g, sum(d) AS s FROM d WHERE d < 0 GROUP BY g) WHERE s < 7".to_owned(),
+    ] {
+        let error = run(&ctx, &sql).await.expect_err(&sql);
+        assert!(error.contains("verflow"), "{sql}\n{error}");
     }
 }
