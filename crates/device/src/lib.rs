@@ -99,5 +99,5 @@ pub use programs::{Compiled, Origin};
 pub use retry::{RETRY, Retried};
 pub use shared::SharedMemory;
 pub use stream::Stream;
-pub use threads::{lower_thread_priority, timed_together};
+pub use threads::{has_low_priority, in_parallel, low_priority_pool, lower_thread_priority, timed_together};
 pub use vectors::{VectorWork, in_vectors};

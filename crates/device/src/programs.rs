@@ -24,6 +24,7 @@ use crate::errors::{DeviceError, Result};
 use crate::module::{Function, Module};
 use crate::program::{Program, Tier};
 use crate::sys::Backend;
+use crate::threads::{has_low_priority, lower_thread_priority};
 
 /// Modules kept in memory; beyond that the least recently used one is dropped.
 const MAX_MODULES: usize = 2048;
@@ -279,6 +280,7 @@ pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
         rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .thread_name(|_| "galatea-optimise".to_owned())
+            .start_handler(|_| lower_thread_priority())
             .stack_size(STACK)
             .build()
             .ok()
@@ -299,15 +301,22 @@ pub(crate) fn wait_for_behind() {
     }
 }
 
-/// Threads that compile; `None` where the system gives none, and callers compile themselves.
+/// Threads that compile, of the calling thread's priority; `None` where the system gives none, and callers
+/// compile themselves.
 pub(crate) fn pool() -> Option<&'static rayon::ThreadPool> {
-    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-    POOL.get_or_init(|| {
+    static POOLS: [OnceLock<Option<rayon::ThreadPool>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let is_low = has_low_priority();
+    let start = || {
         rayon::ThreadPoolBuilder::new()
             .thread_name(|index| format!("galatea-compile-{index}"))
+            .start_handler(move |_| {
+                if is_low {
+                    lower_thread_priority();
+                }
+            })
             .stack_size(STACK)
             .build()
             .ok()
-    })
-    .as_ref()
+    };
+    POOLS[usize::from(is_low)].get_or_init(start).as_ref()
 }

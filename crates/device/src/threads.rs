@@ -1,12 +1,19 @@
 //! Threads whose work can wait, and threads that are timed together.
 
+use std::cell::Cell;
+use std::sync::OnceLock;
 use std::thread::{ScopedJoinHandle, scope};
 use std::time::Instant;
 
+thread_local! {
+    static HAS_LOW_PRIORITY: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Gives the calling thread the lowest priority, as far as the system lets it: other threads take the cores
 /// when they want them. Threads that it starts inherit that. On systems that know priorities of processes
-/// alone, nothing changes.
+/// alone, nothing changes but [`has_low_priority`].
 pub fn lower_thread_priority() {
+    HAS_LOW_PRIORITY.set(true);
     #[cfg(target_os = "linux")]
     {
         /// The least that `setpriority(2)` knows.
@@ -16,6 +23,31 @@ pub fn lower_thread_priority() {
         if done != 0 {
             tracing::debug!("a thread keeps its priority: {}", std::io::Error::last_os_error());
         }
+    }
+}
+
+/// Whether the calling thread has lowered its priority.
+#[must_use]
+pub fn has_low_priority() -> bool {
+    HAS_LOW_PRIORITY.get()
+}
+
+/// Threads of the lowest priority, one for each core; `None` where the system gives none.
+pub fn low_priority_pool() -> Option<&'static rayon::ThreadPool> {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+    let pool = || {
+        let builder = rayon::ThreadPoolBuilder::new();
+        let builder = builder.thread_name(|index| format!("galatea-background-{index}"));
+        builder.start_handler(|_| lower_thread_priority()).build().ok()
+    };
+    POOL.get_or_init(pool).as_ref()
+}
+
+/// Runs work whose rayon iterators use threads of the calling thread's priority.
+pub fn in_parallel<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    match has_low_priority().then(low_priority_pool).flatten() {
+        Some(pool) => pool.install(work),
+        None => work(),
     }
 }
 
@@ -62,5 +94,25 @@ mod tests {
         });
         assert_eq!(lowered.join().expect("two numbers"), (19, 19));
         assert_eq!(priority(), before);
+    }
+
+    #[test]
+    fn parallel_work_has_the_priority_of_its_caller() {
+        use rayon::prelude::*;
+        // SAFETY: no memory is passed.
+        let priority = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let all = move || -> Vec<_> {
+            let each = (0..64).into_par_iter().map(|_| (priority(), has_low_priority()));
+            each.collect()
+        };
+        let before = (priority(), false);
+        let lowered = std::thread::spawn(move || {
+            lower_thread_priority();
+            in_parallel(all)
+        });
+        let lowered = lowered.join().expect("priorities");
+        assert!(lowered.iter().all(|found| *found == (19, true)), "{lowered:?}");
+        let normal = in_parallel(all);
+        assert!(normal.iter().all(|found| *found == before), "{normal:?}");
     }
 }

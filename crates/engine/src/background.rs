@@ -6,7 +6,7 @@
 use crate::graph::PlanKey;
 use datafusion::common::Result;
 use futures::future::BoxFuture;
-use galatea_store::work_in_background;
+use galatea_device::lower_thread_priority;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -180,7 +180,7 @@ fn threads() -> Option<&'static runtime::Runtime> {
         let threads = runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("galatea-background")
-            .on_thread_start(work_in_background)
+            .on_thread_start(lower_thread_priority)
             .enable_all()
             .build();
         if let Err(error) = &threads {

@@ -46,7 +46,6 @@ pub use file::{FileTable, GuardedParquet, guarded_as, parquet_source};
 pub use galatea_memory::{Holder, Identity};
 pub use layout::{ConflictLayout, NoLayout, SlotLayout};
 pub use packed::{BLOCK_CODES, PackedCodes, Packing};
-pub use pool::work_in_background;
 pub use prune::prune;
 pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

@@ -1,14 +1,12 @@
 //! Work on rayon's threads, awaited by async code and cancelled when the future is dropped.
 //!
-//! What a thread that works in the background ([`work_in_background`]) asks for is done by a pool of its own,
-//! whose threads have the lowest priority.
+//! What a thread of low priority loads is read and encoded by threads of low priority, too.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use galatea_device::lower_thread_priority;
+use galatea_device::{has_low_priority, low_priority_pool};
 
 use crate::error::{Result, StoreError};
 
@@ -43,28 +41,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-thread_local! {
-    static IN_BACKGROUND: Cell<bool> = const { Cell::new(false) };
-}
-
-/// From now on the calling thread has the lowest priority, and what it loads is read and encoded so, too.
-pub fn work_in_background() {
-    lower_thread_priority();
-    IN_BACKGROUND.set(true);
-}
-
-/// The threads of background work; `None` where the system gives none.
-fn background() -> Option<&'static rayon::ThreadPool> {
-    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
-    let pool = || {
-        let builder = rayon::ThreadPoolBuilder::new();
-        let builder = builder.thread_name(|index| format!("galatea-background-{index}"));
-        builder.start_handler(|_| work_in_background()).build().ok()
-    };
-    POOL.get_or_init(pool).as_ref()
-}
-
-/// Runs work on rayon's pool, or on that of background work, and waits for it without blocking the async
+/// Runs work on rayon's pool, or on that of low priority, and waits for it without blocking the async
 /// runtime.
 pub(crate) async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -77,7 +54,7 @@ pub(crate) async fn on_pool<T: Send + 'static>(
         // The receiver is gone if the load was cancelled.
         drop(sender.send(result));
     };
-    match IN_BACKGROUND.get().then(background).flatten() {
+    match has_low_priority().then(low_priority_pool).flatten() {
         Some(pool) => pool.spawn(work),
         None => rayon::spawn(work),
     }
@@ -96,7 +73,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_of_a_background_thread_is_done_in_the_background() {
-        let is_background = || Ok(IN_BACKGROUND.get());
+        let is_background = || Ok(has_low_priority());
         assert!(!on_pool(is_background).await.expect("done"));
         let runtime = || {
             tokio::runtime::Builder::new_current_thread()
@@ -104,7 +81,7 @@ mod tests {
                 .expect("a runtime")
         };
         let behind = std::thread::spawn(move || {
-            work_in_background();
+            galatea_device::lower_thread_priority();
             runtime().block_on(on_pool(is_background))
         });
         assert!(behind.join().expect("an answer").expect("done"));

@@ -16,6 +16,7 @@ use rayon::slice::ParallelSliceMut;
 
 use crate::expression::text::is_utf8;
 use crate::reason::Reason;
+use galatea_device::in_parallel;
 
 /// Inputs that one thread ranks at once.
 const PIECE: usize = 1 << 14;
@@ -181,6 +182,10 @@ type Ranked = (ArrayRef, Vec<Vec<u32>>);
 /// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of
 /// every input (0 for NULL).
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<Ranked, Reason> {
+    in_parallel(|| ranked_in_parallel(inputs, like))
+}
+
+fn ranked_in_parallel(inputs: &[&Bytes], like: &DataType) -> Result<Ranked, Reason> {
     let plain = match like {
         DataType::Dictionary(_, inner) => inner.as_ref(),
         other => other,

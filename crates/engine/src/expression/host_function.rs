@@ -26,6 +26,7 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::reason::Reason;
+use galatea_device::in_parallel;
 
 /// A deterministic function of some values, made of DataFusion's expressions.
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl HostFunction {
             }
             Ok((results, (rows, errors)))
         });
-        let pieces = pieces.collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+        let pieces = in_parallel(|| pieces.collect::<Result<Vec<_>, _>>()).map_err(refuse)?;
         let (results, errors): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
         let mut all = Vec::new();
         if errors.iter().any(|(_, errors)| !errors.is_empty()) {

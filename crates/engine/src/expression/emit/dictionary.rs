@@ -7,6 +7,8 @@ use datafusion::common::ScalarValue;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::slice::{ParallelSlice, ParallelSliceMut};
 
+use galatea_device::in_parallel;
+
 use super::{Emitter, boolean, integer_of, integer_value};
 use crate::expression::dictionary::{Bytes, ranked};
 use crate::expression::dimension::integers;
@@ -172,7 +174,7 @@ impl Emitter<'_> {
         let scalars = || {
             let entries = (0..results.len()).into_par_iter();
             let scalars = entries.map(|entry| ScalarValue::try_from_array(results, entry));
-            scalars.collect::<Result<Vec<_>, _>>().map_err(refuse)
+            in_parallel(|| scalars.collect::<Result<Vec<_>, _>>()).map_err(refuse)
         };
         match data_type {
             DataType::Boolean => {
@@ -259,22 +261,7 @@ impl Emitter<'_> {
 
     /// Text that reads an integer from a table of the narrowest type.
     pub(super) fn number_table<N: Copy + Into<i128> + Sync>(&mut self, entries: &[N], index: &str) -> String {
-        let numbers = || entries.par_iter().map(|entry| (*entry).into());
-        let interval = Interval {
-            low: numbers().min().unwrap_or(0),
-            high: numbers().max().unwrap_or(0),
-        };
-        let (c_type, width) = interval.table_type();
-        let mut bytes = vec![0; entries.len().max(1) * width];
-        let pieces = bytes.par_chunks_mut(TABLE_PIECE * width);
-        pieces
-            .zip(entries.par_chunks(TABLE_PIECE))
-            .for_each(|(bytes, entries)| {
-                for (target, entry) in bytes.chunks_exact_mut(width).zip(entries) {
-                    let number: i128 = (*entry).into();
-                    target.copy_from_slice(&number.to_le_bytes()[..width]);
-                }
-            });
+        let (c_type, bytes) = in_parallel(|| number_bytes(entries));
         let table = self.parameters.table(bytes);
         format!("((const {c_type}*)args.tables[{table}])[{index}]")
     }
@@ -308,4 +295,25 @@ impl Emitter<'_> {
         let table = self.parameters.table(bitmap);
         format!("table_bit(args.tables[{table}], {index})")
     }
+}
+
+/// The narrowest C++ type of a table of integers, and the table's bytes.
+fn number_bytes<N: Copy + Into<i128> + Sync>(entries: &[N]) -> (&'static str, Vec<u8>) {
+    let numbers = || entries.par_iter().map(|entry| (*entry).into());
+    let interval = Interval {
+        low: numbers().min().unwrap_or(0),
+        high: numbers().max().unwrap_or(0),
+    };
+    let (c_type, width) = interval.table_type();
+    let mut bytes = vec![0; entries.len().max(1) * width];
+    let pieces = bytes.par_chunks_mut(TABLE_PIECE * width);
+    pieces
+        .zip(entries.par_chunks(TABLE_PIECE))
+        .for_each(|(bytes, entries)| {
+            for (target, entry) in bytes.chunks_exact_mut(width).zip(entries) {
+                let number: i128 = (*entry).into();
+                target.copy_from_slice(&number.to_le_bytes()[..width]);
+            }
+        });
+    (c_type, bytes)
 }
