@@ -144,30 +144,40 @@ impl<'a> Assessment<'a> {
                 detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
-        let mut cpu = self.estimator.host_seconds(plan);
+        let mut host = self.estimator.host_time(plan);
         let time = self.estimator.device_time(root, plan, self.runtime, self.config);
         if let (Some(fetch), true) = (fetch, root.materialises()) {
             // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
-            cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
+            host = host.scaled((fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0));
         }
         let history = self.runtime.history();
         // Of a query with LIMIT the prediction is for all rows.
         let query = self.query.filter(|_| fetch.is_none());
         let correction = query.map_or(Correction::NONE, |query| query.correction(history));
-        let (predicted, loaded) = (cpu, time.loaded());
-        let (cpu, time) = (correction.host(cpu), time.corrected(correction));
+        let loaded = time.loaded();
+        let (cpu, time) = (host.corrected(correction), time.corrected(correction));
         let background = self.config.background.0;
         let device = match background {
             true => time.whole(),
             false => time.unpaid(history),
         };
         // The gain is compared with the measured time of the query, so it is not corrected.
-        let gain = (predicted - loaded.hot).max(0.0);
+        let gain = (host.predicted - loaded.hot).max(0.0);
         if time.hot <= cpu {
             self.hot_gain.set(self.hot_gain.get() + gain);
         }
         let defers = self.defers && !time.once.is_empty();
-        if !defers && time.suits(cpu, Some(correction).filter(|_| background), history) {
+        let suits = time.suits((host, correction), background, history);
+        let (hot, cold) = (time.hot, time.whole());
+        tracing::debug!(
+            hot,
+            cold,
+            cpu,
+            cautious = host.cautious,
+            suits,
+            "a subtree was priced"
+        );
+        if !defers && suits {
             self.gain.set(self.gain.get() + gain);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
@@ -184,7 +194,7 @@ impl<'a> Assessment<'a> {
                 shares: time.shares(cpu - time.hot, history),
                 loaded,
                 paid,
-                host: predicted,
+                host,
                 query,
                 cores: self.estimator.cores(),
                 config: self.config.clone(),

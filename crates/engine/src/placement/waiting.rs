@@ -7,7 +7,7 @@
 //! CPU have lost half of the time that making them takes.
 
 use super::cost::Estimator;
-use super::cost::correction::{Correction, QueryOnHost};
+use super::cost::correction::{Correction, HostTime, QueryOnHost};
 use super::cost::device::DeviceTime;
 use crate::config::{Fallback, GalateaConfig};
 use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
@@ -40,8 +40,8 @@ pub(super) struct Waiting {
     pub(super) cores: usize,
     /// What it is predicted to take on the device, as if nothing were missing.
     pub(super) loaded: DeviceTime,
-    /// Seconds that it is predicted to take on the CPU.
-    pub(super) host: f64,
+    /// What it is predicted to take on the CPU.
+    pub(super) host: HostTime,
     /// Share of its warm-up that runs on the CPU had paid when the plan was made, 0 to 1.
     pub(super) paid: f64,
     /// What a run on the CPU pays.
@@ -63,9 +63,8 @@ impl Waiting {
         let correction = self
             .query
             .map_or(Correction::NONE, |query| query.correction(history));
-        let background = Some(correction).filter(|_| self.config.background.0);
         let time = self.time(runtime).corrected(correction);
-        !time.suits(correction.host(self.host), background, history)
+        !time.suits((self.host, correction), self.config.background.0, history)
     }
 
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that
@@ -80,7 +79,7 @@ impl Waiting {
         let store = runtime.store(&self.config);
         let room = store.memory_limit().saturating_sub(store.memory_used());
         let wanted = Estimator::new(self.cores).missing_bytes(self.graph.root(), runtime, &self.config);
-        wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host
+        wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host.predicted
     }
 
     /// Makes what it lacks; if the device refuses it, then what its parts lack, `levels` times.

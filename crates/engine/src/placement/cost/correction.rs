@@ -33,7 +33,39 @@ pub(in crate::placement) struct Correction {
     /// Share of the predicted time that the CPU took, at most 1.
     pub(super) factor: f64,
     /// Whether the query has run on the CPU.
-    pub(super) is_measured: bool,
+    is_measured: bool,
+}
+
+/// Seconds that a subtree is predicted to take on the CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::placement) struct HostTime {
+    /// By the estimates of rows.
+    pub(in crate::placement) predicted: f64,
+    /// If no operator returns more rows than it reads: estimates of joins can be a hundred times too high.
+    pub(in crate::placement) cautious: f64,
+}
+
+impl HostTime {
+    /// That share of it.
+    pub(in crate::placement) fn scaled(self, share: f64) -> Self {
+        Self {
+            predicted: self.predicted * share,
+            cautious: self.cautious * share,
+        }
+    }
+
+    /// The predicted time, corrected.
+    pub(in crate::placement) fn corrected(self, correction: Correction) -> f64 {
+        self.predicted * correction.factor
+    }
+
+    /// Seconds that the CPU takes at least, for all that is known.
+    pub(in crate::placement) fn at_least(self, correction: Correction) -> f64 {
+        match correction.is_measured {
+            true => self.corrected(correction),
+            false => self.cautious.min(self.predicted),
+        }
+    }
 }
 
 impl Correction {
@@ -42,9 +74,4 @@ impl Correction {
         factor: 1.0,
         is_measured: false,
     };
-
-    /// Seconds on the CPU, where that many are predicted.
-    pub(in crate::placement) fn host(self, predicted: f64) -> f64 {
-        predicted * self.factor
-    }
 }

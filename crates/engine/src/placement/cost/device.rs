@@ -1,7 +1,7 @@
 //! The time of a pipeline on the device, with what the host does before and after its kernel.
 
 use super::Estimator;
-use super::correction::Correction;
+use super::correction::{Correction, HostTime};
 use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
@@ -42,11 +42,9 @@ policy! {
         /// it is made: with all of it, at most twice the time is spent that would have been best; queries
         /// that have come tend to come again.
         investment: f64 = 0.5,
-        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background, where the
-        /// CPU's time is predicted and where it was measured: compilers and encoders share the cores, and
-        /// take longer than predicted more often than less (TPC-DS 10: with a factor of 4 for both, ten
-        /// first runs took 7 s longer than the CPU, whose time was predicted ten times too long).
-        haste: [f64; 2] = [20.0, 4.0],
+        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers
+        /// and encoders share the cores, and take longer than predicted more often than less.
+        haste: f64 = 4.0,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -142,10 +140,10 @@ impl DeviceTime {
         }
     }
 
-    /// Whether a query that takes `host` seconds on the CPU runs on the device now, warm-up included:
+    /// Whether a subtree that takes `host` on the CPU runs on the device now, warm-up included:
     ///
     /// ```text
-    /// hot + haste * unpaid warm-up <= host
+    /// hot + haste * unpaid warm-up <= seconds on the CPU, at least those if something is missing
     /// unpaid warm-up = sum over columns and kernels of max(0, seconds - seconds lost for want of it / investment)
     /// ```
     ///
@@ -154,11 +152,15 @@ impl DeviceTime {
     /// before that, so that a run which just pays for itself is left to them; otherwise haste is 1.
     pub(in crate::placement) fn suits(
         &self,
-        host: f64,
-        background: Option<Correction>,
+        (host, correction): (HostTime, Correction),
+        background: bool,
         history: &History,
     ) -> bool {
-        let haste = background.map_or(1.0, |known| POLICY.haste[usize::from(known.is_measured)]);
+        let haste = if background { POLICY.haste } else { 1.0 };
+        let host = match self.once.is_empty() {
+            true => host.corrected(correction),
+            false => host.at_least(correction),
+        };
         self.hot + haste * (self.unpaid(history) - self.hot) <= host
     }
 

@@ -4,6 +4,7 @@
 //! machine (`bench/results`); a core of another machine is within a factor of two of it.
 
 use super::Estimator;
+use super::correction::HostTime;
 use crate::expression::is_text;
 use crate::policy::policy;
 use arrow::datatypes::DataType;
@@ -93,6 +94,14 @@ impl Estimator {
     /// Seconds that a plan takes on the CPU.
     pub(in crate::placement) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         POLICY.start + self.nanoseconds(plan) * 1e-9
+    }
+
+    /// The same, with what it takes if no operator multiplies rows.
+    pub(in crate::placement) fn host_time(&self, plan: &Arc<dyn ExecutionPlan>) -> HostTime {
+        HostTime {
+            predicted: self.host_seconds(plan),
+            cautious: self.cautious().host_seconds(plan),
+        }
     }
 
     /// Nanoseconds that a plan takes on the CPU for a row of its largest input.
@@ -204,7 +213,11 @@ impl Estimator {
                 + rows * values(POLICY.copied_value);
         }
         if plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>() {
-            return input(0) * input(1) * POLICY.tested_pair + rows * values(POLICY.copied_value);
+            let pairs = match self.is_cautious {
+                true => input(0) + input(1),
+                false => input(0) * input(1),
+            };
+            return pairs * POLICY.tested_pair + rows * values(POLICY.copied_value);
         }
         if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
             return input(0) * (input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
