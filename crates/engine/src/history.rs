@@ -1,7 +1,7 @@
 //! What earlier runs of a session's queries have shown.
 //!
-//! Four things are remembered, all under hashes of plans with the versions of the data they read, all of
-//! bounded number:
+//! Five things are remembered, all but the last under hashes of plans with the versions of the data they
+//! read, all of bounded number:
 //!
 //! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
 //!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
@@ -11,13 +11,15 @@
 //! * how much time queries have lost on the CPU for want of what is made once and serves all of them, columns
 //!   on the device and compiled kernels, so that it is made when that would have paid for it;
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
-//!   once or twice: where a time was measured, it counts, and the prediction does not.
+//!   once or twice: where a time was measured, it counts, and the prediction does not;
+//! * which share of its predicted time a query took on the CPU when it ran there first, so that predictions
+//!   for queries that have not run are as good as they were for others on this machine.
 
 use crate::graph::PlanKey;
 use crate::reason::Reason;
 use lru::LruCache;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -27,6 +29,10 @@ const KEPT: usize = 16384;
 
 /// The most columns and kernels that are remembered for which queries have waited.
 const KEPT_ONCE: usize = 8192;
+
+/// The first runs of queries on the CPU whose shares of predicted times are kept, and without how many there
+/// is no typical one.
+const SHARES: [usize; 2] = [31, 5];
 
 /// Times of a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,6 +78,7 @@ pub struct History {
     ran: Mutex<LruCache<PlanKey, Option<u64>>>,
     times: Mutex<LruCache<PlanKey, Measured>>,
     forgone: Mutex<HashMap<PlanKey, f64>>,
+    host_shares: Mutex<VecDeque<f64>>,
 }
 
 impl Default for History {
@@ -82,6 +89,7 @@ impl Default for History {
             ran: Mutex::new(LruCache::unbounded()),
             times: Mutex::new(LruCache::unbounded()),
             forgone: Mutex::default(),
+            host_shares: Mutex::default(),
         }
     }
 }
@@ -171,6 +179,22 @@ impl History {
         measured.host_runs = 0;
     }
 
+    /// Adds the share of its predicted time that a query took when it ran on the CPU first.
+    pub fn took_of_predicted(&self, share: f64) {
+        let mut shares = self.host_shares.lock();
+        if shares.len() == SHARES[0] {
+            shares.pop_front();
+        }
+        shares.push_back(share);
+    }
+
+    /// The median of these shares; `None`: few queries have run.
+    pub fn typical_share(&self) -> Option<f64> {
+        let mut shares = Vec::from(self.host_shares.lock().clone());
+        shares.sort_unstable_by(f64::total_cmp);
+        (shares.len() >= SHARES[1]).then(|| shares[shares.len() / 2])
+    }
+
     /// The runs of a query.
     pub fn measured(&self, plan: PlanKey) -> Measured {
         self.times.lock().peek(&plan).copied().unwrap_or_default()
@@ -245,6 +269,17 @@ mod tests {
         assert_eq!([1, 2].map(|what| history.forgone(PlanKey(what))), [0.0, 0.25]);
         (0..KEPT_ONCE as u64).for_each(|what| history.forgo(&[of(what, 1.0)]));
         assert!(history.forgone.lock().len() <= KEPT_ONCE);
+    }
+
+    #[test]
+    fn the_typical_share_is_the_median_of_the_last_runs() {
+        let history = History::default();
+        (0..4).for_each(|_| history.took_of_predicted(2.0));
+        assert_eq!(history.typical_share(), None);
+        history.took_of_predicted(9.0);
+        assert_eq!(history.typical_share(), Some(2.0));
+        (0..100).for_each(|number| history.took_of_predicted(f64::from(number)));
+        assert_eq!(history.typical_share(), Some(84.0));
     }
 
     #[test]

@@ -153,7 +153,10 @@ impl<'a> Assessment<'a> {
         let history = self.runtime.history();
         // Of a query with LIMIT the prediction is for all rows.
         let query = self.query.filter(|_| fetch.is_none());
-        let correction = query.map_or(Correction::NONE, |query| query.correction(history));
+        let correction = query.map_or_else(
+            || Correction::of_others(history),
+            |query| query.correction(history),
+        );
         let loaded = time.loaded();
         let (cpu, time) = (host.corrected(correction), time.corrected(correction));
         let background = self.config.background.0;

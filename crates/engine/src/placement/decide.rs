@@ -11,6 +11,7 @@
 
 use super::assessment::{Assessment, FewGroups, found_in_rows, seconds};
 use super::cost::Estimator;
+use super::cost::correction::HostTime;
 use super::placer::Placer;
 use super::reasons::Reasons;
 use super::waiting::Waiting;
@@ -84,6 +85,8 @@ pub(crate) struct Decision {
     pub(crate) reasons: Reasons,
     /// Key of the query's measured times, if they may affect its placement.
     pub(crate) query: Option<PlanKey>,
+    /// Seconds that it takes on the CPU, predicted with caution.
+    pub(super) host: f64,
     /// Whether the GPU is ready for it, if it has GPU subtrees or would have.
     pub(crate) gpu: Option<GpuState>,
     /// What the plan's execution reports to.
@@ -240,7 +243,11 @@ fn place_by(
         return Ok(plan);
     }
     decision.query = Some(query);
-    let whole = assessment.estimator.host_seconds(&plan);
+    let HostTime {
+        predicted: whole,
+        cautious,
+    } = assessment.estimator.host_time(&plan);
+    decision.host = cautious;
     let refused = match nothing {
         true => None,
         false => reason_for_cpu(measured, assessment.gain.get(), whole),

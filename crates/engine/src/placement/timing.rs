@@ -33,6 +33,8 @@ fn kind(report: &QueryReport, took: Duration) -> RunKind {
 pub(super) struct Timing {
     runtime: Arc<Runtime>,
     plan: PlanKey,
+    /// Seconds that it takes on the CPU, predicted with caution.
+    host: f64,
     /// Subtrees that lack columns or kernels on the device, and what the run makes of such.
     waiting: Vec<Waiting>,
     made: Vec<OneTime>,
@@ -64,6 +66,7 @@ impl Timing {
             Arc::new(Self {
                 runtime: Arc::clone(runtime),
                 plan,
+                host: decision.host,
                 waiting: decision.waiting.clone(),
                 made: decision.made.clone(),
                 report: decision.report.clone(),
@@ -77,6 +80,7 @@ impl Timing {
         Arc::new(Self {
             runtime: Arc::clone(&self.runtime),
             plan: self.plan,
+            host: self.host,
             waiting: self.waiting.clone(),
             made: self.made.clone(),
             report,
@@ -134,7 +138,11 @@ impl Timing {
             // A subtree that fell back has cost time on both sides, which says nothing of either.
             if report.fell_back == 0 {
                 let history = self.runtime.history();
-                history.ran(self.plan, kind(&report, took), took);
+                let kind = kind(&report, took);
+                if kind == RunKind::Host && history.measured(self.plan).host.is_none() {
+                    history.took_of_predicted(took.as_secs_f64() / self.host.max(f64::MIN_POSITIVE));
+                }
+                history.ran(self.plan, kind, took);
                 history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {

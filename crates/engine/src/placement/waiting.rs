@@ -60,9 +60,10 @@ impl Waiting {
     /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
     pub(super) fn waits(&self, runtime: &Runtime) -> bool {
         let history = runtime.history();
-        let correction = self
-            .query
-            .map_or(Correction::NONE, |query| query.correction(history));
+        let correction = self.query.map_or_else(
+            || Correction::of_others(history),
+            |query| query.correction(history),
+        );
         let time = self.time(runtime).corrected(correction);
         !time.suits((self.host, correction), self.config.background.0, history)
     }

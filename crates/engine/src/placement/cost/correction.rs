@@ -20,9 +20,12 @@ impl QueryOnHost {
     pub(in crate::placement) fn correction(self, history: &History) -> Correction {
         let measured = history.measured(self.key).host;
         let factor = |host: Duration| host.as_secs_f64() / self.predicted.max(f64::MIN_POSITIVE);
-        Correction {
-            factor: measured.map_or(1.0, factor).min(1.0),
-            is_measured: measured.is_some(),
+        match measured.map(factor) {
+            Some(factor) => Correction {
+                factor: factor.min(1.0),
+                cautious: None,
+            },
+            None => Correction::of_others(history),
         }
     }
 }
@@ -30,10 +33,10 @@ impl QueryOnHost {
 /// The error of the predictions for a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::placement) struct Correction {
-    /// Share of the predicted time that the CPU took, at most 1.
+    /// Share of the predicted time that the CPU took, at most 1; 1 if the query has not run there.
     pub(super) factor: f64,
-    /// Whether the query has run on the CPU.
-    is_measured: bool,
+    /// Share of a cautious prediction that the CPU takes at least; `None` where the query has run there.
+    cautious: Option<f64>,
 }
 
 /// Seconds that a subtree is predicted to take on the CPU.
@@ -61,17 +64,49 @@ impl HostTime {
 
     /// Seconds that the CPU takes at least, for all that is known.
     pub(in crate::placement) fn at_least(self, correction: Correction) -> f64 {
-        match correction.is_measured {
-            true => self.corrected(correction),
-            false => self.cautious.min(self.predicted),
+        match correction.cautious {
+            None => self.corrected(correction),
+            Some(share) => self.cautious.min(self.predicted) * share,
         }
     }
 }
 
 impl Correction {
-    /// The correction of a query that has not run on the CPU.
-    pub(in crate::placement) const NONE: Self = Self {
-        factor: 1.0,
-        is_measured: false,
-    };
+    /// The correction of a query that has not run on the CPU, by the share of their predicted times that
+    /// others have taken.
+    pub(in crate::placement) fn of_others(history: &History) -> Self {
+        Self {
+            factor: 1.0,
+            cautious: Some(history.typical_share().unwrap_or(1.0).min(1.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::RunKind;
+
+    /// The time of a query that has run counts; of another one, the cautious prediction, by the share that
+    /// queries typically took.
+    #[test]
+    fn the_least_time_on_the_cpu_is_measured_or_cautious() {
+        let history = History::default();
+        let query = QueryOnHost {
+            key: PlanKey(1),
+            predicted: 10.0,
+        };
+        let host = HostTime {
+            predicted: 8.0,
+            cautious: 4.0,
+        };
+        let least = || host.at_least(query.correction(&history));
+        assert_eq!((least(), host.corrected(query.correction(&history))), (4.0, 8.0));
+        [0.2, 0.25, 0.5, 3.0, 0.1].map(|share| history.took_of_predicted(share));
+        assert_eq!(least(), 1.0);
+        history.ran(query.key, RunKind::Host, Duration::from_secs(5));
+        assert_eq!((least(), host.corrected(query.correction(&history))), (4.0, 4.0));
+        history.ran(query.key, RunKind::Host, Duration::from_secs(1));
+        assert_eq!(least(), 0.8);
+    }
 }

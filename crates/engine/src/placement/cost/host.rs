@@ -316,4 +316,28 @@ mod tests {
         assert!(bytes.len() == 2 && bytes["few"] < 50_000.0, "{bytes:?}");
         Ok(())
     }
+
+    #[tokio::test]
+    async fn cautious_predictions_multiply_no_rows() -> Result<()> {
+        let ctx = SessionContext::new();
+        let table = "CREATE TABLE t AS SELECT value AS v FROM generate_series(1, 50000)";
+        ctx.sql(table).await?.collect().await?;
+        for (sql, multiplies) in [
+            ("SELECT count(*) FROM t a JOIN t b ON a.v < b.v", true),
+            ("SELECT a.v, b.v FROM t a CROSS JOIN t b", true),
+            ("SELECT count(*) FROM t WHERE v > 7", false),
+            ("SELECT v FROM t UNION ALL SELECT v FROM t", false),
+        ] {
+            let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+            let HostTime { predicted, cautious } = Estimator::new(1).host_time(&plan);
+            match multiplies {
+                true => assert!(
+                    predicted > 2.0 && cautious < 0.1,
+                    "{sql}: {predicted}, {cautious}"
+                ),
+                false => assert_eq!(predicted, cautious, "{sql}"),
+            }
+        }
+        Ok(())
+    }
 }
