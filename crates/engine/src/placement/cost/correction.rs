@@ -102,7 +102,9 @@ mod tests {
         };
         let least = || host.at_least(query.correction(&history));
         assert_eq!((least(), host.corrected(query.correction(&history))), (4.0, 8.0));
-        [0.2, 0.25, 0.5, 3.0, 0.1].map(|share| history.took_of_predicted(share));
+        for share in [0.2, 0.25, 0.5, 3.0, 0.1] {
+            history.took_of_predicted(share);
+        }
         assert_eq!(least(), 1.0);
         history.ran(query.key, RunKind::Host, Duration::from_secs(5));
         assert_eq!((least(), host.corrected(query.correction(&history))), (4.0, 4.0));
