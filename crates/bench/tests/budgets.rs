@@ -16,7 +16,7 @@ use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
 use galatea_engine::device::DeviceRuntime;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 
 /// 30,000 rows in each of the large tables.
 const SCALE: f64 = 0.005;
@@ -99,8 +99,8 @@ async fn set(ctx: &SessionContext, name: &str, value: &str) {
 fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
     let state = ctx.state();
     let config = GalateaConfig::of(state.config_options());
-    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-    runtime.device(&config).expect("the emulated device")
+    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+    session.engine().device(&config).expect("the emulated device")
 }
 
 /// Runs a query and compares; where it ran must be the device.

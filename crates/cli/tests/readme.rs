@@ -4,14 +4,17 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use galatea::GalateaConfig;
+use galatea::{EngineSettings, GalateaConfig};
 
 const BEGIN: &str = "<!-- settings: begin (written from crates/engine/src/config.rs; a test compares) -->\n";
 const END: &str = "<!-- settings: end -->";
 
 fn table() -> String {
     let mut text = String::from("| setting | default | accepts | meaning |\n| --- | --- | --- | --- |\n");
-    for setting in GalateaConfig::reference() {
+    for setting in GalateaConfig::reference()
+        .into_iter()
+        .chain(EngineSettings::reference())
+    {
         let cell = |text: &str| text.replace('|', "\\|");
         writeln!(
             text,

@@ -5,7 +5,7 @@ mod sources;
 use std::fs;
 use std::path::Path;
 
-use galatea::GalateaConfig;
+use galatea::{EngineSettings, GalateaConfig};
 use sources::source_files;
 
 /// The names after `galatea.` in a text, where that is no part of a longer word.
@@ -43,7 +43,7 @@ fn every_setting_that_is_named_exists() {
             let example = ["devise", "colour", "x", "d"].contains(&name);
             seen += 1;
             assert!(
-                example || GalateaConfig::NAMES.contains(&name),
+                example || GalateaConfig::NAMES.contains(&name) || EngineSettings::NAMES.contains(&name),
                 "{} names galatea.{name}, which is no setting",
                 file.display()
             );

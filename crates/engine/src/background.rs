@@ -1,14 +1,14 @@
 //! Work that serves later queries, done behind those that run: some pieces at once, on threads of the lowest
-//! priority. The piece for want of which queries have lost the most time is done first. While a query
-//! computes on the CPU, one piece at a time begins: cores share caches and memory, whatever the priority of a
-//! thread.
+//! priority. An engine has one background for all of its sessions. The piece for want of which queries have
+//! lost the most time is done first. While a query computes on the CPU, one piece at a time begins: cores
+//! share caches and memory, whatever the priority of a thread.
 
 use crate::graph::PlanKey;
 use datafusion::common::Result;
 use futures::future::BoxFuture;
 use galatea_device::lower_thread_priority;
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime;
@@ -31,10 +31,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 type Work = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 
 /// Seconds that queries have lost so far for want of a piece.
-type Lost = Box<dyn Fn() -> f64 + Send>;
+type Lost = Arc<dyn Fn() -> f64 + Send + Sync>;
 
 /// A piece that waits.
 struct Piece {
+    /// Number of the session that left it.
+    session: u64,
     key: PlanKey,
     lost: Lost,
     work: Work,
@@ -47,7 +49,7 @@ const THREADS: usize = 4;
 /// compiles its kernels on few.
 const CORES: usize = 4;
 
-/// The work of a session.
+/// The work of an engine.
 #[derive(Debug)]
 pub struct Background {
     shared: Arc<Shared>,
@@ -77,8 +79,8 @@ impl Drop for Busy {
 #[derive(Default)]
 struct Pieces {
     waiting: Vec<Piece>,
-    /// The pieces that are being done.
-    current: HashSet<PlanKey>,
+    /// The pieces that are being done: the session that left each, and the number of the task that does it.
+    current: HashMap<PlanKey, (u64, u64)>,
     /// The tasks that do them, by number.
     workers: HashMap<u64, AbortHandle>,
     /// Tasks started so far.
@@ -116,28 +118,39 @@ impl Background {
         }
     }
 
-    /// Leaves a piece of work, known by `key`, to the background, unless it waits there already, is being
-    /// done, or has failed too often.
-    pub(crate) fn leave(&self, key: PlanKey, lost: Lost, work: Work) {
-        let Some(threads) = threads() else { return };
+    /// Leaves a piece of work of a session, known by `key`, to the background, unless it waits there already,
+    /// is being done, or has failed too often.
+    pub(crate) fn leave(&self, session: u64, key: PlanKey, lost: Lost, work: Work) {
+        let losses = self.shared.losses();
         let mut pieces = self.shared.pieces.lock();
-        let known = pieces.current.contains(&key)
+        let known = pieces.current.contains_key(&key)
             || pieces.failed.get(&key).is_some_and(|failed| *failed >= TRIES)
             || pieces.waiting.iter().any(|other| other.key == key);
         if known {
             return;
         }
-        pieces.waiting.push(Piece { key, lost, work });
+        pieces.waiting.push(Piece {
+            session,
+            key,
+            lost,
+            work,
+        });
         if pieces.waiting.len() > WAITING {
-            take(&mut pieces.waiting, false);
+            take(&mut pieces.waiting, &losses, false);
         }
         self.shared.count(&pieces);
-        if pieces.workers.len() < self.workers {
-            let number = pieces.started;
-            let worker = threads.spawn(Arc::clone(&self.shared).work(number));
-            pieces.workers.insert(number, worker.abort_handle());
-            pieces.started += 1;
-        }
+        self.start(&mut pieces);
+    }
+
+    /// Starts a task, unless there are as many as pieces are done at once.
+    fn start(&self, pieces: &mut Pieces) {
+        let Some(threads) = threads().filter(|_| pieces.workers.len() < self.workers) else {
+            return;
+        };
+        let number = pieces.started;
+        let worker = threads.spawn(Arc::clone(&self.shared).work(number));
+        pieces.workers.insert(number, worker.abort_handle());
+        pieces.started += 1;
     }
 
     /// A partition of a query begins to compute on the CPU.
@@ -153,23 +166,35 @@ impl Background {
         let _ = open.wait_for(|open| *open == 0).await;
     }
 
-    /// Drops what waits, and stops what is being done at its next step; whether something was.
-    pub fn cancel(&self) -> bool {
+    /// Drops the pieces of a session that wait, and stops those that are being done at their next step;
+    /// whether there were such.
+    pub fn cancel(&self, session: u64) -> bool {
         let mut pieces = self.shared.pieces.lock();
-        pieces.waiting.clear();
-        let stopped = !pieces.current.is_empty();
-        pieces.current.clear();
-        for (_, worker) in pieces.workers.drain() {
-            worker.abort();
+        pieces.waiting.retain(|piece| piece.session != session);
+        let (stopped, current) = std::mem::take(&mut pieces.current)
+            .into_iter()
+            .partition::<HashMap<_, _>, _>(|(_, (of, _))| *of == session);
+        pieces.current = current;
+        for (_, worker) in stopped.values() {
+            if let Some(worker) = pieces.workers.remove(worker) {
+                worker.abort();
+            }
+        }
+        if !pieces.waiting.is_empty() {
+            self.start(&mut pieces);
         }
         self.shared.count(&pieces);
-        stopped
+        !stopped.is_empty()
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.cancel();
+        let mut pieces = self.shared.pieces.lock();
+        pieces.waiting.clear();
+        for (_, worker) in pieces.workers.drain() {
+            worker.abort();
+        }
     }
 }
 
@@ -223,16 +248,28 @@ impl Shared {
         }
     }
 
+    /// Seconds lost for want of each piece that waits. They are computed without the lock: the last use of a
+    /// session may end meanwhile, which cancels its pieces.
+    fn losses(&self) -> HashMap<PlanKey, f64> {
+        let pieces = self.pieces.lock();
+        let waiting: Vec<_> = (pieces.waiting.iter())
+            .map(|piece| (piece.key, Arc::clone(&piece.lost)))
+            .collect();
+        drop(pieces);
+        waiting.into_iter().map(|(key, lost)| (key, lost())).collect()
+    }
+
     fn next(&self, number: u64) -> Option<Piece> {
+        let losses = self.losses();
         let mut pieces = self.pieces.lock();
         // A session that has cancelled its work starts others.
         let next = match pieces.workers.contains_key(&number) {
-            true => take(&mut pieces.waiting, true),
+            true => take(&mut pieces.waiting, &losses, true),
             false => None,
         };
         match &next {
             Some(piece) => {
-                pieces.current.insert(piece.key);
+                pieces.current.insert(piece.key, (piece.session, number));
             }
             None => {
                 pieces.workers.remove(&number);
@@ -244,13 +281,13 @@ impl Shared {
 }
 
 /// Takes the piece for want of which the most time was lost, or the least; of equal ones the oldest.
-fn take(pieces: &mut Vec<Piece>, most: bool) -> Option<Piece> {
-    let lost: Vec<f64> = pieces.iter().map(|piece| (piece.lost)()).collect();
+fn take(pieces: &mut Vec<Piece>, losses: &HashMap<PlanKey, f64>, most: bool) -> Option<Piece> {
+    let lost = |at: &usize| losses.get(&pieces[*at].key).copied().unwrap_or(0.0);
     let before = |a: &usize, b: &usize| match most {
-        true => lost[*b].total_cmp(&lost[*a]),
-        false => lost[*a].total_cmp(&lost[*b]),
+        true => lost(b).total_cmp(&lost(a)),
+        false => lost(a).total_cmp(&lost(b)),
     };
-    let at = (0..lost.len()).min_by(before)?;
+    let at = (0..pieces.len()).min_by(before)?;
     Some(pieces.remove(at))
 }
 
@@ -264,7 +301,7 @@ mod tests {
 
     /// Of a piece that no query has lost time for.
     fn free() -> Lost {
-        Box::new(|| 0.0)
+        Arc::new(|| 0.0)
     }
 
     #[tokio::test]
@@ -279,7 +316,7 @@ mod tests {
                 }
                 .boxed()
             };
-            background.leave(PlanKey(key), Box::new(move || lost), Box::new(work));
+            background.leave(0, PlanKey(key), Arc::new(move || lost), Box::new(work));
         }
         background.finished().await;
         assert_eq!(*order.lock(), [2, 4, 1, 3]);
@@ -303,7 +340,7 @@ mod tests {
         let (background, done, gate) = (Background::default(), Arc::default(), Arc::default());
         background.finished().await;
         for key in [1, 2, 1, 2, 3] {
-            background.leave(PlanKey(key), free(), counted(&done, &gate));
+            background.leave(0, PlanKey(key), free(), counted(&done, &gate));
         }
         for _ in 0..3 {
             gate.notify_one();
@@ -315,7 +352,7 @@ mod tests {
         background.finished().await;
         assert_eq!(done.load(Ordering::SeqCst), 0, "three of five");
         gate.notify_one();
-        background.leave(PlanKey(1), free(), counted(&done, &gate));
+        background.leave(0, PlanKey(1), free(), counted(&done, &gate));
         background.finished().await;
         assert_eq!(
             done.load(Ordering::SeqCst),
@@ -337,7 +374,7 @@ mod tests {
                 }
                 .boxed()
             };
-            background.leave(PlanKey(key), free(), Box::new(meet));
+            background.leave(0, PlanKey(key), free(), Box::new(meet));
         }
         background.finished().await;
         assert!(background.shared.pieces.lock().current.is_empty());
@@ -355,7 +392,7 @@ mod tests {
                 begun.fetch_add(1, Ordering::SeqCst);
                 work()
             };
-            background.leave(PlanKey(key), free(), Box::new(work));
+            background.leave(0, PlanKey(key), free(), Box::new(work));
         }
         tokio::time::sleep(4 * PAUSE).await;
         assert_eq!(begun.load(Ordering::SeqCst), 1);
@@ -377,7 +414,7 @@ mod tests {
                 tries.fetch_add(1, Ordering::SeqCst);
                 async { exec_err!("as it should") }.boxed()
             };
-            background.leave(PlanKey(7), free(), Box::new(fail));
+            background.leave(0, PlanKey(7), free(), Box::new(fail));
             background.finished().await;
         }
         assert_eq!(tries.load(Ordering::SeqCst), TRIES as usize);
@@ -387,11 +424,11 @@ mod tests {
     async fn cancelled_work_ends_and_later_work_is_done() {
         let (background, done) = (Background::default(), Arc::default());
         let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
-        (0..100).for_each(|key| background.leave(PlanKey(key), free(), counted(&done, &shut)));
-        background.cancel();
+        (0..100).for_each(|key| background.leave(0, PlanKey(key), free(), counted(&done, &shut)));
+        background.cancel(0);
         background.finished().await;
         open.notify_one();
-        background.leave(PlanKey(1), free(), counted(&done, &open));
+        background.leave(0, PlanKey(1), free(), counted(&done, &open));
         background.finished().await;
         assert_eq!(done.load(Ordering::SeqCst), 1);
     }

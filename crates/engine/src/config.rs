@@ -1,6 +1,7 @@
 //! Galatea's settings: DataFusion settings under the prefix `galatea.`.
 //!
-//! A setting is one field of [`GalateaConfig`]. Its doc comment is its help: what `SHOW ALL VERBOSE`,
+//! A setting is one field of [`GalateaConfig`], the settings of a session, or of [`EngineSettings`], the
+//! settings of an engine, which its sessions share. Its doc comment is its help: what `SHOW ALL VERBOSE`,
 //! `information_schema.df_settings`, [`GalateaConfig::reference`] and the table of README.md print. Its type
 //! holds what it accepts, so a wrong value is refused where it is set (`SET galatea.device = 'gpuu'` fails;
 //! the query after it still runs with the old value), and an unknown name is refused with the names there
@@ -8,8 +9,8 @@
 //!
 //! ```sql
 //! SET galatea.device = 'cpu';
-//! SET galatea.gpu_memory_limit = '8 GiB';
-//! SET galatea.device = 'default';    -- back to the default, for every setting
+//! SET galatea.device = 'default';                         -- back to the default, for every setting
+//! ALTER SYSTEM SET galatea.gpu_memory_limit = '8 GiB';    -- of the engine: for all of its sessions
 //! ```
 //!
 //! Adding a setting is adding a field to `settings!` below; a type that is new there implements
@@ -25,7 +26,6 @@ use std::any::Any;
 use datafusion::common::config_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
-use galatea_memory::regions::Admission;
 
 pub use self::choices::{
     CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, OverflowMode,
@@ -50,7 +50,7 @@ pub struct SettingReference {
     pub help: &'static str,
 }
 
-/// Writes [`GalateaConfig`] from its fields, so that a setting's name, type, default and help stand in one
+/// Writes a struct of settings from its fields, so that a setting's name, type, default and help stand in one
 /// place.
 macro_rules! settings {
     (
@@ -58,17 +58,22 @@ macro_rules! settings {
         pub struct $config:ident {
             $( $(#[doc = $help:literal])+ pub $field:ident : $type:ty = $default:expr, )+
         }
+        $( with $(#[doc = $other_help:literal])+ pub $other:ident : $other_type:ty )?
     ) => {
         $(#[doc = $struct_help])*
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub struct $config {
             $( $(#[doc = $help])+ pub $field: $type, )+
+            $( $(#[doc = $other_help])+ pub $other: $other_type, )?
         }
 
         impl Default for $config {
             fn default() -> Self {
-                Self { $( $field: $default, )+ }
+                Self {
+                    $( $field: $default, )+
+                    $( $other: <$other_type>::default(), )?
+                }
             }
         }
 
@@ -77,53 +82,30 @@ macro_rules! settings {
             pub const NAMES: &'static [&'static str] = &[$( stringify!($field) ),+];
 
             /// Every setting with its default and what it accepts, in the order of declaration.
-            pub fn reference() -> Vec<SettingReference> {
+            pub fn reference() -> Vec<$crate::config::SettingReference> {
                 let defaults = Self::default();
-                vec![$( SettingReference {
-                    name: format!("{PREFIX}.{}", stringify!($field)),
+                vec![$( $crate::config::SettingReference {
+                    name: format!("{}.{}", $crate::config::PREFIX, stringify!($field)),
                     default: defaults.$field.to_string(),
-                    accepts: <$type as SettingValue>::accepts(),
+                    accepts: <$type as $crate::config::SettingValue>::accepts(),
                     help: concat!($($help),+).trim_ascii(),
                 } ),+]
             }
-        }
 
-        impl ExtensionOptions for $config {
-            fn as_any(&self) -> &dyn Any {
-                self
-            }
-
-            fn as_any_mut(&mut self) -> &mut dyn Any {
-                self
-            }
-
-            fn cloned(&self) -> Box<dyn ExtensionOptions> {
-                Box::new(self.clone())
-            }
-
-            fn set(&mut self, key: &str, value: &str) -> Result<()> {
+            /// Changes the setting of that name without the prefix; `None`: it is none of these.
+            pub(super) fn change(&mut self, key: &str, value: &str) -> Option<datafusion::error::Result<()>> {
                 match key {
-                    $( stringify!($field) => {
-                        self.$field = if value.trim().eq_ignore_ascii_case("default") {
-                            Self::default().$field
-                        } else {
-                            match <$type as SettingValue>::parse(value.trim()) {
-                                Some(value) => value,
-                                None => return config_err!(
-                                    "invalid value for {PREFIX}.{key}: '{value}'\nhint: {PREFIX}.{key} accepts {}",
-                                    <$type as SettingValue>::accepts()
-                                ),
-                            }
-                        };
-                        Ok(())
-                    } )+
-                    _ => config_err!("unknown setting: {PREFIX}.{key}\nhint: {}", unknown_hint(key)),
+                    $( stringify!($field) => Some(
+                        $crate::config::change(&mut self.$field, || Self::default().$field, key, value)
+                    ), )+
+                    _ => None,
                 }
             }
 
-            fn entries(&self) -> Vec<ConfigEntry> {
-                vec![$( ConfigEntry {
-                    key: format!("{PREFIX}.{}", stringify!($field)),
+            /// Every setting with its value.
+            pub(super) fn values(&self) -> Vec<datafusion::config::ConfigEntry> {
+                vec![$( datafusion::config::ConfigEntry {
+                    key: format!("{}.{}", $crate::config::PREFIX, stringify!($field)),
                     value: Some(self.$field.to_string()),
                     description: concat!($($help),+).trim_ascii(),
                 } ),+]
@@ -131,6 +113,29 @@ macro_rules! settings {
         }
     };
 }
+
+/// Sets a field to the value of that string, or to its default.
+fn change<T: SettingValue>(field: &mut T, default: impl FnOnce() -> T, key: &str, value: &str) -> Result<()> {
+    let value = value.trim();
+    *field = if value.eq_ignore_ascii_case("default") {
+        default()
+    } else {
+        match T::parse(value) {
+            Some(value) => value,
+            None => {
+                return config_err!(
+                    "invalid value for {PREFIX}.{key}: '{value}'\nhint: {PREFIX}.{key} accepts {}",
+                    T::accepts()
+                );
+            }
+        }
+    };
+    Ok(())
+}
+
+mod engine;
+
+pub use self::engine::{EngineSettings, SharedSettings};
 
 settings! {
     /// The settings of a session.
@@ -146,14 +151,6 @@ settings! {
         /// CPU and on the device: error fails and names the expression; wrap takes the low bits of integers,
         /// and decimals may have more digits than their type.
         pub overflow: OverflowMode = OverflowMode::Error,
-        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that
-        /// is free when the device is opened but a reserve, a sixteenth of the card and at most 1 GiB).
-        /// Reaching it fails exactly as a full card does.
-        pub gpu_memory_limit: MemoryLimit = MemoryLimit::Auto,
-        /// Host memory for encoded columns of tables and of files read before: a size, a share of the
-        /// machine's memory as a percentage, or auto (half of it). Columns of files not used for longest
-        /// leave first.
-        pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
         /// Whether encoded columns of files are kept after their first use. They are read again when the file
         /// changes.
         pub cache_files: Switch = Switch(true),
@@ -169,31 +166,10 @@ settings! {
         /// of launches behind their copies: on, off, or auto, where `galatea calibrate` has measured
         /// that chunks of the size are faster so, which small ones may be.
         pub persistent_scan: PersistentScan = PersistentScan::Auto,
-        /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of
-        /// late; a scan does not take from columns that are used more), lru, mru, lfu, random, or cost
-        /// (MultiQx's cost-driven replacement).
-        pub replacement: ReplacementPolicy = ReplacementPolicy::Frequency,
-        /// Which queries may use the device at once: working, those whose working memory fits together;
-        /// weight and peak, those whose columns fit too, by their average and their greatest demand; fix-N, N
-        /// at most; auto, as weight, but two at least and small ones beside them. The others wait in order.
-        pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Auto),
         /// How urgent the session's queries are beside those of other sessions on the device: low, normal or
         /// high. The urgent are first among those that wait, though none waits for more than 16 that came
         /// later, and their kernels begin first.
         pub priority: QueryPriority = QueryPriority::Normal,
-        /// Parts of the memory manager that are left out, for experiments; a list of eager (all columns are
-        /// copied before the first launch), copied (through a staging buffer), no-reference (launches pin all
-        /// columns in device memory), no-access (evictions copy back), whole-region (columns come and go as a
-        /// whole) and naive (no manager: a query that finds the device full fails), or none.
-        pub memory_ablations: MemoryAblations = MemoryAblations::default(),
-        /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups
-        /// are kept whole.
-        pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
-        /// Which codes of encoded columns are packed in host memory, in blocks of as few bits as their values
-        /// need, and unpacked on the device behind their copy over the link: auto, those of chunks with 64
-        /// KiB of them or more where that saves an eighth; on, all that can be; off, none. Columns that are
-        /// in memory stay as they are.
-        pub pack_codes: PackCodes = PackCodes::Auto,
         /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would
         /// cost; registers, threads (a copy per thread in shared memory), copies (for groups of lanes) and
         /// slots (those of a laid-out column) are for few groups; dense has accumulators in device memory for
@@ -274,6 +250,40 @@ settings! {
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
         pub collide_hashes: Switch = Switch(false),
     }
+    with
+    /// The settings of the session's engine, which `SHOW` lists among the session's.
+    pub engine: SharedSettings
+}
+
+impl ExtensionOptions for GalateaConfig {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match self.change(key, value) {
+            Some(outcome) => outcome,
+            None if EngineSettings::NAMES.contains(&key) => config_err!(
+                "{PREFIX}.{key} is a setting of the engine, which all of its sessions share\n\
+                 hint: ALTER SYSTEM SET {PREFIX}.{key} = '{value}' changes it for all of them"
+            ),
+            None => config_err!("unknown setting: {PREFIX}.{key}\nhint: {}", unknown_hint(key)),
+        }
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let mut entries = self.values();
+        entries.extend(self.engine.entries());
+        entries
+    }
 }
 
 impl ConfigExtension for GalateaConfig {
@@ -289,13 +299,12 @@ impl GalateaConfig {
 
 /// The names there are, the likeliest first when one is close to `key`.
 fn unknown_hint(key: &str) -> String {
-    let all = GalateaConfig::NAMES
-        .iter()
+    let names = || GalateaConfig::NAMES.iter().chain(EngineSettings::NAMES);
+    let all = names()
         .map(|name| format!("{PREFIX}.{name}"))
         .collect::<Vec<_>>()
         .join(", ");
-    let close = GalateaConfig::NAMES
-        .iter()
+    let close = names()
         .map(|name| (strsim::levenshtein(key, name), name))
         .min()
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4);
@@ -320,18 +329,26 @@ mod tests {
     fn values_are_set_and_shown_under_their_full_names() {
         let mut options = options();
         options.set("galatea.device", "CPU").unwrap();
-        options.set("galatea.gpu_memory_limit", "1.5 GiB").unwrap();
-        options.set("galatea.chunk_rows", "65_536").unwrap();
+        options.set("galatea.build_rows", "65_536").unwrap();
         let config = GalateaConfig::of(&options);
         assert_eq!(config.device, DeviceChoice::Cpu);
-        assert_eq!(config.gpu_memory_limit, MemoryLimit::Bytes(3 << 29));
-        assert_eq!(config.chunk_rows, Count(65_536));
+        assert_eq!(config.build_rows, Count(65_536));
+        config.engine.set("galatea.gpu_memory_limit", "1.5 GiB").unwrap();
+        config.engine.set("chunk_rows", "7").unwrap();
+        let engine = GalateaConfig::of(&options).engine.get();
+        assert_eq!(engine.gpu_memory_limit, MemoryLimit::Bytes(3 << 29));
+        assert_eq!(engine.chunk_rows, Count(7));
         let shown: Vec<_> = options
             .entries()
             .into_iter()
             .filter(|entry| entry.key.starts_with("galatea."))
             .collect();
-        assert_eq!(shown.len(), GalateaConfig::NAMES.len());
+        assert_eq!(
+            shown.len(),
+            GalateaConfig::NAMES.len() + EngineSettings::NAMES.len()
+        );
+        let limit = shown.iter().find(|entry| entry.key == "galatea.gpu_memory_limit");
+        assert_eq!(limit.and_then(|entry| entry.value.as_deref()), Some("1.5 GiB"));
         assert_eq!(shown[0].key, "galatea.device");
         assert_eq!(shown[0].value.as_deref(), Some("cpu"));
         assert!(
@@ -358,14 +375,6 @@ mod tests {
         ("galatea.device", "gpuu", "accepts auto, cpu, gpu or emulated"),
         ("galatea.device", "", "accepts auto"),
         ("galatea.fallback", "maybe", "accepts allow or error"),
-        ("galatea.gpu_memory_limit", "0", "accepts auto, a size"),
-        ("galatea.gpu_memory_limit", "-1 GiB", "accepts auto, a size"),
-        ("galatea.gpu_memory_limit", "8 XiB", "accepts auto, a size"),
-        ("galatea.gpu_memory_limit", "101%", "accepts auto, a size"),
-        ("galatea.gpu_memory_limit", "99999999 TiB", "accepts auto, a size"),
-        ("galatea.store_memory_limit", "much", "accepts auto, a size"),
-        ("galatea.chunk_rows", "0", "a whole number from 1 to"),
-        ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
         ("galatea.cache_files", "2", "accepts true or false"),
         ("galatea.join_partitions", "3", "accepts auto, 1, 2, 4"),
         ("galatea.join_partitions", "512", "accepts auto, 1, 2, 4"),
@@ -400,6 +409,41 @@ mod tests {
         }
     }
 
+    /// The same of settings of an engine, and of those of a session there.
+    const INVALID_OF_ENGINE: &[(&str, &str, &str)] = &[
+        ("galatea.gpu_memory_limit", "0", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "-1 GiB", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "8 XiB", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "101%", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "99999999 TiB", "accepts auto, a size"),
+        ("galatea.store_memory_limit", "much", "accepts auto, a size"),
+        ("galatea.chunk_rows", "0", "a whole number from 1 to"),
+        ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
+        ("galatea.admission", "fix-0", "accepts working"),
+        ("galatea.device", "cpu", "hint: SET galatea.device = 'cpu'"),
+        ("galatea.chunk_row", "7", "did you mean galatea.chunk_rows?"),
+    ];
+
+    #[test]
+    fn invalid_settings_of_an_engine_are_refused_and_change_nothing() {
+        for (name, value, expected) in INVALID_OF_ENGINE {
+            let shared = SharedSettings::default();
+            let refusal = shared.set(name, value).expect_err(name).to_string();
+            assert!(refusal.contains(expected), "{name} = '{value}': {refusal}");
+            assert_eq!(shared.get(), EngineSettings::default(), "{name} = '{value}'");
+        }
+    }
+
+    #[test]
+    fn a_session_cannot_set_what_it_shares() {
+        for name in EngineSettings::NAMES {
+            let refusal = options().set(&format!("galatea.{name}"), "default");
+            let refusal = refusal.expect_err(name).to_string();
+            let hint = format!("hint: ALTER SYSTEM SET galatea.{name} = 'default'");
+            assert!(refusal.contains(&hint), "{refusal}");
+        }
+    }
+
     #[test]
     fn what_is_shown_can_be_set_again() {
         for limit in [
@@ -415,6 +459,10 @@ mod tests {
             options()
                 .set(&setting.name, &setting.default)
                 .expect(&setting.name);
+        }
+        for setting in EngineSettings::reference() {
+            let shared = SharedSettings::default();
+            shared.set(&setting.name, &setting.default).expect(&setting.name);
         }
     }
 

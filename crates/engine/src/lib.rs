@@ -17,7 +17,8 @@
 //! background  work behind the queries, for later ones
 //! join_order  the order of inner joins
 //! facts       named facts of GPU subtrees, for EXPLAIN
-//! runtime     the state that a session's queries share: store, devices, history, background
+//! engine      the state of a process: devices, store, history, background, and their settings
+//! session     the state of a context: its engine, reports, object stores
 //! execution   columns, chunks, launches, results
 //! nodes       nodes of plans that run on the device
 //! stream      rows without an end, by persistent operators of the device
@@ -37,6 +38,7 @@ pub mod code;
 pub mod config;
 pub mod corrections;
 pub mod device;
+pub mod engine;
 pub mod execution;
 pub mod explain;
 pub mod expression;
@@ -53,9 +55,9 @@ pub mod policies;
 pub mod policy;
 pub mod reason;
 pub mod report;
-pub mod runtime;
 pub mod sample;
 pub mod scan_progress;
+pub mod session;
 mod spill;
 pub mod spilling_join;
 mod stack;

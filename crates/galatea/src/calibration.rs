@@ -8,7 +8,7 @@ use galatea_engine::config::GalateaConfig;
 use galatea_engine::device::DeviceRuntime;
 use galatea_engine::device::calibration::Calibrated;
 use galatea_engine::reason::Reason;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 
 /// Why a device was not calibrated.
 #[derive(Debug, thiserror::Error)]
@@ -62,10 +62,13 @@ pub fn forget_calibration(ctx: &SessionContext) -> Result<bool, CalibrateError> 
 
 fn device(ctx: &SessionContext) -> Result<Arc<DeviceRuntime>, CalibrateError> {
     let config = ctx.copied_config();
-    let runtime = config
-        .get_extension::<Runtime>()
+    let session = config
+        .get_extension::<Session>()
         .ok_or(CalibrateError::NoSession)?;
     let settings = GalateaConfig::of(config.options());
-    let found = runtime.usable(&settings).and_then(|()| runtime.device(&settings));
+    let found = session
+        .engine()
+        .usable(&settings)
+        .and_then(|()| session.engine().device(&settings));
     found.map_err(CalibrateError::NoDevice)
 }

@@ -44,13 +44,15 @@ mod new_folders;
 mod sample;
 mod session;
 mod sql;
+mod system_settings;
 mod system_tables;
 
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
-pub use galatea_engine::config::{GalateaConfig, SettingReference};
+pub use galatea_engine::config::{EngineSettings, GalateaConfig, SettingReference};
 pub use galatea_engine::device::calibration::Calibrated;
+pub use galatea_engine::engine::{Engine, EngineBuilder};
 pub use galatea_engine::explain::outline;
 pub use galatea_engine::report::{
     QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep,
@@ -74,7 +76,7 @@ use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use galatea_engine::spilling_join::SpillJoins;
 
 use std::sync::Arc;
@@ -94,37 +96,40 @@ type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// to get optimised logical plans:
 /// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner
 /// otherwise.
+///
+/// The context is a session of the process' engine, [`Engine::of_process`]: it shares devices, the store and
+/// the settings of [`EngineSettings`] with all others. [`install_on`] takes another engine.
 pub fn install(ctx: &SessionContext) -> Result<()> {
-    install_with(ctx, None)
+    install_on(ctx, Engine::of_process())
 }
 
-/// As [`install`], and lets the context run kernels on the emulated device (`galatea.device = 'emulated'`):
+/// As [`install`], with an engine of its own that has the emulated device (`galatea.device = 'emulated'`):
 /// for tests. Needs the feature `emulator`.
 ///
 /// # Errors
 /// Those of [`install`].
 pub fn install_with_emulated_device(ctx: &SessionContext, options: EmulatorOptions) -> Result<()> {
-    install_with(ctx, Some(options))
+    install_on(ctx, &Engine::builder().with_emulated_device(options).build()?)
 }
 
-/// As [`install`], with the emulated device if the program allows it.
-pub(crate) fn install_with(ctx: &SessionContext, emulator: Option<EmulatorOptions>) -> Result<()> {
-    let Some((runtime, config)) = install_rules(ctx, emulator) else {
+/// As [`install`], as a session of that engine.
+///
+/// # Errors
+/// Those of [`install`].
+pub fn install_on(ctx: &SessionContext, engine: &Arc<Engine>) -> Result<()> {
+    let Some((session, config)) = install_rules(ctx, engine) else {
         return Ok(());
     };
     // With a device, tables that the session creates are stored encoded, as the device reads them.
-    if runtime.expects_device(&config) {
-        galatea_store::install(ctx, Arc::clone(runtime.store(&config)))?;
+    if session.engine().expects_device(&config) {
+        galatea_store::install(ctx, Arc::clone(session.engine().store()))?;
     }
     Ok(())
 }
 
 /// Replaces the session's state by one with our settings, rules and extensions; none when it has them
 /// already.
-fn install_rules(
-    ctx: &SessionContext,
-    emulator: Option<EmulatorOptions>,
-) -> Option<(Arc<Runtime>, GalateaConfig)> {
+fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Session>, GalateaConfig)> {
     let shared = ctx.state_ref();
     let mut state = shared.write();
     if state.config().get_extension::<QueryReports>().is_some() {
@@ -132,26 +137,23 @@ fn install_rules(
     }
     let host_rules = corrections::physical_rules(state.physical_optimizers());
     let reports = QueryReports::default();
-    let runtime = Runtime::new(reports.clone())
+    let session = Session::new(Arc::clone(engine), reports.clone())
         .with_environment(Arc::clone(state.runtime_env()))
         .with_host_rules(with_guards(&host_rules));
-    let runtime = Arc::new(match emulator {
-        Some(options) => runtime.with_emulator(options),
-        None => runtime,
-    });
+    let session = Arc::new(session);
     let plans = PlanCache::new();
     let inner = Arc::clone(state.query_planner());
-    let planner = ReusingPlanner::new(Arc::clone(&plans), Arc::clone(&runtime), inner);
+    let planner = ReusingPlanner::new(Arc::clone(&plans), Arc::clone(&session), inner);
     let mut config = state
         .config()
         .clone()
         .with_extension(Arc::new(reports))
         .with_extension(plans)
-        .with_extension(Arc::clone(&runtime));
-    if config.options().extensions.get::<GalateaConfig>().is_none() {
-        config.options_mut().extensions.insert(GalateaConfig::default());
-    }
-    let rules = with_placement(&host_rules, &runtime);
+        .with_extension(Arc::clone(&session));
+    let mut settings = GalateaConfig::of(config.options());
+    settings.engine = engine.settings().clone();
+    config.options_mut().extensions.insert(settings);
+    let rules = with_placement(&host_rules, &session);
     let mut installed = install::with_rules_and_planner(&state, config, rules, planner);
     if let Err(error) = formats::install(&mut installed) {
         tracing::warn!(%error, "the session keeps DataFusion's file formats");
@@ -159,29 +161,29 @@ fn install_rules(
     if let Err(error) = installed.register_relation_planner(Arc::new(sample::Relations)) {
         tracing::warn!(%error, "TABLESAMPLE is not available in this session");
     }
-    system_tables::register(&mut installed, &runtime);
-    kmeans::register(&mut installed, &runtime);
+    system_tables::register(&mut installed, &session);
+    kmeans::register(&mut installed, &session);
     for factory in installed.table_factories_mut().values_mut() {
         let streams = stream::FolderTableFactory::new(Arc::clone(factory));
         *factory = Arc::new(new_folders::NewFolders(Arc::new(streams)));
     }
     let config = GalateaConfig::of(installed.config_options());
     *state = installed;
-    Some((runtime, config))
+    Some((session, config))
 }
 
 /// The rules with ours among them: checks of arithmetic first; the order of joins and placement early, right
 /// after what DataFusion answers from statistics alone, so that repartitioning and pushdown are arranged
 /// around GPU subtrees; guards of what is left to the CPU; the annotation of the finished plan last.
-fn with_placement(rules: &[PhysicalRule], runtime: &Arc<Runtime>) -> Vec<PhysicalRule> {
+fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<PhysicalRule> {
     let early = early(rules);
     let mut rules = with_guards(rules);
     rules.insert(early, Arc::new(OrderJoins));
-    rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
+    rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(session))));
     // Before a rule notes the order that the query asks for, which later ones look for.
     rules.insert(0, Arc::new(CheckArithmetic));
     rules.push(Arc::new(SpillJoins));
-    rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(runtime))));
+    rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(session))));
     rules
 }
 
@@ -229,16 +231,16 @@ pub fn end_early(ctx: &SessionContext) -> bool {
 /// Waits until the columns and kernels are made that queries of the session have left to the background
 /// (`galatea.background`).
 pub async fn finish_background(ctx: &SessionContext) {
-    if let Some(runtime) = ctx.copied_config().get_extension::<Runtime>() {
-        runtime.background().finished().await;
+    if let Some(session) = ctx.copied_config().get_extension::<Session>() {
+        session.engine().background().finished().await;
     }
 }
 
 /// Drops what queries of the session have left to the background; whether something was being done, which
 /// stops at its next step.
 pub fn cancel_background(ctx: &SessionContext) -> bool {
-    let runtime = ctx.copied_config().get_extension::<Runtime>();
-    runtime.is_some_and(|runtime| runtime.background().cancel())
+    let session = ctx.copied_config().get_extension::<Session>();
+    session.is_some_and(|session| session.cancel_background())
 }
 
 /// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is

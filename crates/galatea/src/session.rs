@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use datafusion::common::config_err;
 use datafusion::config::{ConfigNonZeroUsize, SqlParserOptions};
 use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use galatea_device::EmulatorOptions;
-use galatea_engine::config::GalateaConfig;
+use galatea_engine::config::{EngineSettings, GalateaConfig};
+use galatea_engine::engine::Engine;
 
 use crate::files::FileQueries;
-use crate::install_with;
+use crate::install_on;
 
 /// Levels of parentheses, CASE or subqueries that a statement has at most, unless
 /// `datafusion.sql_parser.recursion_limit` says otherwise. DataFusion's default refuses what other systems
@@ -25,6 +27,7 @@ pub fn session() -> SessionBuilder {
         runtime: None,
         settings: Vec::new(),
         file_queries: false,
+        engine: None,
         emulator: None,
     }
 }
@@ -37,6 +40,7 @@ pub struct SessionBuilder {
     runtime: Option<Arc<RuntimeEnv>>,
     settings: Vec<(String, String)>,
     file_queries: bool,
+    engine: Option<Arc<Engine>>,
     emulator: Option<EmulatorOptions>,
 }
 
@@ -53,8 +57,16 @@ impl SessionBuilder {
         self
     }
 
+    /// Makes it a session of that engine, which shares devices, the store and settings with the engine's
+    /// other sessions. By default it is one of the process' engine, [`Engine::of_process`].
+    pub fn with_engine(mut self, engine: &Arc<Engine>) -> Self {
+        self.engine = Some(Arc::clone(engine));
+        self
+    }
+
     /// Sets a setting by its full name, `galatea.device` or `datafusion.execution.batch_size`. Later ones
-    /// win. Names and values are checked by [`build`](Self::build).
+    /// win. Names and values are checked by [`build`](Self::build). With a setting of
+    /// [`EngineSettings`], `galatea.gpu_memory_limit`, the session gets an engine of its own.
     pub fn with_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
@@ -77,9 +89,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Lets the session run kernels on the emulated device (`galatea.device = 'emulated'`): for tests. Off by
-    /// default, since it compiles code with the machine's C++ compiler and loads it into this process. Needs
-    /// the feature `emulator`, and Linux on x86-64.
+    /// Lets the session run kernels on the emulated device (`galatea.device = 'emulated'`), with an engine of
+    /// its own: for tests. Off by default, since it compiles code with the machine's C++ compiler and loads
+    /// it into this process. Needs the feature `emulator`, and Linux on x86-64.
     pub fn with_emulated_device(mut self, options: EmulatorOptions) -> Self {
         self.emulator = Some(options);
         self
@@ -88,8 +100,11 @@ impl SessionBuilder {
     /// Builds the session.
     ///
     /// # Errors
-    /// An unknown setting, or a value that a setting does not accept.
+    /// An unknown setting, or a value that a setting does not accept; a setting of an engine beside an engine
+    /// that is given.
     pub fn build(self) -> Result<SessionContext> {
+        let (of_engine, settings): (Vec<_>, Vec<_>) =
+            (self.settings.into_iter()).partition(|(name, _)| EngineSettings::contains(name));
         let mut config = self.config;
         if config.options().extensions.get::<GalateaConfig>().is_none() {
             config.options_mut().extensions.insert(GalateaConfig::default());
@@ -98,7 +113,7 @@ impl SessionBuilder {
         if parser.recursion_limit == SqlParserOptions::default().recursion_limit {
             parser.recursion_limit = ConfigNonZeroUsize::try_new(RECURSION_LIMIT)?;
         }
-        for (name, value) in &self.settings {
+        for (name, value) in &settings {
             config.options_mut().set(name, value)?;
         }
         let runtime = match self.runtime {
@@ -108,8 +123,29 @@ impl SessionBuilder {
                 .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
                 .build_arc()?,
         };
+        let engine = match (self.engine, of_engine.first(), self.emulator) {
+            (Some(engine), None, None) => engine,
+            (Some(_), first, _) => {
+                let name = first.map_or("the emulated device", |(name, _)| name);
+                return config_err!(
+                    "{name} belongs to the engine, which this session shares\n\
+                     hint: set it by Engine::builder(), or leave with_engine out"
+                );
+            }
+            (None, None, None) => Arc::clone(Engine::of_process()),
+            (None, _, emulator) => {
+                let mut builder = Engine::builder().with_temporary_files(Arc::clone(&runtime.disk_manager));
+                for (name, value) in of_engine {
+                    builder = builder.with_setting(name, value);
+                }
+                match emulator {
+                    Some(options) => builder.with_emulated_device(options).build()?,
+                    None => builder.build()?,
+                }
+            }
+        };
         let ctx = SessionContext::new_with_config_rt(config, runtime);
-        install_with(&ctx, self.emulator)?;
+        install_on(&ctx, &engine)?;
         if self.file_queries {
             FileQueries::enable(&ctx);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, DurationMillisecondArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::catalog::{self, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::plan_err;
 use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -16,7 +16,7 @@ use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use galatea_memory::regions::RegionKind;
 
 /// The two tables.
@@ -64,8 +64,8 @@ impl SystemTable {
         }))
     }
 
-    fn rows(self, runtime: &Runtime) -> Result<RecordBatch> {
-        let devices = runtime.devices();
+    fn rows(self, session: &Session) -> Result<RecordBatch> {
+        let devices = session.engine().devices();
         let columns: Vec<ArrayRef> = match self {
             Self::Memory => {
                 let regions: Vec<_> = devices.iter().flat_map(|d| d.memory().regions()).collect();
@@ -112,11 +112,11 @@ impl SystemTable {
     }
 }
 
-/// A system table of one runtime: the function, and the table it returns.
+/// A system table of one session: the function, and the table it returns.
 #[derive(Debug, Clone)]
 struct Of {
     table: SystemTable,
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
 }
 
 impl TableFunctionImpl for Of {
@@ -140,23 +140,23 @@ impl TableProvider for Of {
 
     async fn scan(
         &self,
-        _state: &dyn Session,
+        _state: &dyn catalog::Session,
         projection: Option<&Vec<usize>>,
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.table.rows(&self.runtime)?;
+        let rows = self.table.rows(&self.session)?;
         let plan = MemorySourceConfig::try_new_exec(&[vec![rows]], self.schema(), projection.cloned())?;
         Ok(plan)
     }
 }
 
 /// Adds the system tables to a session, under names it does not use.
-pub(crate) fn register(state: &mut SessionState, runtime: &Arc<Runtime>) {
+pub(crate) fn register(state: &mut SessionState, session: &Arc<Session>) {
     for table in [SystemTable::Memory, SystemTable::Queries] {
         if !state.table_functions().contains_key(table.name()) {
-            let runtime = Arc::clone(runtime);
-            state.register_udtf(table.name(), Arc::new(Of { table, runtime }));
+            let session = Arc::clone(session);
+            state.register_udtf(table.name(), Arc::new(Of { table, session }));
         }
     }
 }

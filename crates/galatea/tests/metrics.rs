@@ -124,8 +124,7 @@ impl Recorder for Handle {
 }
 
 async fn run(ctx: &SessionContext, sql: &str) {
-    let frame = ctx
-        .sql(sql)
+    let frame = galatea::sql(ctx, sql)
         .await
         .unwrap_or_else(|error| panic!("{sql}\n{error}"));
     frame
@@ -193,19 +192,19 @@ async fn queries_are_counted() {
     let plans = ["made", "reused"].map(|outcome| kept.sum(&format!("galatea_plans_total {outcome}")));
     assert_eq!(plans, [1.0, 1.0]);
     // Not enough for both columns: pages go.
-    run(&ctx, "SET galatea.gpu_memory_limit = '100 KiB'").await;
-    run(&ctx, "SET galatea.replacement = 'lru'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.gpu_memory_limit = '100 KiB'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.replacement = 'lru'").await;
     run(&ctx, "SELECT sum(y) FROM t").await;
     assert!(kept.sum("galatea_evicted_pages_total") > 0.0);
     // No room for anything: the CPU takes over.
-    run(&ctx, "SET galatea.gpu_memory_limit = '1 KiB'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.gpu_memory_limit = '1 KiB'").await;
     run(&ctx, "SELECT sum(x + 1) FROM t").await;
     assert_eq!(kept.sum("galatea_pipelines_total fell_back"), 1.0);
     run(&ctx, "SET galatea.fallback = 'error'").await;
     let frame = ctx.sql("SELECT sum(x + 2) FROM t").await.expect("a plan");
     let error = frame.collect().await.expect_err("no room");
     assert_eq!(kept.sum("galatea_pipelines_total failed"), 1.0, "{error}");
-    run(&ctx, "SET galatea.gpu_memory_limit = '100 KiB'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.gpu_memory_limit = '100 KiB'").await;
     // Dropped while it runs, sooner or later: how long it runs is the machine's.
     let deadline = Instant::now() + Duration::from_secs(120);
     let mut attempt = 0;

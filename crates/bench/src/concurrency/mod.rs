@@ -147,7 +147,7 @@ impl<'a> Bed<'a> {
             limit: 0,
         };
         let device = match &plan.limit {
-            Some(limit) => bed.session.limit(limit).await?,
+            Some(limit) => bed.session.limit(limit)?,
             None => bed.session.device()?,
         };
         bed.limit = device.device().budget().limit();

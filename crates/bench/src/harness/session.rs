@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use datafusion::config::ConfigEntry;
 use datafusion::prelude::SessionContext;
-use galatea::GalateaConfig;
+use galatea::{EngineSettings, GalateaConfig};
 use galatea_engine::device::DeviceRuntime;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use galatea_store::Store;
 
 use crate::workload::tables::Tables;
@@ -14,11 +15,13 @@ use crate::{BenchError, Result};
 /// The setting of the limit on device memory.
 pub(crate) const LIMIT: &str = "galatea.gpu_memory_limit";
 
-/// A session over a workload's tables; its runtime is shared with its clients.
+/// A session over a workload's tables; its session is shared with its clients.
 pub(crate) struct DeviceSession {
     /// The session.
     pub(crate) ctx: SessionContext,
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
+    /// The engine's settings as they were given.
+    given: Vec<ConfigEntry>,
 }
 
 impl DeviceSession {
@@ -44,11 +47,12 @@ impl DeviceSession {
             builder = builder.with_trusted_setting(name, value);
         }
         let ctx = builder.build()?;
-        let runtime = ctx.state().config().get_extension::<Runtime>();
-        let runtime = runtime.ok_or_else(|| BenchError::NoDevice {
-            reason: "the session has no runtime".to_string(),
+        let session = ctx.state().config().get_extension::<Session>();
+        let session = session.ok_or_else(|| BenchError::NoDevice {
+            reason: "the context is no Galatea session".to_string(),
         })?;
-        Ok(Self { ctx, runtime })
+        let given = session.engine().settings().entries();
+        Ok(Self { ctx, session, given })
     }
 
     /// The device with the session's settings in force, its limit above all.
@@ -57,43 +61,54 @@ impl DeviceSession {
     /// There is no such device.
     pub(crate) fn device(&self) -> Result<Arc<DeviceRuntime>> {
         let config = GalateaConfig::of(self.ctx.state().config_options());
-        self.runtime
-            .device(&config)
-            .map_err(|reason| BenchError::NoDevice {
-                reason: reason.to_string(),
-            })
+        let device = self.session.engine().device(&config);
+        device.map_err(|reason| BenchError::NoDevice {
+            reason: reason.to_string(),
+        })
     }
 
     /// Where its tables are stored.
     pub(crate) fn store(&self) -> Arc<Store> {
-        self.store_of(&self.ctx)
-    }
-
-    /// The same, which from now on does as the settings of a client say.
-    pub(crate) fn store_of(&self, client: &SessionContext) -> Arc<Store> {
-        let config = GalateaConfig::of(client.state().config_options());
-        Arc::clone(self.runtime.store(&config))
+        Arc::clone(self.session.engine().store())
     }
 
     /// Limits device memory from now on, and evicts all pages: those from before the limit could exceed it.
     ///
     /// # Errors
     /// A limit that is refused; the device's.
-    pub(crate) async fn limit(&self, limit: &str) -> Result<Arc<DeviceRuntime>> {
-        let value = limit.replace('\'', "''");
-        self.ctx.sql(&format!("SET {LIMIT} = '{value}'")).await?;
+    pub(crate) fn limit(&self, limit: &str) -> Result<Arc<DeviceRuntime>> {
+        self.session.engine().set(LIMIT, limit)?;
         let device = self.device()?;
         device.memory().clear()?;
         Ok(device)
     }
 
-    /// Changes a setting of the session, and of the clients made from then on.
+    /// Changes a setting of the engine, or one of the session and of the clients made from then on.
     ///
     /// # Errors
     /// A value that is refused.
     pub(crate) async fn set(&self, name: &str, value: &str) -> Result<()> {
+        if EngineSettings::contains(name) {
+            self.session.engine().set(name, value)?;
+            return Ok(());
+        }
         let value = value.replace('\'', "''");
         self.ctx.sql(&format!("SET galatea.{name} = '{value}'")).await?;
+        Ok(())
+    }
+
+    /// Sets the engine's settings as they were given, but for those among `changes`.
+    ///
+    /// # Errors
+    /// A value that is refused.
+    pub(crate) fn set_engine<'s>(&self, changes: impl Iterator<Item = (&'s str, &'s str)>) -> Result<()> {
+        let engine = self.session.engine();
+        for setting in &self.given {
+            engine.set(&setting.key, setting.value.as_deref().unwrap_or("default"))?;
+        }
+        for (name, value) in changes.filter(|(name, _)| EngineSettings::contains(name)) {
+            engine.set(name, value)?;
+        }
         Ok(())
     }
 

@@ -35,7 +35,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
-use galatea::QueryReport;
+use galatea::{EngineSettings, QueryReport};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -310,16 +310,18 @@ impl Plan {
         cpu: &SessionContext,
         numbers: std::ops::Range<u64>,
     ) -> Result<Vec<Ended>> {
+        // Tables are encoded as these settings say.
+        let settings = round.settings.iter();
+        session.set_engine(settings.map(|(name, value)| (*name, value.as_str())))?;
         let mut clients = Vec::new();
         for _ in 0..self.sessions.max(1) {
             let client = session.client();
-            for (name, value) in &round.settings {
+            let settings = round.settings.iter();
+            for (name, value) in settings.filter(|(name, _)| !EngineSettings::contains(name)) {
                 client.sql(&format!("SET {name} = '{value}'")).await?;
             }
             clients.push(client);
         }
-        // Tables are encoded as these settings say.
-        session.store_of(&clients[0]);
         let tables = round.tables.iter().map(|(name, _, rows)| (*name, rows));
         round.register(tables, folder, false, &clients[0], cpu).await?;
         let mut all = self

@@ -100,7 +100,7 @@ impl Plan {
         shares.dedup();
         for share in shares {
             let limit = (query_bytes * u64::from(share) / 100).max(1);
-            let device = session.limit(&format!("{limit} B")).await?;
+            let device = session.limit(&format!("{limit} B"))?;
             case.share = Some(share);
             case.measure(&device, report).await?;
             done(query);

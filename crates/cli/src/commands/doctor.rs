@@ -8,7 +8,7 @@ use std::path::Path;
 
 use chrono::DateTime;
 use datafusion::prelude::SessionContext;
-use galatea::GalateaConfig;
+use galatea::{EngineSettings, GalateaConfig};
 use galatea_device::{
     CacheFolder, Calibration, DISK_LIMIT, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates,
     Probe,
@@ -302,7 +302,10 @@ fn usage(path: &Path) -> (u64, u64) {
 fn settings(report: &mut Report, ctx: &SessionContext) {
     let in_force = ctx.state().config_options().entries();
     report.section("Settings in force");
-    for setting in GalateaConfig::reference() {
+    for setting in GalateaConfig::reference()
+        .into_iter()
+        .chain(EngineSettings::reference())
+    {
         let entry = in_force.iter().find(|entry| entry.key == setting.name);
         let value = entry.and_then(|entry| entry.value.clone()).unwrap_or_default();
         let note = if value == setting.default {

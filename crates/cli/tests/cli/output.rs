@@ -176,7 +176,7 @@ fn settings_are_shown_and_set() {
         run(&["--set", "galatea.device=cpu", "-c", show]).out,
         "name,value\ngalatea.device,cpu"
     );
-    let set = "SET galatea.gpu_memory_limit = '2 GiB'; SHOW galatea.gpu_memory_limit";
+    let set = "ALTER SYSTEM SET galatea.gpu_memory_limit = '2 GiB'; SHOW galatea.gpu_memory_limit";
     assert_eq!(
         run(&["-c", set]).out,
         "name,value\ngalatea.gpu_memory_limit,2 GiB"

@@ -52,11 +52,11 @@ impl Executor<'_> {
 
     /// The device, which may have to be opened.
     async fn device(&self) -> Option<Arc<DeviceRuntime>> {
-        let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
-        if let Some(device) = runtime.opened(&config) {
+        let (engine, config) = (Arc::clone(self.session.engine()), self.config.clone());
+        if let Some(device) = engine.opened(&config) {
             return Some(device);
         }
-        let opened = tokio::task::spawn_blocking(move || runtime.device(&config).ok());
+        let opened = tokio::task::spawn_blocking(move || engine.device(&config).ok());
         opened.await.ok().flatten()
     }
 

@@ -25,7 +25,7 @@ use crate::pipeline::PipelinePlan;
 use crate::pipeline::looked_up;
 use crate::reason::Reason;
 use crate::report::{PlanReport, QueryStep, RunReport};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -63,7 +63,7 @@ pub(super) fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
 
 /// One execution of a graph of pipelines.
 pub(crate) struct Executor<'a> {
-    pub runtime: &'a Arc<Runtime>,
+    pub session: &'a Arc<Session>,
     pub config: &'a GalateaConfig,
     pub context: &'a Arc<TaskContext>,
     pub report: &'a PlanReport,
@@ -94,7 +94,7 @@ type Ran = (Output, RunReport, Vec<SideRows>);
 
 /// A pipeline with all that it needs to run on another thread.
 struct Job {
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
     config: GalateaConfig,
     work: Work,
     cancelled: Arc<AtomicBool>,
@@ -121,12 +121,16 @@ impl Job {
     }
 
     fn is_brief(&self) -> bool {
-        let device = self.runtime.opened(&self.config);
+        let device = self.session.engine().opened(&self.config);
         device.is_some_and(|device| self.run_on(&device).is_brief())
     }
 
     fn run(&self, run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError>) -> Result<Ran, RunError> {
-        let device = self.runtime.device(&self.config).map_err(RunError::Unsupported)?;
+        let device = self
+            .session
+            .engine()
+            .device(&self.config)
+            .map_err(RunError::Unsupported)?;
         let mut outcome = run(&self.run_on(&device));
         match &mut outcome {
             Ok((_, report, _)) => {
@@ -140,7 +144,7 @@ impl Job {
             Err(_) => {}
         }
         if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
-            self.runtime.forget(&device);
+            self.session.engine().forget(&device);
         }
         outcome
     }
@@ -263,7 +267,7 @@ impl Executor<'_> {
         plan: &PipelinePlan,
     ) -> Result<TableView, StoreError> {
         load(
-            self.runtime,
+            self.session,
             source,
             plan,
             self.config,
@@ -281,7 +285,7 @@ impl Executor<'_> {
         run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError> + Send + 'static,
     ) -> Result<Ran, Failure> {
         let job = Job {
-            runtime: Arc::clone(self.runtime),
+            session: Arc::clone(self.session),
             config: self.config.clone(),
             work,
             cancelled: Arc::clone(&self.cancelled),
@@ -322,7 +326,7 @@ impl Executor<'_> {
             return Ok(rows);
         }
         let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
-        let collected = match self.runtime.opened(self.config) {
+        let collected = match self.session.engine().opened(self.config) {
             Some(device) => device.prepared().known_rows(collected),
             None => collected,
         };

@@ -108,7 +108,7 @@ impl Executor<'_> {
         let (id, below) = (pipeline.id(), pipeline.with_below());
         (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
-        let device = self.runtime.device(self.config);
+        let device = self.session.engine().device(self.config);
         let limit = device.map_or(0, |device| device.device().budget().limit());
         let mut bytes = limit / POLICY.memory;
         // Rows that were read cannot be taken back.
@@ -175,7 +175,11 @@ impl Executor<'_> {
         begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
-        let device = self.runtime.device(self.config).map_err(RunError::Unsupported)?;
+        let device = self
+            .session
+            .engine()
+            .device(self.config)
+            .map_err(RunError::Unsupported)?;
         let spilled = || {
             let counts = device.memory().spilled();
             counts.to_memory + counts.to_files
@@ -373,7 +377,7 @@ impl Executor<'_> {
 
     /// The failure of a part that has too many rows.
     fn too_many(&self, rows: u64, bytes: u64, build: &Pipeline) -> Failure {
-        let limit = self.runtime.device(self.config);
+        let limit = self.session.engine().device(self.config);
         let limit = limit.map_or(0, |device| device.device().budget().limit());
         Failure::Run(RunError::Memory {
             what: "rows of one part of a join, most of them with equal keys,",

@@ -5,7 +5,7 @@ use crate::device::RunError;
 use crate::graph::PipelineSource;
 use crate::pipeline::PipelinePlan;
 use crate::reason::Reason;
-use crate::runtime::Runtime;
+use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -23,14 +23,14 @@ use std::sync::Arc;
 
 /// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
 pub(super) async fn load(
-    runtime: &Runtime,
+    session: &Session,
     source: &PipelineSource,
     plan: &PipelinePlan,
     config: &GalateaConfig,
     context: &Arc<TaskContext>,
     progress: ProgressCallback,
 ) -> Result<TableView, StoreError> {
-    let store = runtime.store(config);
+    let store = session.engine().store();
     let mut columns: Vec<usize> = plan.columns().into_iter().collect();
     let mut dictionary: Vec<usize> = plan.dictionary_columns().into_iter().collect();
     let table: Arc<dyn ColumnSource> = match source {

@@ -184,11 +184,12 @@ impl<'a> Emitter<'a> {
         value
     }
 
-    /// As [`Self::emit`], of a value that is returned to the host: a string literal is a dictionary.
+    /// As [`Self::emit`], of a value that is stored, for the host or a later pipeline: a string literal is a
+    /// dictionary.
     ///
     /// # Errors
     /// Those of [`Self::emit`].
-    pub fn emit_returned(&mut self, expression: &Expr, code: &mut Code) -> Result<Value, Reason> {
+    pub fn emit_stored(&mut self, expression: &Expr, code: &mut Code) -> Result<Value, Reason> {
         match Self::code_literal(expression) {
             Some(value) => value,
             None => self.emit(expression, code),

@@ -12,7 +12,7 @@ use crate::join_order::expected_rows;
 use crate::pipeline::PipelinePlan;
 use crate::reason::Reason;
 use crate::report::{PlanReport, RunReport};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// Places a plan anew by what a run of it has shown, or says why it cannot.
 pub type PlaceAgain =
-    fn(&Arc<dyn ExecutionPlan>, &Arc<Runtime>, &GalateaConfig) -> std::result::Result<PipelineGraph, Reason>;
+    fn(&Arc<dyn ExecutionPlan>, &Arc<Session>, &GalateaConfig) -> std::result::Result<PipelineGraph, Reason>;
 
 /// Runs a subtree as GPU pipelines; has one partition. Its children are the plans of CPU operators that feed
 /// the pipelines.
@@ -40,7 +40,7 @@ pub struct GpuExec {
     graph: PipelineGraph,
     /// The subtree as DataFusion planned it, run when the pipeline turns out not to run.
     cpu: Arc<dyn ExecutionPlan>,
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
     config: GalateaConfig,
     place_again: PlaceAgain,
     report: PlanReport,
@@ -62,7 +62,7 @@ impl GpuExec {
     pub fn new(
         graph: PipelineGraph,
         cpu: Arc<dyn ExecutionPlan>,
-        runtime: Arc<Runtime>,
+        session: Arc<Session>,
         config: GalateaConfig,
         place_again: PlaceAgain,
         report: PlanReport,
@@ -77,7 +77,7 @@ impl GpuExec {
         Self {
             graph,
             cpu,
-            runtime,
+            session,
             config,
             place_again,
             report,
@@ -107,7 +107,7 @@ impl GpuExec {
         Self {
             graph,
             cpu,
-            runtime: Arc::clone(&self.runtime),
+            session: Arc::clone(&self.session),
             config: self.config.clone(),
             place_again: self.place_again,
             report,
@@ -176,7 +176,7 @@ impl GpuExec {
         Task {
             graph: self.graph.clone(),
             cpu: Arc::clone(&self.cpu),
-            runtime: Arc::clone(&self.runtime),
+            session: Arc::clone(&self.session),
             config: self.config.clone(),
             place_again: self.place_again,
             report: self.report.clone(),

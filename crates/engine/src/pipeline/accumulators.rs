@@ -441,8 +441,8 @@ impl AccumulatorPlan {
         })
     }
 
-    /// The sum of 128-bit integers that may leave 128 bits: sums of the upper and of the lower 64 bits of each
-    /// value.
+    /// The sum of 128-bit integers that may leave 128 bits: sums of the upper and of the lower 64 bits of
+    /// each value.
     fn sum_in_halves(&mut self, argument: &Value, condition: &Option<String>) -> FinishForm {
         let mut half = |value: String, range: Interval| {
             let range = (range.low, range.high);

@@ -162,7 +162,7 @@ impl RowsPlan {
                     code: (row.code, row.null),
                 }
             }
-            (None, None) => column(number, &emitter.emit_returned(output, code)?)?,
+            (None, None) => column(number, &emitter.emit_stored(output, code)?)?,
         });
         written.push(output.clone());
         Ok(RowResult::Column(number))

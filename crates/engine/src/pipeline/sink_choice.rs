@@ -244,7 +244,7 @@ impl SinkInput<'_> {
     ) -> Result<(Vec<BuiltColumn>, Vec<Value>), Reason> {
         let (mut built, mut values) = (Vec::new(), Vec::new());
         for (column, expression) in columns {
-            let value = emitter.emit(&(self.rewrite)(expression), code)?;
+            let value = emitter.emit_stored(&(self.rewrite)(expression), code)?;
             built.push(BuiltColumn::new(*column, &value)?);
             values.push(value);
         }

@@ -10,7 +10,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction, key};
 use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use std::cell::{Cell, RefCell};
@@ -31,8 +31,10 @@ pub(super) struct FewGroups {
 
 impl FewGroups {
     /// Whether they are few, for all that is known now.
-    pub(super) fn are_few(&self, runtime: &Runtime, config: &GalateaConfig) -> bool {
-        let seen = self.shape.and_then(|shape| runtime.history().returned(shape));
+    pub(super) fn are_few(&self, session: &Session, config: &GalateaConfig) -> bool {
+        let seen = self
+            .shape
+            .and_then(|shape| session.engine().history().returned(shape));
         let groups = seen.map_or(self.estimate, |groups| groups as f64);
         groups < config.build_rows.0 as f64
     }
@@ -40,7 +42,7 @@ impl FewGroups {
 
 /// What the subtrees of one plan are worth.
 pub(super) struct Assessment<'a> {
-    pub(super) runtime: &'a Arc<Runtime>,
+    pub(super) session: &'a Arc<Session>,
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
     /// The query that the plan computes, where its measured times count.
@@ -62,9 +64,9 @@ pub(super) struct Assessment<'a> {
 
 impl<'a> Assessment<'a> {
     /// Of a plan none of whose subtrees is placed.
-    pub(super) fn new(runtime: &'a Arc<Runtime>, config: &'a GalateaConfig, cores: usize) -> Self {
+    pub(super) fn new(session: &'a Arc<Session>, config: &'a GalateaConfig, cores: usize) -> Self {
         Self {
-            runtime,
+            session,
             config,
             estimator: Estimator::new(cores),
             query: None,
@@ -112,7 +114,7 @@ impl<'a> Assessment<'a> {
             });
         }
         let shape = key::shape(root, self.config);
-        if let Some(reason) = self.runtime.history().refusal(shape) {
+        if let Some(reason) = self.session.engine().history().refusal(shape) {
             return Err(reason);
         }
         let mut found = found;
@@ -145,12 +147,12 @@ impl<'a> Assessment<'a> {
             });
         }
         let mut host = self.estimator.host_time(plan);
-        let time = self.estimator.device_time(root, plan, self.runtime, self.config);
+        let time = self.estimator.device_time(root, plan, self.session, self.config);
         if let (Some(fetch), true) = (fetch, root.materialises()) {
             // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
             host = host.scaled((fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0));
         }
-        let history = self.runtime.history();
+        let history = self.session.engine().history();
         // Of a query with LIMIT the prediction is for all rows.
         let query = self.query.filter(|_| fetch.is_none());
         let correction = query.map_or_else(
@@ -229,14 +231,14 @@ impl<'a> Assessment<'a> {
     /// Whether an aggregate is expected to have so few groups that its result is better returned than
     /// kept on the device: as an earlier run of it had, or else by the estimate.
     fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
-        let found = |side: &BuildSide| found_in_rows(self.runtime, side);
+        let found = |side: &BuildSide| found_in_rows(self.session, side);
         let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
         let shape = alone.map(|alone| key::shape(alone.root(), self.config));
         let few = FewGroups {
             shape,
             estimate: self.estimator.groups(groups),
         };
-        let are_few = few.are_few(self.runtime, self.config);
+        let are_few = few.are_few(self.session, self.config);
         if are_few {
             self.few.borrow_mut().push(few);
         }
@@ -251,7 +253,7 @@ impl<'a> Assessment<'a> {
     }
 
     fn choose_builds_of(&self, id: PipelineId, graph: &mut PipelineGraph) -> Result<(), Reason> {
-        let refusal = |shape| self.runtime.history().refusal(shape);
+        let refusal = |shape| self.session.engine().history().refusal(shape);
         for number in 0..graph.pipeline(id).dimensions.len() {
             let side = &graph.pipeline(id).get().dimensions[number];
             let (dimension, shape) = (key::dimension(side), key::build(side, graph));
@@ -285,8 +287,8 @@ impl<'a> Assessment<'a> {
 }
 
 /// What a run has found in the rows of a build side that speaks against it.
-pub(super) fn found_in_rows(runtime: &Runtime, side: &BuildSide) -> Option<Reason> {
-    let refusal = runtime.history().refusal(key::dimension(side));
+pub(super) fn found_in_rows(session: &Session, side: &BuildSide) -> Option<Reason> {
+    let refusal = session.engine().history().refusal(key::dimension(side));
     refusal.filter(Reason::is_of_rows)
 }
 
@@ -296,10 +298,10 @@ pub(super) fn found_in_rows(runtime: &Runtime, side: &BuildSide) -> Option<Reaso
 /// Why there is none.
 pub(super) fn place_again(
     plan: &Arc<dyn ExecutionPlan>,
-    runtime: &Arc<Runtime>,
+    session: &Arc<Session>,
     config: &GalateaConfig,
 ) -> Result<PipelineGraph, Reason> {
-    let found = |side: &BuildSide| found_in_rows(runtime, side);
+    let found = |side: &BuildSide| found_in_rows(session, side);
     let finder = finder(&found, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
     let nothing = || Reason::Node {
@@ -309,5 +311,5 @@ pub(super) fn place_again(
     let found = sorted.or_else(|| subtree(plan, &finder));
     let mut found = found.ok_or_else(nothing)??;
     found.root_mut().shape = Some(key::shape(found.root(), config));
-    Assessment::new(runtime, config, 1).choose_builds(found)
+    Assessment::new(session, config, 1).choose_builds(found)
 }

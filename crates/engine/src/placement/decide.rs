@@ -16,13 +16,14 @@ use super::placer::Placer;
 use super::reasons::Reasons;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
+use crate::engine::Departures;
 use crate::graph::{BuildSide, PlanKey, key};
 use crate::history::{Measured, OneTime};
 use crate::nodes::GpuExec;
 use crate::policy::policy;
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
-use crate::runtime::{Departures, Runtime};
+use crate::session::Session;
 use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
@@ -132,10 +133,10 @@ struct Times {
 
 impl Grounds {
     /// Of a plan to which nothing but the device and refusals matter.
-    pub(crate) fn untimed(runtime: &Runtime, config: &GalateaConfig) -> Self {
+    pub(crate) fn untimed(session: &Session, config: &GalateaConfig) -> Self {
         Self {
-            usable: runtime.usable_within(config, Duration::ZERO),
-            refusals: runtime.history().refusals_version(),
+            usable: session.engine().usable_within(config, Duration::ZERO),
+            refusals: session.engine().history().refusals_version(),
             times: None,
             waiting: Vec::new(),
             few: Vec::new(),
@@ -147,35 +148,35 @@ impl Grounds {
     pub(crate) fn hold(
         &self,
         kept: &Arc<dyn ExecutionPlan>,
-        runtime: &Runtime,
+        session: &Session,
         config: &GalateaConfig,
     ) -> bool {
-        let now = Self::untimed(runtime, config);
+        let now = Self::untimed(session, config);
         if (&now.usable, now.refusals) != (&self.usable, self.refusals) {
             return false;
         }
-        if !self.few.iter().all(|few| few.are_few(runtime, config)) {
+        if !self.few.iter().all(|few| few.are_few(session, config)) {
             return false;
         }
-        if !self.waiting.iter().all(|waiting| waiting.waits(runtime)) {
+        if !self.waiting.iter().all(|waiting| waiting.waits(session)) {
             return false;
         }
         self.times.is_none_or(|times| {
-            let measured = runtime.history().measured(times.query);
+            let measured = session.engine().history().measured(times.query);
             let refused = reason_for_cpu(measured, times.gain, times.whole).is_some();
-            refused != times.placed && (refused || self.is_resident(kept, runtime, config))
+            refused != times.placed && (refused || self.is_resident(kept, session, config))
         })
     }
 
     /// Whether everything that the GPU subtrees of `kept` read is in device memory: as long as nothing has
     /// left since it was, it still is.
-    fn is_resident(&self, kept: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
-        let now = runtime.departures(config);
+    fn is_resident(&self, kept: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> bool {
+        let now = session.engine().departures(config);
         let mut seen = self.resident.lock();
         if now.is_some() && *seen == now {
             return true;
         }
-        let here = is_resident(kept, runtime, config);
+        let here = is_resident(kept, session, config);
         *seen = now.filter(|_| here);
         here
     }
@@ -183,13 +184,13 @@ impl Grounds {
 
 /// Whether everything that the GPU subtrees of `plan` read is in device memory, so that they have no load
 /// cost.
-fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
+fn is_resident(plan: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> bool {
     let estimator = Estimator::new(1);
     let here = plan
         .downcast_ref::<GpuExec>()
-        .is_none_or(|gpu| estimator.once(gpu.graph().root(), runtime, config).is_empty());
+        .is_none_or(|gpu| estimator.once(gpu.graph().root(), session, config).is_empty());
     let mut children = plan.children().into_iter();
-    here && children.all(|child| is_resident(child, runtime, config))
+    here && children.all(|child| is_resident(child, session, config))
 }
 
 /// Whether a query waits for the GPU of a process that has not used it yet: it does not if the CPU takes less
@@ -201,13 +202,13 @@ pub(super) fn waits_for_start(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> bo
 
 /// The plan with the subtrees that are worth it on the device, where the CPU would use `cores` cores.
 pub(super) fn place(
-    runtime: &Arc<Runtime>,
+    session: &Arc<Session>,
     config: &GalateaConfig,
     cores: usize,
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut assessment = Assessment::new(runtime, config, cores);
+    let mut assessment = Assessment::new(session, config, cores);
     if config.device == DeviceChoice::Auto {
         assessment = assessment.of_query(key::query(&plan, config), &plan);
     }
@@ -219,10 +220,10 @@ fn place_by(
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let (runtime, config) = (assessment.runtime, assessment.config);
-    let mut grounds = Grounds::untimed(runtime, config);
+    let (session, config) = (assessment.session, assessment.config);
+    let mut grounds = Grounds::untimed(session, config);
     let report = decision.report.clone();
-    let found = |side: &BuildSide| found_in_rows(runtime, side);
+    let found = |side: &BuildSide| found_in_rows(session, side);
     let placer = Placer::new(assessment, &report, &found);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
@@ -232,7 +233,7 @@ fn place_by(
     }
     let query = assessment.query.map(|query| query.key);
     let query = query.unwrap_or_else(|| key::query(&plan, config));
-    let measured = runtime.history().measured(query);
+    let measured = session.engine().history().measured(query);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     grounds.few = assessment.few.take();
     let nothing = Arc::ptr_eq(&placed, &plan);
@@ -296,13 +297,13 @@ fn place_by(
 
 /// The subtrees of a plan that wait for columns and kernels alone.
 pub(super) fn waiting(
-    runtime: &Arc<Runtime>,
+    session: &Arc<Session>,
     config: &GalateaConfig,
     cores: usize,
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Vec<Waiting>> {
     let mut decision = Decision::default();
-    let assessment = Assessment::new(runtime, config, cores).deferring();
+    let assessment = Assessment::new(session, config, cores).deferring();
     place_by(&assessment, plan, &mut decision)?;
     Ok(decision.waiting)
 }

@@ -4,9 +4,10 @@
 use super::decide::{Decision, GpuState, Grounds};
 use super::nodes::has_rows;
 use super::timing::Timing;
+use crate::engine::Engine;
 use crate::nodes::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use crate::stream::GpuStreamExec;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -56,11 +57,11 @@ impl PlacementExec {
         &self,
         input: Arc<dyn ExecutionPlan>,
         emulated: bool,
-        runtime: &Arc<Runtime>,
+        session: &Arc<Session>,
     ) -> Self {
         let Decision { report, reasons, .. } = &self.decision;
         report.update(|report| *report = planned(&input, emulated, &reasons.texts));
-        let timing = Timing::new(runtime, &self.decision);
+        let timing = Timing::new(session, &self.decision);
         Self {
             input,
             device: report.get().device,
@@ -259,7 +260,7 @@ fn starting_gpu(stream: SendableRecordBatchStream) -> SendableRecordBatchStream 
     struct Starter;
     impl Drop for Starter {
         fn drop(&mut self) {
-            Runtime::start_gpu_soon();
+            Engine::start_gpu_soon();
         }
     }
     let (schema, starter) = (stream.schema(), Starter);

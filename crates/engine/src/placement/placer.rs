@@ -98,7 +98,7 @@ impl<'a> Placer<'a> {
             return Ok(joined);
         }
         if plan.boundedness().is_unbounded()
-            && let Some(outcome) = stream::operator(&plan, finder, assessment.runtime, assessment.config)
+            && let Some(outcome) = stream::operator(&plan, finder, assessment.session, assessment.config)
         {
             match outcome {
                 Ok(operator) => return Ok(operator),
@@ -260,7 +260,7 @@ impl<'a> Placer<'a> {
         Ok(Arc::new(GpuExec::new(
             found,
             cpu,
-            Arc::clone(self.assessment.runtime),
+            Arc::clone(self.assessment.session),
             self.assessment.config.clone(),
             place_again,
             self.report.clone(),

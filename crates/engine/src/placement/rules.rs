@@ -7,7 +7,7 @@ use super::reasons::Reasons;
 use super::unshare::unshared;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::reason::Reason;
-use crate::runtime::Runtime;
+use crate::session::Session;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -19,13 +19,13 @@ use std::time::Duration;
 /// The early rule: replaces supported subtrees.
 #[derive(Debug)]
 pub struct PlaceOnDevice {
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
 }
 
 impl PlaceOnDevice {
-    /// The rule of a session with that runtime.
-    pub fn new(runtime: Arc<Runtime>) -> Self {
-        Self { runtime }
+    /// The rule of a session with that session.
+    pub fn new(session: Arc<Session>) -> Self {
+        Self { session }
     }
 }
 
@@ -37,18 +37,18 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
         // Statements that write need no device, but the store as it is configured now.
-        self.runtime.store(&config);
+        self.session.engine().store();
         let mut decision = Decision::default();
         let cores = options.execution.target_partitions;
         let must_wait = config.device != DeviceChoice::Auto || config.fallback == Fallback::Error;
-        let usable = match self.runtime.usable_within(&config, Duration::ZERO) {
+        let usable = match self.session.engine().usable_within(&config, Duration::ZERO) {
             Err(Reason::Starting) if must_wait || decide::waits_for_start(&plan, cores) => {
-                self.runtime.usable(&config)
+                self.session.engine().usable(&config)
             }
             usable => usable,
         };
         let placed = match usable {
-            Ok(()) => decide::place(&self.runtime, &config, cores, plan, &mut decision)?,
+            Ok(()) => decide::place(&self.session, &config, cores, plan, &mut decision)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(
                     "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",
@@ -60,7 +60,7 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
                 decision.starts_gpu = matches!(reason, Reason::Starting);
                 // While the GPU starts, the next plan may be another one.
                 let settled = !matches!(reason, Reason::Starting);
-                decision.grounds = settled.then(|| Grounds::untimed(&self.runtime, &config));
+                decision.grounds = settled.then(|| Grounds::untimed(&self.session, &config));
                 plan
             }
         };
@@ -87,13 +87,13 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
 /// else.
 #[derive(Debug)]
 pub struct AnnotatePlacement {
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
 }
 
 impl AnnotatePlacement {
-    /// The rule of a session with that runtime.
-    pub fn new(runtime: Arc<Runtime>) -> Self {
-        Self { runtime }
+    /// The rule of a session with that session.
+    pub fn new(session: Arc<Session>) -> Self {
+        Self { session }
     }
 }
 
@@ -113,8 +113,8 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         }
         let config = GalateaConfig::of(options);
         let emulated = config.device == DeviceChoice::Emulated;
-        let completed = placement.completed(Arc::clone(&plan), emulated, &self.runtime);
-        self.runtime.reports().record(completed.report().clone());
+        let completed = placement.completed(Arc::clone(&plan), emulated, &self.session);
+        self.session.reports().record(completed.report().clone());
         // Operators that report find the report by the node.
         Ok(match config.device {
             DeviceChoice::Cpu if !has_reader(&plan) => plan,

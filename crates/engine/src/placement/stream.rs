@@ -8,7 +8,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::PipelineGraph;
 use crate::policy::policy;
 use crate::reason::Reason;
-use crate::runtime::Runtime;
+use crate::session::Session;
 use crate::stream::GpuStreamExec;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const POLICY: StreamCosts = StreamCosts::DEFAULT;
 pub(super) fn operator(
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
-    runtime: &Arc<Runtime>,
+    session: &Arc<Session>,
     config: &GalateaConfig,
 ) -> Option<Result<Arc<dyn ExecutionPlan>, Reason>> {
     let found = subtree(plan, finder)?;
@@ -48,7 +48,7 @@ pub(super) fn operator(
         if config.device == DeviceChoice::Auto {
             check_worth(&found, plan)?;
         }
-        let node = GpuStreamExec::new(found, plan, Arc::clone(runtime), config.clone())?;
+        let node = GpuStreamExec::new(found, plan, Arc::clone(session), config.clone())?;
         Ok(Arc::new(node) as Arc<dyn ExecutionPlan>)
     }))
 }
@@ -82,6 +82,7 @@ fn check_worth(found: &PipelineGraph, plan: &Arc<dyn ExecutionPlan>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Engine;
     use crate::placement::find::finder;
     use crate::report::QueryReports;
     use crate::stream::Channel;
@@ -141,11 +142,12 @@ mod tests {
     #[tokio::test]
     async fn kernels_compile_for_every_target() {
         let Some(nvrtc) = testing::nvrtc() else { return };
-        let runtime = Arc::new(Runtime::new(QueryReports::default()));
+        let engine = Engine::builder().build().expect("an engine");
+        let session = Arc::new(Session::new(engine, QueryReports::default()));
         for sql in [WINDOWED, COMPUTED, "SELECT t FROM s WHERE k > 1"] {
             let (plan, found) = found(sql).await;
             let config = GalateaConfig::default();
-            let node = GpuStreamExec::new(found, &plan, Arc::clone(&runtime), config).expect(sql);
+            let node = GpuStreamExec::new(found, &plan, Arc::clone(&session), config).expect(sql);
             let program = Flow::program(&node.source());
             for architecture in [Architecture::SM_80, Architecture::SM_90] {
                 let image = compile_for(architecture, &program, &nvrtc);

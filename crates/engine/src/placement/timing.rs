@@ -5,7 +5,7 @@ use super::waiting::{Waiting, forgone, prepare};
 use crate::graph::PlanKey;
 use crate::history::{OneTime, RunKind};
 use crate::report::{PlanReport, QueryReport};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -31,7 +31,7 @@ fn kind(report: &QueryReport, took: Duration) -> RunKind {
 /// Times one execution of a plan. A query that fails, falls back or is not read to its end leaves nothing,
 /// nor does a second execution of the plan.
 pub(super) struct Timing {
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
     plan: PlanKey,
     /// Seconds that it takes on the CPU, predicted with caution.
     host: f64,
@@ -61,10 +61,10 @@ impl fmt::Debug for Timing {
 
 impl Timing {
     /// The timing of a plan of which that was decided, if its times matter.
-    pub(super) fn new(runtime: &Arc<Runtime>, decision: &Decision) -> Option<Arc<Self>> {
+    pub(super) fn new(session: &Arc<Session>, decision: &Decision) -> Option<Arc<Self>> {
         decision.query.map(|plan| {
             Arc::new(Self {
-                runtime: Arc::clone(runtime),
+                session: Arc::clone(session),
                 plan,
                 host: decision.host,
                 waiting: decision.waiting.clone(),
@@ -78,7 +78,7 @@ impl Timing {
     /// The timing of another execution of the same plan.
     pub(super) fn renewed(&self, report: PlanReport) -> Arc<Self> {
         Arc::new(Self {
-            runtime: Arc::clone(&self.runtime),
+            session: Arc::clone(&self.session),
             plan: self.plan,
             host: self.host,
             waiting: self.waiting.clone(),
@@ -113,7 +113,7 @@ impl Timing {
     ) -> impl Stream<Item = Result<arrow::array::RecordBatch>> {
         let mut failed = false;
         let computes = self.report.get().placed == 0;
-        let mut busy = computes.then(|| self.runtime.background().busy());
+        let mut busy = computes.then(|| self.session.engine().background().busy());
         stream
             .map(Some)
             .chain(futures::stream::once(async { None }))
@@ -137,7 +137,7 @@ impl Timing {
             let report = self.report.get();
             // A subtree that fell back has cost time on both sides, which says nothing of either.
             if report.fell_back == 0 {
-                let history = self.runtime.history();
+                let history = self.session.engine().history();
                 let kind = kind(&report, took);
                 if kind == RunKind::Host && history.measured(self.plan).host.is_none() {
                     history.took_of_predicted(took.as_secs_f64() / self.host.max(f64::MIN_POSITIVE));
@@ -146,7 +146,7 @@ impl Timing {
                 history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {
-                    prepare(&self.waiting, self.plan, &self.runtime, &context, decide::waiting);
+                    prepare(&self.waiting, self.plan, &self.session, &context, decide::waiting);
                 }
             }
         }

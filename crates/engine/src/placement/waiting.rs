@@ -14,7 +14,7 @@ use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
 use crate::history::OneTime;
 use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::PlanReport;
-use crate::runtime::Runtime;
+use crate::session::Session;
 use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::config::SessionConfig;
@@ -50,55 +50,57 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// What it takes on the device now.
-    fn time(&self, runtime: &Runtime) -> DeviceTime {
+    fn time(&self, session: &Session) -> DeviceTime {
         DeviceTime {
-            once: Estimator::new(self.cores).once(self.graph.root(), runtime, &self.config),
+            once: Estimator::new(self.cores).once(self.graph.root(), session, &self.config),
             ..self.loaded.clone()
         }
     }
 
     /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
-    pub(super) fn waits(&self, runtime: &Runtime) -> bool {
-        let history = runtime.history();
+    pub(super) fn waits(&self, session: &Session) -> bool {
+        let history = session.engine().history();
         let correction = self.query.map_or_else(
             || Correction::of_others(history),
             |query| query.correction(history),
         );
-        let time = self.time(runtime).corrected(correction);
+        let time = self.time(session).corrected(correction);
         !time.suits((self.host, correction), self.config.background.0, history)
     }
 
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that
     /// several queries wait for counts the time of all of them.
-    fn lost(&self, runtime: &Runtime) -> f64 {
-        let missing = self.time(runtime).once.into_iter();
-        missing.map(|one| runtime.history().forgone(one.what)).sum()
+    fn lost(&self, session: &Session) -> f64 {
+        let missing = self.time(session).once.into_iter();
+        missing
+            .map(|one| session.engine().history().forgone(one.what))
+            .sum()
     }
 
     /// Whether what it lacks is worth the memory: there is room for it, or runs have paid for it.
-    fn is_worth_making(&self, runtime: &Runtime) -> bool {
-        let store = runtime.store(&self.config);
+    fn is_worth_making(&self, session: &Session) -> bool {
+        let store = session.engine().store();
         let room = store.memory_limit().saturating_sub(store.memory_used());
-        let wanted = Estimator::new(self.cores).missing_bytes(self.graph.root(), runtime, &self.config);
-        wanted <= room as f64 || self.time(runtime).unpaid(runtime.history()) <= self.host.predicted
+        let wanted = Estimator::new(self.cores).missing_bytes(self.graph.root(), session, &self.config);
+        wanted <= room as f64 || self.time(session).unpaid(session.engine().history()) <= self.host.predicted
     }
 
     /// Makes what it lacks; if the device refuses it, then what its parts lack, `levels` times.
     fn make_with_parts<'w>(
         &'w self,
-        runtime: &'w Arc<Runtime>,
+        session: &'w Arc<Session>,
         context: &'w Arc<TaskContext>,
         find: FindWaiting,
         levels: u32,
     ) -> BoxFuture<'w, Result<()>> {
         async move {
-            let outcome = self.make(runtime, Arc::clone(context)).await;
+            let outcome = self.make(session, Arc::clone(context)).await;
             if outcome.is_ok() || levels == 0 {
                 return outcome;
             }
             // What was refused is remembered, so another subtree is found now.
-            for part in find(runtime, &self.config, self.cores, renewed_host(&self.cpu)?)? {
-                part.make_with_parts(runtime, context, find, levels - 1).await?;
+            for part in find(session, &self.config, self.cores, renewed_host(&self.cpu)?)? {
+                part.make_with_parts(session, context, find, levels - 1).await?;
             }
             Ok(())
         }
@@ -106,15 +108,15 @@ impl Waiting {
     }
 
     /// Runs it on the device and drops its rows, unless other queries have warmed it up meanwhile.
-    async fn make(&self, runtime: &Arc<Runtime>, context: Arc<TaskContext>) -> Result<()> {
-        if self.time(runtime).once.is_empty() {
+    async fn make(&self, session: &Arc<Session>, context: Arc<TaskContext>) -> Result<()> {
+        if self.time(session).once.is_empty() {
             return Ok(());
         }
         let mut graph = self.graph.clone();
         // Rules that come after placement have gone over the query's inputs, and not over these.
         for input in graph.inputs_mut() {
             let plan = Arc::clone(input.plan());
-            *input = InputPlan::new(runtime.finished(plan, &context)?);
+            *input = InputPlan::new(session.finished(plan, &context)?);
         }
         let config = GalateaConfig {
             fallback: Fallback::Error,
@@ -123,7 +125,7 @@ impl Waiting {
         let node = GpuExec::new(
             graph,
             renewed_host(&self.cpu)?,
-            Arc::clone(runtime),
+            Arc::clone(session),
             config,
             self.place_again,
             PlanReport::default(),
@@ -147,7 +149,7 @@ pub(super) fn forgone(waiting: &[Waiting]) -> Vec<OneTime> {
 
 /// Finds the subtrees of a plan that wait, where the CPU would use that number of cores.
 pub(super) type FindWaiting =
-    fn(&Arc<Runtime>, &GalateaConfig, usize, Arc<dyn ExecutionPlan>) -> Result<Vec<Waiting>>;
+    fn(&Arc<Session>, &GalateaConfig, usize, Arc<dyn ExecutionPlan>) -> Result<Vec<Waiting>>;
 
 /// How often a subtree is replaced by its parts in one piece of work.
 const LEVELS: u32 = 8;
@@ -156,36 +158,38 @@ const LEVELS: u32 = 8;
 pub(super) fn prepare(
     waiting: &[Waiting],
     query: PlanKey,
-    runtime: &Arc<Runtime>,
+    session: &Arc<Session>,
     context: &Arc<TaskContext>,
     find: FindWaiting,
 ) {
-    let wanted = |one: &&Waiting| one.config.background.0 && one.is_worth_making(runtime);
+    let wanted = |one: &&Waiting| one.config.background.0 && one.is_worth_making(session);
     let environment = context.runtime_env();
     let waiting: Vec<Waiting> = waiting.iter().filter(wanted).cloned().collect();
     if waiting.is_empty() {
         return;
     }
-    // A session that is closed waits for nothing: its settings know the session, too.
-    let session = Arc::downgrade(runtime);
+    // A session that is closed waits for nothing. Its settings hold the session, so they are copied.
+    let (engine, number, session) = (session.engine(), session.number(), Arc::downgrade(session));
     let settings = SessionConfig::from(context.session_config().options().as_ref().clone());
     let context = TaskContext::default();
     let context = context.with_session_config(settings).with_runtime(environment);
     let context = Arc::new(context);
     let (priced, of) = (waiting.clone(), Weak::clone(&session));
     let lost = move || {
-        let runtime = of.upgrade();
-        runtime.map_or(0.0, |runtime| priced.iter().map(|one| one.lost(&runtime)).sum())
+        let session = of.upgrade();
+        session.map_or(0.0, |session| priced.iter().map(|one| one.lost(&session)).sum())
     };
     let work = move || {
         async move {
             for one in &waiting {
-                let Some(runtime) = session.upgrade() else { break };
-                one.make_with_parts(&runtime, &context, find, LEVELS).await?;
+                let Some(session) = session.upgrade() else { break };
+                one.make_with_parts(&session, &context, find, LEVELS).await?;
             }
             Ok(())
         }
         .boxed()
     };
-    runtime.background().leave(query, Box::new(lost), Box::new(work));
+    engine
+        .background()
+        .leave(number, query, Arc::new(lost), Box::new(work));
 }

@@ -41,7 +41,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};
 use crate::placement::{Grounds, PlacementExec};
 use crate::report::{PlanReport, QueryReport};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use crate::stack::poll_for_levels;
 use datafusion::common::{Result, TableReference};
 use datafusion::execution::SessionState;
@@ -236,7 +236,7 @@ impl PlanCache {
     }
 
     /// The kept plan of a query, if it is still what planning would make.
-    fn find(&self, asked: &Asked, state: &SessionState, runtime: &Runtime) -> Result<Found> {
+    fn find(&self, asked: &Asked, state: &SessionState, session: &Session) -> Result<Found> {
         // What a registry of statistics says of tables may change at any time.
         if state.statistics_registry().is_some() {
             return Ok(Found::Nothing(None));
@@ -257,9 +257,9 @@ impl PlanCache {
         if let Some(kept) = kept
             && kept.query.same(&query)
             && tables::same(&kept.tables, &tables)
-            && kept.grounds.hold(&kept.plan, runtime, &config)
+            && kept.grounds.hold(&kept.plan, session, &config)
         {
-            let plan = for_execution(&kept, runtime, &config)?;
+            let plan = for_execution(&kept, session, &config)?;
             self.reused.fetch_add(1, Ordering::Relaxed);
             metrics::planned(PlanOutcome::Reused);
             return Ok(Found::Plan(plan));
@@ -278,11 +278,11 @@ impl PlanCache {
         pending: Option<Box<Pending>>,
         plan: &Arc<dyn ExecutionPlan>,
         state: &SessionState,
-        runtime: &Runtime,
+        session: &Session,
     ) {
         let config = GalateaConfig::of(state.config_options());
         let kept = pending.and_then(|pending| {
-            let grounds = grounds(plan, runtime, &config)?;
+            let grounds = grounds(plan, session, &config)?;
             let copy = renew::is_renewable(plan).then(|| renew::kept(plan).ok())??;
             let Pending {
                 key,
@@ -372,22 +372,22 @@ fn push<K: Hash + Eq, V>(cache: &mut LruCache<K, V>, key: K, value: V, most: u64
 }
 
 /// What a plan was decided by; none where a later one may be decided otherwise.
-fn grounds(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> Option<Grounds> {
+fn grounds(plan: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> Option<Grounds> {
     match plan.downcast_ref::<PlacementExec>() {
         Some(placement) => placement.grounds().cloned(),
         // Plans that are not offered to a device have no such node.
-        None => (config.device == DeviceChoice::Cpu).then(|| Grounds::untimed(runtime, config)),
+        None => (config.device == DeviceChoice::Cpu).then(|| Grounds::untimed(session, config)),
     }
 }
 
 /// A copy of a kept plan for one execution, with a report of its own.
-fn for_execution(kept: &Kept, runtime: &Runtime, config: &GalateaConfig) -> Result<Arc<dyn ExecutionPlan>> {
+fn for_execution(kept: &Kept, session: &Session, config: &GalateaConfig) -> Result<Arc<dyn ExecutionPlan>> {
     let report = PlanReport::default();
-    if let Err(reason) = runtime.usable_within(config, Duration::ZERO) {
+    if let Err(reason) = session.engine().usable_within(config, Duration::ZERO) {
         report.update(|report| *report = QueryReport::cpu(vec![reason.to_string()]));
     }
     let plan = renewed(&kept.plan, &report)?;
     report.update(|report| report.plan_reused = true);
-    runtime.reports().record(report);
+    session.reports().record(report);
     Ok(plan)
 }

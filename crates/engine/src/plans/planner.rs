@@ -12,11 +12,11 @@ use super::query::Query;
 use super::unplanned::refuse_subqueries;
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use crate::spilling_join::with_bounded_memory;
 use crate::stack::{for_levels, poll_for_levels};
 use async_trait::async_trait;
-use datafusion::catalog::Session;
+use datafusion::catalog;
 use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, internal_err};
@@ -285,7 +285,7 @@ fn is_query(plan: &LogicalPlan) -> bool {
 #[derive(Debug)]
 pub struct ReusingPlanner {
     plans: Arc<PlanCache>,
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
     inner: Arc<dyn QueryPlanner + Send + Sync>,
 }
 
@@ -294,18 +294,18 @@ impl ReusingPlanner {
     #[must_use]
     pub fn new(
         plans: Arc<PlanCache>,
-        runtime: Arc<Runtime>,
+        session: Arc<Session>,
         inner: Arc<dyn QueryPlanner + Send + Sync>,
     ) -> Self {
         Self {
             plans,
-            runtime,
+            session,
             inner,
         }
     }
 
     async fn plan(&self, query: &DeferredQuery, asking: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
-        let pending = match self.plans.find(&query.asked, asking, &self.runtime)? {
+        let pending = match self.plans.find(&query.asked, asking, &self.session)? {
             Found::Plan(plan) => return Ok(plan),
             Found::Nothing(pending) => pending,
         };
@@ -320,7 +320,7 @@ impl ReusingPlanner {
             }
             None => state.create_physical_plan(query.asked.plan()?.as_ref()).await?,
         };
-        self.plans.keep(pending, &plan, asking, &self.runtime);
+        self.plans.keep(pending, &plan, asking, &self.session);
         Ok(plan)
     }
 }
@@ -330,7 +330,7 @@ impl QueryPlanner for ReusingPlanner {
     async fn create_physical_plan(
         &self,
         plan: &LogicalPlan,
-        session: &dyn Session,
+        session: &dyn catalog::Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let state = || match session.as_any().downcast_ref::<SessionState>() {
             Some(state) => Ok(state),

@@ -10,7 +10,7 @@ use crate::facts::Facts;
 use crate::graph::PipelineGraph;
 use crate::pipeline::SinkPlan;
 use crate::reason::{Reason, size};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::error::DataFusionError;
@@ -36,7 +36,7 @@ pub struct GpuStreamExec {
     plan: StreamPlan,
     bound: Arc<BoundStream>,
     settings: StreamSettings,
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
     config: GalateaConfig,
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
@@ -51,7 +51,7 @@ impl GpuStreamExec {
     pub(crate) fn new(
         graph: PipelineGraph,
         cpu: &Arc<dyn ExecutionPlan>,
-        runtime: Arc<Runtime>,
+        session: Arc<Session>,
         config: GalateaConfig,
     ) -> Result<Self, Reason> {
         if let SinkPlan::Aggregate { keys, .. } = &graph.root().get().plan.sink
@@ -87,7 +87,7 @@ impl GpuStreamExec {
             plan,
             bound,
             settings,
-            runtime,
+            session,
             config,
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -188,7 +188,7 @@ impl ExecutionPlan for GpuStreamExec {
             plan: self.plan.clone(),
             bound: Arc::clone(&self.bound),
             settings: self.settings,
-            runtime: Arc::clone(&self.runtime),
+            session: Arc::clone(&self.session),
             config: self.config.clone(),
             input,
             properties: Arc::clone(&self.properties),
@@ -210,10 +210,8 @@ impl ExecutionPlan for GpuStreamExec {
         if partition != 0 {
             return internal_err!("GpuStreamExec has one partition, {partition} was asked for");
         }
-        let runtime = self
-            .runtime
-            .device(&self.config)
-            .map_err(|reason| DataFusionError::External(Box::new(reason)))?;
+        let device = self.session.engine().device(&self.config);
+        let runtime = device.map_err(|reason| DataFusionError::External(Box::new(reason)))?;
         let run = Run {
             bound: Arc::clone(&self.bound),
             settings: self.settings,

@@ -36,7 +36,7 @@ use datafusion::logical_expr::planner::{
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, FunctionArg, FunctionArgExpr, Ident, Query, TableFactor,
 };
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 
 use settings::Settings;
 use table::KMeansTable;
@@ -62,7 +62,7 @@ impl Function {
 /// Plans `kmeans(...)` and `kmeans_labels(...)` in a FROM clause.
 #[derive(Debug)]
 struct KMeansPlanner {
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
     /// The functions whose names are free in the session.
     functions: Vec<Function>,
 }
@@ -148,7 +148,7 @@ impl RelationPlanner for KMeansPlanner {
             sample: None,
         })?;
         let settings = Settings::parse(function, named, context)?;
-        let table = KMeansTable::new(function, input, settings, Arc::clone(&self.runtime))?;
+        let table = KMeansTable::new(function, input, settings, Arc::clone(&self.session))?;
         let source = provider_as_source(Arc::new(table));
         let plan = LogicalPlanBuilder::scan(TableReference::bare(function.name()), source, None)?.build()?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
@@ -158,7 +158,7 @@ impl RelationPlanner for KMeansPlanner {
 }
 
 /// Adds the functions to a session, under names it does not use.
-pub(crate) fn register(state: &mut SessionState, runtime: &Arc<Runtime>) {
+pub(crate) fn register(state: &mut SessionState, session: &Arc<Session>) {
     assign::register(state);
     let free = |function: &Function| !state.table_functions().contains_key(function.name());
     let functions = [Function::Clusters, Function::Labels]
@@ -166,7 +166,7 @@ pub(crate) fn register(state: &mut SessionState, runtime: &Arc<Runtime>) {
         .filter(free)
         .collect();
     let planner = KMeansPlanner {
-        runtime: Arc::clone(runtime),
+        session: Arc::clone(session),
         functions,
     };
     if let Err(error) = state.register_relation_planner(Arc::new(planner)) {

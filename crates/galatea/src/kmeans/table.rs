@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::{self, TableProvider};
 use datafusion::common::{internal_datafusion_err, plan_err};
 use datafusion::datasource::TableType;
 use datafusion::error::Result;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 
 use super::Function;
 use super::exec::{KMeansExec, Task};
@@ -37,7 +37,7 @@ pub(super) struct KMeansTable {
     /// Columns of the input that are features.
     features: Vec<usize>,
     schema: SchemaRef,
-    runtime: Arc<Runtime>,
+    session: Arc<Session>,
 }
 
 impl KMeansTable {
@@ -47,7 +47,7 @@ impl KMeansTable {
         function: Function,
         input: LogicalPlan,
         settings: Settings,
-        runtime: Arc<Runtime>,
+        session: Arc<Session>,
     ) -> Result<Self> {
         let from = input.schema().as_arrow().clone();
         let features = features(function, &from, &settings)?;
@@ -58,7 +58,7 @@ impl KMeansTable {
             settings,
             features,
             schema: Arc::new(schema),
-            runtime,
+            session,
         })
     }
 }
@@ -144,7 +144,7 @@ impl TableProvider for KMeansTable {
 
     async fn scan(
         &self,
-        state: &dyn Session,
+        state: &dyn catalog::Session,
         projection: Option<&Vec<usize>>,
         _filters: &[Expr],
         _limit: Option<usize>,
@@ -160,7 +160,7 @@ impl TableProvider for KMeansTable {
             settings: self.settings.kmeans.clone(),
             features: self.features.clone(),
             schema: Arc::clone(&self.schema),
-            runtime: Arc::clone(&self.runtime),
+            session: Arc::clone(&self.session),
         };
         let plan: Arc<dyn ExecutionPlan> = Arc::new(KMeansExec::new(task, input));
         let Some(projection) = projection else {

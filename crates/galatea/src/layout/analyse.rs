@@ -9,7 +9,7 @@ use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use galatea_engine::config::{DeviceChoice, GalateaConfig};
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use galatea_layout::model::{
     Accumulators, Choice, GroupedAggregation, Groups, LaidOutColumn, Launch, Machine, predict,
 };
@@ -19,7 +19,7 @@ use galatea_store::layout::{PIPELINE_TILES, TABLE_BYTES};
 use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError, StoredTable};
 
 use super::rounded;
-use super::table::{LaidOutTable, column_index, provider, runtime};
+use super::table::{LaidOutTable, column_index, provider, session};
 
 /// Numbers of copies that are compared.
 const REPLICAS: [u32; 4] = [1, 2, 8, 32];
@@ -107,9 +107,9 @@ pub async fn analyse_conflicts(
     let column = load(ctx, table, column).await?;
     let rows = rows.max(1);
     let name = column.name.clone();
-    let (runtime, config) = runtime(ctx)?;
+    let (session, config) = session(ctx)?;
     let analyse = move || {
-        let (device, machine) = machine(&runtime, &config);
+        let (device, machine) = machine(&session, &config);
         analyse(&column, rows, device, &machine)
     };
     let analysis = tokio::task::spawn_blocking(analyse).await;
@@ -119,9 +119,9 @@ pub async fn analyse_conflicts(
 
 /// The GPU of this session with the rates that were measured of it, or else the reference machine: the
 /// emulated device has no times.
-fn machine(runtime: &Arc<Runtime>, config: &GalateaConfig) -> (String, Machine) {
+fn machine(session: &Arc<Session>, config: &GalateaConfig) -> (String, Machine) {
     let gpu = match config.device {
-        DeviceChoice::Auto | DeviceChoice::Gpu => runtime.device(config).ok(),
+        DeviceChoice::Auto | DeviceChoice::Gpu => session.engine().device(config).ok(),
         DeviceChoice::Cpu | DeviceChoice::Emulated => None,
     };
     match gpu {
@@ -141,8 +141,8 @@ fn machine(runtime: &Arc<Runtime>, config: &GalateaConfig) -> (String, Machine) 
 /// The column, encoded: as the store has it, or made now.
 async fn load(ctx: &SessionContext, table: &TableReference, column: &str) -> Result<Arc<Column>> {
     let provider = provider(ctx, table).await?;
-    let (runtime, config) = runtime(ctx)?;
-    let store = runtime.store(&config);
+    let (session, _) = session(ctx)?;
+    let store = session.engine().store();
     let schema = provider.schema();
     let index = column_index(&schema, table, column)?;
     let text = |data_type: &DataType| data_type.is_string() || data_type.is_binary();

@@ -13,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use galatea_engine::config::GalateaConfig;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use galatea_store::{Column, ColumnSource, ConflictLayout, FileTable, LoadHints, Store, StoredTable};
 
 use super::error::ConflictLayoutError;
@@ -28,12 +28,12 @@ impl LaidOutTable {
     /// Finds the table.
     pub(super) async fn find(ctx: &SessionContext, name: &TableReference) -> Result<Self> {
         let provider = provider(ctx, name).await?;
-        let (runtime, config) = runtime(ctx)?;
-        if let Err(reason) = runtime.usable(&config) {
+        let (session, config) = session(ctx)?;
+        if let Err(reason) = session.engine().usable(&config) {
             let reason = reason.to_string();
             return Err(ConflictLayoutError::NoDevice { reason }.into());
         }
-        let what = match Self::of(ctx, &provider, runtime.store(&config)).await? {
+        let what = match Self::of(ctx, &provider, session.engine().store()).await? {
             Some(table) => return Ok(table),
             None if provider.table_type() == TableType::View => "a view",
             None => "a table that the store does not hold",
@@ -114,12 +114,12 @@ pub(super) async fn provider(ctx: &SessionContext, name: &TableReference) -> Res
     Err(ConflictLayoutError::Table { table, tables }.into())
 }
 
-/// The session's runtime and settings.
-pub(super) fn runtime(ctx: &SessionContext) -> Result<(Arc<Runtime>, GalateaConfig)> {
+/// The session's session and settings.
+pub(super) fn session(ctx: &SessionContext) -> Result<(Arc<Session>, GalateaConfig)> {
     let state = ctx.state();
-    let runtime = state.config().get_extension::<Runtime>();
-    let runtime = runtime.ok_or(ConflictLayoutError::NoSession)?;
-    Ok((runtime, GalateaConfig::of(state.config_options())))
+    let session = state.config().get_extension::<Session>();
+    let session = session.ok_or(ConflictLayoutError::NoSession)?;
+    Ok((session, GalateaConfig::of(state.config_options())))
 }
 
 /// The index of a column by its name, or else by its name in lower case.

@@ -39,9 +39,11 @@ use galatea_engine::plans::{PlanCache, check_statement, with_stack_for};
 use std::ops::ControlFlow;
 
 use crate::layout::ConflictLayoutStatement;
+use crate::system_settings::AlterSystem;
 
 /// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`,
-/// which is carried out at once.
+/// which is carried out at once, as is `ALTER SYSTEM SET galatea.name = value`, which changes a setting of
+/// the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions.
 ///
 /// A query whose text was asked before is not parsed again, as long as its names and functions mean the same
 /// (`galatea.plan_cache` bounds the texts that are remembered, too). Its logical plan is one node, and its
@@ -85,6 +87,9 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     let state = ctx.state();
     if let Some(statement) = ConflictLayoutStatement::parse(&state.config_options().sql_parser, text)? {
         return statement.execute(ctx).await;
+    }
+    if let Some(change) = AlterSystem::parse(&state.config_options().sql_parser, text)? {
+        return change.execute(ctx);
     }
     match state.config().get_extension::<PlanCache>() {
         Some(plans) => {

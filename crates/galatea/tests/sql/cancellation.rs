@@ -8,7 +8,7 @@ use futures::StreamExt;
 use galatea::{EmulatorOptions, GalateaConfig};
 use galatea_device::{DriverCall, Faults};
 use galatea_engine::device::DeviceRuntime;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -52,8 +52,8 @@ fn bed() -> (Pair, Faults) {
 fn device(pair: &Pair) -> Arc<DeviceRuntime> {
     let state = pair.gpu.state();
     let config = GalateaConfig::of(state.config_options());
-    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-    runtime.device(&config).expect("the emulated device")
+    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+    session.engine().device(&config).expect("the emulated device")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

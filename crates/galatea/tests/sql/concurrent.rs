@@ -6,7 +6,7 @@ use crate::data::{Shape, batch};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
 use datafusion::prelude::SessionContext;
 use galatea::{GalateaConfig, QueryDevice};
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,8 +119,8 @@ async fn check(case: &Case) {
     }
     let state = pair.gpu.state();
     let config = GalateaConfig::of(state.config_options());
-    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-    let device = runtime.device(&config).expect("the emulated device");
+    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+    let device = session.engine().device(&config).expect("the emulated device");
     let budget = device.device().budget();
     assert!(budget.peak() <= budget.limit());
     assert!(device.memory().turns().queries().is_empty());

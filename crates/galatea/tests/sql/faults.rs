@@ -8,7 +8,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
 use galatea::{EmulatorOptions, GalateaConfig, QueryDevice};
 use galatea_device::{DriverCall, FaultCode, Faults};
 use galatea_engine::device::DeviceRuntime;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use rand::rngs::SmallRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
@@ -81,8 +81,8 @@ impl Bed {
     fn device(&self) -> Arc<DeviceRuntime> {
         let state = self.pair.gpu.state();
         let config = GalateaConfig::of(state.config_options());
-        let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-        runtime.device(&config).expect("the emulated device")
+        let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+        session.engine().device(&config).expect("the emulated device")
     }
 
     /// Bytes in use once everything is given up that no query uses: first by the budget, then by the driver.

@@ -15,6 +15,7 @@ mod concurrent;
 mod data;
 mod depth;
 mod dimensions;
+mod engines;
 mod explain;
 mod extremes;
 mod faults;

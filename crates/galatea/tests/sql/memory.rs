@@ -5,7 +5,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use galatea::{GalateaConfig, QueryDevice};
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use std::sync::Arc;
 
 fn session(settings: &[(&str, &str)]) -> SessionContext {
@@ -19,8 +19,7 @@ fn session(settings: &[(&str, &str)]) -> SessionContext {
 }
 
 async fn run(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
-    let frame = ctx
-        .sql(sql)
+    let frame = galatea::sql(ctx, sql)
         .await
         .unwrap_or_else(|error| panic!("{sql}\n{error}"));
     frame
@@ -46,9 +45,9 @@ async fn on_device(ctx: &SessionContext, sql: &str) -> (Vec<RecordBatch>, u64) {
 fn held(ctx: &SessionContext) -> (u64, u64) {
     let state = ctx.state();
     let config = GalateaConfig::of(state.config_options());
-    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-    let device = runtime.device(&config).expect("the emulated device");
-    (runtime.store(&config).memory_used(), device.memory().bytes())
+    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+    let device = session.engine().device(&config).expect("the emulated device");
+    (session.engine().store().memory_used(), device.memory().bytes())
 }
 
 const WIDE: &str = "SELECT (value * 7919) % 1000003 * 1000003 + value AS x, 'w' || (value % 100) AS w \
@@ -160,7 +159,7 @@ async fn a_new_chunk_size_is_used_at_once() {
     let ctx = session(&[]);
     run(&ctx, "SET galatea.device = 'cpu'").await;
     for (rows, chunks) in [(100, 10), (500, 2), (1000, 1)] {
-        run(&ctx, &format!("SET galatea.chunk_rows = {rows}")).await;
+        run(&ctx, &format!("ALTER SYSTEM SET galatea.chunk_rows = {rows}")).await;
         let made = "CREATE OR REPLACE TABLE t AS SELECT value AS x FROM generate_series(1, 1000) AS g(value)";
         run(&ctx, made).await;
         let plan = run(&ctx, "EXPLAIN SELECT x FROM t WHERE x % 2 = 0").await;
@@ -224,7 +223,7 @@ async fn part_of_a_column_stays_in_device_memory() {
         run(
             &ctx,
             &format!(
-                "SET galatea.gpu_memory_limit = '{}'",
+                "ALTER SYSTEM SET galatea.gpu_memory_limit = '{}'",
                 needed * share / 100 + 50_000
             ),
         )
@@ -281,7 +280,11 @@ async fn ablations_change_no_answer() {
         run(&ctx, "SET galatea.device = 'emulated'").await;
         let all = "eager,copied,no-reference,no-access,whole-region";
         for ablation in ["none"].into_iter().chain(all.split(',')).chain([all, "naive"]) {
-            run(&ctx, &format!("SET galatea.memory_ablations = '{ablation}'")).await;
+            run(
+                &ctx,
+                &format!("ALTER SYSTEM SET galatea.memory_ablations = '{ablation}'"),
+            )
+            .await;
             for round in 0..2 {
                 for (sql, expected) in queries.iter().zip(&expected) {
                     let rows = run(&ctx, sql).await;
@@ -342,7 +345,7 @@ async fn ablations_leave_out_what_they_say() {
         parts.iter().any(|(here, all)| *here > 0 && here < all),
         "{parts:?}"
     );
-    run(&ctx, "SET galatea.memory_ablations = 'whole-region'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.memory_ablations = 'whole-region'").await;
     for sql in [
         "SELECT sum(y), sum(z) FROM t",
         "SELECT sum(u), sum(x) FROM t",
@@ -358,7 +361,7 @@ async fn ablations_leave_out_what_they_say() {
         "{wholes:?}"
     );
     // Without the manager, what does not fit fails.
-    run(&ctx, "SET galatea.memory_ablations = 'naive'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.memory_ablations = 'naive'").await;
     run(&ctx, "SET galatea.fallback = 'error'").await;
     run(&ctx, "SELECT sum(x) FROM t").await;
     let frame = ctx

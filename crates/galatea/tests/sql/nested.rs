@@ -205,6 +205,12 @@ const CONSTANT_STRINGS: &[&str] = &[
     "SELECT g.channel, g.number, n.name FROM (SELECT 'store' AS channel, number, count(*) AS c FROM f GROUP BY number) g
      JOIN n ON g.number = n.k WHERE g.c > 1",
     "SELECT 'a', v, CAST(NULL AS VARCHAR) FROM f WHERE v > 500",
+    // Build sides have them, with a row and with several rows for a key.
+    "SELECT x.channel, y.channel, x.number, y.s FROM
+     (SELECT 'store' AS channel, number, text, sum(v) AS s FROM f GROUP BY number, text HAVING sum(v) > 10) x JOIN
+     (SELECT 'web' AS channel, number, text, sum(v) AS s FROM f GROUP BY number, text HAVING count(*) > 1) y ON x.number = y.number",
+    "SELECT f.v, y.channel, y.s FROM f JOIN (SELECT 'web' AS channel, number, sum(v) AS s FROM f GROUP BY number) y
+     ON f.number = y.number WHERE f.v > 600",
 ];
 
 #[tokio::test]

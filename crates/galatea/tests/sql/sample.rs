@@ -110,7 +110,7 @@ async fn repeatable_samples_do_not_depend_on_partitions() {
 async fn samples_of_files_are_drawn_on_the_device() {
     let folder = tempfile::tempdir().expect("a folder");
     let both = Both::new();
-    both.run("SET galatea.chunk_rows = 4096").await;
+    both.run("ALTER SYSTEM SET galatea.chunk_rows = 4096").await;
     for (file, first) in [("a", 0), ("b", 10_000), ("c", 12_001)] {
         let last = [10_000, 12_001, 40_000].into_iter().find(|last| *last > first);
         both.run(&format!(

@@ -8,7 +8,7 @@ use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_engine::device::DeviceRuntime;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use galatea_memory::regions::{Demand, Priority, RegionKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use std::time::Duration;
 fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
     let state = ctx.state();
     let config = GalateaConfig::of(state.config_options());
-    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-    runtime.device(&config).expect("the emulated device")
+    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+    session.engine().device(&config).expect("the emulated device")
 }
 
 async fn until(what: &str, holds: impl Fn() -> bool) {

@@ -15,7 +15,7 @@ use crate::metrics::PipelineOutcome;
 use crate::nodes::{GpuExec, PlaceAgain};
 use crate::reason::Reason;
 use crate::report::{PlanReport, RunReport};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use arrow::array::RecordBatch;
 use datafusion::common::{Result, exec_err};
 use datafusion::error::DataFusionError;
@@ -51,7 +51,7 @@ const RESULT_BUFFER: u64 = 256 << 20;
 pub(super) struct Task {
     pub(super) graph: PipelineGraph,
     pub(super) cpu: Arc<dyn ExecutionPlan>,
-    pub(super) runtime: Arc<Runtime>,
+    pub(super) session: Arc<Session>,
     pub(super) config: GalateaConfig,
     pub(super) place_again: PlaceAgain,
     pub(super) report: PlanReport,
@@ -177,7 +177,7 @@ impl Task {
         metrics::ended(PipelineOutcome::Device);
         if let Some(shape) = self.graph.root().shape {
             let returned = self.graph.root().fetch.is_none().then_some(report.rows_returned);
-            self.runtime.history().pipeline_ran(shape, returned);
+            self.session.engine().history().pipeline_ran(shape, returned);
         }
         self.record(&report);
         let graph = placed_again.then(|| Box::new(self.graph));
@@ -213,7 +213,7 @@ impl Task {
         let cancelled = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
         let executor = Executor {
-            runtime: &self.runtime,
+            session: &self.session,
             config: &self.config,
             context: &self.context,
             report: &self.report,
@@ -231,13 +231,13 @@ impl Task {
     fn place_again(&self, failure: &Failure) -> Option<PipelineGraph> {
         let of_side = matches!(failure, Failure::Dimension(..));
         let (shape, reason) = self.refusal(failure).filter(|_| of_side)?;
-        self.runtime.history().refuse(shape, reason);
+        self.session.engine().history().refuse(shape, reason);
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;
-        let mut found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
+        let mut found = (self.place_again)(&plan, &self.session, &self.config).ok()?;
         for input in found.inputs_mut() {
             let plan = Arc::clone(input.plan());
-            *input = InputPlan::new(self.runtime.finished(plan, &self.context).ok()?);
+            *input = InputPlan::new(self.session.finished(plan, &self.context).ok()?);
         }
         found.root_mut().fetch = self.graph.root().fetch;
         Some(found)
@@ -280,7 +280,7 @@ impl Task {
             };
         }
         if let Some((shape, refused)) = self.refusal(&failure) {
-            self.runtime.history().refuse(shape, refused);
+            self.session.engine().history().refuse(shape, refused);
         }
         // A compiler's message carries the whole program: the log takes it, the user gets its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
@@ -307,7 +307,7 @@ impl Task {
             return Ok(None);
         }
         if let Some((shape, refused)) = self.refusal(failure) {
-            self.runtime.history().refuse(shape, refused);
+            self.session.engine().history().refuse(shape, refused);
         }
         let sort = renewed_host(&self.cpu)?;
         let Some(input) = sort.children().first().map(|input| Arc::clone(input)) else {
@@ -316,11 +316,11 @@ impl Task {
         let mut unsorted = self.graph.clone();
         unsorted.root_mut().shape = None;
         unsorted.root_mut().unsort();
-        let (runtime, config) = (Arc::clone(&self.runtime), self.config.clone());
+        let (session, config) = (Arc::clone(&self.session), self.config.clone());
         let rows = GpuExec::new(
             unsorted,
             input,
-            runtime,
+            session,
             config,
             self.place_again,
             self.report.clone(),
@@ -338,7 +338,7 @@ impl Task {
             }
             _ => fresh,
         };
-        let mut plan = self.runtime.finished(limited, &self.context)?;
+        let mut plan = self.session.finished(limited, &self.context)?;
         if let (true, Some(order)) = (self.graph.root().sorts(), plan.output_ordering().cloned()) {
             let merged = SortPreservingMergeExec::new(order, plan);
             plan = Arc::new(merged.with_fetch(self.graph.root().fetch));

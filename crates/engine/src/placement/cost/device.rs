@@ -10,7 +10,7 @@ use crate::graph::{Pipeline, PipelineRef, PipelineSource, PlanKey};
 use crate::history::{History, OneTime};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::policy::policy;
-use crate::runtime::Runtime;
+use crate::session::Session;
 use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -238,11 +238,11 @@ impl Estimator {
         &self,
         found: PipelineRef<'_>,
         plan: &Arc<dyn ExecutionPlan>,
-        runtime: &Runtime,
+        session: &Session,
         config: &GalateaConfig,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let Bringing { bytes, each_run, .. } = self.bringing(&found, rows, runtime, config);
+        let Bringing { bytes, each_run, .. } = self.bringing(&found, rows, session, config);
         let scan = bytes / (POLICY.memory_rate * POLICY.reached);
         let lookups = found.dimensions.len() as f64 * rows * POLICY.lookup * 1e-9;
         let made: usize = found.plan.expressions().iter().map(|e| e.made_texts()).sum();
@@ -255,12 +255,14 @@ impl Estimator {
         let sides = sides.map(|(number, side)| match found.build(number) {
             None => (self.dimension(&found, number), 0.0),
             Some(build) => {
-                let time = self.device_time(build, side.plan.plan(), runtime, config);
+                let time = self.device_time(build, side.plan.plan(), session, config);
                 (time.hot, time.fixed)
             }
         });
         let (dimensions, fixed) = sides.fold((0.0, 0.0), |all, side| (all.0 + side.0, all.1 + side.1));
-        let seen = found.shape.and_then(|shape| runtime.history().returned(shape));
+        let seen = found
+            .shape
+            .and_then(|shape| session.engine().history().returned(shape));
         let seen = seen.map(|rows| rows as f64);
         let returned = seen.unwrap_or_else(|| self.rows(plan));
         let (hashed, returned, costs) = match &found.plan.sink {
@@ -300,7 +302,7 @@ impl Estimator {
                 + dimensions
                 + self.device_sort(&found, returned)
                 + result,
-            once: self.once(found, runtime, config),
+            once: self.once(found, session, config),
         }
     }
 
@@ -326,13 +328,13 @@ impl Estimator {
     pub(in crate::placement) fn once(
         &self,
         found: PipelineRef<'_>,
-        runtime: &Runtime,
+        session: &Session,
         config: &GalateaConfig,
     ) -> Vec<OneTime> {
-        let ran = (found.shape).is_some_and(|shape| runtime.history().is_compiled(shape));
+        let ran = (found.shape).is_some_and(|shape| session.engine().history().is_compiled(shape));
         let mut all = Vec::new();
-        let compiling = Self::compiling(runtime, config);
-        self.add_once(ran, (compiling, compiling), found, runtime, config, &mut all);
+        let compiling = Self::compiling(session, config);
+        self.add_once(ran, (compiling, compiling), found, session, config, &mut all);
         // Two pipelines may read one column.
         all.sort_by_key(|one| one.what.0);
         all.dedup_by_key(|one| one.what);
@@ -342,8 +344,8 @@ impl Estimator {
 
     /// Seconds of compiling a pipeline: those that compilations have taken lately, where these are more than
     /// expected.
-    fn compiling(runtime: &Runtime, config: &GalateaConfig) -> f64 {
-        let device = runtime.opened(config);
+    fn compiling(session: &Session, config: &GalateaConfig) -> f64 {
+        let device = session.engine().opened(config);
         let lately = device.and_then(|device| device.device().compile_time());
         lately
             .map_or(0.0, |lately| lately.as_secs_f64())
@@ -357,15 +359,16 @@ impl Estimator {
         ran: bool,
         (compiling, alone): (f64, f64),
         found: PipelineRef<'_>,
-        runtime: &Runtime,
+        session: &Session,
         config: &GalateaConfig,
         all: &mut Vec<OneTime>,
     ) {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let bringing = self.bringing(&found, rows, runtime, config);
+        let bringing = self.bringing(&found, rows, session, config);
         all.extend(bringing.once);
         // Another query may use the same kernel over other build sides: each pipeline is looked up by itself.
-        let is_known = || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
+        let is_known =
+            || (session.engine().opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         if !ran && !is_known() {
             let shape = || crate::graph::key::shape(found, config);
             all.push(OneTime {
@@ -375,7 +378,7 @@ impl Estimator {
         }
         let beside = alone * POLICY.compiling_beside.max(1.0 / self.cores);
         for build in found.builds() {
-            self.add_once(ran, (beside, alone), build, runtime, config, all);
+            self.add_once(ran, (beside, alone), build, session, config, all);
         }
     }
 
@@ -388,13 +391,13 @@ impl Estimator {
     pub(in crate::placement) fn missing_bytes(
         &self,
         found: PipelineRef<'_>,
-        runtime: &Runtime,
+        session: &Session,
         config: &GalateaConfig,
     ) -> f64 {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let builds = found.builds();
-        let below = builds.map(|build| self.missing_bytes(build, runtime, config));
-        self.bringing(&found, rows, runtime, config).missing + below.sum::<f64>()
+        let below = builds.map(|build| self.missing_bytes(build, session, config));
+        self.bringing(&found, rows, session, config).missing + below.sum::<f64>()
     }
 
     /// Seconds until a dimension's rows are collected and arranged.
@@ -417,9 +420,9 @@ impl Estimator {
     }
 
     /// What it takes until the kernel can read its columns.
-    fn bringing(&self, found: &Pipeline, rows: f64, runtime: &Runtime, config: &GalateaConfig) -> Bringing {
+    fn bringing(&self, found: &Pipeline, rows: f64, session: &Session, config: &GalateaConfig) -> Bringing {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
-        let known = Residence::of(found, &columns, runtime, config);
+        let known = Residence::of(found, &columns, session, config);
         let is_file = matches!(found.source, PipelineSource::Files { .. });
         let texts = match &found.source {
             PipelineSource::Files { scan, .. }

@@ -3,7 +3,7 @@
 use crate::config::GalateaConfig;
 use crate::device::columns::{ColumnPages, away};
 use crate::graph::{Pipeline, PipelineSource};
-use crate::runtime::Runtime;
+use crate::session::Session;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use galatea_store::{ColumnSource, LoadHints, TableId};
@@ -36,15 +36,15 @@ pub(super) struct ColumnResidence {
 
 impl Residence {
     /// Of the columns of `found`.
-    pub(super) fn of(found: &Pipeline, columns: &[usize], runtime: &Runtime, config: &GalateaConfig) -> Self {
-        let device = runtime.opened(config);
+    pub(super) fn of(found: &Pipeline, columns: &[usize], session: &Session, config: &GalateaConfig) -> Self {
+        let device = session.engine().opened(config);
         let open = device.is_some();
         let dictionary: BTreeSet<usize> = found.plan.dictionary_columns();
         let unknown = |column: &usize| ColumnResidence {
             dictionary: dictionary.contains(column),
             ..ColumnResidence::default()
         };
-        let Some(source) = source(found, runtime, config) else {
+        let Some(source) = source(found, session) else {
             return Self {
                 table: None,
                 columns: columns.iter().map(unknown).collect(),
@@ -81,16 +81,13 @@ impl Residence {
 }
 
 /// The table whose columns a pipeline reads.
-fn source(found: &Pipeline, runtime: &Runtime, config: &GalateaConfig) -> Option<Arc<dyn ColumnSource>> {
+fn source(found: &Pipeline, session: &Session) -> Option<Arc<dyn ColumnSource>> {
     match &found.source {
         PipelineSource::Stored(table) => Some(Arc::clone(table)),
         PipelineSource::Files { scan, .. } => {
             let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
-            let table = runtime
-                .store(config)
-                .file_table(scan, runtime.environment()?)
-                .ok()?;
-            Some(table)
+            let store = session.engine().store();
+            Some(store.file_table(scan, session.environment()?).ok()?)
         }
         PipelineSource::Groups(_)
         | PipelineSource::Pairs(_)

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::SettingValue;
+use crate::engine::Engine;
 use crate::history::RunKind;
 use crate::placement::waiting::forgone;
 use crate::placement::{AnnotatePlacement, PlaceOnDevice, PlacementExec, query_report};
@@ -16,7 +17,7 @@ use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use std::time::Duration;
 
 /// A session without rules of ours, its file of 200,000 rows in the folder, and what the session knows.
-async fn session(folder: &tempfile::TempDir) -> (Arc<Runtime>, SessionContext) {
+async fn session(folder: &tempfile::TempDir) -> (Arc<Session>, SessionContext) {
     let path = folder.path().join("t.parquet");
     let path = path.to_str().expect("a path of text");
     let state = SessionStateBuilder::new()
@@ -34,8 +35,9 @@ async fn session(folder: &tempfile::TempDir) -> (Arc<Runtime>, SessionContext) {
     ctx.register_parquet("t", path, ParquetReadOptions::default())
         .await
         .expect("a table");
-    let runtime = Runtime::new(QueryReports::default()).with_environment(ctx.runtime_env());
-    (Arc::new(runtime), ctx)
+    let engine = Engine::builder().build().expect("an engine");
+    let session = Session::new(engine, QueryReports::default()).with_environment(ctx.runtime_env());
+    (Arc::new(session), ctx)
 }
 
 /// The plan of a query as the early rule finds it.
@@ -45,10 +47,10 @@ async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
 }
 
 /// Both for one query.
-async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn ExecutionPlan>) {
-    let (runtime, ctx) = session(folder).await;
+async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Session>, Arc<dyn ExecutionPlan>) {
+    let (session, ctx) = session(folder).await;
     let plan = planned(&ctx, sql).await;
-    (runtime, plan)
+    (session, plan)
 }
 
 /// Settings by which queries wait for what they lack, once that is paid for.
@@ -61,13 +63,13 @@ fn auto() -> GalateaConfig {
 }
 
 /// Runs on the CPU until loading is paid for.
-fn pay(runtime: &Arc<Runtime>, plan: &Arc<dyn ExecutionPlan>) {
+fn pay(session: &Arc<Session>, plan: &Arc<dyn ExecutionPlan>) {
     for _ in 0..20_000 {
-        let (placed, decision) = decide(runtime, plan);
+        let (placed, decision) = decide(session, plan);
         if placed {
             return;
         }
-        runtime.history().forgo(&forgone(&decision.waiting));
+        session.engine().history().forgo(&forgone(&decision.waiting));
     }
     panic!("the query never comes to the device");
 }
@@ -77,9 +79,9 @@ fn has_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// Whether the query is placed, and what was decided.
-fn decide(runtime: &Arc<Runtime>, plan: &Arc<dyn ExecutionPlan>) -> (bool, Decision) {
+fn decide(session: &Arc<Session>, plan: &Arc<dyn ExecutionPlan>) -> (bool, Decision) {
     let mut decision = Decision::default();
-    let placed = place(runtime, &auto(), CORES, Arc::clone(plan), &mut decision).expect("placed or not");
+    let placed = place(session, &auto(), CORES, Arc::clone(plan), &mut decision).expect("placed or not");
     (has_gpu(&placed), decision)
 }
 
@@ -127,9 +129,9 @@ async fn groups_cost_by_the_rows_that_filters_leave() {
 #[tokio::test]
 async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, QUERY).await;
+    let (session, plan) = plan(&folder, QUERY).await;
     // A device that is not open, columns that were never read: more than the whole query takes on the CPU.
-    let (placed, decision) = decide(&runtime, &plan);
+    let (placed, decision) = decide(&session, &plan);
     assert!(!placed);
     assert!(
         decision.reasons.texts[0].contains("predicted, with loading"),
@@ -138,24 +140,24 @@ async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
     );
     let all: f64 = forgone(&decision.waiting).iter().map(|one| one.seconds).sum();
     assert!(all > 0.0 && decision.made.is_empty());
-    pay(&runtime, &plan);
-    let (placed, decision) = decide(&runtime, &plan);
+    pay(&session, &plan);
+    let (placed, decision) = decide(&session, &plan);
     assert!(placed, "a query that keeps coming is worth it");
     assert!(forgone(&decision.waiting).is_empty() && !decision.made.is_empty());
     // Where what was loaded is gone again, queries wait again.
-    runtime.history().made(&decision.made);
-    assert!(!decide(&runtime, &plan).0);
+    session.engine().history().made(&decision.made);
+    assert!(!decide(&session, &plan).0);
 }
 
 #[tokio::test]
 async fn a_column_is_paid_for_by_all_queries_that_read_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session(&folder).await;
-    pay(&runtime, &planned(&ctx, QUERY).await);
+    let (session, ctx) = session(&folder).await;
+    pay(&session, &planned(&ctx, QUERY).await);
     let second = planned(&ctx, "SELECT sum(v) FROM t WHERE v % 3 = 2").await;
-    assert!(decide(&runtime, &second).0, "same kernels, same column");
+    assert!(decide(&session, &second).0, "same kernels, same column");
     let third = planned(&ctx, "SELECT max(v) FROM t WHERE v % 5 > 2").await;
-    let (placed, decision) = decide(&runtime, &third);
+    let (placed, decision) = decide(&session, &third);
     assert!(!placed, "its kernels were never compiled");
     let shares = || forgone(&decision.waiting).into_iter().map(|one| one.seconds);
     let largest = shares().fold(0.0, f64::max);
@@ -169,27 +171,27 @@ async fn a_column_is_paid_for_by_all_queries_that_read_it() {
 #[tokio::test]
 async fn measured_times_count_more_than_predicted_ones() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, QUERY).await;
-    pay(&runtime, &plan);
-    let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
-    let (history, ms) = (runtime.history(), Duration::from_millis);
+    let (session, plan) = plan(&folder, QUERY).await;
+    pay(&session, &plan);
+    let query = decide(&session, &plan).1.query.expect("its runs are counted");
+    let (history, ms) = (session.engine().history(), Duration::from_millis);
     history.ran(query, RunKind::Cold, ms(900));
     assert!(
-        decide(&runtime, &plan).0,
+        decide(&session, &plan).0,
         "the first run has loaded; the next ones tell"
     );
     history.ran(query, RunKind::Cold, ms(900));
     assert!(
-        !decide(&runtime, &plan).0,
+        !decide(&session, &plan).0,
         "far beyond the prediction for the CPU"
     );
     history.ran(query, RunKind::Host, ms(800));
     assert!(
-        decide(&runtime, &plan).0,
+        decide(&session, &plan).0,
         "900 ms is near 800 ms, and part of the second run may be warm-up"
     );
     history.ran(query, RunKind::Cold, ms(950));
-    let (placed, decision) = decide(&runtime, &plan);
+    let (placed, decision) = decide(&session, &plan);
     assert!(!placed && decision.query == Some(query));
     assert!(
         decision.reasons.texts[0].contains("900 ms on the device (measured)"),
@@ -197,31 +199,31 @@ async fn measured_times_count_more_than_predicted_ones() {
         decision.reasons.texts
     );
     history.ran(query, RunKind::Cold, ms(700));
-    assert!(decide(&runtime, &plan).0, "the device was faster once");
+    assert!(decide(&session, &plan).0, "the device was faster once");
 }
 
 #[tokio::test]
 async fn a_warm_run_counts_at_once_and_is_repeated_before_it_is_final() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, QUERY).await;
-    pay(&runtime, &plan);
-    let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
-    let (history, ms) = (runtime.history(), Duration::from_millis);
+    let (session, plan) = plan(&folder, QUERY).await;
+    pay(&session, &plan);
+    let query = decide(&session, &plan).1.query.expect("its runs are counted");
+    let (history, ms) = (session.engine().history(), Duration::from_millis);
     history.ran(query, RunKind::Host, ms(800));
     for _ in 0..POLICY.warm_trials {
-        assert!(decide(&runtime, &plan).0);
+        assert!(decide(&session, &plan).0);
         history.ran(query, RunKind::Warm, ms(900));
-        assert!(!decide(&runtime, &plan).0);
+        assert!(!decide(&session, &plan).0);
         (0..POLICY.retry).for_each(|_| history.ran(query, RunKind::Host, ms(800)));
     }
-    assert!(!decide(&runtime, &plan).0, "it was slower three times");
+    assert!(!decide(&session, &plan).0, "it was slower three times");
 }
 
 /// A session whose queries leave the cores no idle time, so that the background does nothing.
 #[tokio::test]
 async fn runs_on_the_cpu_pay_for_the_warm_up() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, QUERY).await;
+    let (session, plan) = plan(&folder, QUERY).await;
     let config = GalateaConfig {
         background: SettingValue::parse("true").expect("a switch"),
         ..auto()
@@ -229,7 +231,7 @@ async fn runs_on_the_cpu_pay_for_the_warm_up() {
     let mut shares = Vec::new();
     for _ in 0..100_000 {
         let mut decision = Decision::default();
-        let found = place(&runtime, &config, 1, Arc::clone(&plan), &mut decision).expect("decided");
+        let found = place(&session, &config, 1, Arc::clone(&plan), &mut decision).expect("decided");
         if !Arc::ptr_eq(&found, &plan) {
             assert!(shares.windows(2).all(|two| two[0] <= two[1]), "{shares:?}");
             assert!(shares.len() > 1, "one run does not pay for the start of a GPU");
@@ -245,7 +247,7 @@ async fn runs_on_the_cpu_pay_for_the_warm_up() {
                 .and_then(|share| share.parse::<u32>().ok())
                 .expect("a share"),
         );
-        runtime.history().forgo(&forgone(&decision.waiting));
+        session.engine().history().forgo(&forgone(&decision.waiting));
     }
     panic!("never placed: {:?}", shares.last());
 }
@@ -253,11 +255,11 @@ async fn runs_on_the_cpu_pay_for_the_warm_up() {
 #[tokio::test]
 async fn a_small_part_of_a_query_is_not_worth_a_guess() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session(&folder).await;
+    let (session, ctx) = session(&folder).await;
     // Another query has paid for the column and the kernel.
-    pay(&runtime, &planned(&ctx, QUERY).await);
+    pay(&session, &planned(&ctx, QUERY).await);
     let plan = planned(&ctx, &small_part()).await;
-    let (placed, decision) = decide(&runtime, &plan);
+    let (placed, decision) = decide(&session, &plan);
     assert!(!placed);
     assert!(
         decision.reasons.texts[0].contains("is expected to save"),
@@ -266,17 +268,18 @@ async fn a_small_part_of_a_query_is_not_worth_a_guess() {
     );
     // A short run shows that rows were estimated too many, for the part as well.
     let query = decision.query.expect("its runs are counted");
-    runtime
+    session
+        .engine()
         .history()
         .ran(query, RunKind::Host, Duration::from_millis(2));
-    assert!(!decide(&runtime, &plan).0);
+    assert!(!decide(&session, &plan).0);
 }
 
 #[tokio::test]
 async fn a_limit_makes_the_cpu_stop_early() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, "SELECT v FROM t WHERE v % 3 = 1 LIMIT 10").await;
-    let (placed, decision) = decide(&runtime, &plan);
+    let (session, plan) = plan(&folder, "SELECT v FROM t WHERE v % 3 = 1 LIMIT 10").await;
+    let (placed, decision) = decide(&session, &plan);
     assert!(!placed && !decision.reasons.texts.is_empty());
 }
 
@@ -298,39 +301,39 @@ async fn the_key_of_a_query_is_of_its_data_and_settings() {
 #[tokio::test]
 async fn a_decision_holds_until_a_later_one_would_differ() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, QUERY).await;
-    let (history, ms) = (runtime.history(), Duration::from_millis);
+    let (session, plan) = plan(&folder, QUERY).await;
+    let (history, ms) = (session.engine().history(), Duration::from_millis);
     let holds = |decision: &Decision| {
         let grounds = decision.grounds.as_ref();
-        grounds.map(|grounds| grounds.hold(&plan, &runtime, &auto()))
+        grounds.map(|grounds| grounds.hold(&plan, &session, &auto()))
     };
     // What waits for loading waits until it is paid for; what is placed before its columns are there is
     // decided anew each time.
-    let (placed, waiting) = decide(&runtime, &plan);
+    let (placed, waiting) = decide(&session, &plan);
     assert!(!placed && holds(&waiting) == Some(true));
     let query = waiting.query.expect("its runs are counted");
-    pay(&runtime, &plan);
+    pay(&session, &plan);
     assert_eq!(holds(&waiting), Some(false), "it is paid for");
-    let (placed, first) = decide(&runtime, &plan);
+    let (placed, first) = decide(&session, &plan);
     assert!(placed && holds(&first).is_none());
     for _ in 0..POLICY.trials {
         history.ran(query, RunKind::Cold, ms(900));
     }
-    let (placed, slower) = decide(&runtime, &plan);
+    let (placed, slower) = decide(&session, &plan);
     assert!(!placed && holds(&slower) == Some(true));
     history.ran(query, RunKind::Host, ms(1500));
     assert_eq!(holds(&slower), Some(false), "the CPU turned out to take longer");
-    let (placed, loading) = decide(&runtime, &plan);
+    let (placed, loading) = decide(&session, &plan);
     assert!(placed && holds(&loading).is_none());
     history.ran(query, RunKind::Host, ms(800));
-    let (placed, settled) = decide(&runtime, &plan);
+    let (placed, settled) = decide(&session, &plan);
     assert!(!placed && holds(&settled) == Some(true));
     history.ran(query, RunKind::Host, ms(700));
     assert_eq!(holds(&settled), Some(true), "faster still on the CPU");
     history.ran(query, RunKind::Cold, ms(100));
     assert_eq!(holds(&settled), Some(false), "the device was faster");
     // Whatever was refused since may be part of the query.
-    let (_, before) = decide(&runtime, &self::plan(&folder, "SELECT v FROM t LIMIT 3").await.1);
+    let (_, before) = decide(&session, &self::plan(&folder, "SELECT v FROM t LIMIT 3").await.1);
     assert_eq!(holds(&before), Some(true));
     history.refuse(PlanKey(1), Reason::EmulatedDevice);
     assert_eq!(holds(&before), Some(false));
@@ -339,18 +342,18 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
 #[tokio::test]
 async fn a_query_that_gains_little_even_without_loading_is_decided() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, plan) = plan(&folder, &small_part()).await;
-    let (placed, decision) = decide(&runtime, &plan);
+    let (session, plan) = plan(&folder, &small_part()).await;
+    let (placed, decision) = decide(&session, &plan);
     assert!(forgone(&decision.waiting).is_empty());
     let grounds = decision.grounds.expect("no run will change it");
-    assert!(!placed && grounds.hold(&plan, &runtime, &auto()));
+    assert!(!placed && grounds.hold(&plan, &session, &auto()));
 }
 
 /// However much the whole query takes, and also below a limit, which ends.
 #[tokio::test]
 async fn streams_are_decided_by_row() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session(&folder).await;
+    let (session, ctx) = session(&folder).await;
     let stream = |plan: &Arc<dyn ExecutionPlan>| {
         fn has_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
             plan.is::<GpuStreamExec>() || plan.children().into_iter().any(has_stream)
@@ -378,20 +381,19 @@ async fn streams_are_decided_by_row() {
     ] {
         let plan = planned(&ctx, sql).await;
         let mut decision = Decision::default();
-        let placed = place(&runtime, &auto(), CORES, plan, &mut decision).expect("placed or not");
+        let placed = place(&session, &auto(), CORES, plan, &mut decision).expect("placed or not");
         assert_eq!(stream(&placed), expected, "{sql}: {:?}", decision.reasons.texts);
     }
 }
 
 /// A session with our rules over the same file, whose GPU is an emulated device, with that setting of
 /// `galatea.background`.
-async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (Arc<Runtime>, SessionContext) {
+async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (Arc<Session>, SessionContext) {
     let (_, files) = session(folder).await;
     let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default());
-    let runtime = Runtime::new(QueryReports::default())
-        .with_environment(files.runtime_env())
-        .with_open_device(device.expect("always there"));
-    let runtime = Arc::new(runtime);
+    let engine = Engine::with_open_device(device.expect("always there"));
+    let session = Session::new(engine, QueryReports::default()).with_environment(files.runtime_env());
+    let session = Arc::new(session);
     let background = SettingValue::parse(&background.to_string()).expect("a switch");
     let mut config = SessionConfig::new().with_target_partitions(1);
     config
@@ -399,8 +401,8 @@ async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (A
         .extensions
         .insert(GalateaConfig { background, ..auto() });
     let place: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
-        Arc::new(PlaceOnDevice::new(Arc::clone(&runtime)));
-    let annotate = Arc::new(AnnotatePlacement::new(Arc::clone(&runtime)));
+        Arc::new(PlaceOnDevice::new(Arc::clone(&session)));
+    let annotate = Arc::new(AnnotatePlacement::new(Arc::clone(&session)));
     let state = SessionStateBuilder::new()
         .with_default_features()
         .with_config(config)
@@ -413,14 +415,15 @@ async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (A
     ctx.register_parquet("t", path, ParquetReadOptions::default())
         .await
         .expect("a table");
-    (runtime, ctx)
+    (session, ctx)
 }
 
 /// Has the emulated device be the faster one for the query, which it is not by its times.
-fn prefer_device(runtime: &Runtime, plan: &Arc<dyn ExecutionPlan>) {
+fn prefer_device(session: &Session, plan: &Arc<dyn ExecutionPlan>) {
     let placement = plan.downcast_ref::<PlacementExec>().expect("the root");
     let query = placement.query().expect("its runs are counted");
-    runtime
+    session
+        .engine()
         .history()
         .ran(query, RunKind::Warm, Duration::from_nanos(1));
 }
@@ -445,14 +448,14 @@ fn device(plan: &Arc<dyn ExecutionPlan>) -> QueryDevice {
 /// left to the background.
 async fn runs_until_placed(background: bool) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session_with_device(&folder, background).await;
+    let (session, ctx) = session_with_device(&folder, background).await;
     for number in 1..=20 {
         let (plan, sum) = run(&ctx, QUERY).await;
         assert_eq!(sum, [(0..200_000).filter(|v| v % 3 == 1).sum::<i64>()]);
         if device(&plan) == QueryDevice::Gpu {
             return Some(number);
         }
-        runtime.background().finished().await;
+        session.engine().background().finished().await;
     }
     None
 }
@@ -472,11 +475,11 @@ async fn what_a_query_lacks_is_made_behind_it() {
 #[tokio::test]
 async fn a_known_kernel_says_nothing_of_build_sides() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session_with_device(&folder, true).await;
+    let (session, ctx) = session_with_device(&folder, true).await;
     let joined = |build: &str| format!("SELECT count(*) FROM t JOIN ({build}) AS d ON t.v = d.k");
     for _ in 0..2 {
         run(&ctx, &joined("SELECT v AS k FROM t WHERE v % 5 = 1")).await;
-        runtime.background().finished().await;
+        session.engine().background().finished().await;
     }
     let (plan, rows) = run(
         &ctx,
@@ -495,11 +498,11 @@ async fn a_known_kernel_says_nothing_of_build_sides() {
 #[tokio::test]
 async fn a_decision_holds_while_its_columns_stay() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session_with_device(&folder, true).await;
+    let (session, ctx) = session_with_device(&folder, true).await;
     for _ in 0..2 {
         let (plan, _) = run(&ctx, QUERY).await;
-        prefer_device(&runtime, &plan);
-        runtime.background().finished().await;
+        prefer_device(&session, &plan);
+        session.engine().background().finished().await;
     }
     let (plan, _) = run(&ctx, QUERY).await;
     let placement = plan.downcast_ref::<PlacementExec>().expect("the root");
@@ -507,36 +510,36 @@ async fn a_decision_holds_while_its_columns_stay() {
     let grounds = placement.grounds().expect("nothing is left to load");
     let config = ctx.state().config_options().extensions.get().cloned();
     let config: GalateaConfig = config.expect("set");
-    let holds = || grounds.hold(&plan, &runtime, &config);
+    let holds = || grounds.hold(&plan, &session, &config);
     assert!(holds() && holds());
-    let [opened] = &runtime.devices()[..] else {
+    let [opened] = &session.engine().devices()[..] else {
         panic!("one device");
     };
     opened.memory().clear().expect("evicted");
     assert!(!holds() && !holds(), "the columns have left device memory");
     run(&ctx, QUERY).await;
-    runtime.background().finished().await;
+    session.engine().background().finished().await;
     run(&ctx, QUERY).await;
     assert!(holds() && holds(), "they have come back");
-    runtime.store(&config).clear_cache();
+    session.engine().store().clear_cache();
     assert!(!holds() && !holds(), "they have left the store");
 }
 
 #[tokio::test]
 async fn groups_that_were_taken_for_few_are_ordered_on_the_device_once_they_are_known() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (runtime, ctx) = session_with_device(&folder, true).await;
+    let (session, ctx) = session_with_device(&folder, true).await;
     let query = "SELECT v % 99991 AS k, count(*) AS c FROM t GROUP BY k ORDER BY c DESC, k LIMIT 3";
     let mut first_on_device = Vec::new();
     for _ in 0..4 {
         let (plan, keys) = run(&ctx, query).await;
         assert_eq!(keys, [0, 1, 2]);
-        prefer_device(&runtime, &plan);
+        prefer_device(&session, &plan);
         if device(&plan) == QueryDevice::Gpu {
             let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false);
             first_on_device.push(shown.to_string().contains("first 3"));
         }
-        runtime.background().finished().await;
+        session.engine().background().finished().await;
     }
     let expected = [false, true, true];
     assert_eq!(

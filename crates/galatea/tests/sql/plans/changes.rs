@@ -8,7 +8,7 @@ use datafusion::common::cast::as_int64_array;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
-use galatea_engine::runtime::Runtime;
+use galatea_engine::session::Session;
 use std::sync::Arc;
 
 const COUNT: &str = "SELECT count(*), sum(v), min(v) FROM t";
@@ -102,9 +102,8 @@ async fn a_table_of_the_same_name_is_another_table() {
 async fn dropped_and_replaced_tables_leave_no_plan_and_no_memory() {
     let ctx = session(&[]).await;
     let state = ctx.state();
-    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
-    let config = GalateaConfig::of(state.config_options());
-    let held = || runtime.store(&config).memory_used();
+    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
+    let held = || session.engine().store().memory_used();
     for sql in QUERIES {
         ask(&ctx, sql).await;
     }

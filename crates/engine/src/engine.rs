@@ -1,0 +1,410 @@
+//! The engine of a process, or of a part of it: devices, the store, and what sessions have in common.
+//!
+//! ```text
+//! Engine                                   settings of its own (ALTER SYSTEM SET), changed for all sessions
+//!   devices: GPU 0, .., emulated           each opened when a query needs it, lost and opened again by itself
+//!   store                                  encoded columns in host memory, with the limit of that memory
+//!   history                                what runs have shown
+//!   background                             warm-up of devices
+//!   ^ Session, Session, ..                 per context: settings, reports, object stores
+//! ```
+//!
+//! A program that makes no engine has that of the process ([`Engine::of_process`]). Two engines share nothing
+//! but the driver, and the folder of compiled kernels.
+
+mod lookup;
+
+use crate::background::Background;
+use crate::config::{DeviceChoice, EngineSettings, GalateaConfig, MemoryLimit, SharedSettings};
+use crate::device::DeviceRuntime;
+use crate::history::History;
+use crate::reason::Reason;
+use crate::spill::{StoreMemory, TemporaryFiles};
+use datafusion::error::Result;
+use datafusion::execution::disk_manager::DiskManager;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use galatea_device::{
+    Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, driver_is_installed,
+};
+use galatea_store::{Store, StoreOptions};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+/// What the sessions of a process have in common; see the [module](self).
+#[derive(Debug)]
+pub struct Engine {
+    settings: SharedSettings,
+    /// GPUs by number, and the emulated device last, if it is allowed.
+    devices: Vec<DeviceSlot>,
+    store: OnceLock<Arc<Store>>,
+    files: Arc<DiskManager>,
+    history: History,
+    background: Background,
+    sessions: AtomicUsize,
+}
+
+/// How an engine is made.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct EngineBuilder {
+    settings: Vec<(String, String)>,
+    emulator: Option<EmulatorOptions>,
+    files: Option<Arc<DiskManager>>,
+}
+
+impl EngineBuilder {
+    /// Sets a setting of engines by its name, `galatea.gpu_memory_limit`. Later ones win. Names and values
+    /// are checked by [`build`](Self::build).
+    pub fn with_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Allows the emulated device, made with these options when it is first needed. It compiles code with the
+    /// machine's C++ compiler and loads it into the process, so that the program decides, not who may write
+    /// SQL.
+    pub fn with_emulated_device(mut self, options: EmulatorOptions) -> Self {
+        self.emulator = Some(options);
+        self
+    }
+
+    /// Where temporary files go; those of DataFusion's default otherwise.
+    pub fn with_temporary_files(mut self, files: Arc<DiskManager>) -> Self {
+        self.files = Some(files);
+        self
+    }
+
+    /// The engine; nothing is opened until it is needed.
+    ///
+    /// # Errors
+    /// An unknown setting, or a value that a setting does not accept.
+    pub fn build(self) -> Result<Arc<Engine>> {
+        let settings = SharedSettings::default();
+        for (name, value) in &self.settings {
+            settings.set(name, value)?;
+        }
+        let mut devices = vec![DeviceSlot::new(DeviceKind::Gpu(0))];
+        devices.extend(
+            self.emulator
+                .map(|options| DeviceSlot::new(DeviceKind::Emulated(options))),
+        );
+        Ok(Arc::new(Engine {
+            settings,
+            devices,
+            store: OnceLock::new(),
+            files: self
+                .files
+                .unwrap_or_else(|| Arc::clone(&RuntimeEnv::default().disk_manager)),
+            history: History::default(),
+            background: Background::default(),
+            sessions: AtomicUsize::new(0),
+        }))
+    }
+}
+
+/// A device that may be open.
+#[derive(Debug)]
+struct DeviceSlot {
+    kind: DeviceKind,
+    opened: Mutex<Opened>,
+}
+
+#[derive(Debug)]
+enum DeviceKind {
+    /// The GPU of that number.
+    Gpu(usize),
+    Emulated(EmulatorOptions),
+}
+
+/// How opening a device ended.
+#[derive(Debug)]
+enum Opened {
+    /// It was not needed yet, or was lost.
+    Not,
+    /// It is open.
+    Open(Arc<DeviceRuntime>),
+    /// It could not be opened. It is tried again [`RETRY`] later.
+    Failed(Reason, Instant),
+}
+
+impl Opened {
+    /// Why it is not tried now.
+    fn refusal(&self) -> Option<&Reason> {
+        match self {
+            Self::Failed(reason, at) if at.elapsed() < RETRY => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+impl DeviceSlot {
+    fn new(kind: DeviceKind) -> Self {
+        Self {
+            kind,
+            opened: Mutex::new(Opened::Not),
+        }
+    }
+
+    /// The device, if it is open.
+    fn get(&self) -> Option<Arc<DeviceRuntime>> {
+        match &*self.opened.lock() {
+            Opened::Open(device) => Some(Arc::clone(device)),
+            Opened::Not | Opened::Failed(..) => None,
+        }
+    }
+
+    /// Why it is not tried now.
+    fn refusal(&self) -> Result<(), Reason> {
+        let opened = self.opened.lock();
+        opened.refusal().map_or(Ok(()), |reason| Err(reason.clone()))
+    }
+
+    fn make(&self) -> Result<DeviceRuntime, Reason> {
+        let options = DeviceOptions::default();
+        let device = match &self.kind {
+            DeviceKind::Gpu(number) => Device::gpu(*number, options),
+            DeviceKind::Emulated(emulator) => Device::emulated(emulator.clone(), options),
+        };
+        let opened = device.and_then(DeviceRuntime::new);
+        opened.map_err(|error| no_device(&error.to_string()))
+    }
+}
+
+/// How often something has left a device's memory, and the store: equal ones mean that all is where it was.
+#[derive(Debug, Clone)]
+pub(crate) struct Departures {
+    device: Weak<DeviceRuntime>,
+    pages: u64,
+    columns: u64,
+}
+
+impl PartialEq for Departures {
+    fn eq(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.device, &other.device)
+            && (self.pages, self.columns) == (other.pages, other.columns)
+    }
+}
+
+impl Engine {
+    /// Starts an [`EngineBuilder`].
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    /// The engine of the process, for sessions that are given no other: made when it is first asked for, with
+    /// the default settings and without the emulated device.
+    pub fn of_process() -> &'static Arc<Self> {
+        static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+        ENGINE.get_or_init(|| Self::builder().build().expect("no setting is set"))
+    }
+
+    /// Its settings, as its sessions see them.
+    pub fn settings(&self) -> &SharedSettings {
+        &self.settings
+    }
+
+    /// Changes a setting for all sessions, those whose queries run included; returns how many there are.
+    ///
+    /// # Errors
+    /// An unknown setting, or a value that the setting does not accept.
+    pub fn set(&self, name: &str, value: &str) -> Result<usize> {
+        self.settings.set(name, value)?;
+        let settings = self.settings.get();
+        if let Some(store) = self.store.get() {
+            apply_to_store(&settings, store);
+        }
+        for device in self.devices() {
+            apply_to_device(&settings, &device);
+        }
+        Ok(self.sessions())
+    }
+
+    /// Sessions that use it.
+    pub fn sessions(&self) -> usize {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_session(&self, begins: bool) {
+        match begins {
+            true => self.sessions.fetch_add(1, Ordering::Relaxed),
+            false => self.sessions.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// What is done behind queries.
+    pub fn background(&self) -> &Background {
+        &self.background
+    }
+
+    /// What earlier queries have shown.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The store, made when it is first needed.
+    pub fn store(&self) -> &Arc<Store> {
+        self.store.get_or_init(|| {
+            let settings = self.settings.get();
+            let store = Store::new(StoreOptions {
+                memory_limit: Some(store_limit(&settings)),
+                chunk_rows: settings.chunk_rows.0 as usize,
+                packing: settings.pack_codes.packing(),
+            });
+            apply_to_store(&settings, &store);
+            store
+        })
+    }
+
+    /// Whether the device that a session chooses can be expected to work; opens nothing. A driver that has
+    /// not been initialised is, which takes a few tenths of a second.
+    ///
+    /// # Errors
+    /// The missing part.
+    pub fn usable(&self, config: &GalateaConfig) -> Result<(), Reason> {
+        self.usable_within(config, Duration::MAX)
+    }
+
+    /// Whether tables should be stored as that device reads them. A driver counts as a device, since
+    /// initialising it would delay the first query.
+    pub fn expects_device(&self, config: &GalateaConfig) -> bool {
+        match config.device {
+            DeviceChoice::Auto | DeviceChoice::Gpu => driver_is_installed(),
+            DeviceChoice::Cpu | DeviceChoice::Emulated => self.usable(config).is_ok(),
+        }
+    }
+
+    /// Starts the driver of the GPU soon, for the queries to come.
+    pub(crate) fn start_gpu_soon() {
+        lookup::GPU.look_soon();
+    }
+
+    /// As [`Self::usable`], for a caller that waits for a driver no longer than `patience`; without patience
+    /// it starts none.
+    pub(crate) fn usable_within(&self, config: &GalateaConfig, patience: Duration) -> Result<(), Reason> {
+        if config.device == DeviceChoice::Cpu {
+            return Err(Reason::Setting {
+                setting: "galatea.device",
+                value: "cpu".into(),
+            });
+        }
+        let slot = self.slot(config)?;
+        match slot.kind {
+            DeviceKind::Emulated(_) => {
+                Nvrtc::emulated().map_err(|missing| no_device(&missing.to_string()))?;
+                slot.refusal()
+            }
+            DeviceKind::Gpu(_) if slot.get().is_some() => Ok(()),
+            DeviceKind::Gpu(_) => {
+                slot.refusal()?;
+                lookup::GPU.within(patience)
+            }
+        }
+    }
+
+    /// Where the device is that a session chooses.
+    fn slot(&self, config: &GalateaConfig) -> Result<&DeviceSlot, Reason> {
+        let is_emulated = config.device == DeviceChoice::Emulated;
+        let chosen = |slot: &&DeviceSlot| matches!(slot.kind, DeviceKind::Emulated(_)) == is_emulated;
+        self.devices.iter().find(chosen).ok_or(Reason::EmulatedDevice)
+    }
+
+    /// The device that a session chooses, if it is open.
+    pub(crate) fn opened(&self, config: &GalateaConfig) -> Option<Arc<DeviceRuntime>> {
+        self.slot(config).ok()?.get()
+    }
+
+    /// What shows whether something has left device memory, or the store, since; none where no device is
+    /// open.
+    pub(crate) fn departures(&self, config: &GalateaConfig) -> Option<Departures> {
+        let device = self.opened(config)?;
+        Some(Departures {
+            pages: device.memory().departures(),
+            columns: self.store().departures(),
+            device: Arc::downgrade(&device),
+        })
+    }
+
+    /// The devices that are open.
+    pub fn devices(&self) -> Vec<Arc<DeviceRuntime>> {
+        self.devices.iter().filter_map(DeviceSlot::get).collect()
+    }
+
+    /// The device that a session chooses, opened on first use.
+    ///
+    /// # Errors
+    /// The missing part; the device's.
+    pub fn device(&self, config: &GalateaConfig) -> Result<Arc<DeviceRuntime>, Reason> {
+        let slot = self.slot(config)?;
+        let mut opened = slot.opened.lock();
+        if let Some(reason) = opened.refusal() {
+            return Err(reason.clone());
+        }
+        // It may have been lost after the last query had its result, unnoticed.
+        if let Opened::Open(device) = &*opened
+            && device.device.alive().is_ok()
+        {
+            return Ok(Arc::clone(device));
+        }
+        let made = slot.make().map(Arc::new);
+        *opened = match &made {
+            Ok(device) => {
+                let memory = StoreMemory(self.store().spill_memory());
+                let files = TemporaryFiles(Arc::clone(&self.files));
+                device.memory.set_spill(Arc::new(memory), Arc::new(files));
+                apply_to_device(&self.settings.get(), device);
+                Opened::Open(Arc::clone(device))
+            }
+            Err(reason) => Opened::Failed(reason.clone(), Instant::now()),
+        };
+        made
+    }
+
+    /// Forgets a lost device, so that the next query opens it anew.
+    pub fn forget(&self, lost: &Arc<DeviceRuntime>) {
+        for slot in &self.devices {
+            let mut opened = slot.opened.lock();
+            if matches!(&*opened, Opened::Open(current) if Arc::ptr_eq(current, lost)) {
+                *opened = Opened::Not;
+            }
+        }
+    }
+
+    /// Opens a device in place of the GPU.
+    #[cfg(test)]
+    pub(crate) fn with_open_device(device: Device) -> Arc<Self> {
+        let engine = Self::builder().build().expect("an engine");
+        let opened = DeviceRuntime::new(device).expect("a device");
+        *engine.devices[0].opened.lock() = Opened::Open(Arc::new(opened));
+        engine
+    }
+}
+
+fn store_limit(settings: &EngineSettings) -> u64 {
+    let memory = MachineMemory::total();
+    settings.store_memory_limit.resolve(memory, memory / 2)
+}
+
+fn apply_to_store(settings: &EngineSettings, store: &Store) {
+    store.set_memory_limit(store_limit(settings));
+    store.set_chunk_rows(settings.chunk_rows.0 as usize);
+    store.set_packing(settings.pack_codes.packing());
+}
+
+fn apply_to_device(settings: &EngineSettings, device: &DeviceRuntime) {
+    device.memory.set_replacement(settings.replacement.policy());
+    device.memory.set_ablations(settings.memory_ablations.0);
+    device.memory.turns().set_admission(settings.admission.0);
+    let total = device.device.info().total_memory;
+    device.device.budget().set_limit(match settings.gpu_memory_limit {
+        MemoryLimit::Auto => Some(device.automatic_limit),
+        limit => Some(limit.resolve(total, total)),
+    });
+}
+
+fn no_device(detail: &str) -> Reason {
+    Reason::Device {
+        detail: detail.to_string(),
+    }
+}

@@ -1,0 +1,156 @@
+//! `ALTER SYSTEM SET galatea.name = value`: settings of an engine, changed for all of its sessions.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{exec_err, plan_datafusion_err};
+use datafusion::config::SqlParserOptions;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use galatea_engine::session::Session;
+
+/// A change of an engine's setting.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AlterSystem {
+    name: String,
+    value: String,
+}
+
+impl AlterSystem {
+    /// Parses `ALTER SYSTEM SET name { = | TO } value` and `ALTER SYSTEM RESET name`; `None` for any other
+    /// statement.
+    ///
+    /// # Errors
+    /// The parser's, of what comes after `ALTER SYSTEM`.
+    pub(crate) fn parse(options: &SqlParserOptions, text: &str) -> Result<Option<Self>> {
+        let mut words = text.split_ascii_whitespace();
+        let mut is_next = |word: &str| words.next().is_some_and(|next| next.eq_ignore_ascii_case(word));
+        if !(is_next("ALTER") && is_next("SYSTEM")) {
+            return Ok(None);
+        }
+        let dialect = dialect_from_str(options.dialect)
+            .ok_or_else(|| plan_datafusion_err!("unknown SQL dialect: {}", options.dialect))?;
+        let parsed = Parser::new(dialect.as_ref())
+            .try_with_sql(text)
+            .and_then(|mut parser| Self::change(&mut parser));
+        parsed
+            .map(Some)
+            .map_err(|error| DataFusionError::SQL(Box::new(error), None))
+    }
+
+    fn change(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+        parser.expect_keywords(&[Keyword::ALTER, Keyword::SYSTEM])?;
+        let resets = parser.parse_keyword(Keyword::RESET);
+        if !resets {
+            parser.expect_keyword(Keyword::SET)?;
+        }
+        let name = parser.parse_object_name(false)?;
+        let parts = name.0.iter().map(ToString::to_string);
+        let name = parts.collect::<Vec<_>>().join(".").to_ascii_lowercase();
+        let value = match resets {
+            true => "default".to_owned(),
+            false => {
+                if !parser.parse_keyword(Keyword::TO) {
+                    parser.expect_token(&Token::Eq)?;
+                }
+                match parser.next_token().token {
+                    Token::SingleQuotedString(value) | Token::Number(value, _) => value,
+                    Token::Word(word) => word.value,
+                    _ => return parser.expected("a value", parser.peek_token()),
+                }
+            }
+        };
+        while parser.consume_token(&Token::SemiColon) {}
+        match parser.peek_token().token {
+            Token::EOF => Ok(Self { name, value }),
+            _ => parser.expected("the end of the statement", parser.peek_token()),
+        }
+    }
+
+    /// Changes the setting, and returns a row with its value and the number of sessions for which it holds.
+    ///
+    /// # Errors
+    /// The context is no Galatea session; the setting is unknown, that of a session, or does not accept the
+    /// value.
+    pub(crate) fn execute(&self, ctx: &SessionContext) -> Result<DataFrame> {
+        let Some(session) = ctx.copied_config().get_extension::<Session>() else {
+            return exec_err!(
+                "ALTER SYSTEM changes an engine, and this context has none\n\
+                 hint: galatea::install(&ctx) makes it a session of one"
+            );
+        };
+        let engine = session.engine();
+        let sessions = engine.set(&self.name, &self.value)?;
+        let settings = engine.settings().entries().into_iter();
+        let value = settings
+            .filter(|entry| entry.key == self.name)
+            .find_map(|entry| entry.value);
+        let schema = Schema::new(vec![
+            Field::new("setting", DataType::Utf8, false),
+            Field::new("value", DataType::Utf8, true),
+            Field::new("sessions", DataType::UInt64, false),
+        ]);
+        ctx.read_batch(RecordBatch::try_new(
+            Arc::new(schema),
+            vec![
+                Arc::new(StringArray::from(vec![self.name.as_str()])),
+                Arc::new(StringArray::from(vec![value])),
+                Arc::new(UInt64Array::from(vec![sessions as u64])),
+            ],
+        )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<(String, String)>> {
+        let parsed = AlterSystem::parse(&SqlParserOptions::default(), text)?;
+        Ok(parsed.map(|change| (change.name, change.value)))
+    }
+
+    #[test]
+    fn changes_are_read_in_each_notation() {
+        let limit = |value: &str| Some(("galatea.gpu_memory_limit".to_owned(), value.to_owned()));
+        for (text, expected) in [
+            (
+                "ALTER SYSTEM SET galatea.gpu_memory_limit = '8 GiB'",
+                limit("8 GiB"),
+            ),
+            (
+                "alter system set GALATEA.gpu_memory_limit to auto;",
+                limit("auto"),
+            ),
+            (
+                "ALTER SYSTEM\n SET galatea.gpu_memory_limit = 1000",
+                limit("1000"),
+            ),
+            ("ALTER SYSTEM RESET galatea.gpu_memory_limit ;", limit("default")),
+            ("ALTER TABLE t SET (conflict_layout = 'auto')", None),
+            ("SELECT 'ALTER SYSTEM SET x = 1'", None),
+        ] {
+            assert_eq!(parse(text).expect(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_changes_are_refused() {
+        for text in [
+            "ALTER SYSTEM",
+            "ALTER SYSTEM SET",
+            "ALTER SYSTEM SET galatea.admission",
+            "ALTER SYSTEM SET galatea.admission =",
+            "ALTER SYSTEM SET galatea.admission = 'auto' 'auto'",
+            "ALTER SYSTEM DROP galatea.admission",
+        ] {
+            parse(text).expect_err(text);
+        }
+    }
+}
