@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_
 use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use futures::StreamExt;
-use galatea::{ConflictLayoutStatement, GalateaConfig, QueryDevice, QueryPhases, QueryReport};
+use galatea::{GalateaConfig, QueryDevice, QueryPhases, QueryReport};
 use galatea_engine::config::DeviceChoice;
 
 use crate::errors::CliError;
@@ -89,10 +89,7 @@ async fn execute(
     sql: &str,
     watch: &Watch,
 ) -> Result<Printed> {
-    let config = ctx.copied_config();
-    let is_layout = ConflictLayoutStatement::parse(&config.options().sql_parser, sql)?;
-    if let Some(layout) = is_layout {
-        let frame = layout.execute(ctx).await?;
+    if let Some(frame) = galatea::own_statement(ctx, sql).await? {
         let printed = rows(output, frame, RowLimit(None), watch).await;
         // Not a query: it ran on no device.
         if let Some(reports) = galatea::reports(ctx) {

@@ -179,7 +179,7 @@ fn settings_are_shown_and_set() {
     let set = "ALTER SYSTEM SET galatea.gpu_memory_limit = '2 GiB'; SHOW galatea.gpu_memory_limit";
     assert_eq!(
         run(&["-c", set]).out,
-        "name,value\ngalatea.gpu_memory_limit,2 GiB"
+        "setting,value,sessions\ngalatea.gpu_memory_limit,2 GiB,1\nname,value\ngalatea.gpu_memory_limit,2 GiB"
     );
     let runtime = [
         "--set",

@@ -84,13 +84,10 @@ use crate::system_settings::AlterSystem;
 /// DataFusion's; [`ConflictLayoutError`](crate::ConflictLayoutError) for unknown tables, columns and values,
 /// and [`galatea_store::StoreError::NoLayout`] for a named column that cannot have the layout.
 pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
+    if let Some(result) = own_statement(ctx, text).await? {
+        return Ok(result);
+    }
     let state = ctx.state();
-    if let Some(statement) = ConflictLayoutStatement::parse(&state.config_options().sql_parser, text)? {
-        return statement.execute(ctx).await;
-    }
-    if let Some(change) = AlterSystem::parse(&state.config_options().sql_parser, text)? {
-        return change.execute(ctx);
-    }
     match state.config().get_extension::<PlanCache>() {
         Some(plans) => {
             let plan = plans.statement(text, &state, statement(text, &state)).await?;
@@ -105,6 +102,23 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
             let plan = state.statement_to_plan(statement(text, &state).await?).await?;
             ctx.execute_logical_plan(plan).await
         }
+    }
+}
+
+/// Carries out a statement that DataFusion does not have, `ALTER TABLE ... SET (conflict_layout ...)` or `ALTER
+/// SYSTEM ...`, and returns its rows; `None` for any other one. [`sql()`] begins with it.
+///
+/// # Errors
+/// Those of [`sql()`] for these statements.
+pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<DataFrame>> {
+    let config = ctx.copied_config();
+    let options = &config.options().sql_parser;
+    if let Some(statement) = ConflictLayoutStatement::parse(options, text)? {
+        return statement.execute(ctx).await.map(Some);
+    }
+    match AlterSystem::parse(options, text)? {
+        Some(change) => change.execute(ctx).map(Some),
+        None => Ok(None),
     }
 }
 
