@@ -18,6 +18,10 @@ static GALATEA_INLINE i128 sum_of_halves(i128 high, i128 low) {
     return make_i128(upper < 0 ? 0ull : ~0ull, upper < 0 ? 1ull << 63 : ~0ull >> 1);
 }
 
+// The word that TABLESAMPLE draws for a number: different numbers have different words. Host twin:
+// galatea_engine::sample::Lots.
+static GALATEA_INLINE u64 drawn_word(u64 state, u64 number) { return mix64(state + number * 0x9e3779b97f4a7c15ull); }
+
 template <typename To, typename From> static GALATEA_INLINE To bits_as(From from) {
     static_assert(sizeof(To) == sizeof(From), "bits are only renamed");
     union {

@@ -65,6 +65,18 @@ template <> struct Limits<double> {
 // inlining.
 #define GALATEA_NOINLINE __device__ __noinline__
 
+namespace galatea {
+
+// A bijection of 64-bit integers whose every output bit depends on every input bit (Stafford's variant 13 of
+// the murmur3 finaliser): pseudo-random values from counters, and a hash of integers.
+GALATEA_INLINE u64 mix64(u64 x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+}  // namespace galatea
+
 // Declares `unsigned char* name`, the block's dynamic shared memory, 16-byte aligned. One declaration per
 // kernel.
 #ifndef GALATEA_DYNAMIC_SHARED

@@ -71,18 +71,6 @@ struct SharedFloats {
 GALATEA_INLINE u64 grid_thread() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 GALATEA_INLINE u64 grid_threads() { return u64(gridDim.x) * blockDim.x; }
 
-// A bijection of 64-bit integers whose every output bit depends on every input bit (Stafford's variant 13 of
-// the murmur3 finaliser): pseudo-random values from counters, and a hash of integers.
-GALATEA_INLINE u64 mix64(u64 x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
-// The word that TABLESAMPLE draws for a number: different numbers have different words. Host twin:
-// galatea_engine::sample::Lots.
-GALATEA_INLINE u64 drawn_word(u64 state, u64 number) { return mix64(state + number * 0x9e3779b97f4a7c15ull); }
-
 // Associative, commutative operators with identity, for the reductions and scans of warp.cuh and block.cuh.
 // Integer sums wrap; sums of double depend on the order, which is the same for the same block size.
 struct Sum {
