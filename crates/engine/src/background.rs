@@ -7,8 +7,10 @@ use crate::graph::PlanKey;
 use datafusion::common::Result;
 use futures::future::BoxFuture;
 use galatea_device::lower_thread_priority;
+use lru::LruCache;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime;
@@ -19,7 +21,7 @@ use tokio::task::AbortHandle;
 const WAITING: usize = 256;
 
 /// Pieces remembered at most that have failed.
-const FAILED: usize = 4096;
+const FAILED: NonZeroUsize = NonZeroUsize::new(4096).expect("not 0");
 
 /// Times that a piece is tried: memory that was short once may be there later.
 const TRIES: u32 = 3;
@@ -60,8 +62,8 @@ pub struct Background {
 /// What is left to do.
 struct Shared {
     pieces: Mutex<Pieces>,
-    /// Pieces that wait or are being done.
-    open: watch::Sender<usize>,
+    /// Sessions whose pieces wait or are being done.
+    open: watch::Sender<HashSet<u64>>,
     /// Partitions of queries that compute on the CPU.
     busy: watch::Sender<usize>,
 }
@@ -76,7 +78,6 @@ impl Drop for Busy {
     }
 }
 
-#[derive(Default)]
 struct Pieces {
     waiting: Vec<Piece>,
     /// The pieces that are being done: the session that left each, and the number of the task that does it.
@@ -86,7 +87,19 @@ struct Pieces {
     /// Tasks started so far.
     started: u64,
     /// How often each has failed.
-    failed: HashMap<PlanKey, u32>,
+    failed: LruCache<PlanKey, u32>,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+            current: HashMap::new(),
+            workers: HashMap::new(),
+            started: 0,
+            failed: LruCache::new(FAILED),
+        }
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -109,7 +122,7 @@ impl Background {
     fn with_workers(workers: usize) -> Self {
         let shared = Shared {
             pieces: Mutex::default(),
-            open: watch::Sender::new(0),
+            open: watch::Sender::new(HashSet::new()),
             busy: watch::Sender::new(0),
         };
         Self {
@@ -121,10 +134,14 @@ impl Background {
     /// Leaves a piece of work of a session, known by `key`, to the background, unless it waits there already,
     /// is being done, or has failed too often.
     pub(crate) fn leave(&self, session: u64, key: PlanKey, lost: Lost, work: Work) {
-        let losses = self.shared.losses();
+        // Before the lock is taken, and dropped after it: a piece may be the last to hold a session, whose end
+        // cancels its pieces.
+        let mut losses = self.shared.losses();
+        losses.insert(key, lost());
+        let mut least = None;
         let mut pieces = self.shared.pieces.lock();
         let known = pieces.current.contains_key(&key)
-            || pieces.failed.get(&key).is_some_and(|failed| *failed >= TRIES)
+            || pieces.failed.peek(&key).is_some_and(|failed| *failed >= TRIES)
             || pieces.waiting.iter().any(|other| other.key == key);
         if known {
             return;
@@ -136,10 +153,12 @@ impl Background {
             work,
         });
         if pieces.waiting.len() > WAITING {
-            take(&mut pieces.waiting, &losses, false);
+            least = take(&mut pieces.waiting, &losses, false);
         }
         self.shared.count(&pieces);
         self.start(&mut pieces);
+        drop(pieces);
+        drop(least);
     }
 
     /// Starts a task, unless there are as many as pieces are done at once.
@@ -159,18 +178,21 @@ impl Background {
         Busy(Arc::clone(&self.shared))
     }
 
-    /// Waits until all that was left to it is done.
-    pub async fn finished(&self) {
+    /// Waits until all that a session has left to it is done.
+    pub async fn finished(&self, session: u64) {
         let mut open = self.shared.open.subscribe();
         // The sender lives as long as this.
-        let _ = open.wait_for(|open| *open == 0).await;
+        let _ = open.wait_for(|open| !open.contains(&session)).await;
     }
 
     /// Drops the pieces of a session that wait, and stops those that are being done at their next step;
     /// whether there were such.
     pub fn cancel(&self, session: u64) -> bool {
         let mut pieces = self.shared.pieces.lock();
-        pieces.waiting.retain(|piece| piece.session != session);
+        let (dropped, waiting) = std::mem::take(&mut pieces.waiting)
+            .into_iter()
+            .partition::<Vec<_>, _>(|piece| piece.session == session);
+        pieces.waiting = waiting;
         let (stopped, current) = std::mem::take(&mut pieces.current)
             .into_iter()
             .partition::<HashMap<_, _>, _>(|(_, (of, _))| *of == session);
@@ -180,10 +202,12 @@ impl Background {
                 worker.abort();
             }
         }
-        if !pieces.waiting.is_empty() {
+        for _ in 0..pieces.waiting.len().min(self.workers) {
             self.start(&mut pieces);
         }
         self.shared.count(&pieces);
+        drop(pieces);
+        drop(dropped);
         !stopped.is_empty()
     }
 }
@@ -191,10 +215,12 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         let mut pieces = self.shared.pieces.lock();
-        pieces.waiting.clear();
+        let dropped = std::mem::take(&mut pieces.waiting);
         for (_, worker) in pieces.workers.drain() {
             worker.abort();
         }
+        drop(pieces);
+        drop(dropped);
     }
 }
 
@@ -202,6 +228,8 @@ impl Drop for Background {
 fn threads() -> Option<&'static runtime::Runtime> {
     static STARTED: OnceLock<Option<runtime::Runtime>> = OnceLock::new();
     let start = || {
+        // Rayon's pool for queries starts before a thread of low priority may use it: threads inherit that.
+        rayon::current_num_threads();
         let threads = runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("galatea-background")
@@ -218,8 +246,9 @@ fn threads() -> Option<&'static runtime::Runtime> {
 
 impl Shared {
     fn count(&self, pieces: &Pieces) {
-        self.open
-            .send_replace(pieces.waiting.len() + pieces.current.len());
+        let waiting = pieces.waiting.iter().map(|piece| piece.session);
+        let current = pieces.current.values().map(|(session, _)| *session);
+        self.open.send_replace(waiting.chain(current).collect());
     }
 
     /// Does what waits, until nothing does; as the task of that number.
@@ -227,22 +256,24 @@ impl Shared {
         tokio::time::sleep(PAUSE).await;
         let mut busy = self.busy.subscribe();
         loop {
-            let is_first = self.pieces.lock().workers.keys().min() == Some(&number);
-            if !is_first {
-                // The sender lives as long as this.
-                let _ = busy.wait_for(|busy| *busy == 0).await;
+            // The first task goes on whatever else computes, and another one may become the first.
+            let is_first = || self.pieces.lock().workers.keys().min() == Some(&number);
+            while *busy.borrow_and_update() != 0 && !is_first() {
+                let _ = tokio::time::timeout(PAUSE, busy.changed()).await;
             }
             let Some(Piece { key, work, .. }) = self.next(number) else {
                 return;
             };
             let outcome = work().await;
             let mut pieces = self.pieces.lock();
+            // One that was cancelled meanwhile may be done by another task.
+            if pieces.current.get(&key).is_none_or(|(_, task)| *task != number) {
+                continue;
+            }
             pieces.current.remove(&key);
             if let Err(error) = outcome {
                 tracing::debug!("not prepared: {error}");
-                if pieces.failed.len() < FAILED {
-                    *pieces.failed.entry(key).or_default() += 1;
-                }
+                *pieces.failed.get_or_insert_mut(key, u32::default) += 1;
             }
             self.count(&pieces);
         }
@@ -318,7 +349,7 @@ mod tests {
             };
             background.leave(0, PlanKey(key), Arc::new(move || lost), Box::new(work));
         }
-        background.finished().await;
+        background.finished(0).await;
         assert_eq!(*order.lock(), [2, 4, 1, 3]);
     }
 
@@ -338,7 +369,7 @@ mod tests {
     #[tokio::test]
     async fn each_piece_is_done_once_while_it_waits() {
         let (background, done, gate) = (Background::default(), Arc::default(), Arc::default());
-        background.finished().await;
+        background.finished(0).await;
         for key in [1, 2, 1, 2, 3] {
             background.leave(0, PlanKey(key), free(), counted(&done, &gate));
         }
@@ -349,11 +380,11 @@ mod tests {
             }
             done.fetch_sub(1, Ordering::SeqCst);
         }
-        background.finished().await;
+        background.finished(0).await;
         assert_eq!(done.load(Ordering::SeqCst), 0, "three of five");
         gate.notify_one();
         background.leave(0, PlanKey(1), free(), counted(&done, &gate));
-        background.finished().await;
+        background.finished(0).await;
         assert_eq!(
             done.load(Ordering::SeqCst),
             1,
@@ -376,7 +407,7 @@ mod tests {
             };
             background.leave(0, PlanKey(key), free(), Box::new(meet));
         }
-        background.finished().await;
+        background.finished(0).await;
         assert!(background.shared.pieces.lock().current.is_empty());
     }
 
@@ -401,7 +432,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         gates.iter().for_each(|gate| gate.notify_one());
-        background.finished().await;
+        background.finished(0).await;
         assert_eq!(done.load(Ordering::SeqCst), 3);
     }
 
@@ -415,7 +446,7 @@ mod tests {
                 async { exec_err!("as it should") }.boxed()
             };
             background.leave(0, PlanKey(7), free(), Box::new(fail));
-            background.finished().await;
+            background.finished(0).await;
         }
         assert_eq!(tries.load(Ordering::SeqCst), TRIES as usize);
     }
@@ -426,10 +457,76 @@ mod tests {
         let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
         (0..100).for_each(|key| background.leave(0, PlanKey(key), free(), counted(&done, &shut)));
         background.cancel(0);
-        background.finished().await;
+        background.finished(0).await;
         open.notify_one();
         background.leave(0, PlanKey(1), free(), counted(&done, &open));
-        background.finished().await;
+        background.finished(0).await;
         assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+
+    /// Pieces of another session go on, even while a query computes, and do not wait for one that is gone.
+    #[tokio::test]
+    async fn a_session_cancels_its_own_pieces() {
+        let (background, done) = (Background::with_workers(2), Arc::new(AtomicUsize::new(0)));
+        let busy = background.busy();
+        let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
+        (0..5).for_each(|key| background.leave(1, PlanKey(key), Arc::new(|| 9.0), counted(&done, &shut)));
+        (5..9).for_each(|key| background.leave(2, PlanKey(key), free(), counted(&done, &open)));
+        tokio::time::sleep(4 * PAUSE).await;
+        assert!(background.cancel(1) && !background.cancel(3));
+        background.finished(1).await;
+        for number in 1..=4 {
+            open.notify_one();
+            while done.load(Ordering::SeqCst) < number {
+                tokio::time::sleep(PAUSE / 10).await;
+            }
+        }
+        background.finished(2).await;
+        drop(busy);
+        assert_eq!(done.load(Ordering::SeqCst), 4);
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_drops_the_piece_with_the_least_loss() {
+        let (background, done) = (Background::with_workers(1), Arc::new(AtomicUsize::new(0)));
+        let gate: Arc<Notify> = Arc::default();
+        for key in 0..=WAITING as u64 {
+            let lost = if key == WAITING as u64 {
+                7.0
+            } else {
+                1.0 + key as f64 / 1000.0
+            };
+            background.leave(0, PlanKey(key), Arc::new(move || lost), counted(&done, &gate));
+        }
+        let pieces = background.shared.pieces.lock();
+        let waits = |key| pieces.waiting.iter().any(|piece| piece.key == PlanKey(key));
+        assert!(!waits(0) && waits(1) && waits(WAITING as u64));
+    }
+
+    /// A piece may be the last to hold its session, whose end cancels what it has left.
+    #[tokio::test]
+    async fn a_piece_that_is_dropped_may_end_its_session() {
+        struct Session(Arc<Background>, u64);
+        impl Drop for Session {
+            fn drop(&mut self) {
+                self.0.cancel(self.1);
+            }
+        }
+        let background = Arc::new(Background::with_workers(1));
+        let shut: Arc<Notify> = Arc::default();
+        background.leave(0, PlanKey(0), free(), counted(&Arc::default(), &shut));
+        for number in 1..=2 * WAITING as u64 {
+            let session = Session(Arc::clone(&background), number);
+            let work = move || {
+                drop(session);
+                async { Ok(()) }.boxed()
+            };
+            background.leave(number, PlanKey(number), free(), Box::new(work));
+        }
+        (0..=2 * WAITING as u64).for_each(|number| {
+            background.cancel(number);
+        });
+        background.finished(7).await;
+        assert!(background.shared.pieces.lock().waiting.is_empty());
     }
 }

@@ -348,7 +348,7 @@ mod tests {
             GalateaConfig::NAMES.len() + EngineSettings::NAMES.len()
         );
         let limit = shown.iter().find(|entry| entry.key == "galatea.gpu_memory_limit");
-        assert_eq!(limit.and_then(|entry| entry.value.as_deref()), Some("1.5 GiB"));
+        assert_eq!(limit.and_then(|entry| entry.value.as_deref()), Some("1536 MiB"));
         assert_eq!(shown[0].key, "galatea.device");
         assert_eq!(shown[0].value.as_deref(), Some("cpu"));
         assert!(
@@ -419,7 +419,7 @@ mod tests {
         ("galatea.store_memory_limit", "much", "accepts auto, a size"),
         ("galatea.chunk_rows", "0", "a whole number from 1 to"),
         ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
-        ("galatea.admission", "fix-0", "accepts working"),
+        ("galatea.admission", "fix-0", "accepts auto, working"),
         ("galatea.device", "cpu", "hint: SET galatea.device = 'cpu'"),
         ("galatea.chunk_row", "7", "did you mean galatea.chunk_rows?"),
     ];

@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Engine {
     settings: SharedSettings,
+    /// Held while settings change or are applied to a new store.
+    applying: Mutex<()>,
     /// GPUs by number, and the emulated device last, if it is allowed.
     devices: Vec<DeviceSlot>,
     store: OnceLock<Arc<Store>>,
@@ -92,6 +94,7 @@ impl EngineBuilder {
         );
         Ok(Arc::new(Engine {
             settings,
+            applying: Mutex::default(),
             devices,
             store: OnceLock::new(),
             files: self
@@ -210,6 +213,7 @@ impl Engine {
     /// # Errors
     /// An unknown setting, or a value that the setting does not accept.
     pub fn set(&self, name: &str, value: &str) -> Result<usize> {
+        let _alone = self.applying.lock();
         self.settings.set(name, value)?;
         let settings = self.settings.get();
         if let Some(store) = self.store.get() {
@@ -245,6 +249,10 @@ impl Engine {
 
     /// The store, made when it is first needed.
     pub fn store(&self) -> &Arc<Store> {
+        if let Some(store) = self.store.get() {
+            return store;
+        }
+        let _alone = self.applying.lock();
         self.store.get_or_init(|| {
             let settings = self.settings.get();
             let store = Store::new(StoreOptions {
@@ -336,7 +344,7 @@ impl Engine {
     /// # Errors
     /// The missing part; the device's.
     pub fn device(&self, config: &GalateaConfig) -> Result<Arc<DeviceRuntime>, Reason> {
-        let slot = self.slot(config)?;
+        let (slot, store) = (self.slot(config)?, self.store());
         let mut opened = slot.opened.lock();
         if let Some(reason) = opened.refusal() {
             return Err(reason.clone());
@@ -350,7 +358,7 @@ impl Engine {
         let made = slot.make().map(Arc::new);
         *opened = match &made {
             Ok(device) => {
-                let memory = StoreMemory(self.store().spill_memory());
+                let memory = StoreMemory(store.spill_memory());
                 let files = TemporaryFiles(Arc::clone(&self.files));
                 device.memory.set_spill(Arc::new(memory), Arc::new(files));
                 apply_to_device(&self.settings.get(), device);

@@ -64,6 +64,11 @@ impl Session {
         self.engine.background().cancel(self.number)
     }
 
+    /// Waits until all that its queries have left to the background is done.
+    pub async fn finish_background(&self) {
+        self.engine.background().finished(self.number).await;
+    }
+
     /// Its engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine

@@ -98,7 +98,9 @@ type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// otherwise.
 ///
 /// The context is a session of the process' engine, [`Engine::of_process`]: it shares devices, the store and
-/// the settings of [`EngineSettings`] with all others. [`install_on`] takes another engine.
+/// the settings of [`EngineSettings`] with all others. What leaves device memory may be written to temporary
+/// files of DataFusion's default environment, whatever the context's: [`install_on`] takes an engine with others
+/// ([`EngineBuilder::with_temporary_files`]).
 pub fn install(ctx: &SessionContext) -> Result<()> {
     install_on(ctx, Engine::of_process())
 }
@@ -109,7 +111,9 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
 /// # Errors
 /// Those of [`install`].
 pub fn install_with_emulated_device(ctx: &SessionContext, options: EmulatorOptions) -> Result<()> {
-    install_on(ctx, &Engine::builder().with_emulated_device(options).build()?)
+    let files = Arc::clone(&ctx.runtime_env().disk_manager);
+    let engine = Engine::builder().with_emulated_device(options);
+    install_on(ctx, &engine.with_temporary_files(files).build()?)
 }
 
 /// As [`install`], as a session of that engine.
@@ -232,7 +236,7 @@ pub fn end_early(ctx: &SessionContext) -> bool {
 /// (`galatea.background`).
 pub async fn finish_background(ctx: &SessionContext) {
     if let Some(session) = ctx.copied_config().get_extension::<Session>() {
-        session.engine().background().finished().await;
+        session.finish_background().await;
     }
 }
 

@@ -25,6 +25,8 @@ use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
 use crate::session::Session;
 use datafusion::common::Result;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -86,8 +88,8 @@ pub(crate) struct Decision {
     pub(crate) reasons: Reasons,
     /// Key of the query's measured times, if they may affect its placement.
     pub(crate) query: Option<PlanKey>,
-    /// Seconds that it takes on the CPU, predicted with caution.
-    pub(super) host: f64,
+    /// Seconds that it takes on the CPU, predicted with caution; `None`: a LIMIT ends it sooner.
+    pub(super) host: Option<f64>,
     /// Whether the GPU is ready for it, if it has GPU subtrees or would have.
     pub(crate) gpu: Option<GpuState>,
     /// What the plan's execution reports to.
@@ -248,7 +250,7 @@ fn place_by(
         predicted: whole,
         cautious,
     } = assessment.estimator.host_time(&plan);
-    decision.host = cautious;
+    decision.host = (!stops_early(&plan)).then_some(cautious);
     let refused = match nothing {
         true => None,
         false => reason_for_cpu(measured, assessment.gain.get(), whole),
@@ -306,6 +308,12 @@ pub(super) fn waiting(
     let assessment = Assessment::new(session, config, cores).deferring();
     place_by(&assessment, plan, &mut decision)?;
     Ok(decision.waiting)
+}
+
+/// Whether a node stops its inputs when it has some rows.
+fn stops_early(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let reads_all = plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>();
+    (plan.fetch().is_some() && !reads_all) || plan.children().into_iter().any(stops_early)
 }
 
 fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {

@@ -22,7 +22,7 @@ use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
 use crate::graph::{BuildSide, PipelineGraph};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -117,7 +117,10 @@ pub(super) fn subtree(
             None => None,
         };
         let finished = call.function.finishes_on_host() || call.function == AggregateFunction::Avg;
-        if filter.is_some() || finished {
+        // The sum of partners may leave a type that the sum of all does not leave.
+        let may_overflow = call.function == AggregateFunction::Sum
+            && matches!(call.field.data_type(), DataType::Decimal128(precision, _) if *precision == 38);
+        if filter.is_some() || finished || may_overflow {
             return None;
         }
         inner.push(AggregateCall { argument, ..call });

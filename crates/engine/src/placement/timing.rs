@@ -33,8 +33,8 @@ fn kind(report: &QueryReport, took: Duration) -> RunKind {
 pub(super) struct Timing {
     session: Arc<Session>,
     plan: PlanKey,
-    /// Seconds that it takes on the CPU, predicted with caution.
-    host: f64,
+    /// Seconds that it takes on the CPU, predicted with caution; `None`: a LIMIT ends it sooner.
+    host: Option<f64>,
     /// Subtrees that lack columns or kernels on the device, and what the run makes of such.
     waiting: Vec<Waiting>,
     made: Vec<OneTime>,
@@ -139,8 +139,9 @@ impl Timing {
             if report.fell_back == 0 {
                 let history = self.session.engine().history();
                 let kind = kind(&report, took);
-                if kind == RunKind::Host && history.measured(self.plan).host.is_none() {
-                    history.took_of_predicted(took.as_secs_f64() / self.host.max(f64::MIN_POSITIVE));
+                let is_first = kind == RunKind::Host && history.measured(self.plan).host.is_none();
+                if let Some(predicted) = self.host.filter(|_| is_first) {
+                    history.took_of_predicted(took.as_secs_f64() / predicted);
                 }
                 history.ran(self.plan, kind, took);
                 history.forgo(&forgone(&self.waiting));

@@ -18,8 +18,8 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use galatea_engine::config::{DeviceChoice, Fallback, GalateaConfig};
+use galatea_engine::engine::Engine;
 use galatea_engine::report::{EndOffer, PlanReport, QueryReport, QueryStep};
-use galatea_engine::session::Session;
 use galatea_kmeans::{DeviceKMeans, KMeans, KMeansError, Model, OnStop, Points, Progress};
 use parking_lot::Mutex;
 
@@ -33,7 +33,7 @@ pub(super) struct Task {
     pub(super) settings: KMeans,
     pub(super) features: Vec<usize>,
     pub(super) schema: SchemaRef,
-    pub(super) session: Arc<Session>,
+    pub(super) engine: Arc<Engine>,
 }
 
 /// Reads its input, clusters it, and returns centroids, or its rows with labels; has one partition.
@@ -197,12 +197,8 @@ impl Execution {
 
     /// The inner error is the reason for the CPU.
     fn on_device(&self, points: &Points, labels: bool) -> Result<Result<Model, String>, KMeansError> {
-        let (session, config) = (&self.task.session, &self.config);
-        let device = match session
-            .engine()
-            .usable(config)
-            .and_then(|()| session.engine().device(config))
-        {
+        let (engine, config) = (&self.task.engine, &self.config);
+        let device = match engine.usable(config).and_then(|()| engine.device(config)) {
             Ok(device) => device,
             Err(reason) => return Ok(Err(reason.to_string())),
         };

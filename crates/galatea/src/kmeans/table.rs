@@ -160,7 +160,7 @@ impl TableProvider for KMeansTable {
             settings: self.settings.kmeans.clone(),
             features: self.features.clone(),
             schema: Arc::clone(&self.schema),
-            session: Arc::clone(&self.session),
+            engine: Arc::clone(self.session.engine()),
         };
         let plan: Arc<dyn ExecutionPlan> = Arc::new(KMeansExec::new(task, input));
         let Some(projection) = projection else {

@@ -455,7 +455,7 @@ async fn runs_until_placed(background: bool) -> Option<usize> {
         if device(&plan) == QueryDevice::Gpu {
             return Some(number);
         }
-        session.engine().background().finished().await;
+        session.finish_background().await;
     }
     None
 }
@@ -479,7 +479,7 @@ async fn a_known_kernel_says_nothing_of_build_sides() {
     let joined = |build: &str| format!("SELECT count(*) FROM t JOIN ({build}) AS d ON t.v = d.k");
     for _ in 0..2 {
         run(&ctx, &joined("SELECT v AS k FROM t WHERE v % 5 = 1")).await;
-        session.engine().background().finished().await;
+        session.finish_background().await;
     }
     let (plan, rows) = run(
         &ctx,
@@ -502,7 +502,7 @@ async fn a_decision_holds_while_its_columns_stay() {
     for _ in 0..2 {
         let (plan, _) = run(&ctx, QUERY).await;
         prefer_device(&session, &plan);
-        session.engine().background().finished().await;
+        session.finish_background().await;
     }
     let (plan, _) = run(&ctx, QUERY).await;
     let placement = plan.downcast_ref::<PlacementExec>().expect("the root");
@@ -518,7 +518,7 @@ async fn a_decision_holds_while_its_columns_stay() {
     opened.memory().clear().expect("evicted");
     assert!(!holds() && !holds(), "the columns have left device memory");
     run(&ctx, QUERY).await;
-    session.engine().background().finished().await;
+    session.finish_background().await;
     run(&ctx, QUERY).await;
     assert!(holds() && holds(), "they have come back");
     session.engine().store().clear_cache();
@@ -539,7 +539,7 @@ async fn groups_that_were_taken_for_few_are_ordered_on_the_device_once_they_are_
             let shown = datafusion::physical_plan::displayable(plan.as_ref()).indent(false);
             first_on_device.push(shown.to_string().contains("first 3"));
         }
-        session.engine().background().finished().await;
+        session.finish_background().await;
     }
     let expected = [false, true, true];
     assert_eq!(

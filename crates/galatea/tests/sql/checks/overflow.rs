@@ -325,3 +325,33 @@ async fn decimals_beyond_128_bits_on_the_device() {
         assert!(error.contains("verflow"), "{sql}\n{error}");
     }
 }
+
+/// Sums of partners that are aggregated before a join may leave the type; the sum of all does not.
+#[tokio::test]
+async fn sums_before_a_join_do_not_overflow_alone() {
+    let tables = [
+        (
+            "c",
+            "SELECT value AS k, 1 AS n FROM generate_series(1, 3) AS t(value)",
+        ),
+        (
+            "o",
+            "SELECT value % 2 + 1 AS k, CAST(CASE WHEN value % 2 = 0 THEN '-' ELSE '' END ||
+             '60000000000000000000000000000000000000' AS DECIMAL(38,0)) AS a FROM generate_series(1, 4) AS t(value)",
+        ),
+    ];
+    check(
+        &tables,
+        &[
+            (
+                "SELECT n, sum(a) FROM c LEFT JOIN o ON c.k = o.k GROUP BY n",
+                Rows(&["1|0"]),
+            ),
+            (
+                "SELECT c.k, sum(a) FROM c LEFT JOIN o ON c.k = o.k GROUP BY c.k",
+                OVERFLOW,
+            ),
+        ],
+    )
+    .await;
+}
