@@ -1,5 +1,5 @@
-//! Generated kernels compile for a GPU, where its compiler is found: the emulated device takes code that NVRTC
-//! refuses, such as a name of a header that the kernel does not include.
+//! Generated kernels compile for a GPU, where its compiler is found: the emulated device takes code that
+//! NVRTC refuses, such as a name of a header that the kernel does not include.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

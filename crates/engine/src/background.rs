@@ -134,8 +134,8 @@ impl Background {
     /// Leaves a piece of work of a session, known by `key`, to the background, unless it waits there already,
     /// is being done, or has failed too often.
     pub(crate) fn leave(&self, session: u64, key: PlanKey, lost: Lost, work: Work) {
-        // Before the lock is taken, and dropped after it: a piece may be the last to hold a session, whose end
-        // cancels its pieces.
+        // Before the lock is taken, and dropped after it: a piece may be the last to hold a session, whose
+        // end cancels its pieces.
         let mut losses = self.shared.losses();
         losses.insert(key, lost());
         let mut least = None;

@@ -99,8 +99,8 @@ type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 ///
 /// The context is a session of the process' engine, [`Engine::of_process`]: it shares devices, the store and
 /// the settings of [`EngineSettings`] with all others. What leaves device memory may be written to temporary
-/// files of DataFusion's default environment, whatever the context's: [`install_on`] takes an engine with others
-/// ([`EngineBuilder::with_temporary_files`]).
+/// files of DataFusion's default environment, whatever the context's: [`install_on`] takes an engine with
+/// others ([`EngineBuilder::with_temporary_files`]).
 pub fn install(ctx: &SessionContext) -> Result<()> {
     install_on(ctx, Engine::of_process())
 }

@@ -105,8 +105,8 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     }
 }
 
-/// Carries out a statement that DataFusion does not have, `ALTER TABLE ... SET (conflict_layout ...)` or `ALTER
-/// SYSTEM ...`, and returns its rows; `None` for any other one. [`sql()`] begins with it.
+/// Carries out a statement that DataFusion does not have, `ALTER TABLE ... SET (conflict_layout ...)` or
+/// `ALTER SYSTEM ...`, and returns its rows; `None` for any other one. [`sql()`] begins with it.
 ///
 /// # Errors
 /// Those of [`sql()`] for these statements.
