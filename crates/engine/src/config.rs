@@ -421,7 +421,7 @@ mod tests {
         ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
         ("galatea.admission", "fix-0", "accepts auto, working"),
         ("galatea.device", "cpu", "hint: SET galatea.device = 'cpu'"),
-        ("galatea.chunk_row", "7", "did you mean galatea.chunk_rows?"),
+        ("galatea.devise", "cpu", "did you mean galatea.device?"),
     ];
 
     #[test]
