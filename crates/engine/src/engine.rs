@@ -196,8 +196,8 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    /// The engine of the process, for sessions that are given no other: made when it is first asked for, with
-    /// the default settings and without the emulated device.
+    /// The engine of the process, which sessions use by default. The first call builds it, with the default
+    /// settings and without the emulated device.
     pub fn of_process() -> &'static Arc<Self> {
         static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
         ENGINE.get_or_init(|| Self::builder().build().expect("no setting is set"))
@@ -208,7 +208,7 @@ impl Engine {
         &self.settings
     }
 
-    /// Changes a setting for all sessions, those whose queries run included; returns how many there are.
+    /// Changes a setting for all sessions, and for queries that run. Returns the number of sessions.
     ///
     /// # Errors
     /// An unknown setting, or a value that the setting does not accept.
@@ -323,8 +323,7 @@ impl Engine {
         self.slot(config).ok()?.get()
     }
 
-    /// What shows whether something has left device memory, or the store, since; none where no device is
-    /// open.
+    /// The evictions from device memory and from the store so far; `None` if no device is open.
     pub(crate) fn departures(&self, config: &GalateaConfig) -> Option<Departures> {
         let device = self.opened(config)?;
         Some(Departures {

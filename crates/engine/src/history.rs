@@ -30,8 +30,7 @@ const KEPT: usize = 16384;
 /// The most columns and kernels that are remembered for which queries have waited.
 const KEPT_ONCE: usize = 8192;
 
-/// The first runs of queries on the CPU whose shares of predicted times are kept, and without how many there
-/// is no typical one.
+/// Shares of predicted times: the most that are kept, and the fewest that have a typical one.
 const SHARES: [usize; 2] = [31, 5];
 
 /// Times of a query.

@@ -27,7 +27,7 @@ impl AlterSystem {
     /// statement.
     ///
     /// # Errors
-    /// The parser's, of what comes after `ALTER SYSTEM`.
+    /// The parser's, if the rest of an `ALTER SYSTEM` is malformed.
     pub(crate) fn parse(options: &SqlParserOptions, text: &str) -> Result<Option<Self>> {
         let mut words = text.split_ascii_whitespace();
         let mut is_next = |word: &str| words.next().is_some_and(|next| next.eq_ignore_ascii_case(word));

@@ -83,7 +83,7 @@ impl DeviceSession {
         Ok(device)
     }
 
-    /// Changes a setting of the engine, or one of the session and of the clients made from then on.
+    /// Changes a setting: of the engine for all clients, of the session for itself and later clients.
     ///
     /// # Errors
     /// A value that is refused.

@@ -310,7 +310,7 @@ impl Plan {
         cpu: &SessionContext,
         numbers: std::ops::Range<u64>,
     ) -> Result<Vec<Ended>> {
-        // Tables are encoded as these settings say.
+        // Before tables are encoded, by settings of the engine.
         let settings = round.settings.iter();
         session.set_engine(settings.map(|(name, value)| (*name, value.as_str())))?;
         let mut clients = Vec::new();
