@@ -1,4 +1,4 @@
-//! `ALTER SYSTEM SET galatea.name = value`: settings of an engine, changed for all of its sessions.
+//! `ALTER SYSTEM SET galatea.admission = value`: settings of an engine, changed for all of its sessions.
 
 use std::sync::Arc;
 

@@ -42,8 +42,8 @@ use crate::layout::ConflictLayoutStatement;
 use crate::system_settings::AlterSystem;
 
 /// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`,
-/// which is carried out at once, as is `ALTER SYSTEM SET galatea.name = value`, which changes a setting of
-/// the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions.
+/// which is carried out at once, as is `ALTER SYSTEM SET galatea.admission = value`, which changes a setting
+/// of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions.
 ///
 /// A query whose text was asked before is not parsed again, as long as its names and functions mean the same
 /// (`galatea.plan_cache` bounds the texts that are remembered, too). Its logical plan is one node, and its
