@@ -16,6 +16,7 @@ use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
 use galatea_engine::device::DeviceRuntime;
+use galatea_engine::engine::Engine;
 use galatea_engine::session::Session;
 
 /// 30,000 rows in each of the large tables.
@@ -91,16 +92,15 @@ fn client(ctx: &SessionContext, workload: Workload) -> SessionContext {
     ctx
 }
 
-async fn set(ctx: &SessionContext, name: &str, value: &str) {
-    let sql = format!("SET galatea.{name} = '{value}'");
-    ctx.sql(&sql).await.expect("a setting");
+fn engine(ctx: &SessionContext) -> Arc<Engine> {
+    let session: Option<Arc<Session>> = ctx.state().config().get_extension();
+    Arc::clone(session.expect("a Galatea session").engine())
 }
 
 fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
     let state = ctx.state();
     let config = GalateaConfig::of(state.config_options());
-    let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
-    session.engine().device(&config).expect("the emulated device")
+    engine(ctx).device(&config).expect("the emulated device")
 }
 
 /// Runs a query and compares; where it ran must be the device.
@@ -150,11 +150,16 @@ async fn every_policy_answers_as_the_cpu() {
         known.push((workload, query, frame.collect().await.expect("the CPU's answer")));
     }
     let known = Arc::new(known);
-    set(&ctx, "device", "emulated").await;
+    let device_setting = "SET galatea.device = 'emulated'";
+    ctx.sql(device_setting).await.expect("a setting");
     for case in CASES {
-        set(&ctx, "gpu_memory_limit", case.limit).await;
-        set(&ctx, "admission", case.admission).await;
-        set(&ctx, "replacement", case.replacement).await;
+        for (name, value) in [
+            ("galatea.gpu_memory_limit", case.limit),
+            ("galatea.admission", case.admission),
+            ("galatea.replacement", case.replacement),
+        ] {
+            engine(&ctx).set(name, value).expect("a setting of the engine");
+        }
         let context = format!(
             "{}, {} clients, {}, {}",
             case.limit, case.clients, case.admission, case.replacement
