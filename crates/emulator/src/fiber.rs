@@ -121,6 +121,11 @@ unsafe extern "C" fn enter() {
     naked_asm!("mov rdi, rbx", "xor ebp, ebp", "call r12", "ud2")
 }
 
+/// Bytes of a stack that was asked for with `bytes`.
+fn usable(bytes: usize) -> usize {
+    bytes.max(16 << 10).next_multiple_of(4096)
+}
+
 /// Carrier stacks, all of one size. The last one given back is taken first: its top is still in the cache.
 #[derive(Debug)]
 pub(crate) struct Stacks {
@@ -137,9 +142,8 @@ unsafe impl Send for Stacks {}
 impl Stacks {
     /// No stacks yet; `bytes` of each, rounded up to whole pages, whose carriers run `main`.
     pub(crate) fn new(bytes: usize, main: Loop) -> Stacks {
-        let bytes = bytes.max(16 << 10).next_multiple_of(4096);
         Stacks {
-            bytes,
+            bytes: usable(bytes),
             main,
             chunks: Vec::new(),
             tops: Vec::new(),
@@ -154,6 +158,11 @@ impl Stacks {
         }
         self.reset();
         Ok(())
+    }
+
+    /// Whether they are as large as stacks of `bytes` would be.
+    pub(crate) fn fit(&self, bytes: usize) -> bool {
+        self.bytes == usable(bytes)
     }
 
     /// Number of stacks.

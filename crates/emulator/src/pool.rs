@@ -1,4 +1,4 @@
-//! OS threads that execute launches, and the runners they use.
+//! OS threads that execute launches, and the runners they use, which all devices of the process share.
 //!
 //! A launch is executed by the thread of its stream, helped by the threads of this pool: as many as the
 //! device has workers, and more when blocks wait for blocks that are not resident yet (a grid-wide barrier, a
@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -20,24 +19,55 @@ use crate::watchdog::Registration;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(2);
-/// Stacks of the runners that all devices of the process keep for their next launch: each is two mappings, of
-/// which a process may have 65530.
+/// Stacks of the runners that the process keeps for later launches: each is two mappings, of which a process
+/// may have 65530.
 const KEPT_STACKS: usize = 8192;
-/// Their number.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// The runners that the process keeps. A runner's stacks take a thousand system calls to make, and each of
+/// their pages a fault, which is far more than a small kernel takes: so all devices share them.
+static RUNNERS: Mutex<Kept> = Mutex::new(Kept {
+    runners: Vec::new(),
+    stacks: 0,
+});
 
-/// The threads and runners of one device.
+#[derive(Debug)]
+struct Kept {
+    #[expect(
+        clippy::vec_box,
+        reason = "a runner holds pointers to itself and must not move"
+    )]
+    runners: Vec<Box<Runner>>,
+    /// Of all of them.
+    stacks: usize,
+}
+
+impl Kept {
+    /// A runner with stacks of that size, the last one that was kept.
+    fn take(&mut self, stack_bytes: usize) -> Option<Box<Runner>> {
+        let fits = |runner: &Box<Runner>| runner.stacks.fit(stack_bytes);
+        let runner = self.runners.remove(self.runners.iter().rposition(fits)?);
+        self.stacks -= runner.stacks.count();
+        Some(runner)
+    }
+
+    /// Keeps a runner, or gives it back if there are many.
+    fn keep(&mut self, runner: Box<Runner>) -> Option<Box<Runner>> {
+        let stacks = self.stacks + runner.stacks.count();
+        if stacks > KEPT_STACKS {
+            return Some(runner);
+        }
+        self.stacks = stacks;
+        self.runners.push(runner);
+        None
+    }
+}
+
+/// The threads of one device.
 #[derive(Debug)]
 pub(crate) struct Pool {
     queue: Mutex<Queue>,
     wake: Condvar,
     workers: usize,
     stack_bytes: usize,
-    #[expect(
-        clippy::vec_box,
-        reason = "a runner holds pointers to itself and must not move"
-    )]
-    runners: Mutex<Vec<Box<Runner>>>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +84,6 @@ impl Pool {
             wake: Condvar::new(),
             workers,
             stack_bytes,
-            runners: Mutex::default(),
         })
     }
 
@@ -105,26 +134,14 @@ impl Pool {
         if let Some(recorder) = &mut runner.recorder {
             launch.device.add_counters(&recorder.take());
         }
-        self.keep(runner);
+        let unwanted = RUNNERS.lock().keep(runner);
+        drop(unwanted);
     }
 
     /// A runner, kept from an earlier launch or new.
     fn runner(&self) -> io::Result<Box<Runner>> {
-        if let Some(runner) = self.runners.lock().pop() {
-            KEPT.fetch_sub(runner.stacks.count(), Ordering::Relaxed);
-            return Ok(runner);
-        }
-        Runner::new(self.stack_bytes)
-    }
-
-    /// Keeps a runner for the next launch.
-    fn keep(&self, runner: Box<Runner>) {
-        let stacks = runner.stacks.count();
-        if KEPT.fetch_add(stacks, Ordering::Relaxed) + stacks <= KEPT_STACKS {
-            self.runners.lock().push(runner);
-        } else {
-            KEPT.fetch_sub(stacks, Ordering::Relaxed);
-        }
+        let kept = RUNNERS.lock().take(self.stack_bytes);
+        kept.map_or_else(|| Runner::new(self.stack_bytes), Ok)
     }
 
     fn serve(&self) {
@@ -170,14 +187,6 @@ impl Helpers for Pool {
             }
         }
         self.wake.notify_all();
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        let runners = self.runners.get_mut().iter();
-        let kept: usize = runners.map(|runner| runner.stacks.count()).sum();
-        KEPT.fetch_sub(kept, Ordering::Relaxed);
     }
 }
 
