@@ -1,108 +1,156 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
+use super::by_node::ByNode;
 use super::{BuildSide, PipelineGraph, PipelineRef, PipelineSource, PlanKey};
 use crate::config::GalateaConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use galatea_store::StoreScanExec;
+use std::cell::OnceCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The same query with the same settings over the same data.
 pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> PlanKey {
+    let keys = Keys::new(config);
+    key(|state| {
+        keys.settings().hash(state);
+        keys.rows(plan, true).hash(state);
+    })
+}
+
+/// Computes the keys of pipelines, and the hash of each node of their plans once: subtrees contain one
+/// another, and each has keys of its own.
+#[derive(Debug)]
+pub(crate) struct Keys<'a> {
+    config: &'a GalateaConfig,
+    settings: OnceCell<u64>,
+    /// With constants, and without.
+    nodes: [ByNode<u64>; 2],
+}
+
+impl<'a> Keys<'a> {
+    /// For queries with these settings.
+    pub(crate) fn new(config: &'a GalateaConfig) -> Self {
+        Self {
+            config,
+            settings: OnceCell::new(),
+            nodes: Default::default(),
+        }
+    }
+
+    /// The settings.
+    pub(crate) fn config(&self) -> &'a GalateaConfig {
+        self.config
+    }
+
+    /// A pipeline over the same data that may differ in constants.
+    pub(crate) fn shape(&self, found: PipelineRef<'_>) -> PlanKey {
+        key(|state| {
+            self.settings().hash(state);
+            match &found.source {
+                PipelineSource::Files { scan, .. } => data_source(scan, false, state),
+                PipelineSource::Stored(table) => table.identity().hash(state),
+                PipelineSource::Groups(plan)
+                | PipelineSource::Pairs(plan)
+                | PipelineSource::Windows(plan)
+                | PipelineSource::Union(plan) => self.rows(plan, false).hash(state),
+                PipelineSource::Plan(input) => self.rows(input.plan(), false).hash(state),
+            }
+            for expression in found.plan.expressions() {
+                expression.hash_shape(state);
+            }
+            found.plan.output.hash(state);
+            for dimension in &found.dimensions {
+                dimension.key.to_string().hash(state);
+                dimension.wanted.hash_shape(state);
+                self.rows(dimension.plan.plan(), false).hash(state);
+            }
+            for build in found.builds() {
+                self.shape(build).0.hash(state);
+            }
+        })
+    }
+
+    /// The rows of a build side by their key, in whatever pipeline.
+    pub(crate) fn dimension(&self, source: &BuildSide) -> PlanKey {
+        key(|state| {
+            source.key.to_string().hash(state);
+            source.unique.hash(state);
+            source.wanted.parts().len().hash(state);
+            self.rows(source.plan.plan(), false).hash(state);
+        })
+    }
+
+    /// The same as a pipeline makes it on the device.
+    pub(crate) fn build(&self, source: &BuildSide, graph: &PipelineGraph) -> PlanKey {
+        key(|state| {
+            "build".hash(state);
+            if let Some(build) = source.build {
+                let pipeline = graph.pipeline(build.pipeline);
+                let expressions = pipeline.plan.expressions().into_iter();
+                expressions.for_each(|expression| expression.hash_shape(state));
+            }
+            self.dimension(source).0.hash(state);
+        })
+    }
+
+    /// Hash of the settings that decide how a plan runs.
+    fn settings(&self) -> u64 {
+        *self.settings.get_or_init(|| {
+            let default = GalateaConfig::default();
+            let config = GalateaConfig {
+                plan_cache: default.plan_cache,
+                fallback: default.fallback,
+                priority: default.priority,
+                ..self.config.clone()
+            };
+            key(|state| format!("{config:?}").hash(state)).0
+        })
+    }
+
+    /// Hash of a plan: its nodes, with what they print if `exact`, and its data.
+    fn rows(&self, plan: &Arc<dyn ExecutionPlan>, exact: bool) -> u64 {
+        let hash = || {
+            key(|state| {
+                let children = node(plan, exact, state).then(|| plan.children());
+                for child in children.into_iter().flatten() {
+                    self.rows(child, exact).hash(state);
+                }
+            })
+        };
+        self.nodes[usize::from(exact)].get_or(plan, || hash().0)
+    }
+}
+
+fn key(hash: impl FnOnce(&mut DefaultHasher)) -> PlanKey {
     let mut state = DefaultHasher::new();
-    settings(config, &mut state);
-    nodes(plan, true, &mut state);
+    hash(&mut state);
     PlanKey(state.finish())
 }
 
-/// A pipeline over the same data that may differ in constants.
-pub(crate) fn shape(found: PipelineRef<'_>, config: &GalateaConfig) -> PlanKey {
-    let mut state = DefaultHasher::new();
-    settings(config, &mut state);
-    match &found.source {
-        PipelineSource::Files { scan, .. } => data_source(scan, false, &mut state),
-        PipelineSource::Stored(table) => table.identity().hash(&mut state),
-        PipelineSource::Groups(plan)
-        | PipelineSource::Pairs(plan)
-        | PipelineSource::Windows(plan)
-        | PipelineSource::Union(plan) => nodes(plan, false, &mut state),
-        PipelineSource::Plan(input) => nodes(input.plan(), false, &mut state),
-    }
-    for expression in found.plan.expressions() {
-        expression.hash_shape(&mut state);
-    }
-    found.plan.output.hash(&mut state);
-    for dimension in &found.dimensions {
-        dimension.key.to_string().hash(&mut state);
-        dimension.wanted.hash_shape(&mut state);
-        nodes(dimension.plan.plan(), false, &mut state);
-    }
-    for build in found.builds() {
-        shape(build, config).0.hash(&mut state);
-    }
-    PlanKey(state.finish())
-}
-
-/// Hashes the settings that decide how a plan runs.
-fn settings(config: &GalateaConfig, state: &mut impl Hasher) {
-    let default = GalateaConfig::default();
-    let config = GalateaConfig {
-        plan_cache: default.plan_cache,
-        fallback: default.fallback,
-        priority: default.priority,
-        ..config.clone()
-    };
-    format!("{config:?}").hash(state);
-}
-
-/// The rows of a dimension by their key, in whatever pipeline.
-pub(crate) fn dimension(source: &BuildSide) -> PlanKey {
-    let mut state = DefaultHasher::new();
-    source.key.to_string().hash(&mut state);
-    source.unique.hash(&mut state);
-    source.wanted.parts().len().hash(&mut state);
-    nodes(source.plan.plan(), false, &mut state);
-    PlanKey(state.finish())
-}
-
-/// The same as a pipeline makes it on the device.
-pub(crate) fn build(source: &BuildSide, graph: &PipelineGraph) -> PlanKey {
-    let mut state = DefaultHasher::new();
-    "build".hash(&mut state);
-    if let Some(build) = source.build {
-        let pipeline = graph.pipeline(build.pipeline);
-        let expressions = pipeline.plan.expressions().into_iter();
-        expressions.for_each(|expression| expression.hash_shape(&mut state));
-    }
-    dimension(source).0.hash(&mut state);
-    PlanKey(state.finish())
-}
-
-/// Hashes a plan: its nodes, with what they print if `exact`, and its data.
-fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
+/// Hashes a node, and whether its inputs belong to its key.
+fn node(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) -> bool {
     plan.name().hash(state);
     plan.schema().hash(state);
     if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
         (scan.snapshot().id, scan.projection()).hash(state);
         if !exact {
-            return;
+            return false;
         }
     }
     match plan.downcast_ref::<DataSourceExec>() {
         Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => {
             data_source(scan, exact, state);
         }
-        // What has no version of its own is known by its statistics alone.
+        // A source without a version has its statistics alone.
         _ if exact || plan.children().is_empty() => {
             displayable(plan.as_ref()).one_line().to_string().hash(state);
         }
         _ => {}
     }
-    for child in plan.children() {
-        nodes(child, exact, state);
-    }
+    true
 }
 
 /// Hashes the files of a scan, what it says of its columns, and its filter if `exact`.

@@ -4,6 +4,7 @@
 //! ```text
 //! pipeline_graph the pipelines of a subtree, and the edges between them
 //! pipeline       a pipeline: its source, its build sides and its plan
+//! by_node        values of plan nodes, each computed once
 //! key            hashes by which queries, subtrees and build sides are remembered (plan_key)
 //! pruned_chunks  chunks that zone maps leave     \
 //! shared_rows    rows of small build sides       / shared by executions of one kept plan
@@ -11,6 +12,7 @@
 //! copy           copies of plans, for executions of their own
 //! ```
 
+mod by_node;
 pub(crate) mod copy;
 mod input;
 pub(crate) mod key;
@@ -20,6 +22,7 @@ mod plan_key;
 mod pruned_chunks;
 mod shared_rows;
 
+pub(crate) use by_node::ByNode;
 pub(crate) use copy::renewed_host;
 pub use input::InputPlan;
 pub(crate) use pipeline::key_name;

@@ -7,7 +7,8 @@ use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction, key};
+use crate::graph::key::Keys;
+use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction};
 use crate::history::OneTime;
 use crate::reason::{Basis, Reason};
 use crate::session::Session;
@@ -45,6 +46,7 @@ pub(super) struct Assessment<'a> {
     pub(super) session: &'a Arc<Session>,
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
+    pub(super) keys: Keys<'a>,
     /// The query that the plan computes, where its measured times count.
     pub(super) query: Option<QueryOnHost>,
     /// Whether subtrees that lack something are left to the background, even if a run would pay for it.
@@ -69,6 +71,7 @@ impl<'a> Assessment<'a> {
             session,
             config,
             estimator: Estimator::new(cores),
+            keys: Keys::new(config),
             query: None,
             defers: false,
             waiting: RefCell::default(),
@@ -113,7 +116,7 @@ impl<'a> Assessment<'a> {
                 detail: "every row is returned: nothing for the device to do".into(),
             });
         }
-        let shape = key::shape(root, self.config);
+        let shape = self.keys.shape(root);
         if let Some(reason) = self.session.engine().history().refusal(shape) {
             return Err(reason);
         }
@@ -147,7 +150,7 @@ impl<'a> Assessment<'a> {
             });
         }
         let mut host = self.estimator.host_time(plan);
-        let time = self.estimator.device_time(root, plan, self.session, self.config);
+        let time = self.estimator.device_time(root, plan, self.session, &self.keys);
         if let (Some(fetch), true) = (fetch, root.materialises()) {
             // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
             host = host.scaled((fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0));
@@ -231,9 +234,9 @@ impl<'a> Assessment<'a> {
     /// Whether an aggregate is expected to have so few groups that its result is better returned than
     /// kept on the device: as an earlier run of it had, or else by the estimate.
     fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
-        let found = |side: &BuildSide| found_in_rows(self.session, side);
+        let found = |side: &BuildSide| found_in_rows(self.session, &self.keys, side);
         let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
-        let shape = alone.map(|alone| key::shape(alone.root(), self.config));
+        let shape = alone.map(|alone| self.keys.shape(alone.root()));
         let few = FewGroups {
             shape,
             estimate: self.estimator.groups(groups),
@@ -256,7 +259,7 @@ impl<'a> Assessment<'a> {
         let refusal = |shape| self.session.engine().history().refusal(shape);
         for number in 0..graph.pipeline(id).dimensions.len() {
             let side = &graph.pipeline(id).get().dimensions[number];
-            let (dimension, shape) = (key::dimension(side), key::build(side, graph));
+            let (dimension, shape) = (self.keys.dimension(side), self.keys.build(side, graph));
             let collected = refusal(dimension);
             let (build, limit) = (side.build, side.limit.clone());
             let mut why = limit.clone();
@@ -287,8 +290,8 @@ impl<'a> Assessment<'a> {
 }
 
 /// What a run has found in the rows of a build side that speaks against it.
-pub(super) fn found_in_rows(session: &Session, side: &BuildSide) -> Option<Reason> {
-    let refusal = session.engine().history().refusal(key::dimension(side));
+pub(super) fn found_in_rows(session: &Session, keys: &Keys<'_>, side: &BuildSide) -> Option<Reason> {
+    let refusal = session.engine().history().refusal(keys.dimension(side));
     refusal.filter(Reason::is_of_rows)
 }
 
@@ -301,7 +304,8 @@ pub(super) fn place_again(
     session: &Arc<Session>,
     config: &GalateaConfig,
 ) -> Result<PipelineGraph, Reason> {
-    let found = |side: &BuildSide| found_in_rows(session, side);
+    let assessment = Assessment::new(session, config, 1);
+    let found = |side: &BuildSide| found_in_rows(session, &assessment.keys, side);
     let finder = finder(&found, config.device != DeviceChoice::Auto);
     let sorted = sort::below(plan, &finder).map(|(_, found)| found);
     let nothing = || Reason::Node {
@@ -310,6 +314,6 @@ pub(super) fn place_again(
     };
     let found = sorted.or_else(|| subtree(plan, &finder));
     let mut found = found.ok_or_else(nothing)??;
-    found.root_mut().shape = Some(key::shape(found.root(), config));
-    Assessment::new(session, config, 1).choose_builds(found)
+    found.root_mut().shape = Some(assessment.keys.shape(found.root()));
+    assessment.choose_builds(found)
 }

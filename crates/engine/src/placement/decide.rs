@@ -17,7 +17,8 @@ use super::reasons::Reasons;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::engine::Departures;
-use crate::graph::{BuildSide, PlanKey, key};
+use crate::graph::key::{self, Keys};
+use crate::graph::{BuildSide, PlanKey};
 use crate::history::{Measured, OneTime};
 use crate::nodes::GpuExec;
 use crate::policy::policy;
@@ -187,12 +188,15 @@ impl Grounds {
 /// Whether everything that the GPU subtrees of `plan` read is in device memory, so that they have no load
 /// cost.
 fn is_resident(plan: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> bool {
-    let estimator = Estimator::new(1);
-    let here = plan
-        .downcast_ref::<GpuExec>()
-        .is_none_or(|gpu| estimator.once(gpu.graph().root(), session, config).is_empty());
-    let mut children = plan.children().into_iter();
-    here && children.all(|child| is_resident(child, session, config))
+    let (estimator, keys) = (Estimator::new(1), Keys::new(config));
+    let here = |plan: &Arc<dyn ExecutionPlan>| {
+        let gpu = plan.downcast_ref::<GpuExec>();
+        gpu.is_none_or(|gpu| estimator.once(gpu.graph().root(), session, &keys).is_empty())
+    };
+    fn all(plan: &Arc<dyn ExecutionPlan>, holds: &impl Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
+        holds(plan) && plan.children().into_iter().all(|child| all(child, holds))
+    }
+    all(plan, &here)
 }
 
 /// Whether a query waits for the GPU of a process that has not used it yet: it does not if the CPU takes less
@@ -225,7 +229,7 @@ fn place_by(
     let (session, config) = (assessment.session, assessment.config);
     let mut grounds = Grounds::untimed(session, config);
     let report = decision.report.clone();
-    let found = |side: &BuildSide| found_in_rows(session, side);
+    let found = |side: &BuildSide| found_in_rows(session, &assessment.keys, side);
     let placer = Placer::new(assessment, &report, &found);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {

@@ -10,6 +10,7 @@ use super::cost::Estimator;
 use super::cost::correction::{Correction, HostTime, QueryOnHost};
 use super::cost::device::DeviceTime;
 use crate::config::{Fallback, GalateaConfig};
+use crate::graph::key::Keys;
 use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
 use crate::history::OneTime;
 use crate::nodes::{GpuExec, PlaceAgain};
@@ -52,7 +53,7 @@ impl Waiting {
     /// What it takes on the device now.
     fn time(&self, session: &Session) -> DeviceTime {
         DeviceTime {
-            once: Estimator::new(self.cores).once(self.graph.root(), session, &self.config),
+            once: Estimator::new(self.cores).once(self.graph.root(), session, &Keys::new(&self.config)),
             ..self.loaded.clone()
         }
     }

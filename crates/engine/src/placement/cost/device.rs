@@ -3,9 +3,9 @@
 use super::Estimator;
 use super::correction::{Correction, HostTime};
 use super::host::{HostCosts, by_type};
-use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, ExprKind, is_text};
+use crate::graph::key::Keys;
 use crate::graph::{Pipeline, PipelineRef, PipelineSource, PlanKey};
 use crate::history::{History, OneTime};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
@@ -13,8 +13,9 @@ use crate::policy::policy;
 use crate::session::Session;
 use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 use std::sync::Arc;
 
 policy! {
@@ -239,6 +240,20 @@ impl Estimator {
         found: PipelineRef<'_>,
         plan: &Arc<dyn ExecutionPlan>,
         session: &Session,
+        keys: &Keys<'_>,
+    ) -> DeviceTime {
+        DeviceTime {
+            once: self.once(found, session, keys),
+            ..self.run_time(found, plan, session, keys.config())
+        }
+    }
+
+    /// The same with nothing missing.
+    fn run_time(
+        &self,
+        found: PipelineRef<'_>,
+        plan: &Arc<dyn ExecutionPlan>,
+        session: &Session,
         config: &GalateaConfig,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
@@ -255,7 +270,7 @@ impl Estimator {
         let sides = sides.map(|(number, side)| match found.build(number) {
             None => (self.dimension(&found, number), 0.0),
             Some(build) => {
-                let time = self.device_time(build, side.plan.plan(), session, config);
+                let time = self.run_time(build, side.plan.plan(), session, config);
                 (time.hot, time.fixed)
             }
         });
@@ -302,7 +317,7 @@ impl Estimator {
                 + dimensions
                 + self.device_sort(&found, returned)
                 + result,
-            once: self.once(found, session, config),
+            once: Vec::new(),
         }
     }
 
@@ -329,12 +344,12 @@ impl Estimator {
         &self,
         found: PipelineRef<'_>,
         session: &Session,
-        config: &GalateaConfig,
+        keys: &Keys<'_>,
     ) -> Vec<OneTime> {
         let ran = (found.shape).is_some_and(|shape| session.engine().history().is_compiled(shape));
         let mut all = Vec::new();
-        let compiling = Self::compiling(session, config);
-        self.add_once(ran, (compiling, compiling), found, session, config, &mut all);
+        let compiling = Self::compiling(session, keys.config());
+        self.add_once(ran, (compiling, compiling), found, session, keys, &mut all);
         // Two pipelines may read one column.
         all.sort_by_key(|one| one.what.0);
         all.dedup_by_key(|one| one.what);
@@ -360,9 +375,10 @@ impl Estimator {
         (compiling, alone): (f64, f64),
         found: PipelineRef<'_>,
         session: &Session,
-        config: &GalateaConfig,
+        keys: &Keys<'_>,
         all: &mut Vec<OneTime>,
     ) {
+        let config = keys.config();
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let bringing = self.bringing(&found, rows, session, config);
         all.extend(bringing.once);
@@ -370,7 +386,7 @@ impl Estimator {
         let is_known =
             || (session.engine().opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         if !ran && !is_known() {
-            let shape = || crate::graph::key::shape(found, config);
+            let shape = || keys.shape(found);
             all.push(OneTime {
                 what: key("kernels", found.shape.unwrap_or_else(shape)),
                 seconds: compiling + bringing.evaluated * POLICY.evaluated_value * 1e-9,
@@ -378,7 +394,7 @@ impl Estimator {
         }
         let beside = alone * POLICY.compiling_beside.max(1.0 / self.cores);
         for build in found.builds() {
-            self.add_once(ran, (beside, alone), build, session, config, all);
+            self.add_once(ran, (beside, alone), build, session, keys, all);
         }
     }
 
@@ -422,7 +438,7 @@ impl Estimator {
     /// What it takes until the kernel can read its columns.
     fn bringing(&self, found: &Pipeline, rows: f64, session: &Session, config: &GalateaConfig) -> Bringing {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
-        let known = Residence::of(found, &columns, session, config);
+        let known = self.residence(found, &columns, session, config);
         let is_file = matches!(found.source, PipelineSource::Files { .. });
         let texts = match &found.source {
             PipelineSource::Files { scan, .. }
@@ -430,7 +446,7 @@ impl Estimator {
             {
                 self.text_bytes(&(Arc::clone(scan) as Arc<dyn ExecutionPlan>))
             }
-            _ => HashMap::new(),
+            _ => Rc::default(),
         };
         let mut bringing = Bringing {
             bytes: 0.0,

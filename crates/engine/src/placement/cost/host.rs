@@ -22,6 +22,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use galatea_store::StoreScanExec;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 policy! {
@@ -76,7 +77,12 @@ pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
 impl Estimator {
     /// By name of a column that a scan of Parquet files reads, the bytes of its texts there, without
     /// compression, where they are known.
-    pub(super) fn text_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> HashMap<String, f64> {
+    pub(super) fn text_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> Rc<HashMap<String, f64>> {
+        let known = &self.known.text_bytes;
+        known.get_or(scan, || Rc::new(self.text_bytes_of(scan)))
+    }
+
+    fn text_bytes_of(&self, scan: &Arc<dyn ExecutionPlan>) -> HashMap<String, f64> {
         let schema = scan.schema();
         let has_texts = schema.fields().iter().any(|field| is_text(field.data_type()));
         let Some(statistics) = has_texts.then(|| self.statistics(scan)).flatten() else {
@@ -127,6 +133,11 @@ impl Estimator {
 
     /// Nanoseconds that the operators of a plan take, one after another.
     fn nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let known = &self.predictions().nanoseconds;
+        known.get_or(plan, || self.nanoseconds_of(plan))
+    }
+
+    fn nanoseconds_of(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let inputs: f64 = plan
             .children()
             .into_iter()

@@ -17,21 +17,46 @@ pub(super) mod device;
 pub(super) mod host;
 mod residence;
 
+use crate::graph::ByNode;
 use datafusion::common::Statistics;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use galatea_store::ColumnSource;
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Rows taken where nothing is known of them.
 const UNKNOWN_ROWS: f64 = 1e6;
 
-/// Rows and statistics of the nodes of one plan, each computed once.
+/// Predicts the times of the nodes of one plan. What it finds of a node and of a table's columns it finds
+/// once: subtrees that are compared contain one another.
+#[derive(Clone)]
 pub(super) struct Estimator {
-    statistics: StatisticsContext,
     /// Cores that operators share.
     cores: f64,
     /// Whether no operator is taken to return more rows than it reads.
     is_cautious: bool,
+    known: Rc<Known>,
+}
+
+/// Everything that an estimator and its cautious twin have found.
+#[derive(Default)]
+struct Known {
+    context: StatisticsContext,
+    statistics: ByNode<Option<Arc<Statistics>>>,
+    /// By whether they are cautious.
+    predictions: [Predictions; 2],
+    /// Bytes of the strings of a scan, by column.
+    text_bytes: ByNode<Rc<HashMap<String, f64>>>,
+    tables: ByNode<Option<Arc<dyn ColumnSource>>>,
+    columns: ByNode<Rc<residence::KnownColumns>>,
+}
+
+#[derive(Default)]
+struct Predictions {
+    rows: ByNode<f64>,
+    nanoseconds: ByNode<f64>,
 }
 
 /// Its tuning policies.
@@ -43,9 +68,9 @@ impl Estimator {
     /// An estimator for a machine of so many cores.
     pub(super) fn new(cores: usize) -> Self {
         Self {
-            statistics: StatisticsContext::new(),
             cores: cores.max(1) as f64,
             is_cautious: false,
+            known: Rc::default(),
         }
     }
 
@@ -55,7 +80,7 @@ impl Estimator {
     fn cautious(&self) -> Self {
         Self {
             is_cautious: true,
-            ..Self::new(self.cores())
+            ..self.clone()
         }
     }
 
@@ -65,9 +90,14 @@ impl Estimator {
     }
 
     fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
-        self.statistics
-            .compute(plan.as_ref(), &StatisticsArgs::new())
-            .ok()
+        self.known.statistics.get_or(plan, || {
+            let context = &self.known.context;
+            context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
+        })
+    }
+
+    fn predictions(&self) -> &Predictions {
+        &self.known.predictions[usize::from(self.is_cautious)]
     }
 
     /// Rows that a node returns at most.
@@ -81,6 +111,10 @@ impl Estimator {
 
     /// Rows that a node returns.
     pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        self.predictions().rows.get_or(plan, || self.rows_of(plan))
+    }
+
+    fn rows_of(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let known = self
             .statistics(plan)
             .and_then(|s| s.num_rows.get_value().copied());

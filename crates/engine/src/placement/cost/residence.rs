@@ -1,13 +1,19 @@
 //! Where a pipeline's columns are when it is planned: reads nothing and opens nothing.
 
+use super::Estimator;
 use crate::config::GalateaConfig;
+use crate::device::DeviceRuntime;
 use crate::device::columns::{ColumnPages, away};
 use crate::graph::{Pipeline, PipelineSource};
 use crate::session::Session;
 use arrow::array::Array;
 use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, LoadHints, TableId};
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// What is known of a pipeline's columns.
@@ -34,65 +40,98 @@ pub(super) struct ColumnResidence {
     pub(super) dictionary: bool,
 }
 
-impl Residence {
-    /// Of the columns of `found`.
-    pub(super) fn of(found: &Pipeline, columns: &[usize], session: &Session, config: &GalateaConfig) -> Self {
+/// Columns of a scan that were looked up, by number and whether they must have a dictionary.
+#[derive(Default)]
+pub(super) struct KnownColumns(RefCell<HashMap<(usize, bool), ColumnResidence>>);
+
+impl KnownColumns {
+    fn get_or(&self, column: (usize, bool), find: impl FnOnce() -> ColumnResidence) -> ColumnResidence {
+        if let Some(known) = self.0.borrow().get(&column) {
+            return *known;
+        }
+        let found = find();
+        self.0.borrow_mut().insert(column, found);
+        found
+    }
+}
+
+impl Estimator {
+    /// Where columns of `found` are.
+    pub(super) fn residence(
+        &self,
+        found: &Pipeline,
+        columns: &[usize],
+        session: &Session,
+        config: &GalateaConfig,
+    ) -> Residence {
         let device = session.engine().opened(config);
-        let open = device.is_some();
         let dictionary: BTreeSet<usize> = found.plan.dictionary_columns();
-        let unknown = |column: &usize| ColumnResidence {
-            dictionary: dictionary.contains(column),
-            ..ColumnResidence::default()
-        };
-        let Some(source) = source(found, session) else {
-            return Self {
-                table: None,
-                columns: columns.iter().map(unknown).collect(),
-                open,
-            };
-        };
-        let hints = LoadHints {
-            dictionary: dictionary.iter().copied().collect(),
-        };
-        let residence = |column: &usize| {
-            let Some(kept) = source
-                .kept(&[*column], &hints)
-                .and_then(|kept| kept.into_iter().next())
-            else {
-                return unknown(column);
-            };
-            let bytes = kept.scan_bytes();
-            let here = device
-                .as_ref()
-                .map_or(0, |device| device.memory().bytes_of(&ColumnPages(&kept)));
-            ColumnResidence {
-                values: kept.dictionary().map_or(0, Array::len),
-                encoded: Some(bytes),
-                away: away(kept.chunks.iter(), here),
-                ..unknown(column)
+        let source = self.source(found, session);
+        let known = match &found.source {
+            PipelineSource::Files { scan, .. } => {
+                let scan = Arc::clone(scan) as Arc<dyn ExecutionPlan>;
+                self.known.columns.get_or(&scan, Rc::default)
             }
+            _ => Rc::default(),
         };
-        Self {
-            table: Some(source.identity()),
-            columns: columns.iter().map(residence).collect(),
-            open,
+        let residence = |column: usize| {
+            let dictionary = dictionary.contains(&column);
+            let find = || residence(source.as_deref(), column, dictionary, device.as_deref());
+            known.get_or((column, dictionary), find)
+        };
+        Residence {
+            table: source.as_ref().map(|source| source.identity()),
+            columns: columns.iter().map(|column| residence(*column)).collect(),
+            open: device.is_some(),
+        }
+    }
+
+    /// The table whose columns a pipeline reads.
+    fn source(&self, found: &Pipeline, session: &Session) -> Option<Arc<dyn ColumnSource>> {
+        match &found.source {
+            PipelineSource::Stored(table) => Some(Arc::clone(table)),
+            PipelineSource::Files { scan, .. } => {
+                let plan = Arc::clone(scan) as Arc<dyn ExecutionPlan>;
+                self.known.tables.get_or(&plan, || file_table(scan, session))
+            }
+            PipelineSource::Groups(_)
+            | PipelineSource::Pairs(_)
+            | PipelineSource::Windows(_)
+            | PipelineSource::Union(_)
+            | PipelineSource::Plan(_) => None,
         }
     }
 }
 
-/// The table whose columns a pipeline reads.
-fn source(found: &Pipeline, session: &Session) -> Option<Arc<dyn ColumnSource>> {
-    match &found.source {
-        PipelineSource::Stored(table) => Some(Arc::clone(table)),
-        PipelineSource::Files { scan, .. } => {
-            let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
-            let store = session.engine().store();
-            Some(store.file_table(scan, session.environment()?).ok()?)
-        }
-        PipelineSource::Groups(_)
-        | PipelineSource::Pairs(_)
-        | PipelineSource::Windows(_)
-        | PipelineSource::Union(_)
-        | PipelineSource::Plan(_) => None,
+fn file_table(scan: &DataSourceExec, session: &Session) -> Option<Arc<dyn ColumnSource>> {
+    let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let store = session.engine().store();
+    Some(store.file_table(scan, session.environment()?).ok()?)
+}
+
+/// Where a column of a table is.
+fn residence(
+    source: Option<&dyn ColumnSource>,
+    column: usize,
+    dictionary: bool,
+    device: Option<&DeviceRuntime>,
+) -> ColumnResidence {
+    let unknown = ColumnResidence {
+        dictionary,
+        ..ColumnResidence::default()
+    };
+    let hints = LoadHints {
+        dictionary: dictionary.then_some(column).into_iter().collect(),
+    };
+    let kept = source.and_then(|source| source.kept(&[column], &hints));
+    let Some(kept) = kept.and_then(|kept| kept.into_iter().next()) else {
+        return unknown;
+    };
+    let here = device.map_or(0, |device| device.memory().bytes_of(&ColumnPages(&kept)));
+    ColumnResidence {
+        values: kept.dictionary().map_or(0, Array::len),
+        encoded: Some(kept.scan_bytes()),
+        away: away(kept.chunks.iter(), here),
+        ..unknown
     }
 }
