@@ -10,7 +10,8 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use sources::source_files;
 
 /// Crates bottom up. A crate may depend on those before it.
-const LAYERS: [&str; 12] = [
+const LAYERS: [&str; 15] = [
+    "galatea-base",
     "galatea-emulator",
     "galatea-device",
     "galatea-kernels",
@@ -19,6 +20,8 @@ const LAYERS: [&str; 12] = [
     "galatea-kmeans",
     "galatea-flow",
     "galatea-store",
+    "galatea-expression",
+    "galatea-codegen",
     "galatea-engine",
     "galatea",
     "galatea-bench",
@@ -26,12 +29,15 @@ const LAYERS: [&str; 12] = [
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 9] = [
+const SAFE: [&str; 12] = [
+    "galatea-base",
     "galatea-layout",
     "galatea-memory",
     "galatea-kmeans",
     "galatea-flow",
     "galatea-store",
+    "galatea-expression",
+    "galatea-codegen",
     "galatea-engine",
     "galatea",
     "galatea-bench",

@@ -28,11 +28,12 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 
 pub use self::choices::{
-    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, JoinOrder, OverflowMode,
-    PackCodes, PersistentScan, RowOutput,
+    CompileEffort, DeviceChoice, Fallback, JoinOrder, OverflowMode, PackCodes, PersistentScan,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
-pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, SettingValue, Switch};
+pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, Switch};
+pub use galatea_base::setting::SettingValue;
+pub use galatea_codegen::choices::{DimensionMemory, GroupBy, GroupCombine, RowOutput};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";

@@ -18,11 +18,11 @@ use crate::background::Background;
 use crate::config::{DeviceChoice, EngineSettings, GalateaConfig, MemoryLimit, SharedSettings};
 use crate::device::DeviceRuntime;
 use crate::history::History;
-use crate::reason::Reason;
 use crate::spill::{StoreMemory, TemporaryFiles};
 use datafusion::error::Result;
 use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use galatea_base::reason::Reason;
 use galatea_device::{
     Device, DeviceOptions, EmulatorOptions, MachineMemory, Nvrtc, RETRY, driver_is_installed,
 };

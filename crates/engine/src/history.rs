@@ -16,7 +16,7 @@
 //!   for queries that have not run are as good as they were for others on this machine.
 
 use crate::graph::PlanKey;
-use crate::reason::Reason;
+use galatea_base::reason::Reason;
 use lru::LruCache;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};

@@ -1,16 +1,12 @@
-//! The engine: places DataFusion plans on the GPU, generates pipelines and runs them.
+//! The engine: places DataFusion plans on the GPU and runs them.
 //!
 //! ```text
-//! policy      tuning constants; policies lists all
-//! code        C++ text under construction
 //! metrics     what it counts, for a recorder of the program's
 //! sample      the rows that TABLESAMPLE draws
 //! window_filters FILTER of window functions, as their arguments
 //! spilling_join hash joins on the CPU that exceed the memory pool
-//! expression  DataFusion's expressions as typed IR, and as C++ for one row
 //! checks      overflow is an error; operands raise errors for the rows that need them alone
 //! corrections rules for queries that DataFusion answers wrongly
-//! pipeline    source → filters → sink as one generated kernel
 //! graph       the pipelines of a subtree, and the plans that feed them
 //! device      the state that queries share on one device: memory, kernels, launches, calibration
 //! history     what earlier runs have shown: refusals and times
@@ -28,38 +24,32 @@
 //! explain     plans as text
 //! ```
 //!
-//! Bottom up: a module imports only modules before it. Modules that all others use are not listed (`reason`,
-//! `config`, `report`, ...).
+//! Bottom up: a module imports only modules before it. Modules that all others use are not listed (`config`,
+//! `report`, ...).
 #![forbid(unsafe_code)]
 
 pub mod background;
 pub mod checks;
-pub mod code;
 pub mod config;
 pub mod corrections;
 pub mod device;
 pub mod engine;
 pub mod execution;
 pub mod explain;
-pub mod expression;
 mod facts;
 pub mod graph;
 pub mod history;
 pub mod join_order;
 pub mod metrics;
 pub mod nodes;
-pub mod pipeline;
 pub mod placement;
 pub mod plans;
 pub mod policies;
-pub mod policy;
-pub mod reason;
 pub mod report;
 pub mod sample;
 pub mod scan_progress;
 pub mod session;
 mod spill;
 pub mod spilling_join;
-mod stack;
 pub mod stream;
 pub mod window_filters;

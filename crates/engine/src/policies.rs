@@ -1,14 +1,14 @@
 //! The tuning policies of the engine, which `galatea policies` prints.
 
-use crate::policy::Policy;
+use galatea_base::policy::Policy;
 
 /// Every policy of the engine.
 pub fn all() -> Vec<Policy> {
     [
         crate::join_order::policies(),
         crate::placement::policies(),
-        crate::expression::policies(),
-        crate::pipeline::policies(),
+        galatea_expression::policies(),
+        galatea_codegen::policies(),
         crate::device::policies(),
         crate::execution::policies(),
         crate::stream::policies(),

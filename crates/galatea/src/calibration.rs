@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::prelude::SessionContext;
+use galatea_base::reason::Reason;
 use galatea_device::DeviceError;
 use galatea_engine::config::GalateaConfig;
 use galatea_engine::device::DeviceRuntime;
 use galatea_engine::device::calibration::Calibrated;
-use galatea_engine::reason::Reason;
 use galatea_engine::session::Session;
 
 /// Why a device was not calibrated.

@@ -5,7 +5,7 @@
 //! itself, with checks. What overflows becomes a call of a function that raises the error for the first row
 //! that needs its value, so that a branch which no row takes raises none. Needed as long as DataFusion folds
 //! with arithmetic that wraps (`datafusion_folds_overflow` fails when it does not).
-//! Casts of literal texts are folded as [`TextCast`](crate::expression::TextCast) reads them.
+//! Casts of literal texts are folded as [`TextCast`](galatea_expression::TextCast) reads them.
 
 use std::sync::{Arc, LazyLock};
 

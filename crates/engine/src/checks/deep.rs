@@ -13,8 +13,8 @@ use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 
-use crate::expression::levels;
-use crate::stack::for_levels;
+use galatea_base::stack::for_levels;
+use galatea_expression::levels;
 
 /// Levels that every thread can evaluate.
 const SHALLOW: u32 = 50;

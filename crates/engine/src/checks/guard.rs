@@ -22,7 +22,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 
-use crate::expression::widens;
+use galatea_expression::widens;
 
 /// When an operand's value is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,14 +2,14 @@
 //!
 //! DataFusion's arithmetic on integers wraps on overflow, its sums wrap, decimals exceed the digits of their
 //! type, and the right operand of AND and OR is evaluated for rows that the left one has decided. Device code
-//! checks and guards ([`crate::expression`]); the rules here make the CPU's operators do the same:
+//! checks and guards ([`galatea_expression`]); the rules here make the CPU's operators do the same:
 //!
 //! - [`CheckSums`] (analyzer) replaces `sum` by one that adds up in 128 or 256 bits and fails when the
 //!   result leaves its type.
 //! - [`CheckConstants`] (optimizer, before each simplification) keeps constants that overflow from being
 //!   folded: their error is raised when a row needs them.
 //! - [`CheckArithmetic`] (physical, before placement) marks `+`, `-` and `*` as checked, which
-//!   [`lower`](crate::expression::lower) reads, and lets casts of texts read common notations.
+//!   [`lower`](galatea_expression::lower) reads, and lets casts of texts read common notations.
 //! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
 //!   decimals; [`GuardConjuncts`] (before sorts are planned) does so for the conditions of filters, which
 //!   other rules take apart before.
@@ -43,10 +43,10 @@ pub use sum::CheckSums;
 pub(crate) use sum::is_checked_sum;
 pub use updates::CheckUpdates;
 
-use crate::expression::overflow_text;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+use galatea_expression::overflow_text;
 
 /// The error of an expression whose result leaves its type. The terminal marks the expression by this
 /// string.

@@ -13,7 +13,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{BinaryExpr, Literal, NegativeExpr};
 
 use super::decimal::CountedDigits;
-use crate::expression::{TextCast, is_capped, is_checked};
+use galatea_expression::{TextCast, is_capped, is_checked};
 
 /// The expression with its arithmetic checked; `None` where it has none.
 pub(super) fn checked(expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {

@@ -18,7 +18,7 @@ use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 use super::overflow_error;
-use crate::expression::sum_name;
+use galatea_expression::sum_name;
 
 /// A type that is added up in a wider one.
 pub(super) trait SumType: ArrowPrimitiveType<Native: Hash + Eq> + Debug + Send + Sync {

@@ -1,6 +1,6 @@
 //! Policies of the memory manager as settings.
 
-use super::values::{SettingValue, one_of, words};
+use galatea_base::setting::{SettingValue, one_of, words};
 use galatea_memory::regions::{Ablation, Ablations, Admission, Priority, Replacement};
 use std::fmt::{self, Display};
 

@@ -7,7 +7,6 @@
 //! must not leave out rows by a comparison of floats.
 
 use crate::checks::{Rewrite, all, rewritten};
-use crate::expression::one_nan::of_one_nan;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -17,6 +16,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{BinaryExpr, InListExpr, in_list};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
 /// The rule.

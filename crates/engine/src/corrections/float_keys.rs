@@ -6,7 +6,6 @@
 //! distributed by their keys. The argument of MAX is rewritten too: of a plain column, the aggregate would
 //! have scans leave out values below the greatest one so far by statistics, which do not count NaN.
 
-use crate::expression::one_nan::of_one_nan;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -15,6 +14,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
 /// The rule.

@@ -6,7 +6,6 @@
 //! keys of all operators of the plan alike.
 
 use crate::checks::{Rewrite, all, rewritten};
-use crate::expression::one_nan::of_one_nan;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -17,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
+use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
 /// The rule.

@@ -4,13 +4,13 @@
 //! NaN and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
 //! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
 
-use crate::expression::one_nan::{OneNanFunction, is_one_nan};
 use crate::window_filters::{named_as, window_function};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use galatea_expression::one_nan::{OneNanFunction, is_one_nan};
 
 /// The rule.
 #[derive(Debug, Default)]

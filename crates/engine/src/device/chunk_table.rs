@@ -1,7 +1,7 @@
 //! The chunk table of a launch.
 
 use super::columns::ChunkAddresses;
-use crate::pipeline::column_access::{AccessForm, ColumnAccess};
+use galatea_codegen::column_access::{AccessForm, ColumnAccess};
 use galatea_device::DeviceBuffer;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_store::TableView;

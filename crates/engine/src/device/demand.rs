@@ -13,13 +13,13 @@
 //! what is left of it (MQ-29).
 
 use crate::config::GalateaConfig;
-use crate::pipeline::bound::{BoundPipeline, ResultPlan};
-use crate::pipeline::output;
-use crate::pipeline::sink::chains::RowLayout;
-use crate::pipeline::sink::hash::slots_for;
-use crate::pipeline::strategy::Strategy;
-use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan};
-use crate::policy::policy;
+use galatea_base::policy::policy;
+use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::output;
+use galatea_codegen::sink::chains::RowLayout;
+use galatea_codegen::sink::hash::slots_for;
+use galatea_codegen::strategy::Strategy;
+use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan};
 use galatea_memory::regions::Demand;
 use galatea_store::TableView;
 use parking_lot::Mutex;

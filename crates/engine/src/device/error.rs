@@ -1,7 +1,7 @@
 //! Why a run on the device gave no result.
 
-use crate::reason::Reason;
 use datafusion::error::DataFusionError;
+use galatea_base::reason::Reason;
 use galatea_device::{DeviceError, MemoryBudget};
 use galatea_memory::regions::RegionError;
 use galatea_memory::{HeapError, SortError};

@@ -26,6 +26,6 @@ pub use device_runtime::{DeviceRuntime, QueryStreams, Staging};
 pub use error::RunError;
 
 /// Its tuning policies.
-pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![demand::DemandPolicy::listed()]
 }

@@ -1,14 +1,14 @@
 //! Pipelines that were bound and compiled before: a repeated query starts at its launch.
 
 use super::RunError;
-use crate::expression::Dimension;
-use crate::pipeline::PipelinePlan;
-use crate::pipeline::bind::bind;
-use crate::pipeline::bound::{BoundPipeline, ResultPlan};
-use crate::pipeline::column_access::integer_range;
-use crate::pipeline::options::KernelOptions;
-use crate::reason::Reason;
+use galatea_base::reason::Reason;
+use galatea_codegen::PipelinePlan;
+use galatea_codegen::bind::bind;
+use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::column_access::integer_range;
+use galatea_codegen::options::KernelOptions;
 use galatea_device::{Compiled, Device, Tier};
+use galatea_expression::Dimension;
 use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Holder, Identity, TableView};

@@ -4,7 +4,7 @@
 //! a process that ends meanwhile waits for it. So a thread looks, once for the process: when a query waits
 //! for the outcome, or when a query has ended and the process goes on.
 
-use crate::reason::Reason;
+use galatea_base::reason::Reason;
 use galatea_device::{RETRY, driver_is_installed, probe};
 use parking_lot::{Condvar, Mutex};
 use std::time::{Duration, Instant};

@@ -12,7 +12,7 @@
 
 use crate::config::PersistentScan;
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
-use crate::policy::policy;
+use galatea_base::policy::policy;
 use galatea_device::{ChunkTimes, DeviceBuffer, Stream};
 
 policy! {

@@ -1,8 +1,8 @@
 //! Where the chunks of a table come in an order, by their zones.
 
 use super::run::Run;
-use crate::expression::{Expr, ExprKind, Function};
-use crate::pipeline::{RowOrder, SinkPlan};
+use galatea_codegen::{RowOrder, SinkPlan};
+use galatea_expression::{Expr, ExprKind, Function};
 use galatea_store::{Column, Scalar};
 use std::cmp::Ordering;
 

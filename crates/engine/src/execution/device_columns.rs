@@ -2,9 +2,9 @@
 
 use super::working::memory;
 use crate::device::{DeviceRuntime, RunError};
-use crate::expression::BuiltColumn;
 use bytemuck::Pod;
 use galatea_device::{Access, DeviceError, DeviceSlice, Stream};
+use galatea_expression::BuiltColumn;
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 

@@ -2,9 +2,7 @@
 
 use super::error::Failure;
 use crate::device::RunError;
-use crate::expression::{Dimension, MAX_INDICES};
 use crate::graph::BuildSide;
-use crate::reason::Reason;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
 use datafusion::error::DataFusionError;
@@ -12,6 +10,8 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
+use galatea_base::reason::Reason;
+use galatea_expression::{Dimension, MAX_INDICES};
 use std::sync::Arc;
 
 /// Runs the plan of a dimension, and arranges its rows by key, with `columns` of them. `memory` grows by what

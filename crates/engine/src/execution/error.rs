@@ -1,11 +1,11 @@
 //! Why a pipeline gave no rows.
 
 use crate::device::RunError;
-use crate::expression::ErrorCode;
 use crate::graph::PlanKey;
-use crate::pipeline::bound::BoundPipeline;
-use crate::reason::Reason;
 use datafusion::error::DataFusionError;
+use galatea_base::reason::Reason;
+use galatea_codegen::bound::BoundPipeline;
+use galatea_expression::ErrorCode;
 use galatea_store::StoreError;
 use std::sync::atomic::{AtomicBool, Ordering};
 

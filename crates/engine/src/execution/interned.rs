@@ -7,9 +7,9 @@
 //! read by then, since groups, build sides and rows in order are read after the last row.
 
 use crate::device::{DeviceRuntime, RunError};
-use crate::expression::PLACES;
-use crate::policy::policy;
+use galatea_base::policy::policy;
 use galatea_device::{Access, DeviceSlice, Stream};
+use galatea_expression::PLACES;
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::{Use, WorkingRegion};
 

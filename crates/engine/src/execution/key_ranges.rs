@@ -4,12 +4,12 @@
 use super::result_queue::ResultQueue;
 use super::run::Run;
 use crate::device::RunError;
-use crate::expression::{BUCKETS, Expr};
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
-use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::report::RunReport;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
+use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
+use galatea_codegen::{PipelinePlan, SinkPlan};
+use galatea_expression::{BUCKETS, Expr};
 use std::sync::Arc;
 
 /// Sort keys from the least to the greatest, both included, and rows among them.

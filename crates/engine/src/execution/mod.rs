@@ -53,7 +53,7 @@ mod windows;
 mod working;
 
 /// Its tuning policies.
-pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![
         arrivals::ArrivalPolicy::listed(),
         chunks::LaunchPolicy::listed(),

@@ -16,14 +16,14 @@
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::working::PairSizes;
 use crate::device::{DeviceRuntime, RunError};
-use crate::expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
-use crate::pipeline::Marking;
-use crate::pipeline::build_plan::{ListsPlan, MarkPlan, ProbePlan};
-use crate::pipeline::sink::lists::{COUNTS, RANKS, SLOTS};
-use crate::pipeline::sink::mark;
-use crate::pipeline::sink::probe::{FIRSTS, PARTNERS};
-use crate::reason::Reason;
+use galatea_base::reason::Reason;
+use galatea_codegen::Marking;
+use galatea_codegen::build_plan::{ListsPlan, MarkPlan, ProbePlan};
+use galatea_codegen::sink::lists::{COUNTS, RANKS, SLOTS};
+use galatea_codegen::sink::mark;
+use galatea_codegen::sink::probe::{FIRSTS, PARTNERS};
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
 use galatea_kernels::{CollectBits, ListRows, PipelineArguments, PrefixSum};
 use galatea_memory::regions::WorkingRegion;
 

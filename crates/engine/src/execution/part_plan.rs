@@ -1,9 +1,9 @@
 //! Which join of a pipeline may run part after part, and its pipelines over one part: that of the build side
 //! and those that meet it keep the rows whose key has a hash within a range.
 
-use crate::expression::{BUCKETS, Expr};
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
-use crate::pipeline::{Meeting, PipelinePlan, RowOrder, SinkPlan};
+use galatea_codegen::{Meeting, PipelinePlan, RowOrder, SinkPlan};
+use galatea_expression::{BUCKETS, Expr};
 use std::ops::Range;
 
 /// Bits of a key's hash below the number of its part.

@@ -3,9 +3,9 @@
 use super::sinks::SinkState;
 use crate::device::prepared::Prepared;
 use crate::device::{QueryStreams, RunError};
-use crate::pipeline::bound::BoundPipeline;
-use crate::pipeline::strategy::Strategy;
-use crate::reason::Reason;
+use galatea_base::reason::Reason;
+use galatea_codegen::bound::BoundPipeline;
+use galatea_codegen::strategy::Strategy;
 use parking_lot::Mutex;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::pairs::check_rows;
 use crate::device::RunError;
-use crate::pipeline::build_plan::PartitionPlan;
+use galatea_codegen::build_plan::PartitionPlan;
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::WorkingRegion;
 

@@ -1,13 +1,13 @@
 //! Runs a pipeline over its build sides, in two where its rows go through partitions
-//! (`pipeline/partition.rs`).
+//! (`crates/codegen/src/partition.rs`).
 
 use super::built::SideRows;
 use super::partition_choice::PartitionChoice;
 use super::run::{Output, Run};
 use super::source::entries;
 use crate::device::{RunError, demand};
-use crate::pipeline::Halves;
 use crate::report::RunReport;
+use galatea_codegen::Halves;
 use parking_lot::Mutex;
 
 impl Run<'_> {

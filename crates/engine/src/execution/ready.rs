@@ -2,8 +2,8 @@
 //! its pipelines run, and those that may be needed again when a pipeline runs in parts.
 
 use super::error::Failure;
-use crate::expression::Dimension;
 use crate::graph::PipelineId;
+use galatea_expression::Dimension;
 use galatea_store::TableView;
 use std::collections::HashMap;
 use std::sync::Arc;

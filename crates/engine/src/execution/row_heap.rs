@@ -4,8 +4,8 @@
 
 use super::working::memory;
 use crate::device::{DeviceRuntime, RunError};
-use crate::pipeline::sink::chains::WARP_ROWS;
-use crate::policy::policy;
+use galatea_base::policy::policy;
+use galatea_codegen::sink::chains::WARP_ROWS;
 use galatea_device::{Access, Stream};
 use galatea_kernels::heap::{PAGE_HEADER_WORDS, PageChainsView};
 use galatea_memory::regions::Use;

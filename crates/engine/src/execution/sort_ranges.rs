@@ -12,13 +12,13 @@ use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
 use super::sort::sorting_bytes;
 use crate::device::RunError;
-use crate::expression::Expr;
-use crate::pipeline::bound::ResultPlan;
-use crate::pipeline::output;
-use crate::pipeline::strategy::Strategy;
-use crate::pipeline::{RowOrder, SinkPlan};
-use crate::policy::policy;
 use crate::report::RunReport;
+use galatea_base::policy::policy;
+use galatea_codegen::bound::ResultPlan;
+use galatea_codegen::output;
+use galatea_codegen::strategy::Strategy;
+use galatea_codegen::{RowOrder, SinkPlan};
+use galatea_expression::Expr;
 use std::sync::Arc;
 
 policy! {

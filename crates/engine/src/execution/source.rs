@@ -3,8 +3,6 @@
 use crate::config::GalateaConfig;
 use crate::device::RunError;
 use crate::graph::PipelineSource;
-use crate::pipeline::PipelinePlan;
-use crate::reason::Reason;
 use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
@@ -16,6 +14,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use galatea_base::reason::Reason;
+use galatea_codegen::PipelinePlan;
 use galatea_store::{
     ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableId, TableView, supports_type,
 };

@@ -3,7 +3,7 @@
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::pairs::check_rows;
 use crate::device::{DeviceRuntime, RunError};
-use crate::pipeline::build_plan::StorePlan;
+use galatea_codegen::build_plan::StorePlan;
 use galatea_device::{DeviceBuffer, Stream};
 use galatea_kernels::PipelineArguments;
 

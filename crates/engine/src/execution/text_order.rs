@@ -11,8 +11,8 @@
 use super::device_columns::Allocator;
 use super::interned::InternedTexts;
 use crate::device::RunError;
-use crate::expression::OrderedText;
 use galatea_device::{In, InOut, Out};
+use galatea_expression::OrderedText;
 use galatea_kernels::{CollectGroups, GroupEntries, KeyWidth, PlaceField, RankKeys, TextRanks, TextSort};
 use galatea_memory::KeyWord;
 

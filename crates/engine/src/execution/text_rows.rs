@@ -3,12 +3,12 @@
 //! ([`text_gather`](super::results::text_gather)).
 
 use crate::device::RunError;
-use crate::expression::ExprKind;
-use crate::pipeline::{PipelinePlan, SinkPlan};
 use arrow::array::{ArrayRef, LargeBinaryArray, StringViewBuilder};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use galatea_codegen::{PipelinePlan, SinkPlan};
+use galatea_expression::ExprKind;
 use galatea_store::{Chunk, Column, Encoding, TableView};
 use std::collections::BTreeMap;
 use std::hint::black_box;

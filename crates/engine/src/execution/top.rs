@@ -15,10 +15,10 @@ use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
 use crate::device::RunError;
 use crate::device::prepared::Prepared;
-use crate::expression::Expr;
-use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
-use crate::reason::Reason;
 use crate::report::RunReport;
+use galatea_base::reason::Reason;
+use galatea_codegen::{PipelinePlan, SinkPlan, TopRows};
+use galatea_expression::Expr;
 use std::sync::Arc;
 
 /// Rows beyond the wanted ones that are returned rather than told apart.

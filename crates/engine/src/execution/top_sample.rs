@@ -12,10 +12,10 @@ use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use crate::config::{GalateaConfig, RowOutput};
 use crate::device::RunError;
-use crate::expression::Expr;
-use crate::pipeline::TopRows;
-use crate::policy::policy;
 use crate::report::RunReport;
+use galatea_base::policy::policy;
+use galatea_codegen::TopRows;
+use galatea_expression::Expr;
 use galatea_store::Scalar;
 use std::cmp::Ordering;
 

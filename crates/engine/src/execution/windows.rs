@@ -15,9 +15,9 @@ use super::interned::InternedTexts;
 use super::pairs::check_rows;
 use super::text_order::rank_texts;
 use crate::device::{DeviceRuntime, RunError};
-use crate::expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
-use crate::pipeline::build_plan::WindowsPlan;
+use galatea_codegen::build_plan::WindowsPlan;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, In, InOut, Out, Stream};
+use galatea_expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
 use galatea_kernels::{
     Entry, Fold, MAX_OUTPUTS, PipelineArguments, PrefixSum, WindowBounds, WindowColumn, WindowKeys,
     WindowStarts, WindowTree, WindowValue, WindowValues,

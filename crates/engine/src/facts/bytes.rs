@@ -1,8 +1,8 @@
 //! A metric that counts bytes. DataFusion prints its own counters as plain numbers: 6000000000 bytes would
 //! read `6.00 B`.
 
-use crate::reason::size;
 use datafusion::physical_plan::metrics::CustomMetricValue;
+use galatea_base::reason::size;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! The named facts of a pipeline.
 
-use crate::expression::{Expr, ExprKind, WindowFunction};
 use crate::graph::{PipelineRef, PipelineSource, Prediction};
-use crate::pipeline::aggregate::AggregateCall;
-use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
-use crate::reason::{milliseconds, size};
 use crate::report::RunReport;
 use arrow::datatypes::Schema;
 use datafusion::common::human_readable_count;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use galatea_base::reason::{milliseconds, size};
+use galatea_codegen::aggregate::AggregateCall;
+use galatea_codegen::{RowOrder, SinkPlan, WindowInput};
+use galatea_expression::{Expr, ExprKind, WindowFunction};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;

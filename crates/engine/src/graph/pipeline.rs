@@ -1,15 +1,15 @@
 //! A pipeline of a graph: its source, the build sides that its rows look up, and its plan.
 
 use super::{InputPlan, PipelineId, PlanKey, PrunedChunks, SharedRows};
-use crate::expression::{Expr, Rebind};
-use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan, TopRows};
-use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_base::reason::Reason;
+use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan, TopRows};
+use galatea_expression::{Expr, Rebind};
 use galatea_store::{ColumnSource, FileTable};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

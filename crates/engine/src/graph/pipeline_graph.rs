@@ -12,10 +12,10 @@
 
 use super::pipeline::{Build, Pipeline};
 use super::{InputPlan, SharedRows};
-use crate::expression::Rebind;
 pub use crate::report::PipelineId;
 use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_expression::Rebind;
 use std::ops::{Deref, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -244,11 +244,11 @@ impl<'g> PipelineRef<'g> {
 mod tests {
     use super::super::{BuildSide, PipelineSource, PrunedChunks};
     use super::*;
-    use crate::expression::Expr;
-    use crate::pipeline::PipelinePlan;
     use arrow::datatypes::Schema;
     use datafusion::physical_expr::expressions::lit;
     use datafusion::physical_plan::empty::EmptyExec;
+    use galatea_codegen::PipelinePlan;
+    use galatea_expression::Expr;
 
     /// A graph whose root has a build side for each item, built by that graph. The root reads the last `rows`
     /// build sides as its rows.

@@ -1,6 +1,6 @@
 //! Rows of small build sides that executions of one kept plan have in common.
 
-use crate::expression::Dimension;
+use galatea_expression::Dimension;
 use galatea_store::FileStamp;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

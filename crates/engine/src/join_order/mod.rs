@@ -25,8 +25,6 @@ mod search;
 mod selectivity;
 
 use crate::config::{GalateaConfig, JoinOrder};
-use crate::policy::{Policy, policy};
-use crate::stack::growing;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -34,6 +32,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::StatisticsContext;
 use estimate::Estimates;
+use galatea_base::policy::{Policy, policy};
+use galatea_base::stack::growing;
 use region::Region;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@
 use super::JoinOrderPolicy;
 use super::estimate::Estimates;
 use super::region::{Region, Set, Tree};
-use crate::expression::MAX_PAYLOAD;
+use galatea_expression::MAX_PAYLOAD;
 use std::collections::HashMap;
 
 /// A tree that is expected to be a good deal cheaper than the written one.

@@ -9,8 +9,6 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::facts::Facts;
 use crate::graph::{Edge, InputPlan, PipelineGraph};
 use crate::join_order::expected_rows;
-use crate::pipeline::PipelinePlan;
-use crate::reason::Reason;
 use crate::report::{PlanReport, RunReport};
 use crate::session::Session;
 use datafusion::common::Result;
@@ -25,6 +23,8 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use galatea_base::reason::Reason;
+use galatea_codegen::PipelinePlan;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;

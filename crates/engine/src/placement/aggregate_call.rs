@@ -2,15 +2,15 @@
 
 use super::classes::{Value, case_when};
 use crate::checks::is_checked_sum;
-use crate::expression::{Expr, ExprKind};
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction, is_exact};
-use crate::reason::Reason;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, IsNotNullExpr, Literal};
+use galatea_base::reason::Reason;
+use galatea_codegen::aggregate::{AggregateCall, AggregateFunction, is_exact};
+use galatea_expression::{Expr, ExprKind};
 use std::sync::Arc;
 
 /// Lowers an expression over an aggregate's input to the source's columns.

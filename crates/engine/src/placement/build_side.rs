@@ -3,17 +3,17 @@
 
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{input, other, refuse, statistics};
-use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
 use crate::graph::{BuildSide, PipelineGraph, PipelineSource, key_name};
-use crate::pipeline::SinkPlan;
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
-use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{JoinSide, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
+use galatea_base::reason::Reason;
+use galatea_codegen::SinkPlan;
+use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
+use galatea_expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
 use std::sync::Arc;
 
 /// The build side of `plan` by these keys together, if a pipeline over a table can make it.
@@ -195,7 +195,7 @@ fn known_rows(
     let bounds = key
         .downcast_ref::<Column>()
         .and_then(|column| known.column_statistics.get(column.index()));
-    let number = |value: Option<&ScalarValue>| value.and_then(crate::expression::integer_literal);
+    let number = |value: Option<&ScalarValue>| value.and_then(galatea_expression::integer_literal);
     let ends = bounds.map(|b| (number(b.min_value.get_value()), number(b.max_value.get_value())));
     if let Some((Some(low), Some(high))) = ends {
         let span = u64::try_from(high.saturating_sub(low)).unwrap_or(0);

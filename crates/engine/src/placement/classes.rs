@@ -42,7 +42,7 @@ use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_windo
 use super::distinct::{call_of, grouped};
 use super::grouping_sets::gives_same_rows;
 use super::nodes::first_step;
-use crate::pipeline::aggregate::AggregateFunction;
+use galatea_codegen::aggregate::AggregateFunction;
 
 pub(super) type Value = Arc<dyn PhysicalExpr>;
 

@@ -20,7 +20,7 @@
 //! they do in DataFusion, though not always the same of the two.
 //!
 //! Correlations are left to the CPU, whose sums of squares lose the digits that are kept here: the answers
-//! would differ. Integers and decimals need one pass alone ([`crate::pipeline::moments`]). Keys must not be
+//! would differ. Integers and decimals need one pass alone ([`galatea_codegen::moments`]). Keys must not be
 //! floats: zeros of both signs are one group, and may be two partitions of a window. The plan made here is
 //! only looked at for its pipelines: the CPU would run the original one.
 
@@ -46,8 +46,8 @@ use datafusion::physical_plan::windows::WindowAggExec;
 use super::classes::{Value, case_when, column, joinable, only_where, over_partitions};
 use super::distinct::{call_of, grouped};
 use super::nodes::first_step;
-use crate::pipeline::aggregate::{AggregateFunction, is_exact};
-use crate::pipeline::moments::Moment;
+use galatea_codegen::aggregate::{AggregateFunction, is_exact};
+use galatea_codegen::moments::Moment;
 
 /// The plan that computes what `plan` does by distances from means; `None` where `plan` is no aggregate with
 /// a call that needs them.

@@ -34,7 +34,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::nodes::first_step;
-use crate::pipeline::aggregate::AggregateFunction;
+use galatea_codegen::aggregate::AggregateFunction;
 
 /// The plan that computes what `plan` does in two steps; `None` where `plan` is no such aggregate.
 pub(super) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {

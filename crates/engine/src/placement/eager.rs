@@ -18,10 +18,7 @@ use super::aggregate_call::aggregate_call;
 use super::build_side::buildable;
 use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
-use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
 use crate::graph::{BuildSide, PipelineGraph};
-use crate::pipeline::SinkPlan;
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
@@ -30,6 +27,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use galatea_codegen::SinkPlan;
+use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
+use galatea_expression::{Expr, ExprKind, integer_literal, lower, widens};
 use std::sync::Arc;
 
 /// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not

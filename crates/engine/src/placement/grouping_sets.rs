@@ -29,7 +29,7 @@ use datafusion::physical_plan::union::UnionExec;
 
 use super::distinct::call_of;
 use super::nodes::{first_step, node};
-use crate::reason::Reason;
+use galatea_base::reason::Reason;
 
 /// The aggregate of one set.
 pub(super) struct GroupingSet {

@@ -1,7 +1,7 @@
 //! Joins that stay in a pipeline, that of the larger table.
 //!
 //! A join stays inside a pipeline when each row has one partner at most: the columns of the other side are
-//! expressions over what it is looked up by ([`ExprKind::Lookup`](crate::expression::ExprKind::Lookup)), and
+//! expressions over what it is looked up by ([`ExprKind::Lookup`](galatea_expression::ExprKind::Lookup)), and
 //! rows without a partner are filtered out, or keep NULL. The build side (`build_side.rs`) is made first;
 //! whether its keys are unique is seen only then; if not, the rows of the join are pairs (`pairs.rs`).
 //!
@@ -13,14 +13,14 @@ use super::build_side::{Groups, NotEqualSemiJoin, Side, buildable, side};
 use super::chain::{Chain, Finder};
 use super::nodes::{by_size, input, key_of, other, refuse, statistics};
 use super::pairs;
-use crate::expression::{Expr, is_key, is_text, lower};
-use crate::reason::Reason;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
+use galatea_base::reason::Reason;
+use galatea_expression::{Expr, is_key, is_text, lower};
 use std::sync::Arc;
 
 /// The chain of a join; `None` of other nodes.
@@ -81,7 +81,7 @@ fn key_pair(dimension: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>])
     let span = |key: &Arc<dyn PhysicalExpr>| {
         let column = key.downcast_ref::<Column>()?;
         let bounds = known.as_ref()?.column_statistics.get(column.index())?;
-        let number = |value: Option<&ScalarValue>| value.and_then(crate::expression::integer_literal);
+        let number = |value: Option<&ScalarValue>| value.and_then(galatea_expression::integer_literal);
         number(bounds.max_value.get_value())?.checked_sub(number(bounds.min_value.get_value())?)
     };
     // The first of those that are equally wide.

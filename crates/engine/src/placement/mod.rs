@@ -45,7 +45,7 @@ pub use rules::{AnnotatePlacement, PlaceOnDevice};
 pub(crate) use decide::Grounds;
 
 /// Its tuning policies.
-pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     let mut all = vec![
         decide::PlacementPolicy::listed(),
         sort::SortPolicy::listed(),

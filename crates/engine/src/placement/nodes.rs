@@ -1,6 +1,5 @@
 //! Nodes of physical plans, as placement looks at them.
 
-use crate::reason::Reason;
 use crate::report::PlanReport;
 use datafusion::common::{JoinSide, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
@@ -15,6 +14,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 /// What is known of a plan's rows.

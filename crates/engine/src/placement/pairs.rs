@@ -6,15 +6,15 @@
 
 use super::chain::{Chain, Finder, PairInput, PairJoin};
 use super::nodes::{by_size, other, refuse, statistics};
-use crate::expression::{Expr, is_key, is_text, lower};
 use crate::graph::PipelineSource;
-use crate::pipeline::Marking;
-use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{JoinFilter, JoinOnRef};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use galatea_base::reason::Reason;
+use galatea_codegen::Marking;
+use galatea_expression::{Expr, is_key, is_text, lower};
 use std::sync::Arc;
 
 /// A join, whatever DataFusion's node is.

@@ -9,9 +9,7 @@ use super::{classes, grouping_sets, sort, stream, top};
 use crate::config::DeviceChoice;
 use crate::graph::{BuildSide, InputPlan, PipelineGraph, PipelineSource};
 use crate::nodes::{GpuExec, WorkRowsExec};
-use crate::reason::Reason;
 use crate::report::PlanReport;
-use crate::stack::growing;
 use datafusion::common::Result;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
@@ -20,6 +18,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
+use galatea_base::reason::Reason;
+use galatea_base::stack::growing;
 use std::sync::Arc;
 
 /// What of the time that its parts are expected to save a subtree must save to be waited for: predictions are

@@ -1,8 +1,8 @@
 //! Why nodes of a plan stay on the CPU.
 
-use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 /// Why nodes of a plan stay on the CPU.

@@ -6,13 +6,13 @@ use super::reasons::Reasons;
 
 use super::unshare::unshared;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
-use crate::reason::Reason;
 use crate::session::Session;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use galatea_base::reason::Reason;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,17 +5,17 @@ use super::chain::Finder;
 use super::cost::Estimator;
 use super::nodes::node;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::expression::{Expr, SortOrder, lower};
 use crate::graph::{PipelineGraph, PipelineSource};
-use crate::pipeline::{RowOrder, SinkPlan};
-use crate::policy::policy;
-use crate::reason::Reason;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use galatea_base::policy::policy;
+use galatea_base::reason::Reason;
+use galatea_codegen::{RowOrder, SinkPlan};
+use galatea_expression::{Expr, SortOrder, lower};
 use std::sync::Arc;
 
 policy! {

@@ -6,11 +6,11 @@ use super::find::subtree;
 use super::nodes::node;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::PipelineGraph;
-use crate::policy::policy;
-use crate::reason::Reason;
 use crate::session::Session;
 use crate::stream::GpuStreamExec;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_base::policy::policy;
+use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 policy! {

@@ -3,12 +3,12 @@
 
 use super::chain::Finder;
 use super::nodes::node;
-use crate::expression::{Expr, SortOrder, is_text, lower};
 use crate::graph::{PipelineGraph, PipelineSource};
-use crate::pipeline::{RowOrder, SinkPlan, TopRows};
-use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use galatea_base::reason::Reason;
+use galatea_codegen::{RowOrder, SinkPlan, TopRows};
+use galatea_expression::{Expr, SortOrder, is_text, lower};
 use std::sync::Arc;
 
 /// The sort whose first rows are wanted, and the pipeline of its input; `None` of other nodes.

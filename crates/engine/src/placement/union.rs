@@ -13,9 +13,9 @@
 use super::chain::{Chain, Finder, UnionPart};
 use super::nodes::node;
 use crate::graph::PipelineSource;
-use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
+use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 /// Parts at most: each takes an argument of the kernel, and every row computes with all of them.

@@ -1,9 +1,9 @@
 //! What a window needs of the rows below it: columns, words of its order, functions over them.
 
-use crate::expression::{Expr, Frame, FrameBound, SortOrder, Units, WindowCall, WindowFunction};
-use crate::pipeline::WindowInput;
-use crate::reason::Reason;
 use arrow::datatypes::FieldRef;
+use galatea_base::reason::Reason;
+use galatea_codegen::WindowInput;
+use galatea_expression::{Expr, Frame, FrameBound, SortOrder, Units, WindowCall, WindowFunction};
 use galatea_kernels::WINDOW_KEYS;
 use std::collections::BTreeSet;
 

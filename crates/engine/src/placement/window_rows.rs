@@ -12,14 +12,14 @@
 
 use super::chain::{Chain, WindowLevel};
 use super::window_input::{WHOLE, Window, WindowFunctionCall};
-use crate::expression::{Expr, SortOrder, WindowFunction, lower};
 use crate::graph::PipelineSource;
-use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_base::reason::Reason;
+use galatea_expression::{Expr, SortOrder, WindowFunction, lower};
 use std::sync::Arc;
 
 /// Keys of an order.

@@ -9,13 +9,7 @@ use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, node, statistics};
 use super::window_input::{WHOLE, WindowFunctionCall};
 use super::window_rows::WindowRows;
-use crate::expression::{
-    Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
-    integer_literal, is_text,
-};
 use crate::graph::PipelineSource;
-use crate::pipeline::aggregate::AggregateFunction;
-use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
@@ -29,6 +23,12 @@ use datafusion::physical_expr::window::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use galatea_base::reason::Reason;
+use galatea_codegen::aggregate::AggregateFunction;
+use galatea_expression::{
+    Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
+    integer_literal, is_text,
+};
 use std::sync::Arc;
 
 /// The node that computes functions while rows come.

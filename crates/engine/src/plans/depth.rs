@@ -5,12 +5,12 @@
 //! planned on a stack sized by their levels. A parser builds a tree of any depth, so it runs on a stack sized
 //! by the length of the SQL string.
 
-use crate::stack::{levels_left, with_at_least};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SetExpr, Visit, Visitor};
+use galatea_base::stack::{levels_left, with_at_least};
 use std::ops::ControlFlow;
 
 /// The most levels of expressions and queries in a statement.

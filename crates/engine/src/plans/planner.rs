@@ -14,7 +14,6 @@ use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};
 use crate::session::Session;
 use crate::spilling_join::with_bounded_memory;
-use crate::stack::{for_levels, poll_for_levels};
 use async_trait::async_trait;
 use datafusion::catalog;
 use datafusion::common::display::{PlanType, StringifiedPlan};
@@ -29,6 +28,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_base::stack::{for_levels, poll_for_levels};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;

@@ -30,7 +30,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use crate::policy::{Policy, policy};
+use galatea_base::policy::{Policy, policy};
 
 pub use exec::SpillingJoinExec;
 pub use rule::SpillJoins;

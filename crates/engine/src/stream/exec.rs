@@ -8,8 +8,6 @@ use super::sink::StreamMetrics;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::facts::Facts;
 use crate::graph::PipelineGraph;
-use crate::pipeline::SinkPlan;
-use crate::reason::{Reason, size};
 use crate::session::Session;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
@@ -26,6 +24,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
+use galatea_base::reason::{Reason, size};
+use galatea_codegen::SinkPlan;
 use std::fmt;
 use std::sync::Arc;
 

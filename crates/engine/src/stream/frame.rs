@@ -7,13 +7,13 @@
 //! ```
 
 use super::texts::Texts;
-use crate::code::{Code, line};
-use crate::expression::{ColumnBinding, ColumnKind, domain, is_text, kind_for};
-use crate::reason::Reason;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
+use galatea_base::reason::Reason;
+use galatea_expression::code::{Code, line};
+use galatea_expression::{ColumnBinding, ColumnKind, domain, is_text, kind_for};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;

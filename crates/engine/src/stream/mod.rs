@@ -49,6 +49,6 @@ pub use exec::GpuStreamExec;
 pub use folder::FolderTableFactory;
 
 /// Its tuning policies.
-pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![windows::listed()]
 }

@@ -1,13 +1,13 @@
 //! What a stream computes: which subtrees of a plan can be persistent operators.
 
-use crate::expression::{Expr, ExprKind, Function, TruncateUnit};
 use crate::graph::{PipelineRef, PipelineSource};
-use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::reason::Reason;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use galatea_base::reason::Reason;
+use galatea_codegen::{PipelinePlan, SinkPlan};
+use galatea_expression::{Expr, ExprKind, Function, TruncateUnit};
 use std::sync::Arc;
 
 /// What a stream computes.

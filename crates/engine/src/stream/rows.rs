@@ -8,16 +8,16 @@
 use super::error::StreamError;
 use super::frame::{FrameLayout, Places, bit, slice};
 use super::settings::StreamSettings;
-use crate::code::{Code, line};
 use crate::execution::results::{Values, batch};
-use crate::expression::{Emitter, Expr};
-use crate::pipeline::output::{OutputColumn, OutputForm, column};
-use crate::reason::Reason;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::FilterBuilder;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
+use galatea_base::reason::Reason;
+use galatea_codegen::output::{OutputColumn, OutputForm, column};
+use galatea_expression::code::{Code, line};
+use galatea_expression::{Emitter, Expr};
 use std::ops::Range;
 
 /// A column of the result.

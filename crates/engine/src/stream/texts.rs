@@ -1,12 +1,12 @@
 //! Texts of group keys as numbers: a dictionary a column, which grows with the stream.
 
 use super::error::StreamError;
-use crate::expression::is_text;
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, UInt32Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, UInt32Type};
 use arrow::error::ArrowError;
 use datafusion::error::Result;
+use galatea_expression::is_text;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -15,19 +15,19 @@ use super::frame::{Places, bit};
 use super::plan::Window;
 use super::settings::{BLOCK_THREADS, StreamSettings};
 use super::texts::Texts;
-use crate::code::{Code, line};
 use crate::execution::results::{Integers, batch, records};
-use crate::expression::{Emitter, Expr, Value};
-use crate::pipeline::accumulators::AccumulatorPlan;
-use crate::pipeline::aggregate::AggregateCall;
-use crate::pipeline::group_key::{GroupKey, KeyLayout, KeyPart};
-use crate::pipeline::sink::add_to_global;
-use crate::policy::policy;
-use crate::reason::Reason;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::error::Result;
+use galatea_base::policy::{Policy, policy};
+use galatea_base::reason::Reason;
+use galatea_codegen::accumulators::AccumulatorPlan;
+use galatea_codegen::aggregate::AggregateCall;
+use galatea_codegen::group_key::{GroupKey, KeyLayout, KeyPart};
+use galatea_codegen::sink::add_to_global;
+use galatea_expression::code::{Code, line};
+use galatea_expression::{Emitter, Expr, Value};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ policy! {
 const POLICY: WindowPolicy = WindowPolicy::DEFAULT;
 
 /// Its tuning policies.
-pub(super) fn listed() -> crate::policy::Policy {
+pub(super) fn listed() -> Policy {
     WindowPolicy::listed()
 }
 

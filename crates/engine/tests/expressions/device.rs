@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use galatea_device::{ArgumentBytes, Device, DeviceBuffer, Geometry, Program, Stream};
-use galatea_engine::expression::{
+use galatea_expression::{
     ColumnBinding, ColumnKind, HEADERS, Kind, LookupTable, Parameters, Value, kind_for,
 };
 

@@ -10,9 +10,9 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
 use galatea_device::{Architecture, Device, DeviceOptions, EmulatorOptions, Nvrtc, compile_for};
-use galatea_engine::code::Code;
 use galatea_engine::corrections::compare_floats;
-use galatea_engine::expression::{Emitter, Expr, ExprKind, Function, Parameters, Value, lower};
+use galatea_expression::code::Code;
+use galatea_expression::{Emitter, Expr, ExprKind, Function, Parameters, Value, lower};
 
 use super::device::{Emitted, Outcome, Ran, expected, prepare, run};
 use super::rows::{rows, schema};

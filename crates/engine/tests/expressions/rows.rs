@@ -9,7 +9,7 @@ use arrow::array::{
     TimestampSecondArray, UInt8Array, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use galatea_engine::expression::{ColumnBinding, ColumnKind};
+use galatea_expression::{ColumnBinding, ColumnKind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

@@ -1,5 +1,5 @@
 // Regular expressions by the table of their automaton; its layout is in
-// crates/engine/src/expression/automaton.rs. Scope: thread.
+// crates/expression/src/automaton.rs. Scope: thread.
 #pragma once
 
 #include "galatea/strings.cuh"

@@ -221,7 +221,7 @@ static GALATEA_INLINE Reversed text_reversed(Text text) { return {text}; }
 // Letters of a text in the other case, by a table: pages of 256 characters, by the upper bits of the
 // character; page 0 has no others. An entry is the bytes of what takes the character's place, first byte
 // lowest; 0: itself; all ones: it depends on the characters around it. Host twin:
-// crates/engine/src/expression/letters.rs.
+// crates/expression/src/letters.rs.
 constexpr u32 CASE_PAGES = 0x1100;
 constexpr u64 CASE_DEPENDS = ~0ull;
 

@@ -15,7 +15,7 @@
 
 namespace galatea {
 
-// Words of the directory of windows; host twin: `WindowWord` of crates/engine/src/expression/windows.rs.
+// Words of the directory of windows; host twin: `WindowWord` of crates/expression/src/windows.rs.
 constexpr u32 WINDOW_ROWS = 0;
 constexpr u32 WINDOW_IDS = 1; // null: rows are stored in order
 constexpr u32 WINDOW_PARTITIONS = 2;

@@ -14,7 +14,7 @@ pub struct TileShape {
 }
 
 /// The pattern of pipelines that group: blocks of the default size of `galatea.block_threads`, eight rows per
-/// thread, morsels of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are laid out for it; a
+/// thread, morsels of four steps (`crates/codegen/src/generate.rs`). Columns are laid out for it; a
 /// pipeline with another pattern reads them correctly, with more conflicts.
 pub const PIPELINE_TILES: TileShape = TileShape {
     threads: 256,

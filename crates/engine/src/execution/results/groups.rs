@@ -6,19 +6,19 @@ use super::{Integers, Outlet, batch, dictionary_array};
 use crate::device::RunError;
 use crate::execution::interned::TextsAtPlaces;
 use crate::execution::text_rows::text_array;
-use crate::expression::{TextForm, overflow_text};
-use crate::pipeline::PipelinePlan;
-use crate::pipeline::accumulators::{AccumulatorPlan, Finish, FinishForm};
-use crate::pipeline::bound::{BoundPipeline, ResultPlan};
-use crate::pipeline::group_key::{GroupKey, KeyColumn, KeyForm, KeyLayout, KeyPart, KeyValues};
-use crate::pipeline::moments::{Moment, MomentSum, Moments};
-use crate::pipeline::strategy::Strategy;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use arrow::error::ArrowError;
+use galatea_codegen::PipelinePlan;
+use galatea_codegen::accumulators::{AccumulatorPlan, Finish, FinishForm};
+use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::group_key::{GroupKey, KeyColumn, KeyForm, KeyLayout, KeyPart, KeyValues};
+use galatea_codegen::moments::{Moment, MomentSum, Moments};
+use galatea_codegen::strategy::Strategy;
 use galatea_device::Stream;
+use galatea_expression::{TextForm, overflow_text};
 
 /// Gives the record batches of an aggregate's groups to `outlet`, of `fetch` groups at least if there are so
 /// many; returns the bytes read.

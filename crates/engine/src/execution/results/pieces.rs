@@ -3,8 +3,8 @@
 
 use crate::device::{DeviceRuntime, RunError, Staging};
 use crate::execution::error::check;
-use crate::policy::policy;
 use bytemuck::Pod;
+use galatea_base::policy::policy;
 use galatea_device::{DeviceBuffer, DeviceSlice, Stream};
 use parking_lot::Mutex;
 use std::cell::RefCell;

@@ -1,12 +1,12 @@
 //! Values of an output, as kernels write them, and the arrays that they are.
 
 use super::{Integers, dictionary_array};
-use crate::pipeline::output::OutputForm;
 use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use galatea_codegen::output::OutputForm;
 use std::sync::Arc;
 
 /// Values of an output of some rows, as the kernel left them.

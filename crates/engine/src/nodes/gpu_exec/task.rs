@@ -13,7 +13,6 @@ use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
 use crate::metrics;
 use crate::metrics::PipelineOutcome;
 use crate::nodes::{GpuExec, PlaceAgain};
-use crate::reason::Reason;
 use crate::report::{PlanReport, RunReport};
 use crate::session::Session;
 use arrow::array::RecordBatch;
@@ -34,6 +33,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::{self, BoxFuture, Either, poll_fn};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
+use galatea_base::reason::Reason;
 use galatea_device::MachineMemory;
 use parking_lot::Mutex;
 use std::sync::Arc;

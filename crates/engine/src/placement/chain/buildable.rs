@@ -2,15 +2,15 @@
 //! whose columns are chosen when it is known which are looked up.
 
 use super::Chain;
-use crate::expression::Expr;
 use crate::graph::{PipelineGraph, PipelineSource};
-use crate::pipeline::aggregate::AggregateCall;
-use crate::pipeline::{Marking, SinkPlan};
 use crate::placement::window_input::Window;
-use crate::reason::Reason;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_base::reason::Reason;
+use galatea_codegen::aggregate::AggregateCall;
+use galatea_codegen::{Marking, SinkPlan};
+use galatea_expression::Expr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -5,8 +5,6 @@
 
 use super::Estimator;
 use super::correction::HostTime;
-use crate::expression::is_text;
-use crate::policy::policy;
 use arrow::datatypes::DataType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -20,6 +18,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use galatea_base::policy::policy;
+use galatea_expression::is_text;
 use galatea_store::StoreScanExec;
 use std::collections::HashMap;
 use std::rc::Rc;

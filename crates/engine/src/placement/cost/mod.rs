@@ -60,7 +60,7 @@ struct Predictions {
 }
 
 /// Its tuning policies.
-pub(super) fn policies() -> Vec<crate::policy::Policy> {
+pub(super) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![host::HostCosts::listed(), device::DeviceCosts::listed()]
 }
 

@@ -65,7 +65,7 @@ async fn datafusion_does_not_count_digits() {
     );
 }
 
-/// `TextCast` in `crates/engine/src/expression/text_cast.rs` may go.
+/// `TextCast` in `crates/expression/src/text_cast.rs` may go.
 #[tokio::test]
 async fn datafusion_reads_fewer_notations() {
     for sql in [

@@ -1,0 +1,14 @@
+//! Parts of the engine without a device, a plan or a row: every crate of the engine uses them.
+//!
+//! ```text
+//! reason   why a part of a plan stays on the CPU
+//! policy   tuning constants, declared beside their mechanisms
+//! setting  values of settings, and enums whose variants are words of a setting
+//! stack    deep recursion without stack overflows
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod policy;
+pub mod reason;
+pub mod setting;
+pub mod stack;

@@ -1,0 +1,234 @@
+//! Binding: a plan meets the encodings of its columns.
+//!
+//! Everything that depends on the data, and on the model of the device (`KernelOptions::machine`), is decided
+//! here: how each column is read and decoded, which accumulators the aggregates need, how keys become groups,
+//! which strategy the group-by takes, and where dimensions are looked up.
+
+use super::bound::BoundPipeline;
+use super::column_access::{AccessForm, ColumnAccess};
+use super::dimension_memory::DimensionInput;
+use super::generate::{self, Lookups};
+use super::options::KernelOptions;
+use super::plan::{PipelinePlan, SinkPlan};
+use super::rows::{LIVE, RowLoops};
+use super::sink_choice::{BoundSink, Cardinality, SinkInput};
+use super::stages::{self, Stage};
+use super::strategy::Strategy;
+use crate::choices::GroupBy;
+use galatea_base::reason::Reason;
+use galatea_expression::code::{Code, line};
+use galatea_expression::{Dimension, Emitter, Expr, LookupTable, Parameters, Part};
+use galatea_kernels::{MAX_LITERALS, MAX_TABLES};
+use galatea_store::TableView;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order, and to the
+/// rows of its dimensions.
+///
+/// # Errors
+/// The [`Reason`] why no kernel can be made for these encodings.
+pub fn bind(
+    plan: &PipelinePlan,
+    view: &TableView,
+    dimensions: &[Arc<Dimension>],
+    options: KernelOptions,
+) -> Result<BoundPipeline, Reason> {
+    let sources: Vec<usize> = plan.columns().into_iter().collect();
+    let mut parameters = Parameters::default();
+    let columns: Vec<ColumnAccess> = sources
+        .iter()
+        .zip(&view.columns)
+        .map(|(source, column)| ColumnAccess::new(*source, column, &mut parameters))
+        .collect();
+    let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
+    let lookups = DimensionInput {
+        plan,
+        columns: &columns,
+        rewrite: &rewrite,
+        dimensions,
+        options: &options,
+        rows: view.rows,
+    }
+    .choose()?;
+    let options = lookups.remaining(options);
+    let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
+    let items = rows_of_a_thread(plan, &columns, &options).min(lookups.items(row_bytes));
+
+    let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
+    let sink_columns: BTreeSet<usize> = plan
+        .sink_expressions()
+        .into_iter()
+        .flat_map(|e| rewrite(e).columns())
+        .collect();
+    let stages = stages::plan(&filters, &columns, &sink_columns, plan.sink.writes_rows());
+    let selectivity = stages::selectivity(&filters, &columns);
+
+    let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
+    let mut loops = RowLoops::new(&columns, items);
+    let mut body = Code::default();
+    // Where rows are those of the table, in its order, a warp has some that follow each other.
+    let in_order = !dimensions.iter().any(|dimension| dimension.gives_rows());
+    let offsets = in_order.then(|| {
+        columns
+            .iter()
+            .map(|column| column.form.offset_type())
+            .collect::<Vec<_>>()
+    });
+    // Evaluates the conjuncts of a stage for row `i`; what is emitted after them is evaluated where they
+    // hold.
+    let filter_row = |stage: &Stage, emitter: &mut Emitter<'_>, row: &mut Code, body: &mut Code| {
+        let mut keep = Vec::new();
+        for index in &stage.filters {
+            // All rows need the first filter.
+            if let (0, Some(offsets)) = (*index, &offsets) {
+                emitter.begin_scans(offsets.clone(), items);
+            }
+            // A filter is evaluated for the rows that those before it keep.
+            keep.push(emitter.emit_where(&keep, &filters[*index], row)?.code);
+            body.nest(0, &emitter.end_scans());
+        }
+        if !keep.is_empty() {
+            line!(row, "if (!({})) live &= ~(1u << i);", keep.join(" && "));
+        }
+        Ok::<_, Reason>(())
+    };
+    for stage in &stages.before {
+        let mut row = Code::default();
+        let mut emitter = Emitter::new(&bindings, &mut parameters)
+            .with_dimensions(dimensions, &lookups.packed)
+            .with_guard(LIVE);
+        filter_row(stage, &mut emitter, &mut row, &mut body)?;
+        loops.stage(&stage.columns, &row, &mut body);
+    }
+    let mut row = Code::default();
+    let mut emitter = Emitter::new(&bindings, &mut parameters)
+        .with_dimensions(dimensions, &lookups.packed)
+        .with_guard(LIVE);
+    filter_row(&stages.last, &mut emitter, &mut row, &mut body)?;
+    let input = SinkInput {
+        plan,
+        view,
+        columns: &columns,
+        rewrite: &rewrite,
+        items,
+        options: &options,
+        cardinality: Cardinality {
+            rows: view.rows,
+            passing: view.rows as f64 * selectivity,
+        },
+        looks_up: lookups.packed.iter().any(Option::is_none),
+    };
+    let mut values = Code::default();
+    let BoundSink {
+        sink,
+        strategy,
+        result,
+        why,
+    } = input.bind(emitter, &mut values)?;
+    sink.before_rows(&mut body);
+    if sink.is_warp_aggregated() {
+        // Which lanes have the row is computed where all of them still execute: later the compiler may make
+        // anything of the mask of active lanes, and lanes that wait for others would hang.
+        body.lines("const u32 warp_live = __ballot_sync(0xffffffffu, live != 0);");
+        row.lines("const u32 active = __ballot_sync(warp_live, (live >> i & 1u) != 0);");
+    }
+    row.lines("if ((live >> i & 1u) == 0) continue;");
+    row.nest(0, &values);
+    sink.row(&mut row);
+    loops.stage(&stages.last.columns, &row, &mut body);
+    sink.after_rows(&mut body);
+
+    let block = match (&strategy, options.block) {
+        (Strategy::Shared(layout), _) => layout.block,
+        (Strategy::Partition { block, .. }, _) => *block,
+        (_, forced) => lookups.block(forced),
+    };
+    let mut looked_up = Lookups {
+        code: lookups.prologue(sink.dynamic_shared(), block, &mut parameters),
+        finds_keys: dimensions.iter().any(|dimension| dimension.has_key_table()),
+        pairs: false,
+        windows: dimensions.iter().any(|dimension| dimension.is_windows()),
+        entries: dimensions.iter().any(|dimension| dimension.is_entries()),
+    };
+    for (number, _) in (dimensions.iter().enumerate()).filter(|(_, dimension)| dimension.is_pairs()) {
+        let directory = LookupTable::Built {
+            dimension: number,
+            part: Part::Directory,
+        };
+        let table = parameters.lookup_table(directory);
+        line!(looked_up.code, "PairCursor pairs{number}(args.tables[{table}]);");
+        looked_up.pairs = true;
+    }
+    // Blocks stay close together where their rows are in partitions: in as few of them as possible at a time.
+    let in_partitions = dimensions.iter().any(|dimension| dimension.is_partitions());
+    let steps = match in_partitions {
+        true => 1,
+        false => sink.steps(),
+    };
+    let mut bound = BoundPipeline {
+        source: Arc::from(""),
+        parameters,
+        columns,
+        strategy,
+        result,
+        block,
+        dynamic_shared: lookups.dynamic_shared(sink.dynamic_shared()),
+        items,
+        morsel_rows: block * items * steps,
+        in_partitions,
+        awaits: options.awaits,
+        collide: options.collide,
+        rows: view.rows,
+        selectivity,
+        why,
+        dimensions: lookups.notes,
+    };
+    bound.source = generate::kernel(&bound, &*sink, &looked_up, &body).into();
+    check(&bound.parameters)?;
+    Ok(bound)
+}
+
+/// Rows of a thread in a step. More rows in flight hide latency as long as their registers leave enough for
+/// other threads: a single group keeps its accumulators in a few registers, so a thread can hold 16
+/// narrow rows whose expressions are cheap.
+fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &KernelOptions) -> u32 {
+    let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
+    let wide = columns
+        .iter()
+        .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
+    let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
+    let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
+    let most = match cost {
+        // As many as columns are laid out for.
+        _ if options.group_by == GroupBy::Slots => 8,
+        0..=40 if scalar && row_bytes <= 16 => 16,
+        0..=80 if !wide => 8,
+        81..=200 if !wide => 4,
+        _ => 2,
+    };
+    most.min(options.items)
+}
+
+/// Rewrites an expression over source columns to kernel columns.
+fn to_kernel_columns(expr: &Expr, columns: &[usize]) -> Expr {
+    expr.remap_columns(&|source| columns.binary_search(&source).unwrap_or(usize::MAX))
+}
+
+/// Refuses what exceeds the argument of the kernel.
+fn check(parameters: &Parameters) -> Result<(), Reason> {
+    for (asked, limit, unit) in [
+        (parameters.literals.len(), MAX_LITERALS, "literals"),
+        (parameters.tables.len(), MAX_TABLES, "lookup tables"),
+    ] {
+        if asked > limit {
+            return Err(Reason::Limit {
+                expression: "pipeline".into(),
+                asked: asked as u64,
+                limit: limit as u64,
+                unit,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Build sides: each row is stored in arrays at its key's distance from the least one. Where there is no row,
+//! the entries of one column hold a value that no row has; where there is no such value, or reading bits
+//! alone is less, a bit for each index says that a row is there.
+//!
+//! ```text
+//! args.groups           if no column says it, a bit per index: whether a row has it; where keys are far apart, a table of keys, whose slots are the indices
+//! args.outputs[k]       the entries of column k
+//! args.outputs[N/2 + k] a bit per index: whether column k is NULL there
+//! ```
+//!
+//! No row waits for another and nothing can be full. Where keys must be unique, the host compares the number
+//! of indices that have a row with that of the rows afterwards: of two rows of one key either may have won,
+//! but then the arrays are not read.
+
+use super::{Geometry, Sink};
+use crate::build_plan::BuildPlan;
+use galatea_expression::code::{Code, line};
+use galatea_expression::{BuiltColumn, Value};
+use galatea_kernels::MAX_OUTPUTS;
+
+/// Rows in arrays by key.
+#[derive(Debug)]
+pub(crate) struct BuildSink {
+    pub(crate) plan: BuildPlan,
+    /// C++ of the number of the row's key.
+    pub(crate) number: String,
+    /// The row's values of the plan's columns.
+    pub(crate) values: Vec<Value>,
+}
+
+impl Sink for BuildSink {
+    fn headers(&self) -> &'static [&'static str] {
+        match (self.plan.slots(), self.plan.marker) {
+            (Some(_), _) => &["key_table"],
+            (None, Some(_)) => &[],
+            (None, None) => &["bit_run"],
+        }
+    }
+
+    /// Declares the bits of the thread that are not written yet, or counts the keys that it found to be new.
+    fn prologue(&self, _: Geometry, code: &mut Code) {
+        match (self.plan.slots(), self.plan.marker) {
+            (Some(_), _) => code.lines("u32 inserted = 0;"),
+            (None, Some(_)) => {}
+            (None, None) => code.lines("BitRun present(reinterpret_cast<u32*>(args.groups));"),
+        }
+    }
+
+    fn row(&self, code: &mut Code) {
+        let number = &self.number;
+        match self.plan.slots() {
+            None => line!(code, "const u32 slot = u32({number});"),
+            Some(_) => line!(
+                code,
+                "const u32 slot = key_table_insert(args.groups, args.capacity - 1, {number}, inserted);"
+            ),
+        }
+        for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
+            store(k, column, value, "slot", code);
+        }
+        if self.plan.slots().is_none() && self.plan.marker.is_none() {
+            code.lines("present.set(slot);");
+        }
+    }
+
+    fn epilogue(&self, _: Geometry, code: &mut Code) {
+        match (self.plan.slots(), self.plan.marker) {
+            (Some(_), _) => {
+                code.lines("if (inserted != 0) atomicAdd(args.counters, (unsigned long long)inserted);");
+            }
+            (None, Some(_)) => {}
+            (None, None) => code.lines("present.flush();"),
+        }
+    }
+}
+
+/// Stores a value of the row, and whether it is NULL, in column `k` at the place that `at` names.
+pub(super) fn store(k: usize, column: &BuiltColumn, value: &Value, at: &str, code: &mut Code) {
+    let c_type = column.c_type;
+    line!(
+        code,
+        "reinterpret_cast<{c_type}*>(args.outputs[{k}])[{at}] = {c_type}({});",
+        value.code
+    );
+    if let Some(null) = &value.null {
+        let nulls = MAX_OUTPUTS / 2 + k;
+        line!(
+            code,
+            "if ({null}) atomicOr(reinterpret_cast<u32*>(args.outputs[{nulls}]) + ({at} >> 5), 1u << ({at} & 31u));"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Dense groups in global memory: a group's number is its place, atomics are resolved in L2. There, atomics
+//! on one KiB are serialised, so where a few groups are frequent the lanes of a warp combine their rows of a
+//! group first, and groups have copies, each for some of the blocks, which are added up after the last
+//! launch.
+
+use super::Sink;
+use super::statements::{add_to_global, combine_in_global, compare_texts, words_of_group};
+use crate::accumulators::AccumulatorPlan;
+use crate::group_layout::DenseLayout;
+use galatea_expression::code::{Code, line};
+
+/// Dense groups in global memory.
+#[derive(Debug)]
+pub(crate) struct DenseSink {
+    pub(crate) accumulators: AccumulatorPlan,
+    pub(crate) layout: DenseLayout,
+}
+
+impl Sink for DenseSink {
+    fn is_warp_aggregated(&self) -> bool {
+        self.layout.warp_aggregated
+    }
+
+    fn row(&self, code: &mut Code) {
+        let layout = &self.layout;
+        let place = match layout.copies {
+            1 => "u64(group)".to_owned(),
+            copies => format!("(u64(blockIdx.x & {}u) * {}u + group)", copies - 1, layout.groups),
+        };
+        line!(
+            code,
+            "u64* const at = reinterpret_cast<u64*>(args.groups) + {place} * {}u;",
+            self.accumulators.words
+        );
+        if layout.warp_aggregated {
+            combine_in_global(&self.accumulators, ("active", "group"), code);
+        } else {
+            add_to_global(&self.accumulators, code);
+        }
+        // Texts are in the first copy alone.
+        compare_texts(
+            &self.accumulators,
+            &words_of_group(&self.accumulators, "group"),
+            code,
+        );
+    }
+}

@@ -1,0 +1,444 @@
+//! Which sink a pipeline gets for its surviving rows, and the values that the sink takes of each.
+
+mod groups;
+
+use super::bound::ResultPlan;
+use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan};
+use super::column_access::ColumnAccess;
+use super::options::KernelOptions;
+use super::output::{self, RowsPlan};
+use super::plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, WindowInput};
+use super::sink::Sink;
+use super::sink::append::AppendSink;
+use super::sink::build::BuildSink;
+use super::sink::chains::ChainsSink;
+use super::sink::lists::{ListsSink, MAX_COLUMNS};
+use super::sink::mark::MarkSink;
+use super::sink::partition::{PartitionSink, block_for};
+use super::sink::probe::ProbeSink;
+use super::sink::store::StoreSink;
+use super::sink::windows::WindowsSink;
+use super::strategy::Strategy;
+use crate::choices::RowOutput;
+use galatea_base::policy::policy;
+use galatea_base::reason::Reason;
+use galatea_expression::code::Code;
+use galatea_expression::{
+    BuiltColumn, Emitter, Expr, JoinKeyPart, KeySpace, Kind, Spare, Value, WindowShape,
+};
+use galatea_kernels::KeyWidth;
+use galatea_store::TableView;
+
+/// Rows of a table, and how many of them are expected to pass the filters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cardinality {
+    pub(super) rows: u64,
+    pub(super) passing: f64,
+}
+
+policy! {
+    /// Which sink a pipeline gets.
+    pub(super) struct SinkPolicy {
+        /// Rows that the columns of an append sink hold at once; where more are expected, heap pages are at
+        /// least as fast.
+        direct_rows: f64 = 16.0 * 1024.0 * 1024.0,
+        /// Share of indices that have a row from which on the entries of a column say so, not bits.
+        full_arrays: f64 = 0.5,
+        /// Most groups that are numbered densely rather than hashed.
+        dense_groups: u64 = 1 << 22,
+    }
+}
+
+const POLICY: SinkPolicy = SinkPolicy::DEFAULT;
+
+/// Where rows that are returned go.
+pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strategy {
+    match forced {
+        RowOutput::Direct => Strategy::Append { counted: false },
+        RowOutput::Auto if cardinality.passing <= POLICY.direct_rows => Strategy::Append { counted: false },
+        RowOutput::Counted => Strategy::Append { counted: true },
+        RowOutput::Auto | RowOutput::Heap => Strategy::Chains,
+    }
+}
+
+/// A sink plan, bound: how rows are collected, and what is made of them.
+#[derive(Debug)]
+pub(super) struct BoundSink {
+    pub(super) sink: Box<dyn Sink>,
+    pub(super) strategy: Strategy,
+    pub(super) result: ResultPlan,
+    /// Why dense groups are collected as they are, or how rows are found by their keys.
+    pub(super) why: Option<String>,
+}
+
+impl BoundSink {
+    fn new(sink: impl Sink + 'static, strategy: Strategy, result: ResultPlan) -> Self {
+        Self {
+            sink: Box::new(sink),
+            strategy,
+            result,
+            why: None,
+        }
+    }
+}
+
+/// What a sink is chosen by.
+pub(super) struct SinkInput<'a> {
+    pub(super) plan: &'a PipelinePlan,
+    pub(super) view: &'a TableView,
+    pub(super) columns: &'a [ColumnAccess],
+    /// From source columns to kernel columns.
+    pub(super) rewrite: &'a dyn Fn(&Expr) -> Expr,
+    pub(super) items: u32,
+    pub(super) options: &'a KernelOptions,
+    pub(super) cardinality: Cardinality,
+    /// Whether rows look others up through the cache.
+    pub(super) looks_up: bool,
+}
+
+impl SinkInput<'_> {
+    /// The sink; the values that it takes of a live row are emitted into `code`.
+    pub(super) fn bind(&self, emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
+        match &self.plan.sink {
+            SinkPlan::Aggregate { keys, aggregates, .. } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
+            SinkPlan::Build {
+                key,
+                columns,
+                unique,
+                most,
+            } => self.build((key, *most), columns, *unique, emitter, code),
+            SinkPlan::Materialise { outputs, order } => {
+                let words = match order {
+                    Some(RowOrder::All(words)) => words.as_slice(),
+                    _ => &[],
+                };
+                self.rows(outputs, words, emitter, code)
+            }
+            SinkPlan::Lists {
+                key,
+                columns,
+                null_keys,
+                keeps_all,
+                most,
+            } => self.lists((key, *most), columns, (*null_keys, *keeps_all), emitter, code),
+            SinkPlan::Probe {
+                dimension,
+                key,
+                columns,
+                keeps_all,
+            } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
+            SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
+            SinkPlan::Windows(input) => self.windows(input, emitter, code),
+            SinkPlan::Store { columns, part } => self.store(columns, *part, emitter, code),
+            SinkPlan::Partition { key, columns, by } => self.partition(key, columns, by, emitter, code),
+        }
+    }
+
+    /// Rows, and beside them the words of the order that they are to be sorted by.
+    fn rows(
+        &self,
+        outputs: &[Expr],
+        words: &[Expr],
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let outputs: Vec<Expr> = outputs.iter().map(self.rewrite).collect();
+        let mut rows = RowsPlan::new(&outputs, self.columns, &mut emitter, code)?;
+        let columns = &mut rows.columns;
+        let outputs = columns.len();
+        for (index, word) in words.iter().enumerate() {
+            let word = (self.rewrite)(word);
+            let value = emitter.emit(&word, code)?;
+            // Words that are always zero order nothing.
+            if value.range != Some((0, 0)) {
+                let texts = emitter.ordered_texts(&word).iter();
+                rows.texts
+                    .extend(texts.map(|text| (columns.len() - outputs, *text)));
+                columns.push(output::column(outputs + index, &value)?);
+            }
+        }
+        output::check_number(columns)?;
+        let strategy = match words.is_empty() {
+            true => row_strategy(self.options.row_output, self.cardinality),
+            false => Strategy::Sort {
+                words: columns.len() - outputs,
+                in_order: self.options.in_order,
+            },
+        };
+        let (outputs, result) = (columns.clone(), ResultPlan::Rows(rows));
+        Ok(match strategy {
+            Strategy::Chains => BoundSink::new(ChainsSink { outputs }, strategy, result),
+            _ => {
+                let in_order = matches!(strategy, Strategy::Sort { in_order: true, .. });
+                BoundSink::new(AppendSink { outputs, in_order }, strategy, result)
+            }
+        })
+    }
+
+    /// Rows in arrays by key.
+    fn build(
+        &self,
+        (key, most): (&Expr, Option<u64>),
+        columns: &[(usize, Expr)],
+        unique: bool,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let key = (self.rewrite)(key);
+        let mut parts = Vec::new();
+        for part in key.parts() {
+            let value = emitter.emit(part, code)?;
+            parts.push(emitter.interned(value, code));
+        }
+        let parts_of_key = parts.iter().map(|part| JoinKeyPart::new(part, false)).collect();
+        let keys = match most {
+            Some(most) => KeySpace::of_part(parts_of_key, most)?,
+            None => KeySpace::new(parts_of_key, self.cardinality.rows)?,
+        };
+        let number = emitter.key_number(&keys, &key, &parts, code)?;
+        let (built, values) = self.built(columns, &mut emitter, code)?;
+        let plan = BuildPlan {
+            marker: self.marker(&keys, &built),
+            keys,
+            columns: built,
+            unique,
+        };
+        let sink = BuildSink {
+            plan: plan.clone(),
+            number,
+            values,
+        };
+        let presence = match plan.marker {
+            Some(_) => "values say which keys have a row",
+            None => "bits say which keys have a row",
+        };
+        let why = plan.keys.why_table().unwrap_or(presence);
+        Ok(BoundSink {
+            why: Some(why.to_owned()),
+            ..BoundSink::new(sink, Strategy::Build, ResultPlan::Build(plan))
+        })
+    }
+
+    /// The column whose entries say which indices have a row, instead of bits: then a row that looks up its
+    /// partner reads memory once instead of twice. Bits are a fraction of the bytes and stay in the cache of
+    /// a multiprocessor, so they are better where most of those that look are told that there is no row.
+    fn marker(&self, keys: &KeySpace, columns: &[BuiltColumn]) -> Option<(usize, Spare)> {
+        let full = self.cardinality.passing >= POLICY.full_arrays * keys.indices() as f64;
+        if keys.slots.is_some() || !full {
+            return None;
+        }
+        let marks = |(position, column): (usize, &BuiltColumn)| {
+            let spare = column.spare()?;
+            Some((column.width, position, spare))
+        };
+        let columns = columns.iter().enumerate().filter_map(marks);
+        let (_, position, spare) = columns.min_by_key(|(width, position, _)| (*width, *position))?;
+        Some((position, spare))
+    }
+
+    /// Columns that stay on the device, and the row's values of them.
+    fn built(
+        &self,
+        columns: &[(usize, Expr)],
+        emitter: &mut Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<(Vec<BuiltColumn>, Vec<Value>), Reason> {
+        let (mut built, mut values) = (Vec::new(), Vec::new());
+        for (column, expression) in columns {
+            let value = emitter.emit_stored(&(self.rewrite)(expression), code)?;
+            built.push(BuiltColumn::new(*column, &value)?);
+            values.push(value);
+        }
+        Ok((built, values))
+    }
+
+    /// Rows by position, listed by key.
+    fn lists(
+        &self,
+        (key, most): (&Expr, Option<u64>),
+        columns: &[(usize, Expr)],
+        (null_keys, keeps_all): (bool, bool),
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        check_columns(columns.len())?;
+        let key = (self.rewrite)(key);
+        let mut parts = Vec::new();
+        for part in key.parts() {
+            let value = emitter.emit(part, code)?;
+            parts.push(emitter.interned(value, code));
+        }
+        let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
+        let null =
+            (keeps_all && !null_keys && !nulls.is_empty()).then(|| format!("({})", nulls.join(" || ")));
+        let parts_of_key = parts
+            .iter()
+            .map(|part| JoinKeyPart::new(part, null_keys))
+            .collect();
+        let keys = match most {
+            Some(most) => KeySpace::of_part(parts_of_key, most)?,
+            None => KeySpace::of_lists(parts_of_key, self.cardinality.rows)?,
+        };
+        let number = emitter.key_number(&keys, &key, &parts, code)?;
+        let (built, values) = self.built(columns, &mut emitter, code)?;
+        let why = keys.why_table();
+        let plan = ListsPlan { keys, columns: built };
+        let result = ResultPlan::Lists(plan.clone());
+        let sink = ListsSink {
+            plan,
+            number,
+            null,
+            values,
+        };
+        Ok(BoundSink {
+            why: why.map(str::to_owned),
+            ..BoundSink::new(sink, Strategy::Lists, result)
+        })
+    }
+
+    /// Rows by position, with the lists of their partners.
+    fn probe(
+        &self,
+        (dimension, key): (usize, &Expr),
+        columns: &[(usize, Expr)],
+        keeps_all: bool,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        check_columns(columns.len())?;
+        let list = emitter.list(dimension, &(self.rewrite)(key), code)?;
+        let (built, values) = self.built(columns, &mut emitter, code)?;
+        let plan = ProbePlan {
+            dimension,
+            columns: built,
+            keeps_all,
+        };
+        let result = ResultPlan::Probe(plan.clone());
+        Ok(BoundSink::new(
+            ProbeSink { plan, list, values },
+            Strategy::Probe,
+            result,
+        ))
+    }
+
+    /// Rows by position, with the words of a window's order.
+    fn windows(
+        &self,
+        input: &WindowInput,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let (columns, values) = self.built(&input.columns, &mut emitter, code)?;
+        let (mut words, mut texts) = (Vec::new(), Vec::new());
+        let mut keys = [0; 2];
+        let ties = input.ties.as_slice();
+        for (part, expressions) in [&*input.partition, &*input.order, ties].into_iter().enumerate() {
+            for word in expressions {
+                let word = (self.rewrite)(word);
+                let value = emitter.emit(&word, code)?;
+                // Words that are always zero order nothing.
+                if value.range == Some((0, 0)) {
+                    continue;
+                }
+                let placed = emitter.ordered_texts(&word).iter();
+                texts.extend(placed.map(|text| (words.len(), *text)));
+                let width = match value.kind {
+                    Kind::I32 => KeyWidth::Four,
+                    _ => KeyWidth::Eight,
+                };
+                words.push((width, value));
+                keys.get_mut(part).into_iter().for_each(|count| *count += 1);
+            }
+        }
+        let plan = WindowsPlan {
+            shape: WindowShape::new(&columns, &input.calls, self.cardinality.rows)?,
+            columns,
+            words: words.iter().map(|(width, _)| *width).collect(),
+            keys,
+            texts,
+        };
+        let strategy = Strategy::Windows { words: words.len() };
+        let result = ResultPlan::Windows(plan.clone());
+        let words = words.into_iter().map(|(_, value)| value).collect();
+        Ok(BoundSink::new(
+            WindowsSink { plan, values, words },
+            strategy,
+            result,
+        ))
+    }
+
+    /// Rows by position.
+    fn store(
+        &self,
+        columns: &[(usize, Expr)],
+        part: u32,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let (columns, values) = self.built(columns, &mut emitter, code)?;
+        let plan = StorePlan { columns, part };
+        let result = ResultPlan::Store(plan.clone());
+        Ok(BoundSink::new(
+            StoreSink { plan, values },
+            Strategy::Store,
+            result,
+        ))
+    }
+
+    /// Rows by position, in partitions.
+    fn partition(
+        &self,
+        key: &Expr,
+        columns: &[(usize, Expr)],
+        by: &Partitioning,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let partition = emitter.partition(&by.keys, by.parts, &(self.rewrite)(key), code)?;
+        let (columns, values) = self.built(columns, &mut emitter, code)?;
+        let plan = PartitionPlan {
+            columns,
+            parts: by.parts,
+            counts: by.counts,
+        };
+        let block = block_for(&plan, self.items, self.options)?;
+        let sink = PartitionSink {
+            plan: plan.clone(),
+            partition,
+            values,
+            block,
+            items: self.items,
+        };
+        let strategy = Strategy::Partition {
+            parts: by.parts,
+            block,
+        };
+        Ok(BoundSink::new(sink, strategy, ResultPlan::Partition(plan)))
+    }
+}
+
+/// Refuses more columns of a side of a join than there are outputs.
+fn check_columns(columns: usize) -> Result<(), Reason> {
+    if columns <= MAX_COLUMNS {
+        return Ok(());
+    }
+    Err(Reason::Limit {
+        expression: "a join".into(),
+        asked: columns as u64,
+        limit: MAX_COLUMNS as u64,
+        unit: "columns of one side",
+    })
+}
+
+/// Marks of pairs and rows.
+fn mark(
+    dimension: usize,
+    marking: Marking,
+    mut emitter: Emitter<'_>,
+    code: &mut Code,
+) -> Result<BoundSink, Reason> {
+    let pair = emitter.pair_of_row(dimension, code)?;
+    let result = ResultPlan::Mark(MarkPlan { dimension, marking });
+    Ok(BoundSink::new(MarkSink { pair }, Strategy::Mark, result))
+}

@@ -1,0 +1,424 @@
+//! Casts: Arrow's rules for what fits, with an error (or NULL under TRY_CAST) where it does not.
+
+use arrow::datatypes::DataType;
+
+use super::arithmetic::{decimal_scale, power_of_ten};
+use super::datetime::{VALID_DAYS, per_second};
+use super::{Emitter, as_kind, boolean, integer_value};
+use crate::error::ErrorCode;
+use crate::interval::{Interval, domain};
+use crate::ir::Expr;
+use crate::kind::Kind;
+use crate::operator::Arithmetic;
+use crate::text::{is_text, is_utf8};
+use crate::value::Value;
+use galatea_base::reason::Reason;
+
+/// What a Date64 counts, of which a Date32 counts days.
+const MILLISECONDS_OF_DAY: i128 = 86_400_000;
+
+/// Whether a cast has device code.
+pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
+    use DataType::{
+        Boolean, Date32, Date64, Float32, Float64, Int32, Int64, LargeUtf8, Timestamp, Utf8, Utf8View,
+    };
+    let number = |data_type: &DataType| data_type.is_integer() || matches!(data_type, Float32 | Float64);
+    let decimal = |data_type: &DataType| decimal_scale(data_type).is_some();
+    match (from, to) {
+        (from, to) if from == to => {
+            domain(from).is_some() || is_text(from) || matches!(from, Boolean | Float32 | Float64)
+        }
+        (from, to) if is_text(from) && is_text(to) => is_utf8(from) || !is_utf8(to),
+        (from, Utf8 | LargeUtf8 | Utf8View) => has_text(from),
+        (from, Boolean) => number(from),
+        (Boolean, to) => number(to),
+        (from, to) if decimal(from) && decimal(to) => scale_factor(from, to).is_some(),
+        (from, to) if decimal(from) => number(to) && scale_factor(from, &Int64).is_some(),
+        (from, to) if decimal(to) => {
+            // Arrow converts the integer to the machine type of the decimal before it checks anything.
+            let fits = domain(from)
+                .zip(domain(to))
+                .is_none_or(|(from, to)| from.within(to));
+            number(from) && fits && scale_factor(&Int64, to).is_some()
+        }
+        (from, to) if number(from) && number(to) => true,
+        (Int32 | Int64 | Date64 | Timestamp(_, None), Date32)
+        | (Date32, Int32 | Int64 | Date64 | Timestamp(_, None)) => true,
+        (Timestamp(_, from), Timestamp(_, to)) => from.is_some() || to.is_none(),
+        (Timestamp(_, _), to) => number(to),
+        (from, Timestamp(_, _)) => number(from),
+        _ => false,
+    }
+}
+
+/// Whether values of a type have texts that the device makes.
+fn has_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean | DataType::Date32 | DataType::Timestamp(_, None) => true,
+        data_type => data_type.is_integer() || decimal_scale(data_type).is_some_and(|(scale, _)| scale >= 0),
+    }
+}
+
+/// The power of ten between the scales of two types (integers have scale 0), and whether values are
+/// multiplied by it.
+fn scale_factor(from: &DataType, to: &DataType) -> Option<(i128, bool)> {
+    let scale = |data_type: &DataType| decimal_scale(data_type).map_or(0, |(scale, _)| scale);
+    let by = i32::from(scale(to)) - i32::from(scale(from));
+    let machine = if by >= 0 && decimal_scale(to).is_some() {
+        domain(to)?
+    } else {
+        domain(from)?
+    };
+    Some((power_of_ten(by.unsigned_abs(), machine)?, by >= 0))
+}
+
+/// Unscaled values with at most the digits of a decimal type.
+fn digits(data_type: &DataType) -> Option<(u8, Interval)> {
+    let precision = match data_type {
+        DataType::Decimal32(precision, _)
+        | DataType::Decimal64(precision, _)
+        | DataType::Decimal128(precision, _) => *precision,
+        _ => return None,
+    };
+    let largest = 10i128.checked_pow(u32::from(precision))? - 1;
+    Some((
+        precision,
+        Interval {
+            low: -largest,
+            high: largest,
+        },
+    ))
+}
+
+impl Emitter<'_> {
+    pub(super) fn cast(&mut self, expression: &Expr, input: &Expr, safe: bool) -> Result<Value, Reason> {
+        let value = self.expression(input)?;
+        let (from, to) = (input.data_type().clone(), expression.data_type().clone());
+        let refuse = || Reason::Cast {
+            from: from.clone(),
+            to: to.clone(),
+        };
+        if from == to || (is_text(&from) && is_text(&to)) {
+            return Ok(Value {
+                data_type: to,
+                ..value
+            });
+        }
+        if is_text(&to) {
+            return self.text_of_value(expression, input, value);
+        }
+        if to == DataType::Boolean {
+            let condition = self.define(&Kind::Bool, &format!("{} != 0", value.code));
+            let code = self.unless_null(&condition, value.null.as_ref());
+            return Ok(boolean(code, value.null));
+        }
+        let value = if from == DataType::Boolean {
+            let code = self.define(&Kind::I32, &format!("(i32){}", value.code));
+            integer_value(
+                code,
+                value.null,
+                Kind::I32,
+                DataType::Int32,
+                Interval { low: 0, high: 1 },
+            )
+        } else {
+            value
+        };
+        match (value.kind.is_integer(), to.is_floating()) {
+            (true, true) => Ok(self.integer_to_float(value, &from, &to)),
+            (false, true) => {
+                let kind = if to == DataType::Float32 {
+                    Kind::F32
+                } else {
+                    Kind::F64
+                };
+                let code = self.define(&kind, &as_kind(&value, &kind));
+                Ok(Value {
+                    code,
+                    kind,
+                    data_type: to,
+                    ..value
+                })
+            }
+            (true, false) => self
+                .integer_to_integer(value, &from, &to, safe)
+                .ok_or_else(refuse),
+            (false, false) if decimal_scale(&to).is_some() => {
+                self.float_to_decimal(value, &to, safe).ok_or_else(refuse)
+            }
+            (false, false) => self.float_to_integer(value, &to, safe).ok_or_else(refuse),
+        }
+    }
+
+    fn integer_to_float(&mut self, value: Value, from: &DataType, to: &DataType) -> Value {
+        let kind = if *to == DataType::Float32 {
+            Kind::F32
+        } else {
+            Kind::F64
+        };
+        let code = match decimal_scale(from) {
+            None => format!("({}){}", kind.c_type(), value.code),
+            Some((scale, _)) => {
+                // Arrow divides as double, also for FLOAT, by this very power.
+                let power = 10f64.powi(i32::from(scale));
+                let divided = format!(
+                    "(double){} / double_of_bits({:#x}ull)",
+                    value.code,
+                    power.to_bits()
+                );
+                if *to == DataType::Float32 {
+                    format!("(float)({divided})")
+                } else {
+                    divided
+                }
+            }
+        };
+        let code = self.define(&kind, &code);
+        Value {
+            code,
+            kind,
+            data_type: to.clone(),
+            range: None,
+            ..value
+        }
+    }
+
+    /// Casts among integer-like types, by scale and by range.
+    fn integer_to_integer(
+        &mut self,
+        value: Value,
+        from: &DataType,
+        to: &DataType,
+        safe: bool,
+    ) -> Option<Value> {
+        use DataType::{Date32, Date64, Timestamp};
+        let target = domain(to)?;
+        match (from, to) {
+            (Timestamp(from, _), Timestamp(to_unit, _)) => {
+                let (from, into) = (per_second(*from), per_second(*to_unit));
+                if from > into {
+                    return Some(self.quotient(value, i128::from(from / into), to));
+                }
+                return Some(self.scaled_up(
+                    value,
+                    i128::from(into / from),
+                    to,
+                    target,
+                    ErrorCode::Overflow,
+                    safe,
+                ));
+            }
+            (Date64, Date32) => {
+                let days = self.quotient(value, MILLISECONDS_OF_DAY, to);
+                // Arrow takes the low 32 bits of what does not fit.
+                return days.interval().within(target).then_some(days);
+            }
+            (Date32, Date64) => {
+                return Some(self.scaled_up(
+                    value,
+                    MILLISECONDS_OF_DAY,
+                    to,
+                    target,
+                    ErrorCode::Overflow,
+                    safe,
+                ));
+            }
+            (Timestamp(unit, _), Date32) => {
+                let days = self.floor_division(&value, i128::from(per_second(*unit)) * 86_400);
+                let days = Value {
+                    data_type: Date32,
+                    ..days
+                };
+                return Some(self.checked_range(days, VALID_DAYS, ErrorCode::Cast));
+            }
+            (Date32, Timestamp(unit, _)) => {
+                let factor = i128::from(per_second(*unit)) * 86_400;
+                return Some(self.scaled_up(value, factor, to, target, ErrorCode::Overflow, safe));
+            }
+            _ => {}
+        }
+        let (factor, multiplies) = scale_factor(from, to)?;
+        let limit = digits(to);
+        let scaled = match (multiplies, &limit) {
+            (_, _) if factor == 1 => value,
+            (true, Some(_)) => self.scaled_up(value, factor, to, target, ErrorCode::Cast, safe),
+            (true, None) => self.scaled_up(value, factor, from, domain(from)?, ErrorCode::Overflow, safe),
+            (false, Some(_)) if decimal_scale(from).is_some() => self.rounded_quotient(value, factor, to),
+            (false, _) => self.quotient(value, factor, to),
+        };
+        let scaled = Value {
+            data_type: to.clone(),
+            ..scaled
+        };
+        let fitting = self.fit(scaled, target, ErrorCode::Cast, safe);
+        match limit {
+            Some((_, digits)) if !rescale_is_infallible(from, to) => {
+                Some(self.fit(fitting, digits, ErrorCode::Precision, safe))
+            }
+            _ => Some(fitting),
+        }
+    }
+
+    /// Multiplied by a constant; what leaves `machine` is an error or NULL.
+    fn scaled_up(
+        &mut self,
+        value: Value,
+        factor: i128,
+        to: &DataType,
+        machine: Interval,
+        code: ErrorCode,
+        safe: bool,
+    ) -> Value {
+        let factor_value = self.constant(factor, to);
+        let exact = value.interval().multiply(Interval::point(factor));
+        if exact.is_none() && safe {
+            let pair = format!(
+                "checked_multiply({}, {})",
+                as_kind(&value, &Kind::I128),
+                as_kind(&factor_value, &Kind::I128)
+            );
+            let pair = self.define_as("Checked", &pair);
+            let overflow = self.define(&Kind::Bool, &format!("{pair}.overflow"));
+            let null = self.either(value.null.clone(), overflow);
+            let product = self.define(&Kind::I128, &format!("{pair}.value"));
+            let product = integer_value(
+                product,
+                Some(null),
+                Kind::I128,
+                to.clone(),
+                Interval::of::<i128>(),
+            );
+            return self.fit(product, machine, code, safe);
+        }
+        let product = self.exact(
+            Arithmetic::Multiply,
+            &value,
+            &factor_value,
+            to,
+            Interval::of::<i128>(),
+        );
+        self.fit(product, machine, code, safe)
+    }
+
+    /// The value inside `target`; outside, an error or NULL.
+    fn fit(&mut self, value: Value, target: Interval, code: ErrorCode, safe: bool) -> Value {
+        if !safe {
+            return self.checked_range(value, target, code);
+        }
+        let interval = value.interval();
+        if interval.within(target) {
+            return value;
+        }
+        let outside = self.outside(&value, target);
+        let kind = target.kind();
+        let inside = self.define(&kind, &format!("{outside} ? 0 : {}", as_kind(&value, &kind)));
+        let null = self.either(value.null, outside);
+        integer_value(
+            inside,
+            Some(null),
+            kind,
+            value.data_type,
+            interval.clamp(target).hull(Interval::point(0)),
+        )
+    }
+
+    /// A condition that is true where either is.
+    pub(super) fn either(&mut self, null: Option<String>, other: String) -> String {
+        match null {
+            None => other,
+            Some(null) => self.define(&Kind::Bool, &format!("{null} || {other}")),
+        }
+    }
+
+    /// Truncated towards zero; NaN and what does not fit is an error or NULL.
+    fn float_to_integer(&mut self, value: Value, to: &DataType, safe: bool) -> Option<Value> {
+        if matches!(to, DataType::Timestamp(_, _)) {
+            let integer = self.float_to_integer(value, &DataType::Int64, safe)?;
+            return Some(Value {
+                data_type: to.clone(),
+                ..integer
+            });
+        }
+        let target = domain(to)?;
+        // Both ends are powers of two (or zero), which floats represent.
+        let truncated = self.define(&value.kind, &format!("float_truncate({})", value.code));
+        let c_type = value.kind.c_type();
+        let (low, high) = (
+            (target.low as f64).to_bits(),
+            ((target.high + 1) as f64).to_bits(),
+        );
+        let rhs = format!(
+            "!({truncated} >= ({c_type})double_of_bits({low:#x}ull) && {truncated} < ({c_type})double_of_bits({high:#x}ull))"
+        );
+        let outside = self.define(&Kind::Bool, &rhs);
+        let kind = target.kind();
+        let code = self.define(&kind, &format!("{outside} ? 0 : ({}){truncated}", kind.c_type()));
+        let null = self.lost(value.null, outside, ErrorCode::Cast, safe);
+        Some(integer_value(code, null, kind, to.clone(), target))
+    }
+
+    /// Multiplied by the scale as double, and rounded.
+    fn float_to_decimal(&mut self, value: Value, to: &DataType, safe: bool) -> Option<Value> {
+        let (scale, _) = decimal_scale(to)?;
+        let (precision, digits) = digits(to)?;
+        let factor = 10f64.powi(i32::from(scale)).to_bits();
+        let rhs = format!(
+            "float_round(float_multiply(double_of_bits({factor:#x}ull), {}))",
+            float_as(&value, &Kind::F64)
+        );
+        let rounded = self.define(&Kind::F64, &rhs);
+        // Beyond the machine type it is lost at once; inside, the digits are counted exactly.
+        let (kind, machine) = if precision <= 18 {
+            (Kind::I64, 2f64.powi(63))
+        } else {
+            (Kind::I128, 2f64.powi(127))
+        };
+        let bits = machine.to_bits();
+        let rhs = format!("!(float_absolute({rounded}) < double_of_bits({bits:#x}ull))");
+        let outside = self.define(&Kind::Bool, &rhs);
+        let code = self.define(&kind, &format!("{outside} ? 0 : ({}){rounded}", kind.c_type()));
+        let null = self.lost(value.null, outside, ErrorCode::Cast, safe);
+        let all = if precision <= 18 {
+            Interval::of::<i64>()
+        } else {
+            Interval::of::<i128>()
+        };
+        let integer = integer_value(code, null, kind, to.clone(), all);
+        Some(self.fit(integer, digits, ErrorCode::Precision, safe))
+    }
+
+    /// What becomes of rows whose value is lost: NULL, or an error.
+    fn lost(&mut self, null: Option<String>, lost: String, code: ErrorCode, safe: bool) -> Option<String> {
+        if safe {
+            return Some(self.either(null, lost));
+        }
+        self.raise_unless_null(&lost, null.as_ref(), code);
+        null
+    }
+}
+
+/// A float in the other width, or the same.
+fn float_as(value: &Value, kind: &Kind) -> String {
+    match (&value.kind, kind) {
+        (Kind::F32, Kind::F64) => format!("float_widen({})", value.code),
+        (Kind::F64, Kind::F32) => format!("float_narrow({})", value.code),
+        _ => value.code.clone(),
+    }
+}
+
+/// Whether Arrow leaves out the check of digits because the precisions say that all values fit.
+fn rescale_is_infallible(from: &DataType, to: &DataType) -> bool {
+    let (Some((from_precision, _)), Some((to_precision, _))) = (digits(from), digits(to)) else {
+        return false;
+    };
+    let (Some((from_scale, _)), Some((to_scale, _))) = (decimal_scale(from), decimal_scale(to)) else {
+        return false;
+    };
+    let by = i16::from(to_scale) - i16::from(from_scale);
+    let (from_precision, to_precision) = (i16::from(from_precision), i16::from(to_precision));
+    if by >= 0 {
+        from_precision + by <= to_precision
+    } else {
+        from_precision + by < to_precision
+    }
+}

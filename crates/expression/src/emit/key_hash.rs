@@ -1,0 +1,83 @@
+//! Hashes of keys by their values alone, so that both sides of a join have the same whatever the encodings of
+//! their columns: a text has that of its bytes, not of its code.
+
+use arrow::datatypes::DataType;
+
+use super::{Emitter, integer_value};
+use crate::dictionary::Bytes;
+use crate::interval::Interval;
+use crate::ir::Expr;
+use crate::kind::Kind;
+use crate::value::Value;
+use galatea_base::reason::Reason;
+
+/// The greatest hash of a key.
+const MOST_KEY_HASH: u32 = u32::MAX;
+
+impl Emitter<'_> {
+    /// The hash of a key of these parts.
+    pub(super) fn key_hash(&mut self, parts: &[Expr], spreads: bool) -> Result<Value, Reason> {
+        let mut hash = "0ull".to_owned();
+        let mut nulls = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            let value = self.text_operand(part)?;
+            let mut word = self.key_word(part, &value)?;
+            if let Some(null) = &value.null {
+                word = format!("({null} ? 0ull : {word})");
+                nulls.push(null.clone());
+            }
+            // The first word is changed, too: tables of keys hash the same numbers.
+            hash = self.define_as("u64", &format!("hash_next({hash}, {word}, {}u)", number + 1));
+        }
+        if spreads && !nulls.is_empty() {
+            let row = self.expression(&Expr::row_number())?.code;
+            let nulls = nulls.join(" || ");
+            hash = self.define_as("u64", &format!("{nulls} ? hash_word(u64({row})) : {hash}"));
+        }
+        let code = self.define_as("i64", &format!("i64({hash} >> 32)"));
+        let range = Interval {
+            low: 0,
+            high: MOST_KEY_HASH.into(),
+        };
+        Ok(integer_value(code, None, Kind::I64, DataType::Int64, range))
+    }
+
+    /// A word of 64 bits that equal values share.
+    fn key_word(&mut self, part: &Expr, value: &Value) -> Result<String, Reason> {
+        let code = &value.code;
+        Ok(match &value.kind {
+            Kind::Bool => format!("u64({code})"),
+            Kind::I32 | Kind::I64 => format!("u64(i64({code}))"),
+            // Of a number that fits 64 bits that of these.
+            Kind::I128 => {
+                let wide = self.define_as("i128", code);
+                let extended = format!("u64(i64({wide}) >> 63)");
+                format!("(u64({wide}) + hash_word(u64({wide} >> 64) ^ {extended}))")
+            }
+            Kind::F32 | Kind::F64 => format!("float_group(double({code}))"),
+            Kind::Code { values } => {
+                let values = Bytes::of(values)?;
+                let hashes = (0..values.len()).map(|code| values.get(code).map_or(0, hash_of));
+                let hashes: Vec<i128> = hashes.collect();
+                let codes = self.parameters.literal(hashes.len() as u64);
+                let entry = self.number_table(&hashes, code);
+                // The code of NULL may be anything.
+                format!("({code} < args.literals[{codes}] ? u64({entry}) : 0ull)")
+            }
+            Kind::Text | Kind::MadeText | Kind::Place => {
+                return Err(Reason::Encoding {
+                    column: part.columns().into_iter().next().unwrap_or_default(),
+                    needed: "dictionary encoded",
+                });
+            }
+        })
+    }
+}
+
+/// A hash of a text: FNV-1a, of which 31 bits are enough.
+fn hash_of(bytes: &[u8]) -> i128 {
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    i128::from((hash ^ hash >> 32) & 0x7fff_ffff)
+}

@@ -1,0 +1,297 @@
+//! Expressions that are made of others, beside those that are lowered.
+
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
+
+use super::{Expr, ExprKind};
+use crate::function::{Function, SortOrder};
+use crate::is_text;
+use crate::operator::Comparison;
+
+impl Expr {
+    /// Three-valued negation.
+    pub fn negated(&self) -> Self {
+        Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
+    }
+
+    /// The key of these parts; of one part itself. Its type is the first part's.
+    pub fn tuple(mut parts: Vec<Self>) -> Option<Self> {
+        if parts.len() < 2 {
+            return parts.pop();
+        }
+        let nullable = parts.iter().any(Self::nullable);
+        let data_type = parts[0].data_type().clone();
+        Some(Self::new(ExprKind::Tuple(parts), data_type, nullable))
+    }
+
+    /// The key that all rows have.
+    pub fn no_keys() -> Self {
+        Self::new(ExprKind::Tuple(Vec::new()), DataType::Null, false)
+    }
+
+    /// Whether one of the conditions is true; `None` if there are none.
+    pub fn any(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        conditions.into_iter().reduce(|left, right| {
+            let nullable = left.nullable() || right.nullable();
+            Self::new(ExprKind::Or(left, right), DataType::Boolean, nullable)
+        })
+    }
+
+    /// Whether the condition is false or NULL.
+    pub fn not_true(condition: Self) -> Self {
+        let constant = |value| Self::literal(ScalarValue::Boolean(Some(value)));
+        let kind = ExprKind::Case {
+            branches: vec![(condition, constant(false))],
+            otherwise: Some(constant(true)),
+        };
+        Self::new(kind, DataType::Boolean, false)
+    }
+
+    /// The value where the condition is true, else the other one of its type.
+    pub fn either(condition: Self, value: Self, otherwise: Self) -> Self {
+        let (data_type, nullable) = (
+            value.data_type().clone(),
+            value.nullable() || otherwise.nullable(),
+        );
+        let kind = ExprKind::Case {
+            branches: vec![(condition, value)],
+            otherwise: Some(otherwise),
+        };
+        Self::new(kind, data_type, nullable)
+    }
+
+    /// The text of a boolean.
+    pub fn words_of_boolean(value: Self, data_type: &DataType) -> Self {
+        let word = |word: &str| Self::literal(ScalarValue::Utf8(Some(word.to_owned())));
+        let nullable = value.nullable();
+        let branches = vec![(value.clone(), word("true")), (value.negated(), word("false"))];
+        let kind = ExprKind::Case {
+            branches,
+            otherwise: None,
+        };
+        Self::new(kind, data_type.clone(), nullable)
+    }
+
+    /// The value where the condition is true, else NULL.
+    pub fn only_where(condition: Self, value: Self) -> Self {
+        let data_type = value.data_type().clone();
+        let kind = ExprKind::Case {
+            branches: vec![(condition, value)],
+            otherwise: None,
+        };
+        Self::new(kind, data_type, true)
+    }
+
+    /// A text of a table that is only returned.
+    pub fn by_row(self) -> Self {
+        let (data_type, nullable) = (self.data_type().clone(), self.nullable());
+        Self::new(ExprKind::ByRow(self), data_type, nullable)
+    }
+
+    /// The condition and the value of a value that is NULL where the condition is not true.
+    pub fn as_only_where(&self) -> Option<(&Self, &Self)> {
+        match self.kind() {
+            ExprKind::Case {
+                branches,
+                otherwise: None,
+            } => match branches.as_slice() {
+                [(condition, value)] => Some((condition, value)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether two values of one type are equal.
+    pub fn equal(left: Self, right: Self) -> Self {
+        let nullable = left.nullable() || right.nullable();
+        let kind = ExprKind::Compare {
+            operator: Comparison::Equal,
+            left,
+            right,
+            equal_zeros: true,
+        };
+        Self::new(kind, DataType::Boolean, nullable)
+    }
+
+    /// The place in an order by these values, see [`Function::SortKey`].
+    pub fn sort_key(keys: impl IntoIterator<Item = (Self, SortOrder)>) -> Self {
+        let (arguments, orders) = keys.into_iter().unzip();
+        let function = Function::SortKey(orders);
+        Self::new(ExprKind::Call { function, arguments }, DataType::Int64, false)
+    }
+
+    /// The words of the place in an order by these values, the most significant first, as many as their types
+    /// may need; see [`Function::SortWord`].
+    pub fn sort_words(keys: impl IntoIterator<Item = (Self, SortOrder)>) -> Vec<Self> {
+        let (arguments, orders): (Vec<Self>, Vec<SortOrder>) = keys.into_iter().unzip();
+        let bits: u32 = (arguments.iter())
+            .map(|argument| sort_bits(argument.data_type()) + u32::from(argument.nullable()))
+            .sum();
+        let words = bits.div_ceil(u64::BITS);
+        let word = |word| {
+            let function = Function::SortWord {
+                orders: orders.clone(),
+                word,
+                words,
+            };
+            let arguments = arguments.clone();
+            Self::new(ExprKind::Call { function, arguments }, DataType::Int64, false)
+        };
+        (0..words).rev().map(word).collect()
+    }
+
+    /// The place in the order that these words are of.
+    pub fn sort_key_of(words: &[Self]) -> Option<Self> {
+        match words.first()?.kind() {
+            ExprKind::Call {
+                function: Function::SortWord { orders, .. },
+                arguments,
+            } => Some(Self::sort_key(
+                arguments.iter().cloned().zip(orders.iter().copied()),
+            )),
+            _ => None,
+        }
+    }
+
+    /// A hash of the values of a key, see [`Function::KeyHash`].
+    pub fn key_hash(key: &Self, spreads: bool) -> Self {
+        let kind = ExprKind::Call {
+            function: Function::KeyHash { spreads },
+            arguments: key.parts().to_vec(),
+        };
+        Self::new(kind, DataType::Int64, false)
+    }
+
+    /// The part of a sort key's range that it is in, see [`Function::Bucket`].
+    pub fn bucket(&self, least: i64, shift: u32) -> Self {
+        self.with_constants(Function::Bucket, [least, shift.into()], DataType::Int32)
+    }
+
+    /// Whether a sort key is between the two, both included, see [`Function::Within`].
+    pub fn within(&self, least: i64, greatest: i64) -> Self {
+        self.with_constants(Function::Within, [least, greatest], DataType::Boolean)
+    }
+
+    fn with_constants(&self, function: Function, constants: [i64; 2], result: DataType) -> Self {
+        let constants = constants.map(|value| Self::literal(ScalarValue::Int64(Some(value))));
+        let arguments = [self.clone()].into_iter().chain(constants).collect();
+        Self::new(ExprKind::Call { function, arguments }, result, false)
+    }
+
+    /// Whether it is NULL.
+    pub fn is_null(&self) -> Self {
+        Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
+    }
+
+    /// Whether TABLESAMPLE draws the row: of words from `state`, one for each `2^shift` rows, its word is
+    /// below `bound`.
+    pub fn drawn(shift: u32, state: u64, bound: u64) -> Self {
+        let row = Self::new(ExprKind::TableRow, DataType::Int64, false);
+        let constants = [state, bound].map(u64::cast_signed);
+        row.with_constants(Function::Drawn { shift }, constants, DataType::Boolean)
+    }
+
+    /// The number of the row.
+    pub fn row_number() -> Self {
+        Self::new(ExprKind::RowNumber, DataType::UInt32, false)
+    }
+
+    /// Whether dimension `dimension` has a row of that key.
+    pub fn member(dimension: usize, key: Self) -> Self {
+        Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
+    }
+
+    /// Whether it is certain that dimension `dimension` has no row of that key.
+    pub fn absent(dimension: usize, key: Self) -> Self {
+        Self::new(ExprKind::Absent { dimension, key }, DataType::Boolean, false)
+    }
+
+    /// Column `column`, which `field` describes, of the row of dimension `dimension` that has the key.
+    pub fn lookup(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+        let kind = ExprKind::Lookup {
+            dimension,
+            column,
+            name: field.name().clone(),
+            made: false,
+            key,
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
+    }
+
+    /// As [`Self::lookup`], of a text that has no dictionary.
+    pub fn lookup_made(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+        let kind = ExprKind::Lookup {
+            dimension,
+            column,
+            name: field.name().clone(),
+            made: true,
+            key,
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
+    }
+
+    /// Column `column`, which `field` describes, of a row that is in one of these dimensions, which are the
+    /// parts of a pipeline's rows.
+    pub fn of_parts(parts: &[usize], column: usize, field: &Field, row: &Self) -> Self {
+        let values = parts
+            .iter()
+            .map(|part| Self::lookup(*part, column, field, row.clone()));
+        Self::by_part(parts, values.collect(), field, row)
+    }
+
+    /// The same of a column with these values, one for each part.
+    pub fn by_part(parts: &[usize], mut values: Vec<Self>, field: &Field, row: &Self) -> Self {
+        let last = values.pop().expect("a union has parts");
+        if values.is_empty() {
+            return last;
+        }
+        let branches = parts.iter().zip(values);
+        let branches = branches.map(|(part, value)| (Self::member(*part, row.clone()), value));
+        let kind = ExprKind::Case {
+            branches: branches.collect(),
+            otherwise: Some(last),
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
+    }
+
+    /// The name of the column, if it is one [of parts](Self::of_parts).
+    pub fn name_of_parts(&self) -> Option<&str> {
+        let ExprKind::Case {
+            branches,
+            otherwise: Some(last),
+        } = self.kind()
+        else {
+            return None;
+        };
+        let is_row = |key: &Self| matches!(key.kind(), ExprKind::RowNumber);
+        let by_part = (branches.iter())
+            .all(|(part, _)| matches!(part.kind(), ExprKind::Member { key, .. } if is_row(key)));
+        match last.kind() {
+            ExprKind::Lookup { name, key, .. } if by_part && is_row(key) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The conjunction of conditions; `None` if there are none.
+    pub fn all(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        conditions.into_iter().reduce(|left, right| {
+            let nullable = left.nullable() || right.nullable();
+            Self::new(ExprKind::And(left, right), DataType::Boolean, nullable)
+        })
+    }
+}
+
+/// Bits that tell any two values of a type apart in their order.
+fn sort_bits(data_type: &DataType) -> u32 {
+    match data_type {
+        DataType::Boolean => 1,
+        // Codes of a dictionary, or places.
+        text if is_text(text) => u32::BITS,
+        // Singles are ordered as doubles.
+        DataType::Float16 | DataType::Float32 => u64::BITS,
+        other => other
+            .primitive_width()
+            .map_or(u128::BITS, |bytes| 8 * bytes as u32),
+    }
+}
