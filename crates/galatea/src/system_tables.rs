@@ -16,6 +16,7 @@ use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_engine::graph::PipelineId;
 use galatea_engine::session::Session;
 use galatea_memory::regions::RegionKind;
 
@@ -56,7 +57,8 @@ impl SystemTable {
             ],
             Self::Queries => vec![
                 number("query"),
-                text("what"),
+                text("pipeline"),
+                text("work"),
                 text("state"),
                 number("demand_bytes"),
                 Field::new("age", DataType::Duration(TimeUnit::Millisecond), false),
@@ -99,7 +101,14 @@ impl SystemTable {
                 let age = |age: std::time::Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
                 vec![
                     Arc::new(UInt64Array::from_iter_values(queries.iter().map(|q| q.number))),
-                    Arc::new(StringArray::from_iter_values(queries.iter().map(|q| &q.what))),
+                    Arc::new(StringArray::from_iter_values(
+                        queries
+                            .iter()
+                            .map(|q| PipelineId::new(q.pipeline.number).to_string()),
+                    )),
+                    Arc::new(StringArray::from_iter_values(
+                        queries.iter().map(|q| &q.pipeline.name),
+                    )),
                     Arc::new(StringArray::from_iter_values(queries.iter().map(|q| q.state))),
                     Arc::new(UInt64Array::from_iter_values(queries.iter().map(|q| q.demand))),
                     Arc::new(DurationMillisecondArray::from_iter_values(

@@ -81,6 +81,7 @@ impl Executor<'_> {
             let options = Run {
                 runtime: device,
                 config: self.config,
+                pipeline: pipeline.id(),
                 plan: &plan,
                 view: &view,
                 sides: &[],

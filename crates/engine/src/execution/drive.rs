@@ -20,7 +20,7 @@ use galatea_codegen::output;
 use galatea_codegen::strategy::Strategy;
 use galatea_codegen::{RowOrder, SinkPlan};
 use galatea_device::{DeviceError, Origin, Tier};
-use galatea_memory::regions::{Ablation, Demand, Use};
+use galatea_memory::regions::{Ablation, Demand, PipelineName, Use};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,8 +65,9 @@ impl Run<'_> {
             true => Demand::default(),
             false => self.estimate(None, inputs).demand(regions),
         };
+        let name = PipelineName::new(self.pipeline.number(), self.name());
         let (priority, came) = (self.config.priority.priority(), Instant::now());
-        let lease = (memory.turns()).begin(&self.name(), priority, demand, capacity, self.cancelled);
+        let lease = (memory.turns()).begin(name, priority, demand, capacity, self.cancelled);
         let lease = lease.ok_or(RunError::Cancelled)?;
         metrics::waited(came.elapsed());
         let turn = Turn {

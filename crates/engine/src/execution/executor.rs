@@ -107,6 +107,7 @@ impl Job {
         Run {
             runtime: device,
             config: &self.config,
+            pipeline: self.work.pipeline,
             plan: &self.work.plan,
             view: &self.work.view,
             sides: &[],

@@ -10,7 +10,7 @@ use crate::device::columns::ColumnPages;
 use crate::device::demand::{self, Estimate, Inputs};
 use crate::device::prepared::Preparation;
 use crate::device::{DeviceRuntime, RunError};
-use crate::report::PlanReport;
+use crate::report::{PipelineId, PlanReport};
 use galatea_base::policy::policy;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::BoundPipeline;
@@ -45,6 +45,8 @@ pub(super) struct Run<'a> {
     pub runtime: &'a DeviceRuntime,
     /// Settings of the query.
     pub config: &'a GalateaConfig,
+    /// The number of the pipeline.
+    pub pipeline: PipelineId,
     /// What to compute.
     pub plan: &'a PipelinePlan,
     /// The plan's columns, ascending.

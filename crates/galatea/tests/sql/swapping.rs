@@ -4,12 +4,13 @@
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::cast::as_string_array;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_engine::device::DeviceRuntime;
 use galatea_engine::session::Session;
-use galatea_memory::regions::{Demand, Priority, RegionKind};
+use galatea_memory::regions::{Demand, PipelineName, Priority, RegionKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,6 +32,21 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     panic!("{what} takes too long");
 }
 
+/// Numbers and names of the pipelines of `galatea_queries()`, by arrival. An expression would run on the
+/// device, and wait.
+async fn listed(ctx: &SessionContext) -> Vec<String> {
+    let frame = ctx.sql("SELECT pipeline, work FROM galatea_queries()").await;
+    let rows = frame.expect("a plan").collect().await.expect("rows");
+    let names = rows.iter().flat_map(|batch| {
+        let [numbers, names] = [0, 1].map(|column| as_string_array(batch.column(column)).expect("strings"));
+        let named = numbers.iter().flatten().zip(names.iter().flatten());
+        named
+            .map(|(number, name)| format!("{number}: {name}"))
+            .collect::<Vec<_>>()
+    });
+    names.collect()
+}
+
 /// Runs a query that an earlier one asks for its memory; whether it gave way before it was done. Meanwhile
 /// all it holds is on the host.
 async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
@@ -48,7 +64,7 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     let earlier = memory
         .turns()
         .begin(
-            "the earlier query",
+            PipelineName::new(0, "the earlier query"),
             Priority::default(),
             Demand::default(),
             1 << 40,
@@ -78,6 +94,13 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
         assert!(parked(), "{sql}\n{:?}", memory.regions());
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(!ended.load(Ordering::SeqCst), "it waits for the other one's end");
+        let names = listed(&pair.gpu).await;
+        assert_eq!(names[0], "p0: the earlier query");
+        // Below one pipeline, EXPLAIN has no numbers.
+        let shown = displayable(plan.as_ref()).indent(true).to_string();
+        let number = names[1].split(':').next().expect("a number");
+        let is_shown = shown.contains(&format!("pipeline={number}"));
+        assert!(is_shown || number == "p0", "{names:?}\n{shown}");
     }
     drop(earlier);
     let rows = query

@@ -42,7 +42,7 @@ pub use page::{Page, PagePin};
 pub use replacement::Replacement;
 pub use scan::Scan;
 pub use spill::{HostBudget, SpillCounts, SpillFile, SpillFiles};
-pub use turns::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
+pub use turns::{Admission, Demand, Lease, PipelineName, Priority, QueryInfo, Turns};
 pub use working::{Use, WorkingRegion};
 
 use crate::Identity;

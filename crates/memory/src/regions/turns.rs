@@ -89,9 +89,26 @@ struct State {
     ended: u64,
 }
 
+/// The name of the pipeline that a query runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PipelineName {
+    /// Its number in its GPU subtree.
+    pub number: usize,
+    /// What it computes.
+    pub name: String,
+}
+
+impl PipelineName {
+    /// The pipeline of that number.
+    pub fn new(number: usize, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { number, name }
+    }
+}
+
 #[derive(Debug)]
 struct Query {
-    what: String,
+    pipeline: PipelineName,
     priority: Priority,
     demand: Demand,
     /// Bytes of the device.
@@ -110,8 +127,8 @@ struct Query {
 pub struct QueryInfo {
     /// Its number, by arrival.
     pub number: u64,
-    /// Its description.
-    pub what: String,
+    /// The pipeline that it runs.
+    pub pipeline: PipelineName,
     /// `running`, `waiting for its turn`, or `waiting for memory`.
     pub state: &'static str,
     /// Bytes it is expected to use, regions included.
@@ -239,7 +256,7 @@ impl Turns {
     /// Waits for the turn of a query on a device of `capacity` bytes; none if `cancelled` is set first.
     pub fn begin(
         &self,
-        what: &str,
+        pipeline: PipelineName,
         priority: Priority,
         demand: Demand,
         capacity: u64,
@@ -252,7 +269,7 @@ impl Turns {
         state.queries.insert(
             number,
             Query {
-                what: what.to_owned(),
+                pipeline,
                 priority,
                 demand,
                 capacity,
@@ -301,7 +318,7 @@ impl Turns {
         let state = self.state.lock();
         let info = |(number, query): (&u64, &Query)| QueryInfo {
             number: *number,
-            what: query.what.clone(),
+            pipeline: query.pipeline.clone(),
             state: match (query.running, query.starved) {
                 (_, true) => "waiting for memory",
                 (true, false) => "running",

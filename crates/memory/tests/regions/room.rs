@@ -2,7 +2,7 @@
 //! gets through, and there is neither deadlock nor livelock.
 
 use crate::watched;
-use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};
+use galatea_memory::regions::{Admission, Demand, Lease, PipelineName, Priority, Turns};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -16,7 +16,13 @@ fn begun(turns: &Turns, weighted: u64) -> Lease<'_> {
         ..Demand::default()
     };
     turns
-        .begin("query", Priority::Normal, demand, 100, &AtomicBool::new(false))
+        .begin(
+            PipelineName::new(0, "query"),
+            Priority::Normal,
+            demand,
+            100,
+            &AtomicBool::new(false),
+        )
         .unwrap()
 }
 
@@ -61,7 +67,13 @@ fn the_cancelled_make_no_room() {
                     ..Demand::default()
                 };
                 turns
-                    .begin("cancelled", Priority::Normal, demand, 100, &cancelled)
+                    .begin(
+                        PipelineName::new(0, "cancelled"),
+                        Priority::Normal,
+                        demand,
+                        100,
+                        &cancelled,
+                    )
                     .is_some()
             });
             while turns.queries().len() < 2 {
@@ -199,7 +211,13 @@ fn query(turns: &Turns, card: &Card, random: &mut SmallRng) -> (bool, u32) {
     };
     let cancelled = AtomicBool::new(false);
     let lease = turns
-        .begin("query", Priority::Normal, demand, card.capacity, &cancelled)
+        .begin(
+            PipelineName::new(0, "query"),
+            Priority::Normal,
+            demand,
+            card.capacity,
+            &cancelled,
+        )
         .unwrap();
     let mut tries = 0;
     loop {

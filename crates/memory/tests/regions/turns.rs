@@ -2,7 +2,7 @@
 //! waits leaves nothing behind.
 
 use crate::watched;
-use galatea_memory::regions::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
+use galatea_memory::regions::{Admission, Demand, Lease, PipelineName, Priority, QueryInfo, Turns};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn working(bytes: u64) -> Demand {
 fn begun<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Lease<'t> {
     turns
         .begin(
-            "begun",
+            PipelineName::new(0, "begun"),
             Priority::Normal,
             demand,
             capacity,
@@ -36,9 +36,18 @@ fn begun<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Lease<'t> {
 /// Begins if it need not wait for others.
 fn at_once<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Option<Lease<'t>> {
     let cancelled = AtomicBool::new(false);
-    let waits = |query: &QueryInfo| &*query.what == "at once" && query.state == "waiting for its turn";
+    let waits =
+        |query: &QueryInfo| &*query.pipeline.name == "at once" && query.state == "waiting for its turn";
     std::thread::scope(|scope| {
-        let begins = scope.spawn(|| turns.begin("at once", Priority::Normal, demand, capacity, &cancelled));
+        let begins = scope.spawn(|| {
+            turns.begin(
+                PipelineName::new(0, "at once"),
+                Priority::Normal,
+                demand,
+                capacity,
+                &cancelled,
+            )
+        });
         // A query that arrives is admitted or waits; nothing happens here that could admit it later.
         while !begins.is_finished() && !turns.queries().iter().any(waits) {
             std::thread::sleep(Duration::from_millis(1));
@@ -284,13 +293,19 @@ fn the_cancelled_leave() {
         let cancelled = Arc::new(AtomicBool::new(false));
         let (its, flag) = (Arc::clone(&turns), Arc::clone(&cancelled));
         let first = std::thread::spawn(move || {
-            its.begin("first", Priority::Normal, working(60), 100, &flag)
-                .is_none()
+            its.begin(
+                PipelineName::new(0, "first"),
+                Priority::Normal,
+                working(60),
+                100,
+                &flag,
+            )
+            .is_none()
         });
         until(&turns, 2);
         let info = turns.queries().swap_remove(1);
         assert_eq!(
-            (&*info.what, info.state, info.demand),
+            (&*info.pipeline.name, info.state, info.demand),
             ("first", "waiting for its turn", 60)
         );
         for _ in 0..16 {
@@ -299,7 +314,7 @@ fn the_cancelled_leave() {
         let its = Arc::clone(&turns);
         let second = std::thread::spawn(move || {
             its.begin(
-                "second",
+                PipelineName::new(0, "second"),
                 Priority::Normal,
                 working(1),
                 100,
@@ -326,7 +341,7 @@ fn waits(
     let count = turns.queries().len();
     let thread = std::thread::spawn(move || {
         let never = AtomicBool::new(false);
-        let lease = its.begin("waits", priority, working(80), 100, &never);
+        let lease = its.begin(PipelineName::new(0, "waits"), priority, working(80), 100, &never);
         order.lock().unwrap().push((priority, number));
         drop(lease);
     });
