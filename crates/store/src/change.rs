@@ -13,15 +13,15 @@ use arrow::compute::{filter_record_batch, not, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DFSchema, Result, internal_err, plan_err};
+use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, conjunction_opt};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, apply_expression_roots,
+};
 
 use crate::error::StoreError;
 use crate::pool::{Cancellation, on_pool};
@@ -194,9 +194,7 @@ impl ExecutionPlan for StoreChangeExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
+    crate::no_children!();
 
     fn apply_expressions(
         &self,
@@ -206,35 +204,11 @@ impl ExecutionPlan for StoreChangeExec {
             Change::Delete => [].iter(),
             Change::Update(values) => values.iter(),
         };
-        let mut recursion = TreeNodeRecursion::Continue;
-        for expression in values.flatten().chain(&self.condition) {
-            recursion = recursion.visit_sibling(|| f(expression))?;
-        }
-        Ok(recursion)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
+        apply_expression_roots(values.flatten().chain(&self.condition), f)
     }
 
     fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition != 0 {
-            return internal_err!("StoreChangeExec has one partition, {partition} was asked for");
-        }
+        crate::check_partition(self, partition)?;
         let (table, change, condition) = (self.table.clone(), self.change.clone(), self.condition.clone());
         let schema = self.schema();
         let counted = Arc::clone(&schema);

@@ -12,10 +12,9 @@ use crate::join_order::expected_rows;
 use crate::report::{PlanReport, RunReport};
 use crate::session::Session;
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -230,12 +229,7 @@ impl ExecutionPlan for GpuExec {
         Some(Arc::new(limited))
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    galatea_store::no_expressions!();
 
     fn replace_children(
         self: Arc<Self>,
@@ -252,20 +246,10 @@ impl ExecutionPlan for GpuExec {
         }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
+    galatea_store::with_new_children!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition != 0 {
-            return datafusion::common::internal_err!("GpuExec has one partition, {partition} was asked for");
-        }
+        galatea_store::check_partition(self, partition)?;
         let task = self.task(context);
         let schema = self.cpu.schema();
         let batches = stream::once(task.execute()).try_flatten().boxed();

@@ -9,20 +9,19 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::facts::Facts;
 use crate::graph::PipelineGraph;
 use crate::session::Session;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     EquivalenceProperties, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
-use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, Partitioning, PlanProperties, ReplaceChildrenOptions,
+    InputDistributionRequirements, Partitioning, PlanProperties,
 };
 use galatea_base::reason::{Reason, size};
 use galatea_codegen::SinkPlan;
@@ -164,52 +163,21 @@ impl ExecutionPlan for GpuStreamExec {
         vec![false]
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return internal_err!("GpuStreamExec has one child");
-        };
-        Ok(Arc::new(Self {
-            graph: self.graph.clone(),
-            plan: self.plan.clone(),
-            bound: Arc::clone(&self.bound),
-            settings: self.settings,
-            session: Arc::clone(&self.session),
-            config: self.config.clone(),
-            input,
-            properties: Arc::clone(&self.properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
+    galatea_store::one_child!(self.input, |input| Arc::new(Self {
+        graph: self.graph.clone(),
+        plan: self.plan.clone(),
+        bound: Arc::clone(&self.bound),
+        settings: self.settings,
+        session: Arc::clone(&self.session),
+        config: self.config.clone(),
+        input,
+        properties: Arc::clone(&self.properties),
+        metrics: ExecutionPlanMetricsSet::new(),
+    }));
+    galatea_store::no_expressions!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition != 0 {
-            return internal_err!("GpuStreamExec has one partition, {partition} was asked for");
-        }
+        galatea_store::check_partition(self, partition)?;
         let device = self.session.engine().device(&self.config);
         let runtime = device.map_err(|reason| DataFusionError::External(Box::new(reason)))?;
         let run = Run {
