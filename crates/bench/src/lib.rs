@@ -14,6 +14,7 @@
 //! streams     continuous queries: latencies of a stream of events
 //! concurrency/ many clients on one device
 //! compare     whether two results are the same
+//! markdown    tables of summaries
 //! result      rows: one per run, written as CSV and JSON lines with the command that made them
 //! ```
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod harness;
 pub mod joins;
 pub mod kmeans;
 pub mod machine;
+pub mod markdown;
 pub mod measure;
 pub mod random;
 pub mod residency;

@@ -13,7 +13,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +21,7 @@ use galatea::{QueryPhases, QueryReport};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::markdown::Table;
 use crate::{BenchError, Result};
 
 /// The engine that ran a query.
@@ -136,7 +136,6 @@ impl ResultRow {
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
         let seconds = |value: f64| format!("{value:.9}");
         let mut cells = vec![
             ("benchmark", self.benchmark.clone()),
@@ -246,7 +245,7 @@ pub fn write(root: &Path, name: &str, command: &str, rows: &[ResultRow]) -> Resu
         &first.machine,
         &csv,
         &json_lines(rows),
-        &section(name, command, rows),
+        &section(name, command, &first.machine, &table(rows)),
     )
 }
 
@@ -290,50 +289,47 @@ pub(crate) fn csv_of(rows: impl Iterator<Item = Vec<(&'static str, String)>>) ->
     String::from_utf8_lossy(&text).into_owned()
 }
 
-fn json_lines(rows: &[ResultRow]) -> String {
+/// Rows as JSON, one a line.
+pub(crate) fn json_lines<R: Serialize>(rows: &[R]) -> String {
     let line = |row| serde_json::to_string(row).expect("a row is plain data") + "\n";
     rows.iter().map(line).collect()
 }
 
-/// The section of one command: how to run it again, and the medians.
-fn section(name: &str, command: &str, rows: &[ResultRow]) -> String {
-    let commit = rows.first().map_or("unknown", |row| &row.machine.commit);
-    let mut text = format!(
-        "## {name}\n\n```\n{command}\n```\n\nCommit {commit}.\n\n{}",
-        table(rows)
-    );
-    text.push('\n');
-    text
+/// A number of a CSV file with six digits after the point; empty where there is none.
+pub(crate) fn real(value: impl Into<Option<f64>>) -> String {
+    value
+        .into()
+        .map_or_else(String::new, |value| format!("{value:.6}"))
+}
+
+/// A number of a CSV file with all of its digits; empty where there is none.
+pub(crate) fn optional(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:e}"))
+}
+
+/// The section of one command: how to run it again, and its tables.
+pub(crate) fn section(name: &str, command: &str, machine: &Machine, tables: &str) -> String {
+    let commit = &machine.commit;
+    format!("## {name}\n\n```\n{command}\n```\n\nCommit {commit}.\n\n{tables}\n")
 }
 
 /// Medians and spreads as a table in Markdown, in milliseconds.
 pub fn table(rows: &[ResultRow]) -> String {
-    let mut text = String::from(
-        "| query | engine | mode | device | median ms | spread | kernel ms | fraction | rows |\n| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
-    );
-    for (row, summary) in summaries(rows) {
-        let fraction = row
-            .fraction
-            .map_or_else(|| "-".to_string(), |fraction| format!("{fraction:.2}"));
-        let kernel = if row.kernel_s > 0.0 {
-            format!("{:.3}", row.kernel_s * 1e3)
-        } else {
-            "-".to_string()
-        };
-        // Writing to a String does not fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {:.3} | {:.0} % | {kernel} | {fraction} | {} |",
-            row.query,
-            row.engine,
-            row.mode,
-            row.device,
-            summary.median * 1e3,
-            summary.spread() * 100.0,
-            row.rows
-        );
-    }
-    text
+    let table = Table::of(summaries(rows))
+        .words("query", |(row, _)| &row.query)
+        .words("engine", |(row, _)| row.engine)
+        .words("mode", |(row, _)| &row.mode)
+        .words("device", |(row, _)| &row.device)
+        .reals("median ms", 3, |(_, summary)| summary.median * 1e3)
+        .numbers("spread", |(_, summary)| {
+            format!("{:.0} %", summary.spread() * 100.0)
+        })
+        .reals("kernel ms", 3, |(row, _)| {
+            Some(row.kernel_s * 1e3).filter(|ms| *ms > 0.0)
+        })
+        .reals("fraction", 2, |(row, _)| row.fraction)
+        .numbers("rows", |(row, _)| row.rows);
+    table.to_string()
 }
 
 /// The directory's README: its sections in the order of their names.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Experiment;
 use crate::harness::{Cells, Finding};
 use crate::machine::Machine;
-use crate::result::Summary;
+use crate::result::{Summary, real};
 
 /// One configuration of one experiment: medians over its runs, in milliseconds of device time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,7 +99,6 @@ impl Row {
     }
 
     pub(super) fn cells(&self) -> Cells {
-        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         vec![
             ("experiment", self.experiment.clone()),
             ("figure", self.figure.to_string()),

@@ -10,7 +10,8 @@ use super::load::Tally;
 use crate::harness::plot::{Figure, Figures};
 use crate::harness::{Cells, Report};
 use crate::machine::Machine;
-use crate::result::Summary;
+use crate::markdown::Table;
+use crate::result::{Summary, real};
 
 /// One configuration of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,7 +136,6 @@ impl Row {
     }
 
     fn cells(&self) -> Cells {
-        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         vec![
             ("experiment", self.experiment.clone()),
             ("workload", self.workload.clone()),
@@ -144,19 +144,19 @@ impl Row {
             ("other", self.other.clone()),
             ("policy", self.policy.clone()),
             ("clients", self.clients.to_string()),
-            ("seconds", real(Some(self.seconds))),
+            ("seconds", real(self.seconds)),
             ("limit_bytes", self.limit_bytes.to_string()),
             ("peak_bytes", self.peak_bytes.to_string()),
             ("joint_bytes", self.joint_bytes.to_string()),
             ("queries", self.queries.to_string()),
-            ("per_second", real(Some(self.per_second))),
+            ("per_second", real(self.per_second)),
             ("mean_ms", real(self.mean_ms)),
             ("p50_ms", real(self.p50_ms)),
             ("p99_ms", real(self.p99_ms)),
             ("max_ms", real(self.max_ms)),
             ("link_bytes", self.link_bytes.to_string()),
             ("link_share", real(self.link_share)),
-            ("device_share", real(Some(self.device_share))),
+            ("device_share", real(self.device_share)),
             ("speedup", real(self.speedup)),
             ("weighted", real(self.weighted)),
             ("sequential", real(self.sequential)),
@@ -230,6 +230,22 @@ impl ConcurrencyReport {
     }
 }
 
+/// Adds the columns of queries that did not end as they should.
+fn counts(table: Table<&Row>) -> Table<&Row> {
+    table
+        .numbers("failures", |row| row.failures)
+        .numbers("wrong", |row| row.wrong)
+        .numbers("fell back", |row| row.fell_back)
+}
+
+/// A table and a blank line; nothing of a table without rows.
+fn section(table: Table<&Row>) -> String {
+    match table.is_empty() {
+        true => String::new(),
+        false => format!("{table}\n"),
+    }
+}
+
 impl Report for ConcurrencyReport {
     type Row = Row;
 
@@ -243,163 +259,95 @@ impl Report for ConcurrencyReport {
 
     /// Tables in Markdown, of the experiments there were.
     fn summary(&self) -> String {
-        let cell = |value: Option<f64>, digits: usize| {
-            value.map_or_else(|| "-".to_string(), |value| format!("{value:.digits$}"))
-        };
-        let mb = |bytes: u64| format!("{:.3}", bytes as f64 / 1e6);
-        let counts = |row: &Row| format!("{} | {} | {}", row.failures, row.wrong, row.fell_back);
-        let mut text = String::new();
-        // Writing to a String does not fail.
-        let table = |text: &mut String, head: &str, right: usize, lines: Vec<String>| {
-            let columns = head.split('|').count();
-            let rules = (0..columns).map(|column| {
-                if column + right < columns {
-                    "| --- "
-                } else {
-                    "| ---: "
-                }
-            });
-            let _ = writeln!(text, "| {head} |\n{}|", rules.collect::<String>());
-            for line in lines {
-                let _ = writeln!(text, "| {line} |");
-            }
-            text.push('\n');
-        };
-        let clients = self.of("clients").map(|row| {
-            let (p50, p99) = (cell(row.p50_ms, 3), cell(row.p99_ms, 3));
-            format!(
-                "{} | {} | {:.2} | {} | {p50} | {p99} | {} | {} | {}",
-                row.clients,
-                row.queries,
-                row.per_second,
-                cell(row.speedup, 2),
-                mb(row.peak_bytes),
-                mb(row.limit_bytes),
-                counts(row)
-            )
-        });
-        let clients: Vec<_> = clients.collect();
-        if !clients.is_empty() {
-            let head = "clients | queries | queries/s | to one | p50 ms | p99 ms | peak MB | limit MB | failures | wrong | fell back";
-            table(&mut text, head, 11, clients);
-        }
-        let alone = self.of("alone").map(|row| {
-            let (mean, p99) = (cell(row.mean_ms, 3), cell(row.p99_ms, 3));
-            format!(
-                "{} | {} | {} | {mean} | {p99} | {}",
-                row.query,
-                mb(row.joint_bytes),
-                row.queries,
-                counts(row)
-            )
-        });
-        let alone: Vec<_> = alone.collect();
-        if !alone.is_empty() {
-            let head = "query alone | reads MB | queries | mean ms | p99 ms | failures | wrong | fell back";
-            table(&mut text, head, 7, alone);
-        }
-        let pairs = self.of("pair").map(|row| {
-            let (weighted, sequential) = (cell(row.weighted, 3), cell(row.sequential, 3));
-            format!(
-                "{} | {} | {} | {} | {weighted} | {sequential} | {} | {:.2} | {}",
-                row.query,
-                row.other,
-                mb(row.joint_bytes),
-                mb(row.limit_bytes),
-                cell(row.link_share, 2),
-                row.device_share,
-                counts(row)
-            )
-        });
-        let pairs: Vec<_> = pairs.collect();
-        if !pairs.is_empty() {
-            let head = "query | other | together MB | limit MB | weighted | in turns | link | device | failures | wrong | fell back";
-            table(&mut text, head, 9, pairs);
-            let ways: [(&str, Value); 2] = [
-                ("side by side", |row| row.weighted),
-                ("in turns", |row| row.sequential),
-            ];
-            for (name, value) in ways {
-                let all: Vec<f64> = self.of("pair").filter_map(value).collect();
-                if let Some(summary) = Summary::of(all.iter().copied()) {
-                    let mean = all.iter().sum::<f64>() / all.len() as f64;
-                    let _ = writeln!(
-                        text,
-                        "Weighted speed-up {name} of {} pairs: mean {mean:.3}, least {:.3}.\n",
-                        all.len(),
-                        summary.min
-                    );
-                }
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        let clients = Table::of(self.of("clients"))
+            .numbers("clients", |row| row.clients)
+            .numbers("queries", |row| row.queries)
+            .reals("queries/s", 2, |row| row.per_second)
+            .reals("to one", 2, |row| row.speedup)
+            .reals("p50 ms", 3, |row| row.p50_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms)
+            .reals("peak MB", 3, |row| mb(row.peak_bytes))
+            .reals("limit MB", 3, |row| mb(row.limit_bytes));
+        let alone = Table::of(self.of("alone"))
+            .words("query alone", |row| &row.query)
+            .reals("reads MB", 3, |row| mb(row.joint_bytes))
+            .numbers("queries", |row| row.queries)
+            .reals("mean ms", 3, |row| row.mean_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms);
+        let pairs = Table::of(self.of("pair"))
+            .words("query", |row| &row.query)
+            .words("other", |row| &row.other)
+            .reals("together MB", 3, |row| mb(row.joint_bytes))
+            .reals("limit MB", 3, |row| mb(row.limit_bytes))
+            .reals("weighted", 3, |row| row.weighted)
+            .reals("in turns", 3, |row| row.sequential)
+            .reals("link", 2, |row| row.link_share)
+            .reals("device", 2, |row| row.device_share);
+        let mut text = section(counts(clients)) + &section(counts(alone)) + &section(counts(pairs));
+        let ways: [(&str, Value); 2] = [
+            ("side by side", |row| row.weighted),
+            ("in turns", |row| row.sequential),
+        ];
+        for (name, value) in ways {
+            let all: Vec<f64> = self.of("pair").filter_map(value).collect();
+            if let Some(summary) = Summary::of(all.iter().copied()) {
+                let mean = all.iter().sum::<f64>() / all.len() as f64;
+                // Writing to a String does not fail.
+                let _ = writeln!(
+                    text,
+                    "Weighted speed-up {name} of {} pairs: mean {mean:.3}, least {:.3}.\n",
+                    all.len(),
+                    summary.min
+                );
             }
         }
-        let share = |row: &Row| (cell(row.link_share, 2), format!("{:.2}", row.device_share));
-        let naive = self.of("naive").map(|row| {
-            let (link, device) = share(row);
-            format!(
-                "{} | {} | {} | {} | {} | {} | {link} | {device}",
-                row.query,
-                row.other,
-                mb(row.joint_bytes),
-                row.queries,
-                row.failures,
-                cell(row.weighted, 3),
-            )
-        });
-        let naive: Vec<_> = naive.collect();
+        let naive = Table::of(self.of("naive"))
+            .words("without the manager", |row| &row.query)
+            .words("other", |row| &row.other)
+            .reals("together MB", 3, |row| mb(row.joint_bytes))
+            .numbers("answers", |row| row.queries)
+            .numbers("failures", |row| row.failures)
+            .reals("weighted", 3, |row| row.weighted)
+            .reals("link", 2, |row| row.link_share)
+            .reals("device", 2, |row| row.device_share);
         if !naive.is_empty() {
             let failing = self.of("naive").filter(|row| row.failures > 0).count();
-            let head =
-                "without the manager | other | together MB | answers | failures | weighted | link | device";
             let _ = writeln!(
                 text,
                 "{failing} of {} pairs fail without the manager.\n",
                 naive.len()
             );
-            table(&mut text, head, 6, naive);
         }
-        let cancelled = self.of("cancel").map(|row| {
-            let (p50, p99, max) = (cell(row.p50_ms, 3), cell(row.p99_ms, 3), cell(row.max_ms, 3));
-            format!("{} | {} | {p50} | {p99} | {max}", row.query, row.queries)
-        });
-        let cancelled: Vec<_> = cancelled.collect();
-        if !cancelled.is_empty() {
-            let head = "query cancelled | times | p50 ms to the last effect | p99 ms | max ms";
-            table(&mut text, head, 4, cancelled);
-        }
-        let open = self.of("open").map(|row| {
-            let (p50, p99) = (cell(row.p50_ms, 3), cell(row.p99_ms, 3));
-            let (link, device) = share(row);
-            format!(
-                "{} | {} | {:.2} | {} | {p50} | {p99} | {link} | {device} | {}",
-                row.policy,
-                row.queries,
-                row.per_second,
-                cell(row.speedup, 2),
-                counts(row)
+        let cancelled = Table::of(self.of("cancel"))
+            .words("query cancelled", |row| &row.query)
+            .numbers("times", |row| row.queries)
+            .reals("p50 ms to the last effect", 3, |row| row.p50_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms)
+            .reals("max ms", 3, |row| row.max_ms);
+        let open = Table::of(self.of("open"))
+            .words("admission", |row| &row.policy)
+            .numbers("queries", |row| row.queries)
+            .reals("queries/s", 2, |row| row.per_second)
+            .reals("to the first", 2, |row| row.speedup)
+            .reals("p50 ms", 3, |row| row.p50_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms)
+            .reals("link", 2, |row| row.link_share)
+            .reals("device", 2, |row| row.device_share);
+        let beside = Table::of(self.of("beside"))
+            .words("query", |row| &row.query)
+            .words(
+                "beside",
+                |row| if row.other.is_empty() { "-" } else { &row.other },
             )
-        });
-        let open: Vec<_> = open.collect();
-        if !open.is_empty() {
-            let head = "admission | queries | queries/s | to the first | p50 ms | p99 ms | link | device | failures | wrong | fell back";
-            table(&mut text, head, 10, open);
-        }
-        let beside = self.of("beside").map(|row| {
-            let other = if row.other.is_empty() { "-" } else { &row.other };
-            let (p50, p99) = (cell(row.p50_ms, 3), cell(row.p99_ms, 3));
-            format!(
-                "{} | {other} | {} | {p50} | {p99} | {} | {}",
-                row.query,
-                row.queries,
-                cell(row.p99_ratio, 2),
-                counts(row)
-            )
-        });
-        let beside: Vec<_> = beside.collect();
-        if !beside.is_empty() {
-            let head =
-                "query | beside | queries | p50 ms | p99 ms | p99 to alone | failures | wrong | fell back";
-            table(&mut text, head, 7, beside);
-        }
+            .numbers("queries", |row| row.queries)
+            .reals("p50 ms", 3, |row| row.p50_ms)
+            .reals("p99 ms", 3, |row| row.p99_ms)
+            .reals("p99 to alone", 2, |row| row.p99_ratio);
+        text += &section(naive);
+        text += &section(cancelled);
+        text += &section(counts(open));
+        text += &section(counts(beside));
         for problem in &self.problems {
             let _ = writeln!(text, "* {}", problem.replace('\n', " "));
         }

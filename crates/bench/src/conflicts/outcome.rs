@@ -1,13 +1,12 @@
 //! What came out, in sentences and tables.
 
-use std::fmt::Write as _;
-
 use galatea_engine::device::calibration::rates;
 
 use super::layouts::BY_THREADS;
 use super::report::{ConflictsReport, Row};
 use super::way::Way;
 use super::{Experiment, READS_ONLY, prediction};
+use crate::markdown::Table;
 use crate::result::Summary;
 
 /// The outcome of an experiment in a sentence.
@@ -313,53 +312,43 @@ pub(super) fn winners(report: &ConflictsReport) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "\nOne 64-bit sum by group, G rows/s\n\n| groups | θ | fastest without layout | its rate | laid out | reads only | the model \
-         would take | its rate | predicted |\n| ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: |\n",
-    );
     let name = |row: Option<&Row>| row.map_or_else(|| "-".to_string(), |row| row.layout.clone());
-    let number = |rate: Option<f64>| rate.map_or_else(|| "-".to_string(), |rate| format!("{rate:.1}"));
-    let rate = |row: Option<&Row>| number(row.and_then(giga));
-    for case in cases(&rows) {
+    let rate = |row: Option<&Row>| row.and_then(giga);
+    let cases = cases(&rows).into_iter().map(|case| {
         let choice = prediction::choice(&case.rows);
-        let predicted = choice.and_then(|row| Some(row.rows as f64 / row.predicted_ms? / 1e6));
-        // Writing to a String does not fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            case.rows[0].values,
-            case.rows[0].theta,
-            name(case.fastest),
-            rate(case.fastest),
-            rate(case.laid_out),
-            rate(case.ceiling),
-            name(choice),
-            rate(choice),
-            number(predicted)
-        );
-    }
-    text += "\nPredictions against times\n\n| way | predictions | mean error | worst |\n| --- | ---: | ---: | ---: |\n";
+        (case, choice)
+    });
+    let by_case = Table::of(cases)
+        .numbers("groups", |(case, _)| case.rows[0].values)
+        .numbers("θ", |(case, _)| case.rows[0].theta)
+        .words("fastest without layout", |(case, _)| name(case.fastest))
+        .reals("its rate", 1, |(case, _)| rate(case.fastest))
+        .reals("laid out", 1, |(case, _)| rate(case.laid_out))
+        .reals("reads only", 1, |(case, _)| rate(case.ceiling))
+        .words("the model would take", |(_, choice)| name(*choice))
+        .reals("its rate", 1, |(_, choice)| rate(*choice))
+        .reals("predicted", 1, |(_, choice)| {
+            choice.and_then(|row| Some(row.rows as f64 / row.predicted_ms? / 1e6))
+        });
     let mut families: Vec<String> = Vec::new();
     for family in rows.iter().filter_map(|row| row.way).map(Way::family) {
         if !families.contains(&family) {
             families.push(family);
         }
     }
-    for family in families {
+    let errors = families.into_iter().filter_map(|family| {
         let of_family = rows
             .iter()
             .copied()
             .filter(|row| row.way.is_some_and(|way| way.family() == family));
-        if let Some(found) = prediction::errors(of_family) {
-            let (mean, worst) = (100.0 * found.mean, 100.0 * found.worst);
-            let _ = writeln!(
-                text,
-                "| {family} | {} | {mean:.0} % | {worst:.0} % |",
-                found.predictions
-            );
-        }
-    }
-    text
+        Some((prediction::errors(of_family)?, family))
+    });
+    let by_family = Table::of(errors)
+        .words("way", |(_, family)| family.clone())
+        .numbers("predictions", |(found, _)| found.predictions)
+        .numbers("mean error", |(found, _)| format!("{:.0} %", 100.0 * found.mean))
+        .numbers("worst", |(found, _)| format!("{:.0} %", 100.0 * found.worst));
+    format!("\nOne 64-bit sum by group, G rows/s\n\n{by_case}\nPredictions against times\n\n{by_family}")
 }
 
 /// The model's constants, where they were measured, beside those it has of an H200.
@@ -367,12 +356,10 @@ pub(super) fn constants(report: &ConflictsReport) -> String {
     let Some(model) = &report.model else {
         return String::new();
     };
-    let mut text =
-        String::from("\nConstants of the model\n\n| constant | measured | H200 |\n| --- | ---: | ---: |\n");
     let known = rates(&galatea_layout::model::Machine::H200).figures();
-    for ((name, measured), (_, known)) in rates(model).figures().into_iter().zip(known) {
-        // Writing to a String does not fail.
-        let _ = writeln!(text, "| {name} | {measured:.4e} | {known:.4e} |");
-    }
-    text
+    let table = Table::of(rates(model).figures().into_iter().zip(known))
+        .words("constant", |((name, _), _)| name.to_string())
+        .numbers("measured", |((_, measured), _)| format!("{measured:.4e}"))
+        .numbers("H200", |(_, (_, known))| format!("{known:.4e}"));
+    format!("\nConstants of the model\n\n{table}")
 }

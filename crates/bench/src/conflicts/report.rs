@@ -9,6 +9,7 @@ use super::way::Way;
 use crate::BenchError;
 use crate::harness::{Cells, Finding};
 use crate::machine::Machine;
+use crate::result::real;
 
 /// One configuration of one experiment. Columns that do not apply are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -109,7 +110,6 @@ impl Row {
     }
 
     pub(super) fn cells(&self) -> Cells {
-        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         vec![
             ("experiment", self.experiment.clone()),

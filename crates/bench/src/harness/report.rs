@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::plot::Figure;
 use crate::machine::Machine;
+use crate::markdown::Table;
 use crate::{BenchError, Result, result};
 
 /// Names and values of a row's columns, in the order of the CSV file.
@@ -43,15 +44,10 @@ pub trait Report {
         let machine = self.machine();
         let cells = |row| [Self::cells(row), machine.cells().into()].concat();
         let csv = result::csv_of(self.rows().iter().map(cells));
-        let line = |row: &Self::Row| serde_json::to_string(row).expect("a row is plain data") + "\n";
-        let json: String = self.rows().iter().map(line).collect();
+        let json = result::json_lines(self.rows());
         let directory = result::directory(root, machine);
         std::fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
-        let mut section = format!(
-            "## {name}\n\n```\n{command}\n```\n\nCommit {}.\n\n{}\n",
-            machine.commit,
-            self.summary()
-        );
+        let mut section = result::section(name, command, machine, &self.summary());
         for figure in self.figures() {
             let file = format!("{name}-{}.svg", figure.name);
             figure.draw(&directory.join(&file))?;
@@ -88,16 +84,10 @@ impl Finding {
 
 /// Findings as a table in Markdown.
 pub(crate) fn table_of(findings: &[Finding]) -> String {
-    let mut text = "| figure | experiment | the paper | here |\n| --- | --- | --- | --- |\n".to_string();
-    for finding in findings {
-        let Finding {
-            figure,
-            experiment,
-            paper,
-            ours,
-        } = finding;
-        // Writing to a String does not fail.
-        let _ = writeln!(text, "| {figure} | {experiment} | {paper} | {ours} |");
-    }
-    text
+    let table = Table::of(findings)
+        .words("figure", |finding| &finding.figure)
+        .words("experiment", |finding| &finding.experiment)
+        .words("the paper", |finding| finding.paper)
+        .words("here", |finding| &finding.ours);
+    table.to_string()
 }

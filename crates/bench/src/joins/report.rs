@@ -1,14 +1,13 @@
 //! The rows of a report, its table, and its figures.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use super::rates::Rates;
 use crate::harness::plot::{Figure, Figures};
 use crate::harness::{Cells, Report};
 use crate::machine::Machine;
-use crate::result::Summary;
+use crate::markdown::Table;
+use crate::result::{Summary, optional, real};
 
 /// One join or grouping by one engine: medians and spread over its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -145,8 +144,6 @@ impl Report for JoinsReport {
     }
 
     fn cells(row: &Row) -> Cells {
-        let real = |value: f64| format!("{value:.6}");
-        let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
         vec![
             ("what", row.what.clone()),
             ("build_rows", row.build_rows.to_string()),
@@ -173,34 +170,22 @@ impl Report for JoinsReport {
     }
 
     fn summary(&self) -> String {
-        let mut text = String::from(
-            "| what | build rows | rows | groups | engine | ran on | kernels ms | G rows/s | SQL to result ms | G rows/s | direct bound ms | partitioned bound ms | of the shorter | stored GB |\n\
-             | --- | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-        );
-        for row in &self.rows {
-            let cell =
-                |value: Option<f64>| value.map_or_else(|| "-".to_string(), |value| format!("{value:.3}"));
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {:.3} | {:.3} | {} | {} | {} | {:.3} |",
-                row.what,
-                row.build_rows,
-                row.probe_rows,
-                row.groups,
-                row.engine,
-                row.device,
-                cell(row.kernel_ms),
-                cell(row.kernel_ms.map(|ms| row.rate(ms))),
-                row.ms,
-                row.rate(row.ms),
-                cell(row.direct_bound_ms),
-                cell(row.partitioned_bound_ms),
-                cell(row.fraction),
-                row.stored_bytes as f64 / 1e9,
-            );
-        }
-        text
+        let table = Table::of(&self.rows)
+            .words("what", |row| &row.what)
+            .numbers("build rows", |row| row.build_rows)
+            .numbers("rows", |row| row.probe_rows)
+            .numbers("groups", |row| row.groups)
+            .words("engine", |row| &row.engine)
+            .words("ran on", |row| &row.device)
+            .reals("kernels ms", 3, |row| row.kernel_ms)
+            .reals("G rows/s", 3, |row| row.kernel_ms.map(|ms| row.rate(ms)))
+            .reals("SQL to result ms", 3, |row| row.ms)
+            .reals("G rows/s", 3, |row| row.rate(row.ms))
+            .reals("direct bound ms", 3, |row| row.direct_bound_ms)
+            .reals("partitioned bound ms", 3, |row| row.partitioned_bound_ms)
+            .reals("of the shorter", 3, |row| row.fraction)
+            .reals("stored GB", 3, |row| row.stored_bytes as f64 / 1e9);
+        table.to_string()
     }
 
     /// Of each experiment that varies one number, throughput over it.

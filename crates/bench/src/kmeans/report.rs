@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::verify::Verified;
 use crate::harness::Cells;
 use crate::machine::Machine;
-use crate::result::Summary;
+use crate::result::{Summary, real};
 
 /// One shape of a pass over one set of points.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -131,7 +131,6 @@ impl Row {
     }
 
     pub(super) fn cells(&self) -> Cells {
-        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         vec![
             ("experiment", self.experiment.clone()),
             ("execution", self.execution.clone()),

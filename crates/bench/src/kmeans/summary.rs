@@ -1,11 +1,10 @@
 //! The summary of a report.
 
-use std::fmt::Write as _;
-
 use super::findings;
 use super::report::{KmeansReport, Row};
 use crate::harness::{Cells, Report};
 use crate::machine::Machine;
+use crate::markdown::Table;
 
 impl Report for KmeansReport {
     type Row = Row;
@@ -19,42 +18,32 @@ impl Report for KmeansReport {
     }
 
     fn summary(&self) -> String {
-        let mut text = String::from(
-            "| execution | place | part | d | k | scores | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
-             | --- | --- | --- | ---: | ---: | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
-        );
-        for row in &self.rows {
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
-                row.execution,
-                row.place,
-                row.part,
-                row.features,
-                row.clusters,
-                row.scores,
-                row.sums,
-                row.points_per_thread,
-                if row.ahead { "yes" } else { "no" },
-                row.threads,
-                row.blocks,
-                row.copies,
-                row.shared_bytes as f64 / 1024.0,
-                row.registers,
-                row.spilled_bytes,
-                row.ms_median,
-                row.ms_min,
-                row.predicted_ms,
-                row.ratio
-                    .map_or_else(|| "-".to_string(), |ratio| format!("{ratio:.2}")),
-                row.label_mismatch,
-                row.centroid_error,
-                if row.right { "yes" } else { "NO" },
-            );
-        }
+        let mut text = Table::of(&self.rows)
+            .words("execution", |row| &row.execution)
+            .words("place", |row| &row.place)
+            .words("part", |row| &row.part)
+            .numbers("d", |row| row.features)
+            .numbers("k", |row| row.clusters)
+            .words("scores", |row| &row.scores)
+            .words("sums", |row| &row.sums)
+            .numbers("points/thread", |row| row.points_per_thread)
+            .words("ahead", |row| if row.ahead { "yes" } else { "no" })
+            .numbers("threads", |row| row.threads)
+            .numbers("blocks", |row| row.blocks)
+            .numbers("copies", |row| row.copies)
+            .reals("shared KB", 1, |row| row.shared_bytes as f64 / 1024.0)
+            .numbers("registers", |row| row.registers)
+            .numbers("spilled", |row| row.spilled_bytes)
+            .reals("ms", 4, |row| row.ms_median)
+            .reals("min", 4, |row| row.ms_min)
+            .reals("predicted", 4, |row| row.predicted_ms)
+            .reals("/ floor", 2, |row| row.ratio)
+            .numbers("labels off", |row| format!("{:.1e}", row.label_mismatch))
+            .numbers("centroids off", |row| format!("{:.1e}", row.centroid_error))
+            .words("right", |row| if row.right { "yes" } else { "NO" })
+            .to_string();
         if self.rows.iter().any(|row| row.experiment != "iteration") {
-            let _ = write!(text, "\n{}", findings::findings(&self.rows));
+            text = text + "\n" + &findings::findings(&self.rows);
         }
         text
     }

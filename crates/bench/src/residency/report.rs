@@ -1,15 +1,15 @@
 //! The rows of a report, its table of medians and its figures.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
 use crate::harness::plot::{Figure, Figures};
 use crate::harness::{Cells, Report};
 use crate::machine::Machine;
+use crate::markdown::Table;
 use crate::measure::Ceilings;
-use crate::result::Summary;
+use crate::result::{Summary, real};
 use crate::workload::Query;
 
 /// One measured run.
@@ -89,7 +89,6 @@ impl Row {
     }
 
     fn cells(&self) -> Cells {
-        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         vec![
             ("workload", self.workload.clone()),
             ("scale", self.scale.to_string()),
@@ -106,9 +105,9 @@ impl Row {
             ("evicted_pages", self.evicted_pages.to_string()),
             ("iteration", self.iteration.to_string()),
             ("rows", self.rows.to_string()),
-            ("total_ms", real(Some(self.total_ms))),
-            ("kernel_ms", real(Some(self.kernel_ms))),
-            ("transfer_ms", real(Some(self.transfer_ms))),
+            ("total_ms", real(self.total_ms)),
+            ("kernel_ms", real(self.kernel_ms)),
+            ("transfer_ms", real(self.transfer_ms)),
             ("bound_ms", real(self.bound_ms)),
             ("ratio", real(self.ratio)),
             ("kernel_ratio", real(self.kernel_ratio)),
@@ -122,6 +121,16 @@ impl Row {
 
 /// A measured value of a row.
 type Value = fn(&Row) -> Option<f64>;
+
+/// The median of a value over runs that have it.
+fn median(runs: &[Row], value: Value) -> Option<f64> {
+    Summary::of(runs.iter().filter_map(value)).map(|all| all.median)
+}
+
+/// A limit in words.
+fn limit(share: Option<u32>) -> String {
+    share.map_or_else(|| "no limit".to_string(), |share| format!("{share} %"))
+}
 
 /// Medians of several queries added up, in milliseconds.
 #[derive(Default)]
@@ -168,9 +177,6 @@ impl ResidencyReport {
     /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star
     /// Schema Benchmark is told by the digit before the point. Only of workloads that have flights.
     fn flights(&self) -> String {
-        let median = |runs: &[Row], value: Value| {
-            Summary::of(runs.iter().filter_map(value)).map(|summary| summary.median)
-        };
         let mut sums: BTreeMap<(String, Option<u32>), Sum> = BTreeMap::new();
         for runs in self.cases() {
             let first = &runs[0];
@@ -185,29 +191,17 @@ impl ResidencyReport {
                 sum.bound += median(runs, |row| row.bound_ms).unwrap_or(f64::NAN);
             }
         }
-        let mut text = String::from(
-            "\n| queries | share | number | total ms | kernel ms | bound ms | total / bound | kernel / bound |\n\
-             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-        );
-        for ((name, share), sum) in &sums {
-            let share = share.map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
-            let cell = |value: f64, digits: usize| match value.is_finite() {
-                true => format!("{value:.digits$}"),
-                false => "-".to_string(),
-            };
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {name} | {share} | {} | {} | {} | {} | {} | {} |",
-                sum.queries,
-                cell(sum.total, 3),
-                cell(sum.kernel, 3),
-                cell(sum.bound, 3),
-                cell(sum.total / sum.bound, 2),
-                cell(sum.kernel / sum.bound, 2),
-            );
-        }
-        text
+        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
+        let table = Table::of(&sums)
+            .words("queries", |((name, _), _)| name)
+            .numbers("share", |((_, share), _)| limit(*share))
+            .numbers("number", |(_, sum)| sum.queries)
+            .reals("total ms", 3, |(_, sum)| finite(sum.total))
+            .reals("kernel ms", 3, |(_, sum)| finite(sum.kernel))
+            .reals("bound ms", 3, |(_, sum)| finite(sum.bound))
+            .reals("total / bound", 2, |(_, sum)| finite(sum.total / sum.bound))
+            .reals("kernel / bound", 2, |(_, sum)| finite(sum.kernel / sum.bound));
+        format!("\n{table}")
     }
 }
 
@@ -224,36 +218,23 @@ impl Report for ResidencyReport {
 
     /// Medians of each query at each share, as a table in Markdown.
     fn summary(&self) -> String {
-        let mut text = String::from(
-            "| query | share | limit | resident MB | link MB | total ms | kernel ms | bound ms | total / bound | kernel / bound | ran on |\n\
-             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
-        );
-        for runs in self.cases() {
-            let first = &runs[0];
-            let cell = |value: Value, digits: usize| {
-                let median = Summary::of(runs.iter().filter_map(value));
-                median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
-            };
-            let share = first
-                .share
-                .map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {} | {share} | {:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
-                first.query,
-                first.limit_bytes as f64 / 1e6,
-                cell(|row| Some(row.resident_bytes as f64 / 1e6), 3),
-                cell(|row| Some(row.link_bytes as f64 / 1e6), 3),
-                cell(|row| Some(row.total_ms), 3),
-                cell(|row| Some(row.kernel_ms), 3),
-                cell(|row| row.bound_ms, 3),
-                cell(|row| row.ratio, 2),
-                cell(|row| row.kernel_ratio, 2),
-                first.device,
-            );
-        }
-        text + &self.flights()
+        let table = Table::of(self.cases())
+            .words("query", |runs| &runs[0].query)
+            .numbers("share", |runs| limit(runs[0].share))
+            .reals("limit", 3, |runs| runs[0].limit_bytes as f64 / 1e6)
+            .reals("resident MB", 3, |runs| {
+                median(runs, |row| Some(row.resident_bytes as f64 / 1e6))
+            })
+            .reals("link MB", 3, |runs| {
+                median(runs, |row| Some(row.link_bytes as f64 / 1e6))
+            })
+            .reals("total ms", 3, |runs| median(runs, |row| Some(row.total_ms)))
+            .reals("kernel ms", 3, |runs| median(runs, |row| Some(row.kernel_ms)))
+            .reals("bound ms", 3, |runs| median(runs, |row| row.bound_ms))
+            .reals("total / bound", 2, |runs| median(runs, |row| row.ratio))
+            .reals("kernel / bound", 2, |runs| median(runs, |row| row.kernel_ratio))
+            .words("ran on", |runs| &runs[0].device);
+        table.to_string() + &self.flights()
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -268,13 +249,12 @@ impl Report for ResidencyReport {
                 ("bound", |row| row.bound_ms),
             ];
             for (line, value) in lines {
-                let median = Summary::of(runs.iter().filter_map(value)).map(|all| all.median);
                 figures.point(
                     &format!("q{query}"),
                     &format!("query {query}, limited device memory"),
                     ("limit, % of its bytes", "ms"),
                     line,
-                    (f64::from(share), median),
+                    (f64::from(share), median(runs, value)),
                 );
             }
         }

@@ -1,13 +1,12 @@
 //! The rows of a report, and its table of medians.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
 use crate::harness::{Cells, Report};
 use crate::machine::Machine;
-use crate::result::Summary;
+use crate::markdown::Table;
+use crate::result::{Summary, optional, real};
 
 /// One shape, sorted by one engine: median and spread over its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,8 +104,6 @@ impl Report for SortReport {
     }
 
     fn cells(row: &Row) -> Cells {
-        let real = |value: f64| format!("{value:.6}");
-        let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
         vec![
             ("what", row.what.clone()),
             ("rows", row.rows.to_string()),
@@ -125,31 +122,19 @@ impl Report for SortReport {
     }
 
     fn summary(&self) -> String {
-        let mut text = String::from(
-            "| what | rows | engine | ran on | median ms | least | most | M rows/s | passes | GB moved | of the read ceiling |\n\
-             | --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-        );
-        for row in &self.rows {
-            let fraction = row
-                .fraction
-                .map_or_else(|| "-".to_string(), |share| format!("{share:.2}"));
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {:.3} | {:.3} | {:.3} | {:.1} | {} | {:.3} | {fraction} |",
-                row.what,
-                row.rows,
-                row.engine,
-                row.device,
-                row.ms,
-                row.min_ms,
-                row.max_ms,
-                row.rate(),
-                row.passes,
-                row.bytes as f64 / 1e9,
-            );
-        }
-        text
+        let table = Table::of(&self.rows)
+            .words("what", |row| &row.what)
+            .numbers("rows", |row| row.rows)
+            .words("engine", |row| &row.engine)
+            .words("ran on", |row| &row.device)
+            .reals("median ms", 3, |row| row.ms)
+            .reals("least", 3, |row| row.min_ms)
+            .reals("most", 3, |row| row.max_ms)
+            .reals("M rows/s", 1, |row| row.rate())
+            .numbers("passes", |row| row.passes)
+            .reals("GB moved", 3, |row| row.bytes as f64 / 1e9)
+            .reals("of the read ceiling", 2, |row| row.fraction);
+        table.to_string()
     }
 
     fn machine(&self) -> &Machine {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use galatea_bench::machine::Machine;
+use galatea_bench::markdown::Table;
 use galatea_bench::measure::{Ceilings, Measured, Mode, Plan};
 use galatea_bench::result::{self, ResultRow, Summary, summaries};
 use galatea_bench::workload::generate::GenerateOptions;
@@ -218,20 +219,12 @@ fn ratios(rows: &[ResultRow]) -> String {
             .find(|(row, _)| row.query == query && column(row) == name)
             .map(|(_, summary)| *summary)
     };
-    let mut text = format!(
-        "How many times faster {base} is than\n\n| query | {} |\n",
-        others.join(" | ")
-    );
-    text += &format!("| --- |{}\n", " ---: |".repeat(others.len()));
-    for query in queries {
-        let Some(base) = find(query, base) else { continue };
-        let cells = others.iter().map(|name| {
-            find(query, name).map_or_else(
-                || "-".to_string(),
-                |other| format!("{:.2}", other.median / base.median),
-            )
-        });
-        text += &format!("| {query} | {} |\n", cells.collect::<Vec<_>>().join(" | "));
-    }
-    text
+    queries.retain(|query| find(query, base).is_some());
+    let table = Table::of(queries).words("query", |query| *query);
+    let table = others.iter().fold(table, |table, name| {
+        table.reals(name, 2, |query| {
+            Some(find(query, name)?.median / find(query, base)?.median)
+        })
+    });
+    format!("How many times faster {base} is than\n\n{table}")
 }
