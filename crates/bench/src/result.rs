@@ -295,6 +295,15 @@ pub(crate) fn json_lines<R: Serialize>(rows: &[R]) -> String {
     rows.iter().map(line).collect()
 }
 
+/// Names and values of the columns that say where rows come from: the seed, and the machine's.
+pub fn origin(machine: &Machine, seed: u64) -> (String, String) {
+    let mut cells = vec![("seed", seed.to_string())];
+    cells.extend(machine.cells());
+    let csv = csv_of(std::iter::once(cells));
+    let (names, values) = csv.trim_end().split_once('\n').unwrap_or_default();
+    (names.to_string(), values.to_string())
+}
+
 /// A number of a CSV file with six digits after the point; empty where there is none.
 pub(crate) fn real(value: impl Into<Option<f64>>) -> String {
     value

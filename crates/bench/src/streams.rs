@@ -29,6 +29,8 @@ pub struct Plan {
     pub duration: Duration,
     /// Measured runs.
     pub runs: usize,
+    /// Seed of the keys.
+    pub seed: u64,
     /// On the emulated device.
     pub emulated: bool,
 }
@@ -79,7 +81,7 @@ fn now() -> i64 {
 fn send(sender: &ChannelSender, plan: &Plan) -> (u64, u64) {
     let batch = (plan.rate as f64 * TICK.as_secs_f64()).max(1.0) as u64;
     let step = 1e9 / plan.rate as f64;
-    let keys = (0..batch).map(|row| (pattern(1, row) % KEYS) as i32);
+    let keys = (0..batch).map(|row| (pattern(plan.seed, row) % KEYS) as i32);
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values(keys));
     // The first event of a batch passes the filter, and of others one in a hundred.
     let values: Vec<i64> = (0..batch).map(|row| ((row * 7919 + 7) % 10_000) as i64).collect();

@@ -313,6 +313,9 @@ pub(crate) struct LinkArguments {
     /// Write rows into this directory, one file an experiment.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -5,11 +5,12 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
+use galatea_bench::result::origin;
 use galatea_bench::streams::{self as continuous, Plan};
 use galatea_flow::bench as streams;
 use galatea_memory::transfer as ways;
 
-use super::bench::open_device;
+use super::bench::{machine, open_device};
 use crate::arguments::LinkArguments;
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
@@ -31,27 +32,49 @@ fn chosen(asked: &[String], known: &[&'static str]) -> Result<Vec<&'static str>,
         .collect())
 }
 
-/// Prints the rows of an experiment as they come, and keeps them in a file.
-fn keep(
-    out: Option<&Path>,
-    name: &str,
-    header: &str,
-    run: impl FnOnce(&mut dyn FnMut(String)) -> Result<(), String>,
-) -> Result<(), CliError> {
-    let mut rows = vec![header.to_owned()];
-    let _ = writeln!(io::stdout(), "{header}");
-    let outcome = run(&mut |row| {
-        let _ = writeln!(io::stdout(), "{row}");
-        rows.push(row);
-    });
-    if let Some(out) = out {
-        let path = out.join(format!("{name}.csv"));
-        fs::create_dir_all(out)
-            .and_then(|()| fs::write(&path, rows.join("\n") + "\n"))
-            .map_err(|error| CliError::Other(format!("{}: {error}", path.display())))?;
-    }
-    outcome.map_err(CliError::Other)
+/// The files of experiments.
+struct Files<'a> {
+    /// Their directory, where rows are kept.
+    out: Option<&'a Path>,
+    /// Names and values of the last columns of each row.
+    origin: (String, String),
 }
+
+impl<'a> Files<'a> {
+    fn new(arguments: &'a LinkArguments, seed: u64) -> Self {
+        let machine = machine(arguments.emulated, arguments.commit.clone());
+        Self {
+            out: arguments.out.as_deref(),
+            origin: origin(&machine, seed),
+        }
+    }
+
+    /// Prints the rows of an experiment as they come, and keeps them in a file.
+    fn keep(
+        &self,
+        name: &str,
+        header: &str,
+        run: impl FnOnce(&mut dyn FnMut(String)) -> Result<(), String>,
+    ) -> Result<(), CliError> {
+        let (names, values) = &self.origin;
+        let mut text = format!("{header},{names}\n");
+        let _ = writeln!(io::stdout(), "{header}");
+        let outcome = run(&mut |row| {
+            let _ = writeln!(io::stdout(), "{row}");
+            text += &format!("{row},{values}\n");
+        });
+        if let Some(out) = self.out {
+            let path = out.join(format!("{name}.csv"));
+            fs::create_dir_all(out)
+                .and_then(|()| fs::write(&path, text))
+                .map_err(|error| CliError::Other(format!("{}: {error}", path.display())))?;
+        }
+        outcome.map_err(CliError::Other)
+    }
+}
+
+/// Seed of the data of streams.
+const SEED: u64 = 1;
 
 /// The experiment on continuous queries, which needs the whole engine.
 const SQL: &str = "sql";
@@ -69,16 +92,17 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     };
     scale.runs = arguments.runs as usize;
     scale.bytes = arguments.bytes.unwrap_or(scale.bytes);
+    let files = Files::new(arguments, SEED);
     if names.iter().any(|name| *name != SQL) {
         let device = open_device(arguments.emulated)?;
         for name in names.iter().filter(|name| **name != SQL) {
             let mut rows = Vec::new();
-            let outcome = keep(arguments.out.as_deref(), name, streams::Row::HEADER, |out| {
+            let outcome = files.keep(name, streams::Row::HEADER, |out| {
                 let mut done = |row: streams::Row| {
                     out(row.csv());
                     rows.push(row);
                 };
-                streams::run(&device, name, &scale, 1, &mut done).map_err(|error| error.to_string())
+                streams::run(&device, name, &scale, SEED, &mut done).map_err(|error| error.to_string())
             });
             for finding in streams::findings(&rows) {
                 let _ = writeln!(io::stdout(), "{finding}");
@@ -98,6 +122,7 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
         rate: arguments.rate.unwrap_or(rate),
         duration: Duration::from_secs(arguments.seconds.unwrap_or(seconds)),
         runs: arguments.runs as usize,
+        seed: SEED,
         emulated: arguments.emulated,
     };
     let rows = interruptible(move || async move {
@@ -107,7 +132,7 @@ pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
             .map(|()| rows)
     });
     let rows = rows.await??;
-    keep(arguments.out.as_deref(), SQL, streams::Row::HEADER, |out| {
+    files.keep(SQL, streams::Row::HEADER, |out| {
         rows.iter().for_each(|row| out(row.csv()));
         Ok(())
     })
@@ -125,6 +150,7 @@ pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
     if let Some(bytes) = arguments.bytes {
         scale.bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
+    let files = Files::new(arguments, ways::SEED);
     let capabilities = ways::Capabilities::probe(&device);
     for absent in ways::Method::ALL
         .into_iter()
@@ -134,7 +160,7 @@ pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
     }
     for name in names {
         let mut rows = Vec::new();
-        let outcome = keep(arguments.out.as_deref(), name, ways::Measured::HEADER, |out| {
+        let outcome = files.keep(name, ways::Measured::HEADER, |out| {
             let mut done = |row: ways::Measured| {
                 out(row.csv());
                 rows.push(row);

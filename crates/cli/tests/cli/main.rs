@@ -1,5 +1,6 @@
 //! The command from outside: what it prints, where, and what it exits with.
 
+mod bench;
 mod calibrate;
 mod conflicts;
 mod data;

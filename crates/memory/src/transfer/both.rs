@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use galatea_device::{Device, timed_together};
 
-use super::measure::{Access, Bench, Rate};
+use super::measure::{Access, Bench, Rate, seed_of};
 use super::{Capabilities, Method, Result, Source, Transfer, TransferOptions, open};
 
 /// Rates of one way from the same runs.
@@ -98,7 +98,7 @@ pub fn both_directions(
     let mut values: [Vec<f64>; 3] = Default::default();
     for run in 0..=runs {
         for (which, values) in values.iter_mut().enumerate() {
-            let seed = (3 * run + which) as u64 + 1;
+            let seed = seed_of(3 * run + which);
             // Reads, writes, both.
             let (reads, writes) = (which != 1, which != 0);
             let sides = [(&mut reader, reads), (&mut writer, writes)];

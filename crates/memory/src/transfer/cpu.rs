@@ -8,7 +8,7 @@ use galatea_kernels::LinkAccess;
 use galatea_kernels::flow::mix64;
 use rayon::prelude::*;
 
-use super::measure::{Access, Rate, fill};
+use super::measure::{Access, Rate, fill, seed_of};
 use super::{Result, Source};
 
 /// Values that are read at random places in a run, at most, as kernels read them.
@@ -61,7 +61,7 @@ pub fn cpu_reads(bytes: usize, random: bool, runs: usize) -> Result<Rate> {
     let mut memory = HostMemory::new(bytes)?;
     let mut values = Vec::new();
     for run in 0..=runs {
-        let seed = run as u64 + 1;
+        let seed = seed_of(run);
         let sum = fill(memory.as_mut_slice(), seed);
         let words: &[u32] = bytemuck::cast_slice(memory.as_slice());
         let threads = cpu_threads();

@@ -8,7 +8,7 @@ use galatea_kernels::flow::mix64;
 use galatea_kernels::{LinkProbe, Tuples};
 use rayon::prelude::*;
 
-use super::measure::{Access, Rate};
+use super::measure::{Access, Rate, seed_of};
 use super::{Method, Result, Source, TransferOptions, open};
 
 /// Bytes of a tuple: a key and a payload of 8 bytes each, as in workload A of the thesis' table 3.2.
@@ -78,7 +78,7 @@ impl Join {
         let chunk = options.chunk_bytes;
         let mut values = Vec::new();
         for run in 0..=runs {
-            let expected = self.fill(transfer.host()?, run as u64 + 1);
+            let expected = self.fill(transfer.host()?, seed_of(run));
             self.stream.fill(&mut self.sum, 0)?;
             self.stream.synchronize()?;
             let start = Instant::now();

@@ -6,7 +6,7 @@ use galatea_device::{Device, DeviceBuffer, HostMemory, Stream};
 use galatea_kernels::flow::mix64;
 use galatea_kernels::{Chain, LinkChase};
 
-use super::measure::{Access, Rate};
+use super::measure::{Access, Rate, seed_of};
 use super::{Method, Result, Source, Transfer, TransferOptions, open};
 
 /// Bytes from one place of a chain to the next: of each, one load in a cache line of its own.
@@ -37,7 +37,7 @@ pub fn latency(device: &Device, source: Source, bytes: usize, steps: u64, runs: 
     let mut out = device.zeroed::<u64>(&stream, 2)?;
     let mut values = Vec::new();
     for run in 0..=runs {
-        let next = cycle(places, run as u64 + 1);
+        let next = cycle(places, seed_of(run));
         let expected = follow(&next, steps);
         let write = |memory: &mut [u32]| {
             for (line, next) in memory.chunks_exact_mut(stride).zip(&next) {
@@ -142,7 +142,7 @@ pub fn by_extent(
         let steps = (LEAST_STEPS.next_multiple_of(places) + places / 4) as u64;
         let mut values = Vec::new();
         for run in 0..=runs {
-            let next = cycle(places, run as u64 + 1);
+            let next = cycle(places, seed_of(run));
             let expected = follow(&next, warm_steps + steps);
             let words = next
                 .iter()

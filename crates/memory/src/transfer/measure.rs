@@ -130,6 +130,14 @@ impl Bench {
     }
 }
 
+/// The seed of the data of an experiment's first run; each run has the next.
+pub const SEED: u64 = 1;
+
+/// The seed of a run's data.
+pub(super) fn seed_of(run: usize) -> u64 {
+    SEED + run as u64
+}
+
 /// Bytes that a task of the host's fills or checks at a time.
 const TASK_BYTES: usize = 1 << 20;
 
@@ -168,7 +176,7 @@ pub fn rate(
     let mut transfer = open(device, method, bytes, options)?;
     let mut values = Vec::new();
     for run in 0..=runs {
-        let (seconds, right) = bench.once(&mut *transfer, options.chunk_bytes, access, run as u64 + 1)?;
+        let (seconds, right) = bench.once(&mut *transfer, options.chunk_bytes, access, seed_of(run))?;
         assert!(right, "{method}, {access:?}: the kernel saw or left other bytes");
         if run > 0 {
             values.push(bytes as f64 / seconds);

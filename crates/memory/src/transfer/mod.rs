@@ -52,7 +52,7 @@ pub use experiments::{EXPERIMENTS, Measured, Scale, run};
 pub use findings::findings;
 pub use join::{Join, TUPLE_BYTES};
 pub use latency::{Reach, by_extent, latency};
-pub use measure::{Access, Rate, link_rates, rate, rates};
+pub use measure::{Access, Rate, SEED, link_rates, rate, rates};
 pub use pieces::InPlace;
 pub use probe::{Absent, Capabilities};
 pub use selection::{by_selectivity, by_selectivity_on_cpu};

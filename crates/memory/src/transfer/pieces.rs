@@ -4,7 +4,7 @@ use galatea_device::Device;
 use galatea_kernels::{LinkAccess, Pieces};
 use rayon::prelude::*;
 
-use super::measure::{Access, Bench, Rate, fill};
+use super::measure::{Access, Bench, Rate, fill, seed_of};
 use super::{Method, Result, Source, Transfer, TransferOptions, open};
 
 /// Pieces at random places that are accessed in a run, at most: small ones are slow.
@@ -62,7 +62,7 @@ impl InPlace {
                 count,
                 random,
                 writes,
-                seed: run as u64 + 1,
+                seed: seed_of(run),
             };
             fill(self.transfer.host()?, pieces.seed);
             let expected = match access {

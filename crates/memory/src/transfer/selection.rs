@@ -9,7 +9,7 @@ use galatea_kernels::{LinkSelect, Selection};
 use rayon::prelude::*;
 
 use super::cpu::on_all_threads;
-use super::measure::{Access, Rate, fill};
+use super::measure::{Access, Rate, fill, seed_of};
 use super::{Method, Result, Source, TransferOptions, open};
 
 /// Bytes of a row: a value of each of three columns.
@@ -43,7 +43,7 @@ pub fn by_selectivity(
     let mut values = Vec::new();
     for run in 0..=runs {
         let memory = transfer.host()?;
-        fill(memory, 11 + run as u64);
+        fill(memory, seed_of(run));
         let expected = expected(memory, &ranges, threshold);
         stream.fill(&mut sum, 0)?;
         stream.synchronize()?;
@@ -95,7 +95,7 @@ pub fn by_selectivity_on_cpu(
     let ranges = chunks(bytes, options.chunk_bytes);
     let mut values = Vec::new();
     for run in 0..=runs {
-        fill(memory.as_mut_slice(), 11 + run as u64);
+        fill(memory.as_mut_slice(), seed_of(run));
         let memory = memory.as_slice();
         let expected = expected(memory, &ranges, threshold);
         let next = AtomicUsize::new(0);
