@@ -4,7 +4,7 @@
 //! process. So each pass of ours with large frames calls [`growing`] at each level, which continues on a new
 //! stack when little is left of the current one. DataFusion's passes, many of which recurse without that,
 //! run on a stack sized by the levels of their statement ([`for_levels`]), and a statement has at most
-//! [`MAX_LEVELS`](crate::plans::MAX_LEVELS).
+//! `plans::MAX_LEVELS` of the engine.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -27,7 +27,8 @@ pub enum Meeting {
     Other(usize),
 }
 
-/// See [the module](self).
+/// A pipeline that meets a build side in partitions, as its two pipelines: one that brings rows into
+/// partitions, and one that goes through them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Halves {
     /// Brings rows into partitions.

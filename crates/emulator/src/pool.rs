@@ -43,8 +43,9 @@ struct Kept {
 impl Kept {
     /// A runner with stacks of that size, the last one that was kept.
     fn take(&mut self, stack_bytes: usize) -> Option<Box<Runner>> {
-        let fits = |runner: &Box<Runner>| runner.stacks.fit(stack_bytes);
-        let runner = self.runners.remove(self.runners.iter().rposition(fits)?);
+        let mut runners = self.runners.iter();
+        let position = runners.rposition(|runner| runner.stacks.fit(stack_bytes))?;
+        let runner = self.runners.remove(position);
         self.stacks -= runner.stacks.count();
         Some(runner)
     }

@@ -109,7 +109,7 @@ impl Interval {
     }
 
     /// All sums.
-    pub fn add(self, other: Self) -> Option<Self> {
+    pub(crate) fn add(self, other: Self) -> Option<Self> {
         Some(Self {
             low: self.low.checked_add(other.low)?,
             high: self.high.checked_add(other.high)?,

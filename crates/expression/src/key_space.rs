@@ -95,7 +95,7 @@ impl JoinKeyPart {
     }
 }
 
-/// See [the module](self).
+/// Numbers for the keys of a join: each part of a key is a digit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeySpace {
     /// Its parts, first the one whose numbers are the farthest apart.

@@ -30,7 +30,7 @@ impl Expr {
             }
     }
 
-    /// Refuses texts that are joined of more than [`MAX_JOINED`] parts.
+    /// Refuses texts that are joined of more than `MAX_JOINED` parts.
     ///
     /// # Errors
     /// [`Reason::Limit`].

@@ -52,7 +52,7 @@ pub fn of_one_nan(
         };
         return Ok(Some(Arc::new(Literal::new(value))));
     }
-    let function = ScalarUDF::new_from_impl(OneNanFunction::new());
+    let function = ScalarUDF::new_from_impl(OneNanFunction::default());
     let field = expr.return_field(schema)?;
     Ok(Some(Arc::new(ScalarFunctionExpr::new(
         function.inner().name(),
@@ -77,9 +77,9 @@ pub struct OneNanFunction {
     signature: Signature,
 }
 
-impl OneNanFunction {
+impl Default for OneNanFunction {
     /// The function, of floats of both widths.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let types = vec![DataType::Float32, DataType::Float64];
         Self {
             signature: Signature::uniform(1, types, Volatility::Immutable),

@@ -56,7 +56,7 @@ fn with_one_nan(call: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     for key in params.partition_by.iter_mut().chain(orders) {
         let is_float = matches!(key.get_type(schema)?, DataType::Float32 | DataType::Float64);
         if is_float && !is_one_nan(key) {
-            *key = ScalarUDF::new_from_impl(OneNanFunction::new()).call(vec![key.clone()]);
+            *key = ScalarUDF::new_from_impl(OneNanFunction::default()).call(vec![key.clone()]);
             changed = true;
         }
     }
