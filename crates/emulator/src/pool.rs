@@ -49,17 +49,22 @@ impl Kept {
         self.stacks -= runner.stacks.count();
         Some(runner)
     }
+}
 
-    /// Keeps a runner, or gives it back if there are many.
-    fn keep(&mut self, runner: Box<Runner>) -> Option<Box<Runner>> {
-        let stacks = self.stacks + runner.stacks.count();
-        if stacks > KEPT_STACKS {
-            return Some(runner);
-        }
-        self.stacks = stacks;
-        self.runners.push(runner);
-        None
+/// Keeps a runner, in place of the oldest if there are many.
+fn keep(runner: Box<Runner>) {
+    let mut kept = RUNNERS.lock();
+    kept.stacks += runner.stacks.count();
+    kept.runners.push(runner);
+    let mut unwanted = 0;
+    while kept.stacks > KEPT_STACKS {
+        kept.stacks -= kept.runners[unwanted].stacks.count();
+        unwanted += 1;
     }
+    let unwanted: Vec<_> = kept.runners.drain(..unwanted).collect();
+    // Stacks are unmapped without the lock.
+    drop(kept);
+    drop(unwanted);
 }
 
 /// The threads of one device.
@@ -122,7 +127,7 @@ impl Pool {
             return launch.fail(no_host_resources(&error));
         }
         fault::prepare_thread();
-        let _watched = Registration::new(&runner.heartbeat);
+        let watched = Registration::new(&runner.heartbeat);
         while let Some((index, linear)) = launch.next_block() {
             match runner.run(index, linear) {
                 Ok(_) => launch.block_done(),
@@ -135,8 +140,10 @@ impl Pool {
         if let Some(recorder) = &mut runner.recorder {
             launch.device.add_counters(&recorder.take());
         }
-        let unwanted = RUNNERS.lock().keep(runner);
-        drop(unwanted);
+        // Another thread may take the runner, and be watched by its heartbeat, as soon as it is kept.
+        drop(watched);
+        runner.end_launch();
+        keep(runner);
     }
 
     /// A runner, kept from an earlier launch or new.

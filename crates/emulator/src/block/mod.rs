@@ -251,6 +251,12 @@ impl Runner {
         Ok(())
     }
 
+    /// Drops the state of a launch that has ended.
+    pub(crate) fn end_launch(&mut self) {
+        (self.recorder, self.races) = (None, None);
+        self.launch = ptr::null();
+    }
+
     /// Runs one block to its end. An error is this block's own failure; `Ok(false)` says that it was given up
     /// because the launch failed elsewhere.
     pub(crate) fn run(&mut self, index: Dimensions, linear: u64) -> Result<bool, Failure> {
