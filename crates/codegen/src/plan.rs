@@ -197,7 +197,7 @@ impl SinkPlan {
     }
 
     /// Whether columns of surviving rows are written down, one by one.
-    pub fn writes_rows(&self) -> bool {
+    pub(crate) fn writes_rows(&self) -> bool {
         matches!(
             self,
             Self::Materialise { .. } | Self::Windows(_) | Self::Store { .. }

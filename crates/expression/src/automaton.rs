@@ -137,7 +137,7 @@ impl Automaton {
     }
 
     /// Whether each match has a byte at least.
-    pub fn takes_bytes(&self) -> bool {
+    pub(crate) fn takes_bytes(&self) -> bool {
         self.takes_bytes
     }
 

@@ -27,7 +27,7 @@ pub enum Part {
 
 /// What entries mean.
 #[derive(Debug, Clone, PartialEq)]
-pub enum PayloadKind {
+pub(crate) enum PayloadKind {
     /// Integers within the interval.
     Integer(Interval),
     Boolean,
@@ -43,7 +43,7 @@ pub struct BuiltColumn {
     /// Number of the column in the dimension.
     pub column: usize,
     /// What entries mean.
-    pub values: PayloadKind,
+    pub(crate) values: PayloadKind,
     /// C++ type of an entry.
     pub c_type: &'static str,
     /// Its bytes.

@@ -153,7 +153,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Adds a literal of two words; returns the index of the first.
-    pub fn wide_parameter(&mut self, value: i128) -> usize {
+    pub(crate) fn wide_parameter(&mut self, value: i128) -> usize {
         self.parameters.wide_literal(value)
     }
 

@@ -112,7 +112,7 @@ impl HostFunction {
     }
 
     /// Evaluates a function of one argument for each of `values`, and for NULL after them.
-    pub fn evaluate_with_null(&self, values: &ArrayRef) -> Result<Evaluated, Reason> {
+    pub(crate) fn evaluate_with_null(&self, values: &ArrayRef) -> Result<Evaluated, Reason> {
         let starts = (0..values.len()).step_by(PIECE);
         let pieces = starts.map(|start| vec![values.slice(start, PIECE.min(values.len() - start))]);
         let null = vec![new_null_array(values.data_type(), 1)];

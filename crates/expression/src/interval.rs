@@ -85,7 +85,7 @@ impl Interval {
     }
 
     /// The least interval that holds both.
-    pub fn hull(self, other: Self) -> Self {
+    pub(crate) fn hull(self, other: Self) -> Self {
         Self {
             low: self.low.min(other.low),
             high: self.high.max(other.high),

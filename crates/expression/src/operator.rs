@@ -55,7 +55,7 @@ pub enum Comparison {
 
 impl Comparison {
     /// The operator of C++ that compares two values that are not NULL.
-    pub fn c_operator(self) -> &'static str {
+    pub(crate) fn c_operator(self) -> &'static str {
         match self {
             Self::Equal | Self::NotDistinct => "==",
             Self::NotEqual | Self::Distinct => "!=",

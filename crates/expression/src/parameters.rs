@@ -58,7 +58,7 @@ impl Parameters {
     }
 
     /// Adds a literal of two words; returns the index of the first.
-    pub fn wide_literal(&mut self, value: i128) -> usize {
+    pub(crate) fn wide_literal(&mut self, value: i128) -> usize {
         let index = self.literal(value as u64);
         self.literal((value >> 64) as u64);
         index

@@ -61,7 +61,7 @@ impl Expr {
     }
 
     /// The text of a boolean.
-    pub fn words_of_boolean(value: Self, data_type: &DataType) -> Self {
+    pub(crate) fn words_of_boolean(value: Self, data_type: &DataType) -> Self {
         let word = |word: &str| Self::literal(ScalarValue::Utf8(Some(word.to_owned())));
         let nullable = value.nullable();
         let branches = vec![(value.clone(), word("true")), (value.negated(), word("false"))];
@@ -89,7 +89,7 @@ impl Expr {
     }
 
     /// The condition and the value of a value that is NULL where the condition is not true.
-    pub fn as_only_where(&self) -> Option<(&Self, &Self)> {
+    pub(crate) fn as_only_where(&self) -> Option<(&Self, &Self)> {
         match self.kind() {
             ExprKind::Case {
                 branches,
@@ -256,7 +256,7 @@ impl Expr {
     }
 
     /// The name of the column, if it is one [of parts](Self::of_parts).
-    pub fn name_of_parts(&self) -> Option<&str> {
+    pub(crate) fn name_of_parts(&self) -> Option<&str> {
         let ExprKind::Case {
             branches,
             otherwise: Some(last),

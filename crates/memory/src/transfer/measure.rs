@@ -130,7 +130,7 @@ impl Bench {
     }
 }
 
-/// The seed of the data of an experiment's first run; each run has the next.
+/// The seed of the data of an experiment's first run; each run, and each part of one, has the next.
 pub const SEED: u64 = 1;
 
 /// The seed of a run's data.
