@@ -5,7 +5,7 @@ mod buildable;
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 
 use super::nodes::node;
-use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineSource, PrunedChunks};
+use crate::graph::{BuildSide, ByNode, Pipeline, PipelineGraph, PipelineSource, PrunedChunks};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
@@ -15,8 +15,7 @@ use galatea_base::reason::Reason;
 use galatea_base::stack::growing;
 use galatea_codegen::{PipelinePlan, SinkPlan};
 use galatea_expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,20 +31,8 @@ pub(super) struct Finder<'f> {
     pub(super) found: &'f dyn Fn(&BuildSide) -> Option<Reason>,
     /// Whether rows that CPU operators make are encoded and brought to the device: where it is forced.
     pub(super) encodes: bool,
-    chains: Rc<KnownChains>,
-}
-
-/// By the address of the node, and whether rows of CPU operators are encoded.
-type ChainKey = (*const (), bool);
-
-/// The chains that a finder has found.
-#[derive(Default)]
-struct KnownChains(RefCell<HashMap<ChainKey, KnownChain>>);
-
-struct KnownChain {
-    /// Keeps the address of the node from being reused.
-    _plan: Arc<dyn ExecutionPlan>,
-    chain: Result<Chain, Reason>,
+    /// By whether rows of CPU operators are encoded.
+    chains: Rc<[ByNode<Result<Chain, Reason>>; 2]>,
 }
 
 impl<'f> Finder<'f> {
@@ -65,17 +52,9 @@ impl<'f> Finder<'f> {
 
     /// The chain of a plan, from its source upwards.
     pub(super) fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
-        let key: ChainKey = (Arc::as_ptr(plan).cast(), self.encodes);
-        if let Some(known) = self.chains.0.borrow().get(&key) {
-            return known.chain.clone();
-        }
-        let chain = growing(|| (self.find)(plan, self)).and_then(Chain::checked);
-        let known = KnownChain {
-            _plan: Arc::clone(plan),
-            chain: chain.clone(),
-        };
-        self.chains.0.borrow_mut().insert(key, known);
-        chain
+        self.chains[usize::from(self.encodes)].get_or(plan, || {
+            growing(|| (self.find)(plan, self)).and_then(Chain::checked)
+        })
     }
 
     /// The same, for which nothing but tables is brought to the device.
