@@ -1,4 +1,4 @@
-//! Parts of the engine without a device, a plan or a row: every crate of the engine uses them.
+//! Types that every crate of the engine uses, without a device, a plan or a row.
 //!
 //! ```text
 //! reason   why a part of a plan stays on the CPU

@@ -42,7 +42,7 @@ impl<R> Table<R> {
         self.column(head, "---:", cell)
     }
 
-    /// Adds a column of numbers with so many digits after the point, `-` where there is none.
+    /// Adds a column of numbers with `digits` digits after the point, and `-` for a missing number.
     #[must_use]
     pub fn reals<V: Into<Option<f64>>>(self, head: &str, digits: usize, cell: impl Fn(&R) -> V) -> Self {
         self.numbers(head, |row| match cell(row).into() {

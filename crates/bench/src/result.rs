@@ -295,7 +295,7 @@ pub(crate) fn json_lines<R: Serialize>(rows: &[R]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Names and values of the columns that say where rows come from: the seed, and the machine's.
+/// Names and values of the columns that identify the run of a row: seed, machine, commit, date, version.
 pub fn origin(machine: &Machine, seed: u64) -> (String, String) {
     let mut cells = vec![("seed", seed.to_string())];
     cells.extend(machine.cells());
@@ -304,14 +304,14 @@ pub fn origin(machine: &Machine, seed: u64) -> (String, String) {
     (names.to_string(), values.to_string())
 }
 
-/// A number of a CSV file with six digits after the point; empty where there is none.
+/// A number of a CSV file with six digits after the point; empty for a missing number.
 pub(crate) fn real(value: impl Into<Option<f64>>) -> String {
     value
         .into()
         .map_or_else(String::new, |value| format!("{value:.6}"))
 }
 
-/// A number of a CSV file with all of its digits; empty where there is none.
+/// A number of a CSV file with all of its digits; empty for a missing number.
 pub(crate) fn optional(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:e}"))
 }

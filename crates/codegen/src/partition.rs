@@ -27,8 +27,8 @@ pub enum Meeting {
     Other(usize),
 }
 
-/// A pipeline that meets a build side in partitions, as its two pipelines: one that brings rows into
-/// partitions, and one that goes through them.
+/// The two pipelines of a partitioned probe: one writes rows into partitions, the other reads them partition
+/// by partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Halves {
     /// Brings rows into partitions.

@@ -121,7 +121,7 @@ unsafe extern "C" fn enter() {
     naked_asm!("mov rdi, rbx", "xor ebp, ebp", "call r12", "ud2")
 }
 
-/// Bytes of a stack that was asked for with `bytes`.
+/// Size of a stack for a request of `bytes`: at least 16 KiB, in whole pages.
 fn usable(bytes: usize) -> usize {
     bytes.max(16 << 10).next_multiple_of(4096)
 }

@@ -302,7 +302,7 @@ impl WindowWord {
 pub struct Derived {
     /// Position of the column.
     pub column: usize,
-    /// What is made of it.
+    /// The values derived from it.
     pub form: DerivedForm,
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct BenchArguments {
     /// Name of the written files.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -114,7 +114,7 @@ pub(crate) struct TablesArguments {
     /// README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -206,7 +206,7 @@ pub(crate) struct AllocatorArguments {
     /// Name of the written files.
     #[arg(long, default_value = "allocator")]
     pub(crate) name: String,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -258,7 +258,7 @@ pub(crate) struct KmeansArguments {
     /// Name of the written files.
     #[arg(long, default_value = "kmeans")]
     pub(crate) name: String,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -283,7 +283,7 @@ pub(crate) struct SortArguments {
     /// Name of the written files.
     #[arg(long, default_value = "sort")]
     pub(crate) name: String,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -313,7 +313,7 @@ pub(crate) struct LinkArguments {
     /// Write rows into this directory, one file an experiment.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -350,7 +350,7 @@ pub(crate) struct ConflictsArguments {
     /// Name of the written files.
     #[arg(long, default_value = "conflicts")]
     pub(crate) name: String,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }

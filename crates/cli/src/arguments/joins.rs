@@ -31,7 +31,7 @@ pub(crate) struct JoinsArguments {
     /// Name of the written files.
     #[arg(long, default_value = "joins")]
     pub(crate) name: String,
-    /// The commit to record, where there is no git to ask.
+    /// The commit to record, outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }

@@ -49,7 +49,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Prints the rows of an experiment as they come, and keeps them in a file.
+    /// Prints each row of an experiment once it is measured, and writes all rows to a file.
     fn keep(
         &self,
         name: &str,

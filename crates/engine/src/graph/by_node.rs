@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A value of each node that was looked up. It keeps the nodes, so that no other node takes the address of
-/// one: plans that are rewritten for a candidate are dropped with it.
+/// A cache of one value per plan node, by the node's address. It holds the nodes, because a dropped node's
+/// address may be reused: a plan that is rewritten for a candidate is dropped with the candidate.
 pub(crate) struct ByNode<T>(RefCell<HashMap<*const (), Known<T>>>);
 
 struct Known<T> {
@@ -16,7 +16,7 @@ struct Known<T> {
 }
 
 impl<T: Clone> ByNode<T> {
-    /// The value of a node, computed by `compute` unless it is known.
+    /// The value of a node, computed by `compute` at the first lookup.
     pub(crate) fn get_or(&self, node: &Arc<dyn ExecutionPlan>, compute: impl FnOnce() -> T) -> T {
         let address = Arc::as_ptr(node).cast::<()>();
         if let Some(known) = self.0.borrow().get(&address) {

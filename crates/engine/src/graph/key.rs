@@ -20,8 +20,7 @@ pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
     })
 }
 
-/// Computes the keys of pipelines, and the hash of each node of their plans once: subtrees contain one
-/// another, and each has keys of its own.
+/// Computes the keys of pipelines. Subtrees contain one another, so the hash of each plan node is cached.
 #[derive(Debug)]
 pub(crate) struct Keys<'a> {
     config: &'a GalateaConfig,

@@ -94,7 +94,7 @@ struct State {
 pub struct PipelineName {
     /// Its number in its GPU subtree.
     pub number: usize,
-    /// What it computes.
+    /// Its sink and columns.
     pub name: String,
 }
 

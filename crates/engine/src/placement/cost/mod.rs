@@ -29,8 +29,8 @@ use std::sync::Arc;
 /// Rows taken where nothing is known of them.
 const UNKNOWN_ROWS: f64 = 1e6;
 
-/// Predicts the times of the nodes of one plan. What it finds of a node and of a table's columns it finds
-/// once: subtrees that are compared contain one another.
+/// Predicts the times of the nodes of one plan. It caches the predictions of nodes and the residence of
+/// columns, because the subtrees that are compared contain one another.
 #[derive(Clone)]
 pub(super) struct Estimator {
     /// Cores that operators share.
@@ -40,7 +40,7 @@ pub(super) struct Estimator {
     known: Rc<Known>,
 }
 
-/// Everything that an estimator and its cautious twin have found.
+/// The caches that an estimator shares with its cautious copy.
 #[derive(Default)]
 struct Known {
     context: StatisticsContext,
