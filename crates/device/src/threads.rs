@@ -9,18 +9,22 @@ thread_local! {
     static HAS_LOW_PRIORITY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives the calling thread the lowest priority, as far as the system lets it: other threads take the cores
-/// when they want them. Threads that it starts inherit that. On systems that know priorities of processes
-/// alone, nothing changes but [`has_low_priority`].
+/// Gives the calling thread the lowest priority, as far as the system lets it: it runs on idle cores alone,
+/// and a thread of a query that wakes up takes its core at once (`SCHED_IDLE`). A niceness of 19 is not
+/// enough for that: a woken thread of a query then looks for another core, or waits for the end of the slice.
+/// Threads that it starts inherit the priority. On systems that know priorities of processes alone, nothing
+/// changes but [`has_low_priority`].
 pub fn lower_thread_priority() {
     HAS_LOW_PRIORITY.set(true);
     #[cfg(target_os = "linux")]
     {
-        /// The least that `setpriority(2)` knows.
+        /// The least that `setpriority(2)` knows, where the policy is refused.
         const LEAST: libc::c_int = 19;
+        let idle = libc::sched_param { sched_priority: 0 };
+        // SAFETY: thread 0 is the calling thread, and the parameters are read during the call.
+        let is_idle = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const idle) } == 0;
         // SAFETY: no memory is passed. Who 0 is the calling thread on Linux.
-        let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LEAST) };
-        if done != 0 {
+        if !is_idle && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LEAST) } != 0 {
             tracing::debug!("a thread keeps its priority: {}", std::io::Error::last_os_error());
         }
     }
@@ -82,36 +86,42 @@ where
 mod tests {
     use super::*;
 
+    /// The scheduling policy of the calling thread.
+    fn policy() -> libc::c_int {
+        // SAFETY: no memory is passed.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
     #[test]
     fn one_thread_and_those_that_it_starts_have_a_lower_priority() {
-        // SAFETY: no memory is passed.
-        let priority = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-        let before = priority();
-        let lowered = std::thread::spawn(move || {
+        let before = policy();
+        let lowered = std::thread::spawn(|| {
             lower_thread_priority();
-            let started = std::thread::spawn(priority).join().expect("a number");
-            (priority(), started)
+            let started = std::thread::spawn(policy).join().expect("a policy");
+            (policy(), started)
         });
-        assert_eq!(lowered.join().expect("two numbers"), (19, 19));
-        assert_eq!(priority(), before);
+        let lowered = lowered.join().expect("two policies");
+        assert_eq!(lowered, (libc::SCHED_IDLE, libc::SCHED_IDLE));
+        assert_eq!(policy(), before);
     }
 
     #[test]
     fn parallel_work_has_the_priority_of_its_caller() {
         use rayon::prelude::*;
-        // SAFETY: no memory is passed.
-        let priority = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-        let all = move || -> Vec<_> {
-            let each = (0..64).into_par_iter().map(|_| (priority(), has_low_priority()));
+        let all = || -> Vec<_> {
+            let each = (0..64).into_par_iter().map(|_| (policy(), has_low_priority()));
             each.collect()
         };
-        let before = (priority(), false);
+        let before = (policy(), false);
         let lowered = std::thread::spawn(move || {
             lower_thread_priority();
             in_parallel(all)
         });
-        let lowered = lowered.join().expect("priorities");
-        assert!(lowered.iter().all(|found| *found == (19, true)), "{lowered:?}");
+        let lowered = lowered.join().expect("policies");
+        assert!(
+            lowered.iter().all(|found| *found == (libc::SCHED_IDLE, true)),
+            "{lowered:?}"
+        );
         let normal = in_parallel(all);
         assert!(normal.iter().all(|found| *found == before), "{normal:?}");
     }
