@@ -159,9 +159,16 @@ impl Facts {
         if let Some(fetch) = pipeline.fetch {
             facts.push(Fact::one("fetch", fetch.to_string()));
         }
-        if let Some(Prediction { device, cpu }) = pipeline.prediction {
-            let (device, cpu) = (milliseconds(device), milliseconds(cpu));
-            facts.push(Fact::one("predicted", format!("{device} here, {cpu} on the CPU")));
+        if let Some(Prediction { hot, unpaid, cpu }) = pipeline.prediction {
+            let warm_up = match unpaid.is_zero() {
+                true => String::new(),
+                false => format!(" + {} warm-up", milliseconds(unpaid)),
+            };
+            let (hot, cpu) = (milliseconds(hot), milliseconds(cpu));
+            facts.push(Fact::one(
+                "predicted",
+                format!("{hot}{warm_up} here, {cpu} on the CPU"),
+            ));
         }
         Self(facts)
     }

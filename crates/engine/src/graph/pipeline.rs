@@ -95,8 +95,10 @@ pub struct Pipeline {
 /// Times that the cost model expects of a subtree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction {
-    /// On the device, with the share of loading that is this run's.
-    pub device: Duration,
+    /// On the device, with columns in device memory and kernels compiled.
+    pub hot: Duration,
+    /// The warm-up that no run on the CPU has paid for.
+    pub unpaid: Duration,
     /// On the CPU.
     pub cpu: Duration,
 }

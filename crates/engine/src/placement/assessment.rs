@@ -3,6 +3,7 @@
 
 use super::cost::Estimator;
 use super::cost::correction::{Correction, QueryOnHost};
+use super::decide::{Candidate, Verdict, decide};
 use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
@@ -14,7 +15,6 @@ use crate::session::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use galatea_base::reason::{Basis, Reason};
-use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,17 +51,61 @@ pub(super) struct Assessment<'a> {
     pub(super) query: Option<QueryOnHost>,
     /// Whether subtrees that lack something are left to the background, even if a run would pay for it.
     defers: bool,
-    /// The subtrees that stay on the CPU for the time of loading alone.
-    pub(super) waiting: RefCell<Vec<Waiting>>,
-    /// What the subtrees placed so far make, for themselves and others.
-    pub(super) made: RefCell<Vec<OneTime>>,
+}
+
+/// The worth of the subtrees of a plan. Worths add up.
+#[derive(Default)]
+pub(super) struct Worth {
+    /// Seconds that the placed subtrees are expected to save, with their columns in device memory: whether
+    /// the warm-up is worth it was decided of each.
+    pub(super) gain: f64,
+    /// Seconds that they, and the subtrees that wait for their warm-up, would save after it.
+    pub(super) hot_gain: f64,
+    /// The warm-up of the placed subtrees, for themselves and others.
+    pub(super) made: Vec<OneTime>,
+    /// Subtrees that stay on the CPU for the time of the warm-up alone.
+    pub(super) waiting: Vec<Waiting>,
     /// Groups that the plan returns because they are taken for few.
-    pub(super) few: RefCell<Vec<FewGroups>>,
-    /// Seconds that the subtrees placed so far are expected to save, with their columns in device memory:
-    /// whether loading is worth it was decided of each.
-    pub(super) gain: Cell<f64>,
-    /// Seconds that they, and those that stayed on the CPU for the time of loading, would save without it.
-    pub(super) hot_gain: Cell<f64>,
+    pub(super) few: Vec<FewGroups>,
+}
+
+impl Worth {
+    /// Adds the worth of other subtrees.
+    pub(super) fn add(&mut self, other: Self) {
+        self.gain += other.gain;
+        self.hot_gain += other.hot_gain;
+        self.made.extend(other.made);
+        self.waiting.extend(other.waiting);
+        self.few.extend(other.few);
+    }
+
+    /// The worth of the parts of a subtree that waits for its warm-up as a whole, with the worth of the
+    /// whole.
+    pub(super) fn waiting_as_one(self, whole: Self) -> Self {
+        Self {
+            hot_gain: self.hot_gain.max(whole.hot_gain),
+            waiting: whole.waiting,
+            few: self.few.into_iter().chain(whole.few).collect(),
+            ..self
+        }
+    }
+
+    /// The worth of subtrees that are not placed after all: what they would save after their warm-up stays.
+    pub(super) fn unplaced(self) -> Self {
+        Self {
+            gain: 0.0,
+            made: Vec::new(),
+            ..self
+        }
+    }
+}
+
+/// A subtree that was compared with the CPU.
+pub(super) struct Assessed {
+    /// The graph to run on the device, or why the subtree stays on the CPU.
+    pub(super) graph: Result<PipelineGraph, Reason>,
+    /// Its worth.
+    pub(super) worth: Worth,
 }
 
 impl<'a> Assessment<'a> {
@@ -74,11 +118,6 @@ impl<'a> Assessment<'a> {
             keys: Keys::new(config),
             query: None,
             defers: false,
-            waiting: RefCell::default(),
-            made: RefCell::default(),
-            few: RefCell::default(),
-            gain: Cell::new(0.0),
-            hot_gain: Cell::new(0.0),
         }
     }
 
@@ -96,17 +135,30 @@ impl<'a> Assessment<'a> {
         Self { defers: true, ..self }
     }
 
-    /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
-    pub(super) fn waits_for_loading(&self) -> bool {
-        !self.waiting.borrow().is_empty()
-    }
-
-    /// Whether the device is expected to be faster, unless it is forced.
-    pub(super) fn worthwhile(
+    /// Decides whether a subtree that computes `plan`, of which `fetch` rows are wanted, runs on the device.
+    pub(super) fn assess(
         &self,
         found: PipelineGraph,
         plan: &Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
+    ) -> Assessed {
+        let mut worth = Worth::default();
+        let graph = self
+            .supported(found, plan, &mut worth)
+            .and_then(|graph| match self.config.device {
+                DeviceChoice::Auto => self.compared(graph, plan, fetch, &mut worth),
+                _ => Ok(graph),
+            });
+        Assessed { graph, worth }
+    }
+
+    /// The graph with its build sides chosen, unless the device has nothing to do, an earlier run refused it,
+    /// or it is too small.
+    fn supported(
+        &self,
+        mut found: PipelineGraph,
+        plan: &Arc<dyn ExecutionPlan>,
+        worth: &mut Worth,
     ) -> Result<PipelineGraph, Reason> {
         let root = found.root();
         let all = root.materialises() && root.top().is_none() && !root.sorts();
@@ -120,13 +172,12 @@ impl<'a> Assessment<'a> {
         if let Some(reason) = self.session.engine().history().refusal(shape) {
             return Err(reason);
         }
-        let mut found = found;
         found.root_mut().shape = Some(shape);
-        let mut found = self.choose_builds(found)?;
-        let root = found.root();
+        let found = self.choose_builds(found)?;
         if self.config.device != DeviceChoice::Auto {
             return Ok(found);
         }
+        let root = found.root();
         let least = self.config.min_rows.0;
         if let Some(rows) = root.rows.filter(|rows| *rows < least) {
             return Err(Reason::Setting {
@@ -136,7 +187,7 @@ impl<'a> Assessment<'a> {
         }
         if let (PipelineSource::Groups(groups), true) = (&root.source, root.materialises())
             && !plan.is::<AggregateExec>()
-            && self.are_few(groups)
+            && self.are_few(groups, worth)
         {
             return Err(Reason::Node {
                 node: "FilterExec".into(),
@@ -149,6 +200,18 @@ impl<'a> Assessment<'a> {
                 detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
+        Ok(found)
+    }
+
+    /// Compares the predicted times of both processors.
+    fn compared(
+        &self,
+        mut found: PipelineGraph,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        worth: &mut Worth,
+    ) -> Result<PipelineGraph, Reason> {
+        let root = found.root();
         let mut host = self.estimator.host_time(plan);
         let time = self.estimator.device_time(root, plan, self.session, &self.keys);
         if let (Some(fetch), true) = (fetch, root.materialises()) {
@@ -162,78 +225,57 @@ impl<'a> Assessment<'a> {
             || Correction::of_others(history),
             |query| query.correction(history),
         );
-        let loaded = time.loaded();
-        let (cpu, time) = (host.corrected(correction), time.corrected(correction));
-        let background = self.config.background.0;
-        let device = match background {
-            true => time.whole(),
-            false => time.unpaid(history),
+        let candidate = Candidate {
+            defers: self.defers,
+            ..time.candidate((host, correction), self.config.background.0, history)
         };
+        let verdict = decide(&candidate);
+        tracing::debug!(?candidate, ?verdict, "a subtree was priced");
         // The gain is compared with the measured time of the query, so it is not corrected.
-        let gain = (host.predicted - loaded.hot).max(0.0);
-        if time.hot <= cpu {
-            self.hot_gain.set(self.hot_gain.get() + gain);
+        let gain = (host.predicted - time.hot).max(0.0);
+        if candidate.hot <= candidate.cpu {
+            worth.hot_gain += gain;
         }
-        let defers = self.defers && !time.once.is_empty();
-        let suits = time.suits((host, correction), background, history);
-        let (hot, cold) = (time.hot, time.whole());
-        tracing::debug!(
-            hot,
-            cold,
-            cpu,
-            cautious = host.cautious,
-            suits,
-            "a subtree was priced"
-        );
-        if !defers && suits {
-            self.gain.set(self.gain.get() + gain);
-            self.made.borrow_mut().extend(time.once);
-            let prediction = Prediction {
-                device: seconds(device),
+        let Candidate { hot, cpu, unpaid, .. } = candidate;
+        match verdict {
+            Verdict::Device => {
+                worth.gain += gain;
+                worth.made.extend(time.once);
+                found.root_mut().prediction = Some(Prediction {
+                    hot: seconds(hot),
+                    unpaid: seconds(unpaid),
+                    cpu: seconds(cpu),
+                });
+                Ok(found)
+            }
+            Verdict::WarmUp => {
+                let (shares, loaded) = (time.shares(cpu - hot, history), time.loaded());
+                worth.waiting.push(Waiting {
+                    shares,
+                    loaded,
+                    paid: candidate.paid(),
+                    host,
+                    query,
+                    cores: self.estimator.cores(),
+                    config: self.config.clone(),
+                    place_again,
+                    cpu: Arc::clone(plan),
+                    graph: found,
+                });
+                Err(warming_up(&candidate))
+            }
+            Verdict::Cpu => Err(Reason::Cost {
+                device: seconds(hot + unpaid),
+                device_basis: Basis::Predicted,
                 cpu: seconds(cpu),
-            };
-            found.root_mut().prediction = Some(prediction);
-            return Ok(found);
+                cpu_basis: Basis::Predicted,
+            }),
         }
-        let loading = time.hot <= cpu;
-        let (hot, paid) = (seconds(time.hot), time.paid(history));
-        if loading {
-            self.waiting.borrow_mut().push(Waiting {
-                shares: time.shares(cpu - time.hot, history),
-                loaded,
-                paid,
-                host,
-                query,
-                cores: self.estimator.cores(),
-                config: self.config.clone(),
-                place_again,
-                cpu: Arc::clone(plan),
-                graph: found,
-            });
-        }
-        if loading && background {
-            return Err(Reason::Cold {
-                hot,
-                first: seconds(device),
-                cpu: seconds(cpu),
-                paid: (paid * 100.0) as u32,
-            });
-        }
-        Err(Reason::Cost {
-            device: seconds(device),
-            device_basis: if loading {
-                Basis::PredictedWithLoading
-            } else {
-                Basis::Predicted
-            },
-            cpu: seconds(cpu),
-            cpu_basis: Basis::Predicted,
-        })
     }
 
     /// Whether an aggregate is expected to have so few groups that its result is better returned than
     /// kept on the device: as an earlier run of it had, or else by the estimate.
-    fn are_few(&self, groups: &Arc<dyn ExecutionPlan>) -> bool {
+    fn are_few(&self, groups: &Arc<dyn ExecutionPlan>, worth: &mut Worth) -> bool {
         let found = |side: &BuildSide| found_in_rows(self.session, &self.keys, side);
         let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
         let shape = alone.map(|alone| self.keys.shape(alone.root()));
@@ -243,7 +285,7 @@ impl<'a> Assessment<'a> {
         };
         let are_few = few.are_few(self.session, self.config);
         if are_few {
-            self.few.borrow_mut().push(few);
+            worth.few.push(few);
         }
         are_few
     }
@@ -286,6 +328,25 @@ impl<'a> Assessment<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Why a subtree stays on the CPU for want of its warm-up.
+fn warming_up(candidate: &Candidate) -> Reason {
+    let (hot, cpu) = (seconds(candidate.hot), seconds(candidate.cpu));
+    match candidate.background {
+        true => Reason::Cold {
+            hot,
+            first: seconds(candidate.cold()),
+            cpu,
+            paid: (candidate.paid() * 100.0) as u32,
+        },
+        false => Reason::Cost {
+            device: seconds(candidate.hot + candidate.unpaid),
+            device_basis: Basis::PredictedWithLoading,
+            cpu,
+            cpu_basis: Basis::Predicted,
+        },
     }
 }
 

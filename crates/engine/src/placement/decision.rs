@@ -1,25 +1,23 @@
-//! Which supported subtrees are worth a place on the device.
+//! The decision on a plan: its GPU subtrees, the reasons for the rest, and whether a cached plan is still the
+//! one that would be made now.
 //!
 //! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there.
-//! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model,
-//! with the warm-up (columns to load, kernels to compile) that runs on the CPU have not paid for yet; where
-//! that alone speaks against it, the background warms up (`waiting.rs`); unless all subtrees together are
-//! expected to save less of the query's time than the model may be wrong by; and if a whole query was
-//! measured to take longer with its GPU subtrees than without, its next plan has none. Subtrees over streams
-//! are placed where the host is expected to do less for each row (`stream.rs`). A pipeline that an earlier
-//! run had to leave to the CPU is left to it at once, whatever the setting.
+//! With `auto`, [`decide`](super::decide) compares predicted and measured times. Subtrees over streams are
+//! placed where the host is expected to do less for each row (`stream.rs`). A pipeline that an earlier run
+//! had to leave to the CPU is left to it at once, whatever the setting.
 
-use super::assessment::{Assessment, FewGroups, found_in_rows, seconds};
+use super::assessment::{Assessment, FewGroups, Worth, found_in_rows};
 use super::cost::Estimator;
 use super::cost::correction::HostTime;
-use super::placer::Placer;
+use super::decide::{POLICY, reason_for_cpu};
+use super::placer::{Placed, Placer};
 use super::reasons::Reasons;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::engine::Departures;
 use crate::graph::key::{self, Keys};
 use crate::graph::{BuildSide, PlanKey};
-use crate::history::{Measured, OneTime};
+use crate::history::OneTime;
 use crate::nodes::GpuExec;
 use crate::report::PlanReport;
 use crate::session::Session;
@@ -27,39 +25,10 @@ use datafusion::common::Result;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use galatea_base::policy::policy;
-use galatea_base::reason::{Basis, Reason};
+use galatea_base::reason::Reason;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-
-policy! {
-    /// When a subtree is worth a place on the device.
-    pub(super) struct PlacementPolicy {
-        /// Share of its predicted time that the CPU may turn out to take.
-        doubt: f64 = 0.7,
-        /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
-        /// not better than that.
-        gain: f64 = 0.25,
-        /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
-        /// wait for it: the wait takes at most a twentieth of the query.
-        worth_starting: f64 = 20.0,
-        /// Runs on the device before their times speak against it, where none was warm or the CPU's time is a
-        /// prediction: the first loads and compiles, and what the second does for the first time is not all
-        /// known to the model.
-        trials: u32 = 3,
-        /// Factor on the CPU's time, measured or predicted, beyond which the second of such runs speaks
-        /// against the device already.
-        far: [f64; 2] = [1.25, 3.0],
-        /// Warm runs on the device after which a time that speaks against it is final: others may have been
-        /// slow because something else used the device or the cores.
-        warm_trials: u32 = 3,
-        /// Runs on the CPU after which a query is tried on the device again until then.
-        retry: u32 = 10,
-    }
-}
-
-const POLICY: PlacementPolicy = PlacementPolicy::DEFAULT;
 
 /// Whether the columns and kernels of a query's GPU subtrees are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,17 +202,24 @@ fn place_by(
     let placer = Placer::new(assessment, &report, &found);
     // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
-        let placed = placer.place(plan, None, &mut decision.reasons);
+        let placed = placer.place(plan, None, &mut decision.reasons)?;
         decision.grounds = Some(grounds);
-        return placed;
+        return Ok(placed.plan);
     }
     let query = assessment.query.map(|query| query.key);
     let query = query.unwrap_or_else(|| key::query(&plan, config));
     let measured = session.engine().history().measured(query);
-    let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
-    grounds.few = assessment.few.take();
+    let Placed { plan: placed, worth } = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
+    let Worth {
+        gain,
+        hot_gain,
+        made,
+        waiting,
+        few,
+    } = worth;
+    grounds.few = few;
     let nothing = Arc::ptr_eq(&placed, &plan);
-    if nothing && !assessment.waits_for_loading() {
+    if nothing && waiting.is_empty() {
         // No subtree is placed and none would be if its columns were loaded: measured times do not affect
         // this plan.
         decision.grounds = Some(grounds);
@@ -257,14 +233,13 @@ fn place_by(
     decision.host = (!stops_early(&plan)).then_some(cautious);
     let refused = match nothing {
         true => None,
-        false => reason_for_cpu(measured, assessment.gain.get(), whole),
+        false => reason_for_cpu(measured, gain, whole),
     };
-    let hot = reason_for_cpu(measured, assessment.hot_gain.get(), whole);
-    let waiting = assessment.waiting.take();
+    let hot = reason_for_cpu(measured, hot_gain, whole);
     let paid = waiting.iter().map(|one| one.paid).reduce(f64::min);
     decision.gpu = Some(match paid {
         Some(paid) if paid > 0.0 => GpuState::Warming((paid * 100.0) as u32),
-        None if assessment.made.borrow().is_empty() => GpuState::Warm,
+        None if made.is_empty() => GpuState::Warm,
         _ => GpuState::Cold,
     });
     if hot.is_none() {
@@ -283,12 +258,12 @@ fn place_by(
     }
     // Else the decision can be cached if it does not depend on load time, of which runs pay more and more.
     let settled = match (&refused, nothing) {
-        (None, false) => assessment.made.borrow().is_empty() && waiting.is_empty(),
+        (None, false) => made.is_empty() && waiting.is_empty(),
         _ => hot.is_some(),
     };
     grounds.times = Some(Times {
         query,
-        gain: assessment.hot_gain.get(),
+        gain: hot_gain,
         whole,
         placed: !nothing && refused.is_none(),
     });
@@ -297,7 +272,7 @@ fn place_by(
         decision.reasons = Reasons::work(&reason);
         return Ok(plan);
     }
-    decision.made = assessment.made.take();
+    decision.made = made;
     Ok(placed)
 }
 
@@ -322,47 +297,6 @@ fn stops_early(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 fn reads_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.boundedness().is_unbounded() || plan.children().into_iter().any(reads_stream)
-}
-
-/// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are
-/// expected to save only `gain` of `whole` seconds; `None`: keep them.
-fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
-    // A run shows how far the prediction for the whole query is off; that for its subtrees may be right.
-    let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));
-    let Some(device) = measured.device else {
-        if measured.device_runs > 0 {
-            // It has loaded its columns. The next run shows what that is worth.
-            return None;
-        }
-        return (gain < POLICY.gain * whole).then(|| Reason::Gain {
-            saved: seconds(gain),
-            of: seconds(whole),
-        });
-    };
-    let (cpu, cpu_basis) = match measured.host {
-        Some(host) => (host, Basis::Measured),
-        None => (seconds(whole), Basis::Predicted),
-    };
-    let is_gain = gain >= POLICY.gain * whole;
-    let is_far = device > cpu.mul_f64(POLICY.far[usize::from(cpu_basis != Basis::Measured)]);
-    let is_known = measured.warm_runs > 0 && cpu_basis == Basis::Measured;
-    if !is_known && measured.device_runs < POLICY.trials && is_gain && !is_far {
-        return None;
-    }
-    if measured.warm_runs < POLICY.warm_trials && measured.host_runs >= POLICY.retry && is_gain {
-        return None;
-    }
-    // Where the CPU may be as fast, for all that is known of it, one run tells.
-    let doubt = match cpu_basis {
-        Basis::Measured => 1.0,
-        _ => POLICY.doubt,
-    };
-    (device > cpu.mul_f64(doubt)).then_some(Reason::Cost {
-        device,
-        device_basis: Basis::Measured,
-        cpu,
-        cpu_basis,
-    })
 }
 
 #[cfg(test)]

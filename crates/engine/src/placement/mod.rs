@@ -16,6 +16,7 @@ mod chain;
 mod classes;
 mod cost;
 mod decide;
+mod decision;
 mod deviations;
 mod distinct;
 mod eager;
@@ -42,7 +43,7 @@ mod windows;
 pub use placement_exec::{PlacementExec, query_report};
 pub use rules::{AnnotatePlacement, PlaceOnDevice};
 
-pub(crate) use decide::Grounds;
+pub(crate) use decision::Grounds;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {

@@ -1,7 +1,7 @@
 //! The node on top of plans that were offered to the device: what EXPLAIN and the query report say about
 //! placement.
 
-use super::decide::{Decision, GpuState, Grounds};
+use super::decision::{Decision, GpuState, Grounds};
 use super::nodes::has_rows;
 use super::timing::Timing;
 use crate::engine::Engine;

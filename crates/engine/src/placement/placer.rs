@@ -1,6 +1,6 @@
 //! Replacing the supported subtrees of one plan that are worth it, from its root down.
 
-use super::assessment::{Assessment, place_again};
+use super::assessment::{Assessed, Assessment, Worth, place_again};
 use super::chain::Finder;
 use super::find::{finder, refusal, subtree};
 use super::nodes::{ends, is_partial, orders_result, unsupported};
@@ -25,6 +25,12 @@ use std::sync::Arc;
 /// What of the time that its parts are expected to save a subtree must save to be waited for: predictions are
 /// not better than that, and what its parts return is not copied.
 const PARTS_GAIN: f64 = 0.9;
+
+/// A plan with its GPU subtrees.
+pub(super) struct Placed {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    pub(super) worth: Worth,
+}
 
 /// Places the subtrees of one plan.
 pub(super) struct Placer<'a> {
@@ -53,7 +59,7 @@ impl<'a> Placer<'a> {
         plan: Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
         reasons: &mut Reasons,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<Placed> {
         growing(|| self.place_level(plan, fetch, reasons))
     }
 
@@ -62,19 +68,20 @@ impl<'a> Placer<'a> {
         plan: Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
         reasons: &mut Reasons,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<Placed> {
         let assessment = self.assessment;
-        let (before, waiting) = (assessment.hot_gain.get(), assessment.waiting.borrow().len());
         let finder = &self.finder;
+        // What the node as the root of a subtree would save after its warm-up.
+        let mut own = Worth::default();
         let mut cold = None;
         let sorted = sort::below(&plan, finder);
         let is_sort = sorted.is_some() && plan.is::<SortExec>();
         if let Some((sort, found)) = sorted {
-            let sorted = ends(&plan).and(found).and_then(|found| {
+            let found = ends(&plan).and(found).and_then(|found| {
                 sort::check_worth(&found, sort, &assessment.estimator, assessment.config)?;
-                assessment.worthwhile(found, &plan, None)
+                Ok(found)
             });
-            match sorted {
+            match self.assess(found, &plan, None, &mut own) {
                 Ok(found) => return self.node(found, plan, reasons),
                 Err(reason @ Reason::Cold { .. }) if is_sort && !orders_result(&plan) => cold = Some(reason),
                 Err(reason) if is_sort && !orders_result(&plan) => reasons.note(&plan, &reason),
@@ -83,32 +90,28 @@ impl<'a> Placer<'a> {
         }
         if let Some((sort, Ok(found))) = top::below(&plan, finder)
             && ends(&plan).is_ok()
-            && let Ok(found) = assessment.worthwhile(found, sort.input(), None)
+            && let Ok(found) = self.assess(Ok(found), sort.input(), None, &mut own)
         {
             let rows = self.node(found, Arc::clone(sort.input()), reasons)?;
-            return plan.replace_children(
-                vec![rows],
-                ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-            );
+            return rows.below(plan);
         }
-        if let Some(union) = self.place_sets(&plan, reasons)? {
+        if let Some(union) = self.place_sets(&plan, &mut own, reasons)? {
             return Ok(union);
         }
-        if let Some(joined) = self.place_classes(&plan)? {
+        if let Some(joined) = self.place_classes(&plan, &mut own)? {
             return Ok(joined);
         }
         if plan.boundedness().is_unbounded()
             && let Some(outcome) = stream::operator(&plan, finder, assessment.session, assessment.config)
         {
             match outcome {
-                Ok(operator) => return Ok(operator),
+                Ok(operator) => return Ok(Placed::alone(operator)),
                 Err(reason) => reasons.note(&plan, &reason),
             }
         } else if let Some(outcome) = subtree(&plan, finder) {
-            let worth = |found| assessment.worthwhile(found, &plan, fetch);
-            match ends(&plan).and(outcome).and_then(worth) {
+            match self.assess(ends(&plan).and(outcome), &plan, fetch, &mut own) {
                 Ok(found) => return self.node(found, plan, reasons),
-                // Why a partial aggregate is none of a pipeline, the final one above it has said.
+                // The final aggregate above a partial one has given the reason.
                 Err(_) if is_partial(&plan) => {}
                 Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
                 Err(reason) => reasons.note(&plan, &reason),
@@ -119,47 +122,76 @@ impl<'a> Placer<'a> {
         {
             reasons.note(&plan, &reason);
         }
-        // For a subtree that is not yet worth loading, count the larger gain: its own, or that of the
-        // subtrees in it.
-        let as_one = assessment.hot_gain.replace(before);
-        let waiting_as_one = assessment.waiting.borrow_mut().split_off(waiting);
-        let children: Vec<_> = plan.children().into_iter().cloned().collect();
-        let fetch = fetch_below(&plan, fetch);
-        let recursive = plan.downcast_ref::<RecursiveQueryExec>();
-        let placed = (children.iter().enumerate())
-            .map(|(at, child)| match (recursive, at) {
-                (Some(query), 1..) => self.place_recursive_term(child, query.name(), reasons),
-                _ => self.place(Arc::clone(child), fetch, reasons),
-            })
-            .collect::<Result<Vec<_>>>()?;
-        if as_one >= PARTS_GAIN * assessment.hot_gain.get() {
-            assessment.hot_gain.set(as_one.max(assessment.hot_gain.get()));
-            let mut all = assessment.waiting.borrow_mut();
-            all.truncate(waiting);
-            all.extend(waiting_as_one);
-            // Where its parts are worth more, they are placed or warm up in its stead.
-            if let Some(reason) = cold {
-                reasons.note(&plan, &reason);
-            }
+        let Placed { plan: placed, worth } = self.place_inputs(&plan, fetch, reasons)?;
+        // Of a subtree that waits for its warm-up, the larger gain counts: its own, or that of its parts.
+        let as_one = own.hot_gain >= PARTS_GAIN * worth.hot_gain;
+        if let (true, Some(reason)) = (as_one, cold) {
+            reasons.note(&plan, &reason);
         }
-        let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
-        if placed.iter().zip(&children).all(same) {
-            return Ok(plan);
-        }
-        plan.replace_children(
-            placed,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
+        let worth = match as_one {
+            true => worth.waiting_as_one(own),
+            false => worth,
+        };
+        Ok(Placed { plan: placed, worth })
     }
 
-    /// Places what is worth it in the recursive term of a query, where the device is forced: how many rows a
-    /// step has, and how many steps there are, nothing tells.
+    /// The graph, if it is worth a place. Otherwise adds the gain after its warm-up to `own`.
+    fn assess(
+        &self,
+        found: Result<PipelineGraph, Reason>,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        own: &mut Worth,
+    ) -> Result<(PipelineGraph, Worth), Reason> {
+        let Assessed { graph, worth } = self.assessment.assess(found?, plan, fetch);
+        match graph {
+            Ok(graph) => Ok((graph, worth)),
+            Err(reason) => {
+                own.add(worth);
+                Err(reason)
+            }
+        }
+    }
+
+    /// Places what is worth it below a node that stays on the CPU.
+    fn place_inputs(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        reasons: &mut Reasons,
+    ) -> Result<Placed> {
+        let inputs: Vec<_> = plan.children().into_iter().cloned().collect();
+        let fetch = fetch_below(plan, fetch);
+        let recursive = plan.downcast_ref::<RecursiveQueryExec>();
+        let mut worth = Worth::default();
+        let mut placed = Vec::with_capacity(inputs.len());
+        for (number, input) in inputs.iter().enumerate() {
+            let input = match (recursive, number) {
+                (Some(query), 1..) => self.place_recursive_term(input, query.name(), reasons),
+                _ => self.place(Arc::clone(input), fetch, reasons),
+            }?;
+            worth.add(input.worth);
+            placed.push(input.plan);
+        }
+        let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
+        let plan = match placed.iter().zip(&inputs).all(same) {
+            true => Arc::clone(plan),
+            false => Arc::clone(plan).replace_children(
+                placed,
+                ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+            )?,
+        };
+        Ok(Placed { plan, worth })
+    }
+
+    /// Places what is worth it in the recursive term of a query, where the device is forced: nothing predicts
+    /// the number of steps, and of their rows.
     fn place_recursive_term(
         &self,
         term: &Arc<dyn ExecutionPlan>,
         name: &str,
         reasons: &mut Reasons,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    ) -> Result<Placed> {
         let refuse = |detail: &str| Reason::Node {
             node: "RecursiveQueryExec".into(),
             detail: detail.into(),
@@ -167,27 +199,29 @@ impl<'a> Placer<'a> {
         if self.assessment.config.device == DeviceChoice::Auto {
             let reason = refuse("its recursive term is on the device where that is forced alone");
             reasons.note(term, &reason);
-            return Ok(Arc::clone(term));
+            return Ok(Placed::alone(Arc::clone(term)));
         }
         let rereads = WorkRowsExec::in_place_of_tables(Arc::clone(term))?;
         let placed = self.place(Arc::clone(&rereads), None, reasons)?;
-        if Arc::ptr_eq(&placed, &rereads) {
-            return Ok(Arc::clone(term));
+        if Arc::ptr_eq(&placed.plan, &rereads) {
+            return Ok(Placed::alone(Arc::clone(term)));
         }
         // DataFusion gives the work table to one node.
-        if WorkRowsExec::readers(&placed, name) > 1 {
+        if WorkRowsExec::readers(&placed.plan, name) > 1 {
             reasons.note(term, &refuse("its recursive term would read a step's rows twice"));
-            return Ok(Arc::clone(term));
+            return Ok(Placed::alone(Arc::clone(term)));
         }
         Ok(placed)
     }
 
-    /// The union of the grouping sets of an aggregate, if every one of them is worth a place.
+    /// The union of the grouping sets of an aggregate, if every one of them is worth a place. Otherwise adds
+    /// the gain after their warm-up to `own`.
     fn place_sets(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
+        own: &mut Worth,
         reasons: &mut Reasons,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    ) -> Result<Option<Placed>> {
         let sets = match grouping_sets::sets(plan) {
             None => return Ok(None),
             Some(Ok(sets)) => sets,
@@ -196,57 +230,57 @@ impl<'a> Placer<'a> {
                 return Ok(None);
             }
         };
-        let (gain, made) = (self.assessment.gain.get(), self.assessment.made.borrow().len());
-        let mut own = Reasons::default();
-        let placed = (sets.iter())
-            .map(|set| self.place(Arc::clone(&set.aggregate), None, &mut own))
-            .collect::<Result<Vec<_>>>()?;
-        if placed.iter().all(|set| set.is::<GpuExec>())
-            && let Some(union) = grouping_sets::union(sets, placed, &plan.schema())
-        {
-            return Ok(Some(union));
+        let (mut worth, mut of_sets) = (Worth::default(), Reasons::default());
+        let mut placed = Vec::with_capacity(sets.len());
+        for set in &sets {
+            let set = self.place(Arc::clone(&set.aggregate), None, &mut of_sets)?;
+            worth.add(set.worth);
+            placed.push(set.plan);
         }
-        // What stays is what they would save, or forgo for the time of loading: `place` goes on with it.
-        self.assessment.gain.set(gain);
-        self.assessment.made.borrow_mut().truncate(made);
-        for text in own.texts {
-            reasons.add(text, own.concern_work);
+        if placed.iter().all(|set| set.is::<GpuExec>())
+            && let Some(plan) = grouping_sets::union(sets, placed, &plan.schema())
+        {
+            return Ok(Some(Placed { plan, worth }));
+        }
+        own.add(worth.unplaced());
+        for text in of_sets.texts {
+            reasons.add(text, of_sets.concern_work);
         }
         Ok(None)
     }
 
-    /// The classes of an aggregate's calls, joined, if every one of them is worth a place.
-    fn place_classes(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    /// The classes of an aggregate's calls, joined, if every one of them is worth a place. Otherwise adds the
+    /// gain after their warm-up to `own`.
+    fn place_classes(&self, plan: &Arc<dyn ExecutionPlan>, own: &mut Worth) -> Result<Option<Placed>> {
         let Some(classes) = classes::classes(plan).filter(|_| ends(plan).is_ok()) else {
             return Ok(None);
         };
-        let (gain, made) = (self.assessment.gain.get(), self.assessment.made.borrow().len());
-        // Where a class stays on the CPU, the aggregate says why.
-        let mut own = Reasons::default();
+        // Where a class stays on the CPU, the aggregate gives the reason.
+        let (mut worth, mut of_classes) = (Worth::default(), Reasons::default());
         let mut results = Vec::with_capacity(classes.len());
         for class in &classes {
-            let placed = self.place(Arc::clone(&class.rows), None, &mut own)?;
-            let result = Some(placed).filter(|placed| placed.is::<GpuExec>());
+            let placed = self.place(Arc::clone(&class.rows), None, &mut of_classes)?;
+            worth.add(placed.worth);
+            let result = Some(placed.plan).filter(|placed| placed.is::<GpuExec>());
             results.extend(result.and_then(|placed| class.over(placed)));
         }
         if results.len() == classes.len()
-            && let Some(joined) = classes::joined(plan, &classes, results)
+            && let Some(plan) = classes::joined(plan, &classes, results)
         {
-            return Ok(Some(joined));
+            return Ok(Some(Placed { plan, worth }));
         }
-        self.assessment.gain.set(gain);
-        self.assessment.made.borrow_mut().truncate(made);
+        own.add(worth.unplaced());
         Ok(None)
     }
 
     /// The node of a subtree that computes what `cpu` does.
     fn node(
         &self,
-        mut found: PipelineGraph,
+        (mut found, mut worth): (PipelineGraph, Worth),
         cpu: Arc<dyn ExecutionPlan>,
         reasons: &mut Reasons,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Filters say it themselves.
+    ) -> Result<Placed> {
+        // Filters give the reason themselves.
         if let PipelineSource::Plan(made) = &found.root().source
             && made.plan().is::<ProjectionExec>()
             && let Err(reason) = self.finder.over_tables().below(made.plan())
@@ -255,16 +289,41 @@ impl<'a> Placer<'a> {
         }
         // What feeds the pipeline may hold further subtrees, and reasons of its own.
         for input in found.inputs_mut() {
-            *input = InputPlan::new(self.place(Arc::clone(input.plan()), None, reasons)?);
+            let placed = self.place(Arc::clone(input.plan()), None, reasons)?;
+            worth.add(placed.worth);
+            *input = InputPlan::new(placed.plan);
         }
-        Ok(Arc::new(GpuExec::new(
+        let node = GpuExec::new(
             found,
             cpu,
             Arc::clone(self.assessment.session),
             self.assessment.config.clone(),
             place_again,
             self.report.clone(),
-        )))
+        );
+        Ok(Placed {
+            plan: Arc::new(node),
+            worth,
+        })
+    }
+}
+
+impl Placed {
+    /// A plan in which no subtree was compared with the CPU.
+    fn alone(plan: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            plan,
+            worth: Worth::default(),
+        }
+    }
+
+    /// The plan as the only input of a node.
+    fn below(self, node: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        Ok(Self {
+            plan: node.replace_children(vec![self.plan], changed)?,
+            ..self
+        })
     }
 }
 

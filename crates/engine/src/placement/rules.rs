@@ -1,6 +1,6 @@
 //! The optimizer rules of a session: one that places subtrees, one that completes the plan's report.
 
-use super::decide::{self, Decision, Grounds};
+use super::decision::{self, Decision, Grounds};
 use super::placement_exec::{PlacementExec, has_reader};
 use super::reasons::Reasons;
 
@@ -42,13 +42,13 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         let cores = options.execution.target_partitions;
         let must_wait = config.device != DeviceChoice::Auto || config.fallback == Fallback::Error;
         let usable = match self.session.engine().usable_within(&config, Duration::ZERO) {
-            Err(Reason::Starting) if must_wait || decide::waits_for_start(&plan, cores) => {
+            Err(Reason::Starting) if must_wait || decision::waits_for_start(&plan, cores) => {
                 self.session.engine().usable(&config)
             }
             usable => usable,
         };
         let placed = match usable {
-            Ok(()) => decide::place(&self.session, &config, cores, plan, &mut decision)?,
+            Ok(()) => decision::place(&self.session, &config, cores, plan, &mut decision)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(
                     "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",

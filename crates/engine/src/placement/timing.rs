@@ -1,6 +1,6 @@
 //! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
 
-use super::decide::{self, Decision};
+use super::decision::{self, Decision};
 use super::waiting::{Waiting, forgone, prepare};
 use crate::graph::PlanKey;
 use crate::history::{OneTime, RunKind};
@@ -147,7 +147,13 @@ impl Timing {
                 history.forgo(&forgone(&self.waiting));
                 history.made(&self.made);
                 if let Some(context) = state.context.take() {
-                    prepare(&self.waiting, self.plan, &self.session, &context, decide::waiting);
+                    prepare(
+                        &self.waiting,
+                        self.plan,
+                        &self.session,
+                        &context,
+                        decision::waiting,
+                    );
                 }
             }
         }

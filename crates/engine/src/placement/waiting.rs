@@ -9,6 +9,7 @@
 use super::cost::Estimator;
 use super::cost::correction::{Correction, HostTime, QueryOnHost};
 use super::cost::device::DeviceTime;
+use super::decide::{Verdict, decide};
 use crate::config::{Fallback, GalateaConfig};
 use crate::graph::key::Keys;
 use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
@@ -65,8 +66,11 @@ impl Waiting {
             || Correction::of_others(history),
             |query| query.correction(history),
         );
-        let time = self.time(session).corrected(correction);
-        !time.suits((self.host, correction), self.config.background.0, history)
+        let background = self.config.background.0;
+        let candidate = self
+            .time(session)
+            .candidate((self.host, correction), background, history);
+        decide(&candidate) != Verdict::Device
     }
 
     /// Seconds that runs have lost for want of the columns and kernels that are still missing. A column that

@@ -7,6 +7,7 @@ use crate::config::GalateaConfig;
 use crate::graph::key::Keys;
 use crate::graph::{Pipeline, PipelineRef, PipelineSource, PlanKey};
 use crate::history::{History, OneTime};
+use crate::placement::decide::Candidate;
 use crate::session::Session;
 use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
@@ -43,9 +44,6 @@ policy! {
         /// it is made: with all of it, at most twice the time is spent that would have been best; queries
         /// that have come tend to come again.
         investment: f64 = 0.5,
-        /// Factor on the unpaid warm-up of a query that could also be warmed up in the background: compilers
-        /// and encoders share the cores, and take longer than predicted more often than less.
-        haste: f64 = 4.0,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -116,15 +114,6 @@ impl DeviceTime {
         self.hot + self.once.iter().map(|one| left(one, history)).sum::<f64>()
     }
 
-    /// Seconds of one run that makes first what is missing.
-    pub(in crate::placement) fn whole(&self) -> f64 {
-        self.hot + self.making()
-    }
-
-    fn making(&self) -> f64 {
-        self.once.iter().map(|one| one.seconds).sum()
-    }
-
     /// The same as if nothing were missing.
     pub(in crate::placement) fn loaded(&self) -> Self {
         Self {
@@ -133,42 +122,23 @@ impl DeviceTime {
         }
     }
 
-    /// The time, corrected by the measured time of the CPU.
-    pub(in crate::placement) fn corrected(self, correction: Correction) -> Self {
-        Self {
-            hot: self.fixed + (self.hot - self.fixed) * correction.factor,
-            ..self
-        }
-    }
-
-    /// Whether a subtree that takes `host` on the CPU runs on the device now, warm-up included:
-    ///
-    /// ```text
-    /// hot + haste * unpaid warm-up <= seconds on the CPU, at least those if something is missing
-    /// unpaid warm-up = sum over columns and kernels of max(0, seconds - seconds lost for want of it / investment)
-    /// ```
-    ///
-    /// This is ski rental: every run on the CPU loses `host - hot`, and once runs have lost their share of
-    /// the warm-up, it is paid by the next one, whatever else runs. `background`: idle cores may warm up
-    /// before that, so that a run which just pays for itself is left to them; otherwise haste is 1.
-    pub(in crate::placement) fn suits(
+    /// The subtree as a candidate for the device; `host`: its time on the CPU.
+    pub(in crate::placement) fn candidate(
         &self,
         (host, correction): (HostTime, Correction),
         background: bool,
         history: &History,
-    ) -> bool {
-        let haste = if background { POLICY.haste } else { 1.0 };
-        let host = match self.once.is_empty() {
-            true => host.corrected(correction),
-            false => host.at_least(correction),
-        };
-        self.hot + haste * (self.unpaid(history) - self.hot) <= host
-    }
-
-    /// Share of the warm-up that runs on the CPU have paid, 0 to 0.99.
-    pub(in crate::placement) fn paid(&self, history: &History) -> f64 {
-        let left = self.unpaid(history) - self.hot;
-        (1.0 - left / self.making().max(f64::MIN_POSITIVE)).clamp(0.0, 0.99)
+    ) -> Candidate {
+        let hot = self.fixed + (self.hot - self.fixed) * correction.factor;
+        Candidate {
+            hot,
+            warm_up: self.once.iter().map(|one| one.seconds).sum(),
+            unpaid: self.once.iter().map(|one| left(one, history)).sum(),
+            cpu: host.corrected(correction),
+            least_cpu: host.at_least(correction),
+            background,
+            defers: false,
+        }
     }
 
     /// What a run on the CPU that loses `lost` seconds pays for each.

@@ -1,0 +1,288 @@
+//! Which processor runs a subtree, and which runs a query: pure functions of plain numbers.
+//!
+//! With `galatea.device = 'auto'`, a subtree that the device supports runs there if
+//!
+//! ```text
+//! hot + haste * unpaid <= CPU
+//!
+//! hot      seconds on the device, with columns in device memory and kernels compiled
+//! unpaid   the seconds of the warm-up (loading columns, compiling kernels) that no run on the CPU has paid for
+//! haste    4, or 1 without the background, which warms up while cores are idle
+//! CPU      seconds on the CPU; where something is missing, a cautious prediction
+//! ```
+//!
+//! This is ski rental: a run on the CPU loses `CPU - hot` seconds for want of the warm-up, and once runs have
+//! lost half of its price, it counts as paid. Until then the subtree runs on the CPU and the background warms
+//! up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU` of a subtree on the device, `warm`, `cold`, `CPU`
+//! and the paid share of one that warms up.
+//!
+//! A query keeps its GPU subtrees if they save a quarter of its time or more, since predictions are not
+//! better than that. Once it has run both ways, the measured times decide alone ([`reason_for_cpu`]).
+
+use super::assessment::seconds;
+use crate::history::Measured;
+use galatea_base::policy::policy;
+use galatea_base::reason::{Basis, Reason};
+
+policy! {
+    /// When a subtree is worth a place on the device.
+    pub(super) struct PlacementPolicy {
+        /// Factor on the unpaid warm-up of a subtree that the background could also warm up: compilers and
+        /// encoders share the cores, and take longer than predicted more often than less.
+        haste: f64 = 4.0,
+        /// Share of its predicted time that the CPU may turn out to take.
+        doubt: f64 = 0.7,
+        /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
+        /// not better than that.
+        gain: f64 = 0.25,
+        /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
+        /// wait for it: the wait takes at most a twentieth of the query.
+        worth_starting: f64 = 20.0,
+        /// Runs on the device before their times speak against it, where none was warm or the CPU's time is a
+        /// prediction: the first loads and compiles, and the model does not know all of the work that the
+        /// second does for the first time.
+        trials: u32 = 3,
+        /// Factor on the CPU's time, measured or predicted, beyond which the second of such runs speaks
+        /// against the device already.
+        far: [f64; 2] = [1.25, 3.0],
+        /// Warm runs on the device after which a time that speaks against it is final: others may have been
+        /// slow because something else used the device or the cores.
+        warm_trials: u32 = 3,
+        /// Runs on the CPU after which a query is tried on the device again until then.
+        retry: u32 = 10,
+    }
+}
+
+pub(super) const POLICY: PlacementPolicy = PlacementPolicy::DEFAULT;
+
+/// A subtree that the device supports. All times are in seconds, predicted, and corrected by measured runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Candidate {
+    /// Time on the device with columns in device memory and kernels compiled.
+    pub(super) hot: f64,
+    /// Time of the whole warm-up; 0: nothing is missing.
+    pub(super) warm_up: f64,
+    /// Time of the warm-up that no run on the CPU has paid for.
+    pub(super) unpaid: f64,
+    /// Time on the CPU.
+    pub(super) cpu: f64,
+    /// Time that the CPU takes at least, for all that is known: no operator multiplies rows.
+    pub(super) least_cpu: f64,
+    /// Whether the background can warm up.
+    pub(super) background: bool,
+    /// Whether the background makes all that is missing, even if a run would pay for it.
+    pub(super) defers: bool,
+}
+
+/// Where a subtree runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// On the device, which warms up first if something is missing.
+    Device,
+    /// On the CPU for want of the warm-up alone: the device would be faster after it.
+    WarmUp,
+    /// On the CPU, which is faster.
+    Cpu,
+}
+
+impl Candidate {
+    /// Time on the device of a run that warms up first.
+    pub(super) fn cold(&self) -> f64 {
+        self.hot + self.warm_up
+    }
+
+    /// Share of the warm-up that runs on the CPU have paid, 0 to 0.99.
+    pub(super) fn paid(&self) -> f64 {
+        (1.0 - self.unpaid / self.warm_up.max(f64::MIN_POSITIVE)).clamp(0.0, 0.99)
+    }
+}
+
+/// Where a subtree runs.
+pub(super) fn decide(candidate: &Candidate) -> Verdict {
+    let Candidate { hot, unpaid, cpu, .. } = *candidate;
+    let is_warm = candidate.warm_up == 0.0;
+    let haste = if candidate.background { POLICY.haste } else { 1.0 };
+    let compared = if is_warm { cpu } else { candidate.least_cpu };
+    let pays = hot + haste * unpaid <= compared;
+    match pays && (is_warm || !candidate.defers) {
+        true => Verdict::Device,
+        false if hot <= cpu => Verdict::WarmUp,
+        false => Verdict::Cpu,
+    }
+}
+
+/// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are
+/// expected to save only `gain` of `whole` seconds; `None`: they stay.
+pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
+    // A run shows how far the prediction for the whole query is off; that for its subtrees may be right.
+    let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));
+    let Some(device) = measured.device else {
+        if measured.device_runs > 0 {
+            // It has loaded its columns. The next run shows the time without loading.
+            return None;
+        }
+        return (gain < POLICY.gain * whole).then(|| Reason::Gain {
+            saved: seconds(gain),
+            of: seconds(whole),
+        });
+    };
+    let (cpu, cpu_basis) = match measured.host {
+        Some(host) => (host, Basis::Measured),
+        None => (seconds(whole), Basis::Predicted),
+    };
+    let is_gain = gain >= POLICY.gain * whole;
+    let is_far = device > cpu.mul_f64(POLICY.far[usize::from(cpu_basis != Basis::Measured)]);
+    let is_known = measured.warm_runs > 0 && cpu_basis == Basis::Measured;
+    if !is_known && measured.device_runs < POLICY.trials && is_gain && !is_far {
+        return None;
+    }
+    if measured.warm_runs < POLICY.warm_trials && measured.host_runs >= POLICY.retry && is_gain {
+        return None;
+    }
+    // Where the CPU may be as fast, for all that is known of it, one run shows it.
+    let doubt = match cpu_basis {
+        Basis::Measured => 1.0,
+        _ => POLICY.doubt,
+    };
+    (device > cpu.mul_f64(doubt)).then_some(Reason::Cost {
+        device,
+        device_basis: Basis::Measured,
+        cpu,
+        cpu_basis,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A subtree for which everything is ready.
+    const WARM: Candidate = Candidate {
+        hot: 0.1,
+        warm_up: 0.0,
+        unpaid: 0.0,
+        cpu: 0.2,
+        least_cpu: 0.05,
+        background: true,
+        defers: false,
+    };
+
+    #[test]
+    fn a_warm_subtree_runs_where_it_takes_less() {
+        assert_eq!(decide(&WARM), Verdict::Device);
+        let equal = Candidate { cpu: 0.1, ..WARM };
+        assert_eq!(decide(&equal), Verdict::Device);
+        let slower = Candidate { cpu: 0.09, ..WARM };
+        assert_eq!(decide(&slower), Verdict::Cpu);
+        let deferred = Candidate { defers: true, ..WARM };
+        assert_eq!(decide(&deferred), Verdict::Device, "nothing is left to make");
+    }
+
+    #[test]
+    fn an_unpaid_warm_up_counts_four_times_if_the_background_could_make_it() {
+        let cold = Candidate {
+            warm_up: 0.1,
+            unpaid: 0.1,
+            cpu: 0.5,
+            least_cpu: 0.5,
+            ..WARM
+        };
+        assert_eq!(decide(&cold), Verdict::Device, "0.1 + 4 * 0.1 <= 0.5");
+        let dearer = Candidate { unpaid: 0.11, ..cold };
+        assert_eq!(decide(&dearer), Verdict::WarmUp);
+        let alone = Candidate {
+            background: false,
+            ..dearer
+        };
+        assert_eq!(decide(&alone), Verdict::Device, "0.1 + 0.11 <= 0.5");
+        let paid = Candidate {
+            unpaid: 0.0,
+            ..dearer
+        };
+        assert_eq!(decide(&paid), Verdict::Device);
+        let deferred = Candidate { defers: true, ..paid };
+        assert_eq!(decide(&deferred), Verdict::WarmUp);
+    }
+
+    #[test]
+    fn a_cold_subtree_is_compared_with_the_cautious_time_of_the_cpu() {
+        let cold = Candidate {
+            warm_up: 0.02,
+            unpaid: 0.02,
+            ..WARM
+        };
+        assert_eq!(
+            decide(&cold),
+            Verdict::WarmUp,
+            "0.18 <= 0.2, but the CPU may take 0.05"
+        );
+        let known = Candidate {
+            least_cpu: 0.2,
+            ..cold
+        };
+        assert_eq!(decide(&known), Verdict::Device);
+        let hopeless = Candidate { cpu: 0.05, ..cold };
+        assert_eq!(decide(&hopeless), Verdict::Cpu);
+    }
+
+    #[test]
+    fn the_paid_share_never_reaches_all() {
+        let half = Candidate {
+            warm_up: 1.0,
+            unpaid: 0.5,
+            ..WARM
+        };
+        assert_eq!((half.paid(), half.cold()), (0.5, 1.1));
+        assert_eq!(Candidate { unpaid: 0.0, ..half }.paid(), 0.99);
+        assert_eq!(Candidate { unpaid: 1.0, ..half }.paid(), 0.0);
+    }
+
+    /// A query with these runs, in milliseconds.
+    fn measured(device: Option<u64>, device_runs: u32, warm_runs: u32, host: Option<u64>) -> Measured {
+        Measured {
+            device_runs,
+            warm_runs,
+            device: device.map(Duration::from_millis),
+            host_runs: host.is_some().into(),
+            host: host.map(Duration::from_millis),
+        }
+    }
+
+    #[test]
+    fn a_query_that_has_not_run_needs_a_gain() {
+        let none = Measured::default();
+        assert_eq!(reason_for_cpu(none, 0.25, 1.0), None);
+        let little = reason_for_cpu(none, 0.2, 1.0);
+        assert!(matches!(little, Some(Reason::Gain { .. })), "{little:?}");
+        let on_cpu = measured(None, 0, 0, Some(500));
+        assert_eq!(reason_for_cpu(on_cpu, 0.2, 1.0), None, "0.2 of 0.5 s");
+        let cold = measured(None, 1, 0, None);
+        assert_eq!(reason_for_cpu(cold, 0.0, 1.0), None, "its columns are loaded");
+    }
+
+    #[test]
+    fn a_measured_time_overrules_predictions() {
+        let slower = measured(Some(110), 1, 1, Some(100));
+        let reason = reason_for_cpu(slower, 0.9, 1.0);
+        assert!(matches!(reason, Some(Reason::Cost { .. })), "{reason:?}");
+        let faster = measured(Some(90), 1, 1, Some(100));
+        assert_eq!(reason_for_cpu(faster, 0.0, 1.0), None);
+        let trial = measured(Some(2000), 2, 0, None);
+        assert_eq!(reason_for_cpu(trial, 0.9, 1.0), None, "cold runs are repeated");
+        let far = measured(Some(4000), 2, 0, None);
+        assert!(
+            reason_for_cpu(far, 0.9, 1.0).is_some(),
+            "three times the prediction"
+        );
+        let retried = Measured {
+            host_runs: POLICY.retry,
+            ..slower
+        };
+        assert_eq!(
+            reason_for_cpu(retried, 0.9, 1.0),
+            None,
+            "one warm run is not final"
+        );
+    }
+}
