@@ -13,7 +13,7 @@
 //! ```
 //!
 //! For a variance the second term is at most half of the first, so a result is wrong by a few units of the
-//! last place of a double. Floats take two passes over the rows (`placement/deviations.rs`).
+//! last place of a double. Floats take two passes over the rows (`placement/aggregate/deviations.rs`).
 
 /// A function of the first and second moments of one or two arguments, which are (y, x) for a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

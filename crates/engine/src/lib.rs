@@ -40,6 +40,7 @@ mod facts;
 pub mod graph;
 pub mod history;
 pub mod join_order;
+pub mod joins;
 pub mod metrics;
 pub mod nodes;
 pub mod placement;

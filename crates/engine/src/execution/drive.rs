@@ -1,6 +1,7 @@
-//! Drives one run: admission, a retry without optional memory when the device is full, and resumption after
+//! Drives one run: admission, attempts with less memory ([`attempt`](super::attempt)), and resumption after
 //! it was preempted by an earlier query.
 
+use super::attempt::{RunAttempt, repeat};
 use super::built::{BuiltSides, SideRows};
 use super::interned::InternedWords;
 use super::pass::{Pass, Progress};
@@ -24,39 +25,25 @@ use galatea_memory::regions::{Ablation, Demand, PipelineName, Use};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The memory of an attempt to run a pipeline.
-#[derive(Debug)]
-struct Attempt {
-    /// Whether it takes memory that it could do without.
-    optional: bool,
-    /// What there is for texts of group keys that have no dictionary, once they are known to need it.
-    texts: Option<InternedWords>,
-}
-
 impl Run<'_> {
-    /// Runs the pipeline when its turn comes.
+    /// Runs the pipeline when it is admitted, in ranges of its order where memory is too small to sort all
+    /// rows.
     pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
-        if let SinkPlan::Materialise {
-            outputs,
-            order: Some(RowOrder::First(top)),
-        } = &self.plan.sink
-        {
-            return self.execute_top(outputs, top);
-        }
-        match (self.execute_whole(), &self.plan.sink) {
-            (
-                Err(failure @ RunError::Memory { .. }),
-                SinkPlan::Materialise {
-                    outputs,
-                    order: Some(RowOrder::All(words)),
-                },
-            ) if self.part.is_none() => self.execute_in_ranges(outputs, words, failure),
-            (outcome, _) => outcome,
+        match &self.plan.sink {
+            SinkPlan::Materialise {
+                outputs,
+                order: Some(RowOrder::First(top)),
+            } => self.execute_top(outputs, top),
+            SinkPlan::Materialise {
+                outputs,
+                order: Some(RowOrder::All(words)),
+            } if self.part.is_none() => self.execute_sorted(outputs, words),
+            _ => self.admitted(),
         }
     }
 
-    /// Runs a pipeline whose rows are not the first of an order when its turn comes.
-    pub(super) fn execute_whole(&self) -> Result<(Output, RunReport), RunError> {
+    /// Runs a pipeline whose rows are not the first of an order when it is admitted.
+    pub(super) fn admitted(&self) -> Result<(Output, RunReport), RunError> {
         let memory = self.runtime.memory();
         let naive = memory.ablations().has(Ablation::Naive);
         let capacity = self.runtime.device().budget().limit();
@@ -74,81 +61,81 @@ impl Run<'_> {
             lease: &lease,
             inputs: Some(inputs),
         };
-        loop {
-            match self.attempts(turn) {
-                // The failed attempt has freed all of its device memory.
-                Err(RunError::Memory { .. })
-                    if !naive
-                        && self.part.is_none()
-                        && self.result.restart()
-                        && lease.wait_for_room(self.cancelled) => {}
-                Err(RunError::Memory {
-                    what,
-                    needed,
-                    available,
-                    limit,
-                    ..
-                }) => {
-                    return Err(RunError::Memory {
-                        what,
-                        needed,
-                        available,
-                        limit,
-                        query: self.description().into(),
-                    });
-                }
-                outcome => return outcome,
-            }
+        // The failed attempt has freed all of its device memory.
+        let waits = || !naive && lease.wait_for_room(self.cancelled);
+        self.attempts(turn, waits).map_err(|failure| match failure {
+            RunError::Memory {
+                what,
+                needed,
+                available,
+                limit,
+                ..
+            } => RunError::Memory {
+                what,
+                needed,
+                available,
+                limit,
+                query: self.description().into(),
+            },
+            failure => failure,
+        })
+    }
+
+    /// Runs an admitted pipeline, with less memory or more as its failures ask for; `waits` waits for the end
+    /// of another query, if one uses the device.
+    fn attempts(&self, turn: Turn<'_>, waits: impl Fn() -> bool) -> Result<(Output, RunReport), RunError> {
+        let first = self.first_attempt();
+        repeat(
+            first,
+            |attempt| {
+                let outcome = self.run_once(turn, attempt);
+                outcome.map_err(|error| match error {
+                    RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
+                        RunError::full(self.runtime.device().budget(), "working memory", requested)
+                    }
+                    error => error,
+                })
+            },
+            |attempt, failure| match self.part {
+                // The parts share a sink: all of them begin again, or none.
+                Some(_) => Err(failure),
+                None => attempt.after(failure, || self.result.restart(), || waits().then_some(first)),
+            },
+        )
+    }
+
+    /// The first attempt to run the pipeline. A part of a join does without optional memory, because memory
+    /// is short.
+    fn first_attempt(&self) -> RunAttempt {
+        let Some(part) = self.part else {
+            return RunAttempt::first(self.config.cache_device.0);
+        };
+        let strings = (part.begun_again > 0).then(|| {
+            let first = self.words_for_texts();
+            (0..part.begun_again).fold(first, |strings, _| strings.grown())
+        });
+        RunAttempt {
+            tight: true,
+            strings,
+            ..RunAttempt::first(false)
         }
     }
 
-    /// Runs the pipeline, with less memory where it could not have as much as it would like.
-    fn attempts(&self, turn: Turn<'_>) -> Result<(Output, RunReport), RunError> {
+    /// The options of the kernel of an attempt.
+    fn options_of(&self, attempt: &RunAttempt) -> KernelOptions {
         let options = self.kernel_options();
-        let tight = KernelOptions {
+        if !attempt.tight {
+            return options;
+        }
+        let row_output = match (options.row_output, self.fetch) {
+            (RowOutput::Auto, None) if self.part.is_some() => RowOutput::Heap,
+            (asked, _) => asked,
+        };
+        KernelOptions {
             hash_table_bytes: 0,
             copies_bytes: 0,
+            row_output,
             ..options
-        };
-        let keep = self.config.cache_device.0 && self.part.is_none();
-        let mut attempt = Attempt {
-            optional: false,
-            texts: None,
-        };
-        let full = |error| match error {
-            RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
-                RunError::full(self.runtime.device().budget(), "working memory", requested)
-            }
-            error => error,
-        };
-        // Parts share a sink, and memory is short.
-        if let Some(part) = self.part {
-            if part.begun_again > 0 {
-                let first = self.words_for_texts();
-                attempt.texts = Some((0..part.begun_again).fold(first, |texts, _| texts.grown()));
-            }
-            let row_output = match (options.row_output, self.fetch) {
-                (RowOutput::Auto, None) => RowOutput::Heap,
-                (asked, _) => asked,
-            };
-            let tight = KernelOptions { row_output, ..tight };
-            return self.run_with(turn, tight, keep, &mut attempt).map_err(full);
-        }
-        let with_texts = |options, keep, attempt: &mut Attempt| loop {
-            match self.run_with(turn, options, keep, attempt) {
-                Err(RunError::TextsFull) if self.result.restart() => {
-                    attempt.texts = attempt.texts.map(InternedWords::grown);
-                }
-                outcome => return outcome.map_err(full),
-            }
-        };
-        match with_texts(options, keep, &mut attempt) {
-            // No room for a fully sized hash table or replicated accumulators, or this run's cached pages
-            // took it: retry without either.
-            Err(RunError::Memory { .. }) if (attempt.optional || keep) && self.result.restart() => {
-                with_texts(tight, false, &mut attempt)
-            }
-            outcome => outcome,
         }
     }
 
@@ -157,14 +144,8 @@ impl Run<'_> {
         InternedWords::of_rows(self.rows(), !self.sizes_tables()).within(self.runtime.room())
     }
 
-    /// Runs the pipeline with those options; `keep`: whether its columns stay in device memory.
-    fn run_with(
-        &self,
-        turn: Turn<'_>,
-        options: KernelOptions,
-        keep: bool,
-        attempt: &mut Attempt,
-    ) -> Result<(Output, RunReport), RunError> {
+    /// Runs the pipeline once.
+    fn run_once(&self, turn: Turn<'_>, attempt: &mut RunAttempt) -> Result<(Output, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
@@ -173,10 +154,10 @@ impl Run<'_> {
         };
         // The query may have been cancelled until a thread was found, or the program was compiled.
         self.check()?;
-        let preparation = self.prepare_as(options)?;
+        let preparation = self.prepare_as(self.options_of(attempt))?;
         self.check()?;
         let pipeline = &preparation.pipeline;
-        attempt.optional = pipeline.bound.strategy.uses_optional_memory();
+        attempt.optional = attempt.keeps || pipeline.bound.strategy.uses_optional_memory();
         report.strategy = pipeline.bound.strategy.to_string();
         report.source = Arc::clone(&pipeline.bound.source);
         report.why = pipeline.bound.why.clone();
@@ -203,10 +184,16 @@ impl Run<'_> {
                 self.runtime.take_streams(self.config.priority.of_stream(short))?,
             ),
         };
-        if pipeline.bound.parameters.interned().is_some() && attempt.texts.is_none() {
-            attempt.texts = Some(self.words_for_texts());
+        if pipeline.bound.parameters.interned().is_some() && attempt.strings.is_none() {
+            attempt.strings = Some(self.words_for_texts());
         }
-        let outcome = self.on_streams(pipeline, &streams, turn, (keep, sink, attempt.texts), &mut report);
+        let outcome = self.on_streams(
+            pipeline,
+            &streams,
+            turn,
+            (attempt.keeps, sink, attempt.strings),
+            &mut report,
+        );
         if outcome.is_ok() {
             let streams = match self.part {
                 Some(part) => part.leave_streams(streams),
@@ -342,7 +329,7 @@ impl Run<'_> {
             result: &result,
             ..self.over(&plan, &view)
         };
-        let (_, counting) = run.attempts(within)?;
+        let (_, counting) = run.attempts(within, || false)?;
         report.launches += counting.launches;
         report.link_bytes += counting.link_bytes;
         report.kernel += counting.kernel;
@@ -355,7 +342,9 @@ impl Run<'_> {
         let Some(plan) = self.plan.counting_partitions() else {
             return Ok(Vec::new());
         };
-        let (output, counting) = self.over(&plan, &self.view_of(&plan)?).attempts(within)?;
+        let (output, counting) = self
+            .over(&plan, &self.view_of(&plan)?)
+            .attempts(within, || false)?;
         report.passed_before(&counting);
         match output {
             Output::Built(table) => Ok(table.counted().to_vec()),

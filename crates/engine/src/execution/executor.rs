@@ -25,7 +25,7 @@ use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 use galatea_base::reason::Reason;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::looked_up;
@@ -187,22 +187,12 @@ impl Executor<'_> {
         Ok(report)
     }
 
-    /// Runs a pipeline after those of its build sides; `keep`: its groups stay on the device. Where memory is
-    /// too small for that, a join of it runs part after part.
-    pub(super) fn run<'s>(
-        &'s self,
-        pipeline: PipelineRef<'s>,
+    /// Runs a pipeline over all of its rows at once.
+    pub(super) async fn run_whole(
+        &self,
+        pipeline: PipelineRef<'_>,
         keep: bool,
-    ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
-        Box::pin(async move {
-            match self.run_whole(pipeline, keep).await {
-                Err(failure) if failure.wants_memory() => self.in_parts(pipeline, keep, failure).await,
-                outcome => outcome,
-            }
-        })
-    }
-
-    async fn run_whole(&self, pipeline: PipelineRef<'_>, keep: bool) -> Result<(Output, RunReport), Failure> {
+    ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let lookups = plan.lookups();

@@ -14,6 +14,7 @@
 
 mod ahead;
 mod arrivals;
+pub(crate) mod attempt;
 mod built;
 mod chunk_link;
 mod chunk_order;
@@ -27,7 +28,6 @@ mod group_table;
 mod interned;
 mod key_ranges;
 mod pairs;
-mod part_plan;
 mod part_run;
 mod partition_choice;
 mod partition_rows;

@@ -1,6 +1,7 @@
 //! Runs a pipeline over its build sides, in two where its rows go through partitions
 //! (`crates/codegen/src/partition.rs`).
 
+use super::attempt::repeat;
 use super::built::SideRows;
 use super::partition_choice::PartitionChoice;
 use super::run::{Output, Run};
@@ -9,6 +10,19 @@ use crate::device::{RunError, demand};
 use crate::report::RunReport;
 use galatea_codegen::Halves;
 use parking_lot::Mutex;
+
+/// The attempt after one in partitions: rows meet build sides as they come, since neither memory for rows in
+/// partitions nor columns that can be kept are a condition of the join.
+fn direct_after(choice: PartitionChoice, failure: RunError) -> Result<PartitionChoice, RunError> {
+    let why = match (&choice, &failure) {
+        (PartitionChoice::Partitions(..), RunError::Unsupported(reason)) if !reason.is_repeated_key() => {
+            format!("none: {reason}")
+        }
+        (PartitionChoice::Partitions(..), RunError::Memory { .. }) => format!("none: {failure}"),
+        _ => return Err(failure),
+    };
+    Ok(PartitionChoice::Direct(why))
+}
 
 impl Run<'_> {
     /// Runs the pipeline over these build sides, and completes the part of a join that it made by them.
@@ -19,32 +33,31 @@ impl Run<'_> {
             ..*self
         }
         .choose_partitions();
-        let mut direct = None;
-        match choice {
-            PartitionChoice::None => {}
-            PartitionChoice::Direct(why) => direct = Some(why),
-            PartitionChoice::Partitions(halves, why) => match self.in_two(&halves, &mut sides) {
-                Ok((output, mut report)) => {
-                    report = report.of_sides(own);
-                    report.partitions = Some(why);
-                    return Ok((output.joined(sides), report));
+        repeat(
+            choice,
+            |choice| match choice {
+                PartitionChoice::Partitions(halves, why) => {
+                    let (output, report) = self.in_two(halves, &mut sides)?;
+                    let mut report = report.of_sides(own);
+                    report.partitions = Some(std::mem::take(why));
+                    Ok((output, report))
                 }
-                // Memory for rows in partitions, and columns that can be kept, are no condition of the join.
-                Err(RunError::Unsupported(reason)) if !reason.is_repeated_key() => {
-                    direct = Some(format!("none: {reason}"));
+                choice => {
+                    sides.truncate(own);
+                    let run = Run {
+                        sides: &sides,
+                        ..*self
+                    };
+                    let (output, mut report) = run.execute()?;
+                    if let PartitionChoice::Direct(why) = choice {
+                        report.partitions = Some(std::mem::take(why));
+                    }
+                    Ok((output, report))
                 }
-                Err(error @ RunError::Memory { .. }) => direct = Some(format!("none: {error}")),
-                Err(error) => return Err(error),
             },
-        }
-        sides.truncate(own);
-        let (output, mut report) = Run {
-            sides: &sides,
-            ..*self
-        }
-        .execute()?;
-        report.partitions = direct;
-        Ok((output.joined(sides), report))
+            direct_after,
+        )
+        .map(|(output, report)| (output.joined(sides), report))
     }
 
     /// Runs both halves. The second one reads the rows in between as a build side behind the others.

@@ -20,18 +20,21 @@
 //! What cannot be made smaller so is a key whose rows alone are too many: the run fails as one without
 //! memory, and the CPU answers.
 
+use super::attempt::{Shrinking, repeat_async};
 use super::built::SideRows;
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
-use super::part_plan::{PartedJoin, counting, row_bytes, spreads};
 use super::part_run::{Carried, PartRun};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use crate::device::RunError;
 use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
+use crate::joins::out_of_core::{PartedJoin, counting, row_bytes, spreads};
 use crate::report::RunReport;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int32Type, Int64Type};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use galatea_base::policy::policy;
 use galatea_base::reason::size;
 use galatea_expression::{BUCKETS, Expr};
@@ -56,6 +59,29 @@ policy! {
 }
 
 const POLICY: PartPolicy = PartPolicy::DEFAULT;
+
+/// An attempt to run a pipeline that joins.
+#[derive(Debug, Clone, Copy)]
+enum JoinAttempt {
+    /// All rows at once.
+    Whole,
+    /// Its joins in parts.
+    InParts {
+        /// The memory that the build side of a part may take.
+        memory: Shrinking,
+        /// How often the parts have begun again with more memory for strings.
+        begun_again: u32,
+    },
+}
+
+impl JoinAttempt {
+    fn in_parts(memory: Shrinking) -> Self {
+        Self::InParts {
+            memory,
+            begun_again: 0,
+        }
+    }
+}
 
 /// A join that runs part after part.
 struct Cut {
@@ -91,52 +117,95 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
 }
 
 impl Executor<'_> {
-    /// Runs a pipeline that has failed for want of memory with joins of it part after part, if it has any.
-    pub(super) async fn in_parts(
+    /// Runs a pipeline after those of its build sides; `keep`: its groups stay on the device. Where memory is
+    /// too small for that, its joins run part after part.
+    pub(super) fn run<'s>(
+        &'s self,
+        pipeline: PipelineRef<'s>,
+        keep: bool,
+    ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
+        let run = move |attempt| {
+            let outcome = async move {
+                let outcome = match attempt {
+                    JoinAttempt::Whole => self.run_whole(pipeline, keep).await,
+                    JoinAttempt::InParts { memory, begun_again } => {
+                        self.in_parts(pipeline, keep, memory.bytes, begun_again).await
+                    }
+                };
+                outcome.map_err(|failure| (attempt, failure))
+            };
+            outcome.boxed()
+        };
+        let next = move |attempt, failure| self.in_parts_after(pipeline, attempt, failure);
+        let outcome = repeat_async(self.first_attempt(pipeline), run, next);
+        outcome
+            .map(|outcome| outcome.map_err(|(_, failure)| failure))
+            .boxed()
+    }
+
+    /// The first attempt: in parts, if a build side is predicted to exceed device memory.
+    fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
+        let joins = PartedJoin::of(pipeline);
+        let exceeds = |join: &PartedJoin| join.exceeds_memory(pipeline);
+        let memory = joins.iter().any(exceeds).then(|| self.first_parts()).flatten();
+        memory.map_or(JoinAttempt::Whole, JoinAttempt::in_parts)
+    }
+
+    /// The memory of the first attempt in parts.
+    fn first_parts(&self) -> Option<Shrinking> {
+        let device = self.session.engine().device(self.config);
+        let limit = device.map_or(0, |device| device.device().budget().limit());
+        Shrinking::new(limit / POLICY.memory, POLICY.less, POLICY.tries)
+    }
+
+    /// The attempt after one that failed for want of memory: its joins in parts, smaller than before, if it
+    /// has joins with keys, and no rows were read.
+    fn in_parts_after(
+        &self,
+        pipeline: PipelineRef<'_>,
+        attempt: JoinAttempt,
+        failure: Failure,
+    ) -> Result<JoinAttempt, (JoinAttempt, Failure)> {
+        let is_root = pipeline.id() == pipeline.graph().root_id();
+        let restart = || !is_root || self.result.restart_all();
+        let next = match (attempt, &failure) {
+            (JoinAttempt::Whole, failure)
+                if failure.wants_memory() && !PartedJoin::of(pipeline).is_empty() =>
+            {
+                self.first_parts().map(JoinAttempt::in_parts)
+            }
+            // The sink of all parts holds the strings.
+            (JoinAttempt::InParts { memory, begun_again }, Failure::Run(RunError::TextsFull)) => {
+                Some(JoinAttempt::InParts {
+                    memory,
+                    begun_again: begun_again + 1,
+                })
+            }
+            (JoinAttempt::InParts { memory, .. }, failure) if failure.wants_memory() => {
+                memory.next().map(JoinAttempt::in_parts)
+            }
+            _ => None,
+        };
+        next.filter(|_| restart()).ok_or((attempt, failure))
+    }
+
+    /// Runs a pipeline with its joins in parts whose build sides take no more than so many bytes.
+    async fn in_parts(
         &self,
         pipeline: PipelineRef<'_>,
         keep: bool,
-        mut failure: Failure,
+        bytes: u64,
+        begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
         let mut joins = PartedJoin::of(pipeline);
         // The other ones have fewer rows.
         joins.truncate(POLICY.joins);
-        if joins.is_empty() {
-            return Err(failure);
-        }
-        // What was loaded for other columns, and what was told of pipelines that have run in vain.
+        // What was loaded for other columns, and the reports of pipelines that have run in vain.
         let (id, below) = (pipeline.id(), pipeline.with_below());
         (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
-        let device = self.session.engine().device(self.config);
-        let limit = device.map_or(0, |device| device.device().budget().limit());
-        let mut bytes = limit / POLICY.memory;
-        // Rows that were read cannot be taken back.
-        let is_root = id == pipeline.graph().root_id();
-        let restarts = || !is_root || self.result.restart_all();
-        let mut begun_again = 0;
-        for _ in 0..POLICY.tries {
-            if !restarts() {
-                return Err(failure);
-            }
-            let outcome = match self.cuts(pipeline, &joins, bytes).await {
-                Ok(cuts) => loop {
-                    match self.by_parts(pipeline, keep, &cuts, begun_again).await {
-                        // The sink of all parts has the texts, and the parts stay as they are.
-                        Err(Failure::Run(RunError::TextsFull)) if restarts() => begun_again += 1,
-                        Err(Failure::Run(RunError::TextsFull)) => return Err(failure),
-                        outcome => break outcome,
-                    }
-                },
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Err(error) if error.wants_memory() => failure = error,
-                outcome => return outcome,
-            }
-            bytes /= POLICY.less;
-        }
-        Err(failure)
+        let cuts = self.cuts(pipeline, &joins, bytes).await?;
+        self.by_parts(pipeline, keep, &cuts, begun_again).await
     }
 
     /// The joins whose build side takes more than so many bytes, by parts that take no more; where none does,

@@ -8,6 +8,7 @@
 //! range on. Each range scans the pipeline's input again and keeps the rows in it: input on the device is
 //! read at the rate of its memory, and rows that are not in the range go nowhere.
 
+use super::attempt::{Shrinking, repeat};
 use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
 use super::sort::sorting_bytes;
@@ -29,7 +30,7 @@ policy! {
         /// How many times less than before they take where it was too much.
         less: u64 = 4,
         /// Attempts with ever smaller ranges.
-        tries: usize = 4,
+        tries: u32 = 4,
         /// Passes that count rows: where more are needed, few keys have nearly all rows.
         passes: usize = 64,
     }
@@ -37,45 +38,68 @@ policy! {
 
 const POLICY: RangePolicy = RangePolicy::DEFAULT;
 
+/// Ranges of the sort key, each of which fits.
+struct Ranges {
+    key: Expr,
+    ranges: Vec<KeyRange>,
+    /// The passes that counted their rows.
+    passes: Vec<RunReport>,
+    /// The memory that the rows of a range may take.
+    memory: Shrinking,
+}
+
 /// Rows for which the bytes of a row are worked out.
 const ROWS: u64 = 1 << 20;
 
 impl Run<'_> {
-    /// Runs a pipeline that returns all of its rows in the order of `words`, after `failure` of an attempt to
-    /// sort them at once. It stays where one sort key has more rows than fit.
-    pub(super) fn execute_in_ranges(
+    /// Runs a pipeline that returns all of its rows in the order of `words`: at once, or in ranges where
+    /// memory is too small for that.
+    pub(super) fn execute_sorted(
         &self,
         outputs: &[Expr],
         words: &[Expr],
-        mut failure: RunError,
     ) -> Result<(Output, RunReport), RunError> {
-        let Some(key) = Expr::sort_key_of(words) else {
+        repeat(
+            None,
+            |ranges: &mut Option<Ranges>| match ranges {
+                None => self.admitted(),
+                Some(ranges) => self.sorted_ranges(outputs, words, ranges),
+            },
+            |before, failure| self.ranges_after(words, before, failure).map(Some),
+        )
+    }
+
+    /// The ranges of the next attempt, smaller than those before. It fails where one sort key has more rows
+    /// than fit, and once rows were read.
+    fn ranges_after(
+        &self,
+        words: &[Expr],
+        before: Option<Ranges>,
+        failure: RunError,
+    ) -> Result<Ranges, RunError> {
+        let Some(key) = Expr::sort_key_of(words).filter(|_| matches!(failure, RunError::Memory { .. }))
+        else {
             return Err(failure);
         };
-        let mut bytes = self.runtime.room() / POLICY.memory;
-        for _ in 0..POLICY.tries {
-            // Rows that were read cannot be taken back.
-            if !self.result.restart_all() {
-                return Err(failure);
-            }
-            let mut passes = Vec::new();
-            let rows = (bytes / self.sorted_row()?).min(u32::MAX.into());
-            let ranges = match self.ranges(&key, rows, &mut passes) {
-                Ok(Some(ranges)) => ranges,
-                Ok(None) | Err(RunError::Memory { .. } | RunError::Unsupported(_)) => return Err(failure),
-                Err(error) => return Err(error),
-            };
-            match self.sorted_ranges(outputs, words, &key, &ranges) {
-                Err(error @ RunError::Memory { .. }) => failure = error,
-                Err(error) => return Err(error),
-                Ok((output, mut report)) => {
-                    passes.iter().for_each(|pass| report.passed_before(pass));
-                    return Ok((output, report));
-                }
-            }
-            bytes /= POLICY.less;
+        let memory = match before {
+            None => Shrinking::new(self.runtime.room() / POLICY.memory, POLICY.less, POLICY.tries),
+            Some(before) => before.memory.next(),
+        };
+        let Some(memory) = memory.filter(|_| self.result.restart_all()) else {
+            return Err(failure);
+        };
+        let mut passes = Vec::new();
+        let rows = (memory.bytes / self.sorted_row()?).min(u32::MAX.into());
+        match self.ranges(&key, rows, &mut passes) {
+            Ok(Some(ranges)) => Ok(Ranges {
+                key,
+                ranges,
+                passes,
+                memory,
+            }),
+            Ok(None) | Err(RunError::Memory { .. } | RunError::Unsupported(_)) => Err(failure),
+            Err(error) => Err(error),
         }
-        Err(failure)
     }
 
     /// Bytes of device memory that a row takes while it is sorted.
@@ -126,15 +150,16 @@ impl Run<'_> {
         &self,
         outputs: &[Expr],
         words: &[Expr],
-        key: &Expr,
-        ranges: &[KeyRange],
+        Ranges {
+            key, ranges, passes, ..
+        }: &Ranges,
     ) -> Result<(Output, RunReport), RunError> {
-        // Without rows there is no range, and one run says so.
+        // Without rows there is no range, and one run reports that.
         let none = [KeyRange {
             rows: 0,
             ..KeyRange::ALL
         }];
-        let ranges = if ranges.is_empty() { &none } else { ranges };
+        let ranges = if ranges.is_empty() { &none } else { &ranges[..] };
         let mut done: Option<(Output, RunReport)> = None;
         for range in ranges {
             let returned = done.as_ref().map_or(0, |(output, _)| output.rows());
@@ -153,7 +178,7 @@ impl Run<'_> {
                 fetch,
                 ..self.over(&plan, &view)
             };
-            let (output, mut report) = run.execute_whole()?;
+            let (output, mut report) = run.admitted()?;
             self.result.settle();
             report.sort_ranges = 1;
             done = Some(match done {
@@ -164,6 +189,8 @@ impl Run<'_> {
                 }
             });
         }
-        done.ok_or_else(|| RunError::Ended("it sorted ranges".into()))
+        let (output, mut report) = done.ok_or_else(|| RunError::Ended("it sorted ranges".into()))?;
+        passes.iter().for_each(|pass| report.passed_before(pass));
+        Ok((output, report))
     }
 }

@@ -1,6 +1,7 @@
 //! The named facts of a pipeline.
 
 use crate::graph::{PipelineRef, PipelineSource, Prediction};
+use crate::joins::JoinAlgorithm;
 use crate::report::RunReport;
 use arrow::datatypes::Schema;
 use datafusion::common::human_readable_count;
@@ -315,7 +316,7 @@ fn source(pipeline: PipelineRef<'_>) -> Fact {
         },
         PipelineSource::Plan(input) => vec![format!("rows of {}", input.plan().name())],
         PipelineSource::Groups(_) => rows("groups"),
-        PipelineSource::Pairs(_) => rows("pairs"),
+        PipelineSource::Pairs(_) => with_algorithm(rows("pairs"), pipeline),
         PipelineSource::Windows(_) => rows("ordered rows"),
         PipelineSource::Union(_) => rows("rows"),
     };
@@ -324,6 +325,19 @@ fn source(pipeline: PipelineRef<'_>) -> Fact {
         name: "source",
         values,
     }
+}
+
+/// The pairs of a join with the algorithm that lists their rows.
+fn with_algorithm(pairs: Vec<String>, pipeline: PipelineRef<'_>) -> Vec<String> {
+    let Some(probe) = pipeline.rows_from() else {
+        return pairs;
+    };
+    let lists = (0..probe.dimensions.len()).find(
+        |side| matches!(probe.build(*side), Some(build) if matches!(build.plan.sink, SinkPlan::Lists { .. })),
+    );
+    let algorithm = lists.map_or(JoinAlgorithm::Multimap, |side| JoinAlgorithm::of(probe, side));
+    let named = |pairs| format!("{pairs}, {}", algorithm.name());
+    pairs.into_iter().map(named).collect()
 }
 
 /// The value with the pipeline that builds the side, if one does.
@@ -340,7 +354,8 @@ fn joins(pipeline: PipelineRef<'_>, columns: &Schema) -> Option<Fact> {
     let sides = sides.filter(|(number, _)| !pipeline.row_sides.contains(number));
     let values = sides.map(|(number, side)| {
         let (key, wanted) = (side.key_name(), bare(&side.wanted, columns));
-        let lookup = format!("d{number}: {key} on {wanted}");
+        let algorithm = JoinAlgorithm::of(pipeline, number).name();
+        let lookup = format!("d{number}: {key} on {wanted}, {algorithm}");
         match (&side.build, side.rows) {
             (Some(_), _) => made_by(lookup, pipeline, number),
             (None, Some(rows)) => format!("{lookup}, rows {rows}"),

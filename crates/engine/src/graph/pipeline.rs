@@ -194,6 +194,8 @@ pub struct BuildSide {
     pub unique: bool,
     /// Rows it is expected to have.
     pub rows: Option<u64>,
+    /// Whether it is predicted to exceed device memory, so that the join runs in parts.
+    pub exceeds_memory: bool,
     /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
     pub shape: Option<PlanKey>,
     /// Why its rows cannot be arranged on the host, if that is known before.
@@ -234,6 +236,7 @@ impl BuildSide {
             wanted,
             unique,
             rows: None,
+            exceeds_memory: false,
             shape: None,
             limit: None,
             build: None,

@@ -3,7 +3,7 @@
 
 use super::cost::Estimator;
 use super::cost::correction::{Correction, QueryOnHost};
-use super::decide::{Candidate, Verdict, decide};
+use super::decide::{Candidate, Verdict, decide, seconds};
 use super::find::{finder, subtree};
 use super::sort;
 use super::waiting::Waiting;
@@ -11,16 +11,12 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::key::Keys;
 use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction};
 use crate::history::OneTime;
+use crate::joins;
 use crate::session::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use galatea_base::reason::{Basis, Reason};
 use std::sync::Arc;
-use std::time::Duration;
-
-pub(super) fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
-}
 
 /// Groups that are taken for few until a run shows how many they are.
 #[derive(Debug, Clone, Copy)]
@@ -298,7 +294,10 @@ impl<'a> Assessment<'a> {
     }
 
     fn choose_builds_of(&self, id: PipelineId, graph: &mut PipelineGraph) -> Result<(), Reason> {
-        let refusal = |shape| self.session.engine().history().refusal(shape);
+        let engine = self.session.engine();
+        let refusal = |shape| engine.history().refusal(shape);
+        let device = engine.opened(self.config);
+        let memory = device.map(|device| device.device().budget().limit());
         for number in 0..graph.pipeline(id).dimensions.len() {
             let side = &graph.pipeline(id).get().dimensions[number];
             let (dimension, shape) = (self.keys.dimension(side), self.keys.build(side, graph));
@@ -320,7 +319,11 @@ impl<'a> Assessment<'a> {
             let side = &mut graph.pipeline_mut(id).dimensions[number];
             side.build = build;
             side.shape = Some(dimension);
-            if build.is_some() {
+            if let Some(build) = build {
+                let rows = self.estimator.rows(side.plan.plan());
+                let sink = &graph.pipeline(build.pipeline).plan.sink;
+                let exceeds = memory.is_some_and(|memory| joins::exceeds(sink, rows, memory));
+                graph.pipeline_mut(id).dimensions[number].exceeds_memory = exceeds;
                 continue;
             }
             if let Some(reason) = collected.or(limit.as_ref().and(why)) {

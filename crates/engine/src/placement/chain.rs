@@ -1,6 +1,7 @@
 //! Filters, projections and lookups over a source: a pipeline without its sink.
 
 mod buildable;
+pub(super) mod window_input;
 
 pub(super) use buildable::{Buildable, PairInput, PairJoin, UnionPart, WindowLevel};
 

@@ -19,10 +19,10 @@
 //! A query keeps its GPU subtrees if they save a quarter of its time or more, since predictions are not
 //! better than that. Once it has run both ways, the measured times decide alone ([`reason_for_cpu`]).
 
-use super::assessment::seconds;
 use crate::history::Measured;
 use galatea_base::policy::policy;
 use galatea_base::reason::{Basis, Reason};
+use std::time::Duration;
 
 policy! {
     /// When a subtree is worth a place on the device.
@@ -97,6 +97,11 @@ impl Candidate {
     }
 }
 
+/// Predicted seconds as a duration.
+pub(super) fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
 /// Where a subtree runs.
 pub(super) fn decide(candidate: &Candidate) -> Verdict {
     let Candidate { hot, unpaid, cpu, .. } = *candidate;
@@ -155,7 +160,6 @@ pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     /// A subtree for which everything is ready.
     const WARM: Candidate = Candidate {

@@ -1,9 +1,11 @@
 //! From a physical subtree to a pipeline plan.
 
-use super::aggregate_call::aggregate_call;
+use super::aggregate::call::aggregate_call;
+use super::aggregate::{deviations, distinct};
 use super::chain::{Chain, Finder};
+use super::joins::{self, eager};
 use super::nodes::{arrangement, first_step, has_rows, node, statistics};
-use super::{deviations, distinct, eager, join, union, windows};
+use super::{union, window};
 use crate::graph::{BuildSide, PipelineGraph, PipelineSource, ScannedTable};
 use crate::sample::SampleExec;
 use arrow::datatypes::SchemaRef;
@@ -129,8 +131,8 @@ fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Re
         Some(found) => return found,
         None => {}
     }
-    let found = windows::chain(plan, finder)
-        .or_else(|| join::chain(plan, finder))
+    let found = window::chain(plan, finder)
+        .or_else(|| joins::chain(plan, finder))
         .or_else(|| union::chain(plan, finder));
     match found {
         Some(Ok(chain)) => Ok(chain),
@@ -305,7 +307,7 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
 /// Why a join, or window functions, cannot be part of a pipeline; `None` for other nodes, and for those that
 /// can.
 pub(super) fn refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Reason> {
-    let found = windows::chain(plan, finder).or_else(|| join::chain(plan, finder));
+    let found = window::chain(plan, finder).or_else(|| joins::chain(plan, finder));
     found?.err()
 }
 
@@ -324,7 +326,7 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
             None => return false,
         }
     }
-    let found = windows::chain(node, finder).or_else(|| join::chain(node, finder));
+    let found = window::chain(node, finder).or_else(|| joins::chain(node, finder));
     if matches!(found, Some(Ok(_))) {
         return true;
     }

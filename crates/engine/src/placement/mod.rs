@@ -9,22 +9,15 @@
 //!
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 
-mod aggregate_call;
+mod aggregate;
 mod assessment;
-mod build_side;
 mod chain;
-mod classes;
 mod cost;
 mod decide;
 mod decision;
-mod deviations;
-mod distinct;
-mod eager;
 mod find;
-mod grouping_sets;
-mod join;
+mod joins;
 mod nodes;
-mod pairs;
 mod placement_exec;
 mod placer;
 mod reasons;
@@ -32,13 +25,10 @@ mod rules;
 mod sort;
 mod stream;
 mod timing;
-mod top;
 mod union;
 mod unshare;
 mod waiting;
-mod window_input;
-mod window_rows;
-mod windows;
+mod window;
 
 pub use placement_exec::{PlacementExec, query_report};
 pub use rules::{AnnotatePlacement, PlaceOnDevice};

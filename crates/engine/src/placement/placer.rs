@@ -1,11 +1,13 @@
 //! Replacing the supported subtrees of one plan that are worth it, from its root down.
 
+use super::aggregate::{classes, grouping_sets};
 use super::assessment::{Assessed, Assessment, Worth, place_again};
 use super::chain::Finder;
 use super::find::{finder, refusal, subtree};
 use super::nodes::{ends, is_partial, orders_result, unsupported};
 use super::reasons::Reasons;
-use super::{classes, grouping_sets, sort, stream, top};
+use super::sort::{self, top};
+use super::stream;
 use crate::config::DeviceChoice;
 use crate::graph::{BuildSide, InputPlan, PipelineGraph, PipelineSource};
 use crate::nodes::{GpuExec, WorkRowsExec};

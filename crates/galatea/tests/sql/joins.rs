@@ -376,7 +376,7 @@ async fn explain_shows_dimensions() {
     let sql = "SELECT n.name, sum(f.v) FROM f, n, y WHERE f.number = n.k AND f.day = y.k AND y.open GROUP BY n.name";
     let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
     for part in [
-        "joins=[d0: k on number, rows 92, d1: k on day",
+        "joins=[d0: k on number, host lookup, rows 92, d1: k on day",
         "number IN d0",
         "keys=[d0.name]",
     ] {

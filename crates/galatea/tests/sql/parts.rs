@@ -3,7 +3,7 @@
 
 use crate::builds::BUILT;
 use crate::compare::Pair;
-use crate::joins::STRICT;
+use crate::joins::{STRICT, text};
 use crate::partitions::partitions;
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
@@ -112,6 +112,30 @@ async fn a_build_side_of_unique_keys_is_met_part_after_part() {
     }
     for sql in bits {
         pair.check(sql, true, "bits").await;
+    }
+}
+
+/// EXPLAIN shows the algorithm of a join before a run: by the rows of the build side, and device memory.
+#[tokio::test]
+async fn explain_shows_which_joins_are_planned_in_parts() {
+    for (memory, planned) in [("256 KiB", "out of core"), ("64 MiB", "")] {
+        let pair = Pair::new(&[STRICT, BUILT, limit(memory), ("galatea.chunk_rows", "4096")]);
+        pair.table("r", &[table(60_000, false, |row| row * 7919 % 60_000)]);
+        pair.table("s", &[table(70_000, true, |row| row * 31 % 65_000)]);
+        // The columns of the looked-up side are arrays by key, or lists where keys repeat.
+        for (sql, otherwise) in [
+            (UNIQUE[0], "device lookup"),
+            (
+                "SELECT l.k, l.v, r.v FROM s AS l FULL JOIN s AS r ON l.k = r.k",
+                "multimap",
+            ),
+        ] {
+            let expected = if planned.is_empty() { otherwise } else { planned };
+            // The device is open once a query has run on it.
+            pair.check("SELECT sum(v) FROM r", true, memory).await;
+            let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+            assert!(plan.contains(expected), "{memory}\n{sql}\n{plan}");
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use super::Outcome;
 use crate::config::{Fallback, GalateaConfig};
 use crate::device::RunError;
+use crate::execution::attempt::repeat_async;
 use crate::execution::error::Failure;
 use crate::execution::executor::Executor;
 use crate::execution::result_queue::ResultQueue;
@@ -66,6 +67,22 @@ struct CancelOnDrop(Arc<AtomicBool>);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A task, whose subtree was placed again that often.
+struct Placed {
+    task: Task,
+    times: usize,
+}
+
+impl Placed {
+    /// The task with another graph for its subtree.
+    fn again(self, graph: PipelineGraph) -> Self {
+        Self {
+            task: Task { graph, ..self.task },
+            times: self.times + 1,
+        }
     }
 }
 
@@ -132,26 +149,37 @@ impl Task {
     }
 
     /// Runs the subtree, and others in its place where a build side is refused.
-    async fn run(mut self, queue: Arc<ResultQueue>) -> Ended {
-        let mut outcome = self.on_device(&queue).await;
-        let mut placed_again = false;
-        for _ in 0..MAX_PLACEMENTS {
-            let Some(graph) = outcome
-                .as_ref()
-                .err()
-                .filter(|_| queue.restart_all())
-                .and_then(|failure| self.place_again(failure))
-            else {
-                break;
+    async fn run(self, queue: Arc<ResultQueue>) -> Ended {
+        let run = |Placed { task, times }| {
+            let queue = Arc::clone(&queue);
+            let outcome = async move {
+                let outcome = task.on_device(&queue).await;
+                let placed = Placed { task, times };
+                match outcome {
+                    Ok(report) => Ok((placed, report)),
+                    Err(failure) => Err((placed, failure)),
+                }
             };
-            self.graph = graph;
-            placed_again = true;
-            outcome = self.on_device(&queue).await;
-        }
+            outcome.boxed()
+        };
+        let next = |placed: Placed, failure| {
+            let graph = Some(&placed.task)
+                .filter(|_| placed.times < MAX_PLACEMENTS && queue.restart_all())
+                .and_then(|task| task.place_again(&failure));
+            match graph {
+                Some(graph) => Ok(placed.again(graph)),
+                None => Err((placed, failure)),
+            }
+        };
+        let first = Placed { task: self, times: 0 };
+        let (placed, outcome) = match repeat_async(first, run, next).await {
+            Ok((placed, report)) => (placed, Ok(report)),
+            Err((placed, failure)) => (placed, Err(failure)),
+        };
         Ended {
-            task: self,
+            placed_again: placed.times > 0,
+            task: placed.task,
             outcome,
-            placed_again,
         }
     }
 

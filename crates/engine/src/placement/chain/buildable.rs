@@ -3,7 +3,7 @@
 
 use super::Chain;
 use crate::graph::{PipelineGraph, PipelineSource};
-use crate::placement::window_input::Window;
+use crate::placement::chain::window_input::Window;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::physical_plan::ExecutionPlan;

@@ -14,11 +14,11 @@
 //! different keys, for all that statistics say: those are looked up one by one. Rows of an inner join look up
 //! the side with the keys instead, which do not repeat as a rule.
 
-use super::aggregate_call::aggregate_call;
-use super::build_side::buildable;
-use super::chain::{Buildable, Chain, Finder};
-use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
 use crate::graph::{BuildSide, PipelineGraph};
+use crate::placement::aggregate::call::aggregate_call;
+use crate::placement::chain::{Buildable, Chain, Finder};
+use crate::placement::joins::build_side::buildable;
+use crate::placement::nodes::{arrangement, input, key_of, other, refuse, statistics};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 /// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not
 /// apply.
-pub(super) fn subtree(
+pub(in crate::placement) fn subtree(
     first: &AggregateExec,
     output: &SchemaRef,
     finder: &Finder<'_>,

@@ -43,15 +43,15 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::WindowAggExec;
 
-use super::classes::{Value, case_when, column, joinable, only_where, over_partitions};
-use super::distinct::{call_of, grouped};
-use super::nodes::first_step;
+use crate::placement::aggregate::classes::{Value, case_when, column, joinable, only_where, over_partitions};
+use crate::placement::aggregate::distinct::{call_of, grouped};
+use crate::placement::nodes::first_step;
 use galatea_codegen::aggregate::{AggregateFunction, is_exact};
 use galatea_codegen::moments::Moment;
 
 /// The plan that computes what `plan` does by distances from means; `None` where `plan` is no aggregate with
 /// a call that needs them.
-pub(super) fn from_means(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+pub(in crate::placement) fn from_means(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
     let first = first_step(aggregate).ok()?;
     let input = first.input();

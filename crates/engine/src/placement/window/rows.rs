@@ -10,9 +10,9 @@
 //! A frame that begins with its partition has the first row of each of its values. Rows that are equal in the
 //! order of the window are in that of the table in both.
 
-use super::chain::{Chain, WindowLevel};
-use super::window_input::{WHOLE, Window, WindowFunctionCall};
 use crate::graph::PipelineSource;
+use crate::placement::chain::window_input::{WHOLE, Window, WindowFunctionCall};
+use crate::placement::chain::{Chain, WindowLevel};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
@@ -23,10 +23,10 @@ use galatea_expression::{Expr, SortOrder, WindowFunction, lower};
 use std::sync::Arc;
 
 /// Keys of an order.
-pub(super) type Keys = Vec<(Expr, SortOrder)>;
+pub(in crate::placement) type Keys = Vec<(Expr, SortOrder)>;
 
 /// See the module.
-pub(super) struct WindowRows<'p> {
+pub(in crate::placement) struct WindowRows<'p> {
     /// The node of the window.
     plan: &'p Arc<dyn ExecutionPlan>,
     /// The node whose rows they are.
@@ -41,7 +41,7 @@ pub(super) struct WindowRows<'p> {
 
 impl<'p> WindowRows<'p> {
     /// The rows of `input`, whose chain that is.
-    pub(super) fn new(
+    pub(in crate::placement) fn new(
         plan: &'p Arc<dyn ExecutionPlan>,
         input: &'p Arc<dyn ExecutionPlan>,
         chain: Chain,
@@ -57,19 +57,19 @@ impl<'p> WindowRows<'p> {
     }
 
     /// An expression over the columns of the input.
-    pub(super) fn lower(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
+    pub(in crate::placement) fn lower(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
         Ok(lower(expression, &self.input.schema())?.substitute(&self.chain.columns))
     }
 
     /// The keys of the partition.
-    pub(super) fn partition(&self) -> Result<Keys, Reason> {
+    pub(in crate::placement) fn partition(&self) -> Result<Keys, Reason> {
         let keys = self.window.partition_by().iter();
         keys.map(|key| Ok((self.lower(key)?, SortOrder::ASCENDING)))
             .collect()
     }
 
     /// The keys of the order in it.
-    pub(super) fn order(&self) -> Result<Keys, Reason> {
+    pub(in crate::placement) fn order(&self) -> Result<Keys, Reason> {
         let keys = self.window.order_by().iter().map(|key| {
             let order = SortOrder {
                 descending: key.options.descending,
@@ -93,7 +93,7 @@ impl<'p> WindowRows<'p> {
     }
 
     /// Numbers the rows of each partition with this value, once.
-    pub(super) fn mark(mut self, value: &Arc<dyn PhysicalExpr>) -> Result<Self, Reason> {
+    pub(in crate::placement) fn mark(mut self, value: &Arc<dyn PhysicalExpr>) -> Result<Self, Reason> {
         if self.marked.contains(value) {
             return Ok(self);
         }
@@ -133,7 +133,7 @@ impl<'p> WindowRows<'p> {
     }
 
     /// Whether a row is the first of its partition with this value, which is marked.
-    pub(super) fn is_first(&self, value: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
+    pub(in crate::placement) fn is_first(&self, value: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
         let number = self.marked.iter().position(|marked| marked == value)?;
         let one = Expr::literal(ScalarValue::UInt64(Some(1)));
         Some(Expr::equal(
@@ -143,7 +143,7 @@ impl<'p> WindowRows<'p> {
     }
 
     /// The functions over the window of these rows.
-    pub(super) fn level(
+    pub(in crate::placement) fn level(
         self,
         order: Keys,
         functions: Vec<WindowFunctionCall>,

@@ -4,9 +4,9 @@
 //! The larger side is the probe side, unless the kind of the join says which rows stay: those of a semijoin,
 //! an antijoin or a mark join, and of an outer join where no pair has to be looked at to know which they are.
 
-use super::chain::{Chain, Finder, PairInput, PairJoin};
-use super::nodes::{by_size, other, refuse, statistics};
 use crate::graph::PipelineSource;
+use crate::placement::chain::{Chain, Finder, PairInput, PairJoin};
+use crate::placement::nodes::{by_size, other, refuse, statistics};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::physical_plan::ExecutionPlan;
@@ -256,7 +256,10 @@ fn column_of(schema: &Schema, number: usize) -> Expr {
 }
 
 /// The chain over the pairs of a join; `None` of other nodes.
-pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+pub(in crate::placement) fn chain(
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Option<Result<Chain, Reason>> {
     Some(Join::of(plan)?.and_then(|join| over_pairs(&join, plan, finder)))
 }
 

@@ -1,7 +1,7 @@
 //! Aggregates of a plan as those of a pipeline.
 
-use super::classes::{Value, case_when};
 use crate::checks::is_checked_sum;
+use crate::placement::aggregate::classes::{Value, case_when};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
@@ -14,10 +14,10 @@ use galatea_expression::{Expr, ExprKind};
 use std::sync::Arc;
 
 /// Lowers an expression over an aggregate's input to the source's columns.
-pub(super) type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
+pub(in crate::placement) type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
 
 /// The call of a pipeline that computes what `call` does, whose arguments `lower_here` lowers.
-pub(super) fn aggregate_call(
+pub(in crate::placement) fn aggregate_call(
     call: &AggregateFunctionExpr,
     filter: Option<Expr>,
     field: arrow::datatypes::FieldRef,
@@ -38,7 +38,7 @@ fn refuse(call: &AggregateFunctionExpr, detail: &str) -> Reason {
 }
 
 /// The same, whether it has DISTINCT or not.
-pub(super) fn repeated_call(
+pub(in crate::placement) fn repeated_call(
     call: &AggregateFunctionExpr,
     filter: Option<Expr>,
     field: arrow::datatypes::FieldRef,

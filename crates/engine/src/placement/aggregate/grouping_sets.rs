@@ -27,20 +27,20 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::union::UnionExec;
 
-use super::distinct::call_of;
-use super::nodes::{first_step, node};
+use crate::placement::aggregate::distinct::call_of;
+use crate::placement::nodes::{first_step, node};
 use galatea_base::reason::Reason;
 
 /// The aggregate of one set.
-pub(super) struct GroupingSet {
+pub(in crate::placement) struct GroupingSet {
     /// Groups by the keys of the set alone.
-    pub(super) aggregate: Arc<dyn ExecutionPlan>,
+    pub(in crate::placement) aggregate: Arc<dyn ExecutionPlan>,
     /// The columns of all sets, over those of `aggregate`.
     columns: Vec<ProjectionExpr>,
 }
 
 /// The sets of an aggregate, or why they are not taken apart; `None` of other nodes.
-pub(super) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Vec<GroupingSet>, Reason>> {
+pub(in crate::placement) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Vec<GroupingSet>, Reason>> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
     let first = first_step(aggregate).ok()?;
     let group_by = first.group_expr();
@@ -125,7 +125,7 @@ fn set(first: &AggregateExec, left_out: &[bool], number: u64, output: &SchemaRef
 
 /// The union of the sets, whose aggregates `placed` compute; `None` where it would not be what DataFusion
 /// plans.
-pub(super) fn union(
+pub(in crate::placement) fn union(
     sets: Vec<GroupingSet>,
     placed: Vec<Arc<dyn ExecutionPlan>>,
     output: &SchemaRef,
@@ -139,7 +139,7 @@ pub(super) fn union(
 }
 
 /// Whether the plan gives the same rows whenever it runs: nothing in it is random, or stops somewhere.
-pub(super) fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(in crate::placement) fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut same = plan.fetch().is_none();
     let looked = plan.apply_expressions(&mut |expression| {
         same &= !is_volatile(expression);

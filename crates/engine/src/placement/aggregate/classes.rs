@@ -39,12 +39,12 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMod
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_window_expr};
 
-use super::distinct::{call_of, grouped};
-use super::grouping_sets::gives_same_rows;
-use super::nodes::first_step;
+use crate::placement::aggregate::distinct::{call_of, grouped};
+use crate::placement::aggregate::grouping_sets::gives_same_rows;
+use crate::placement::nodes::first_step;
 use galatea_codegen::aggregate::AggregateFunction;
 
-pub(super) type Value = Arc<dyn PhysicalExpr>;
+pub(in crate::placement) type Value = Arc<dyn PhysicalExpr>;
 
 /// What the rows of a class are for its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +88,9 @@ impl PartialEq for Need {
 }
 
 /// Calls of an aggregate that are computed together.
-pub(super) struct Class {
+pub(in crate::placement) struct Class {
     /// What a pipeline has to make: the groups, or the rows that the CPU aggregates.
-    pub(super) rows: Arc<dyn ExecutionPlan>,
+    pub(in crate::placement) rows: Arc<dyn ExecutionPlan>,
     /// The aggregate over these rows, if they are not its groups.
     finish: Option<Finish>,
     /// The share of the way at which its result lies between two values.
@@ -107,7 +107,10 @@ struct Finish {
 
 impl Class {
     /// The keys and the results of the class, whose rows `placed` makes.
-    pub(super) fn over(&self, placed: Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+    pub(in crate::placement) fn over(
+        &self,
+        placed: Arc<dyn ExecutionPlan>,
+    ) -> Option<Arc<dyn ExecutionPlan>> {
         let Some(Finish { keys, calls, filters }) = &self.finish else {
             return Some(placed);
         };
@@ -121,7 +124,7 @@ impl Class {
 
 /// The classes of an aggregate's calls; `None` where a pipeline computes all of them, or some call needs rows
 /// that no pipeline finds.
-pub(super) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
+pub(in crate::placement) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
     let first = first_step(aggregate).ok()?;
     if first.group_expr().has_grouping_set() {
@@ -150,7 +153,7 @@ pub(super) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
 }
 
 /// Whether groups of several plans can be joined by their keys: floats are equal that a join tells apart.
-pub(super) fn joinable(first: &AggregateExec) -> bool {
+pub(in crate::placement) fn joinable(first: &AggregateExec) -> bool {
     let schema = first.input().schema();
     let mut keys = first.group_expr().expr().iter();
     keys.all(|(key, _)| {
@@ -351,7 +354,7 @@ fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn Execution
 }
 
 /// The results of all classes, joined by the keys of `plan`; `None` where they are not what DataFusion plans.
-pub(super) fn joined(
+pub(in crate::placement) fn joined(
     plan: &Arc<dyn ExecutionPlan>,
     classes: &[Class],
     made: Vec<Arc<dyn ExecutionPlan>>,
@@ -396,7 +399,7 @@ pub(super) fn joined(
     (projection.schema() == output).then(|| Arc::new(projection) as Arc<dyn ExecutionPlan>)
 }
 
-pub(super) fn column(index: usize, schema: &SchemaRef) -> Value {
+pub(in crate::placement) fn column(index: usize, schema: &SchemaRef) -> Value {
     Arc::new(Column::new(schema.field(index).name(), index))
 }
 
@@ -416,7 +419,7 @@ fn ascending(expr: Value) -> PhysicalSortExpr {
 }
 
 /// The value, NULL where the filter does not hold.
-pub(super) fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value> {
+pub(in crate::placement) fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value> {
     Some(match filter {
         None => Arc::clone(value),
         Some(filter) => case_when(Arc::clone(filter), Arc::clone(value), None)?,
@@ -424,13 +427,17 @@ pub(super) fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value>
 }
 
 /// `CASE WHEN condition THEN value ELSE otherwise END`.
-pub(super) fn case_when(condition: Value, value: Value, otherwise: Option<Value>) -> Option<Value> {
+pub(in crate::placement) fn case_when(
+    condition: Value,
+    value: Value,
+    otherwise: Option<Value>,
+) -> Option<Value> {
     let case = CaseExpr::try_new(None, vec![(condition, value)], otherwise);
     Some(Arc::new(case.ok()?))
 }
 
 /// A function over all rows of each partition, in an order.
-pub(super) fn over_partitions(
+pub(in crate::placement) fn over_partitions(
     function: &WindowFunctionDefinition,
     name: String,
     arguments: &[Value],

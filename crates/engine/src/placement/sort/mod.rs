@@ -1,11 +1,13 @@
 //! `ORDER BY` of all rows: the pipeline below keeps its rows on the device until they are sorted there, and
 //! returns them in order, without the columns that they are ordered by where these are projected away.
 
-use super::chain::Finder;
-use super::cost::Estimator;
-use super::nodes::node;
+pub(in crate::placement) mod top;
+
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::{PipelineGraph, PipelineSource};
+use crate::placement::chain::Finder;
+use crate::placement::cost::Estimator;
+use crate::placement::nodes::node;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::ExecutionPlan;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 
 policy! {
     /// Which orders are sorted on the device.
-    pub(super) struct SortPolicy {
+    pub(in crate::placement) struct SortPolicy {
         /// Wanted rows up to which the last of them is found by counting, and the CPU sorts.
         counted_rows: usize = 1 << 17,
         /// Words of 64 bits that an order has at most: each takes up to eight passes over all rows.
@@ -32,7 +34,7 @@ const POLICY: SortPolicy = SortPolicy::DEFAULT;
 
 /// The sort all of whose rows are wanted, or so many of them that counting does not pay, or that below a
 /// projection to some of its columns, and the pipeline that returns them in order; `None` of other nodes.
-pub(super) fn below<'p>(
+pub(in crate::placement) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Option<(&'p SortExec, Result<PipelineGraph, Reason>)> {
@@ -122,7 +124,7 @@ fn subtree(
 
 /// Refuses to sort what the CPU sorts as soon as it has the rows: few of them, and few groups even where the
 /// device is forced.
-pub(super) fn check_worth(
+pub(in crate::placement) fn check_worth(
     found: &PipelineGraph,
     sort: &SortExec,
     estimator: &Estimator,

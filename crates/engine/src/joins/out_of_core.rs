@@ -14,7 +14,7 @@ const CODE_BYTES: u64 = 4;
 
 /// A join of a pipeline that can build and probe its build side part after part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PartedJoin {
+pub(crate) enum PartedJoin {
     /// With the build side of that number, which the rows of the pipeline look up.
     Lookup(usize),
     /// The one whose pairs are the rows of the pipeline.
@@ -23,7 +23,7 @@ pub(super) enum PartedJoin {
 
 impl PartedJoin {
     /// The joins of a pipeline that may run so, those with the most rows on the build side first.
-    pub(super) fn of(pipeline: PipelineRef<'_>) -> Vec<Self> {
+    pub(crate) fn of(pipeline: PipelineRef<'_>) -> Vec<Self> {
         let returns = match &pipeline.plan.sink {
             // A part has an order of its own, and marks of its own pairs.
             SinkPlan::Materialise {
@@ -51,7 +51,7 @@ impl PartedJoin {
     }
 
     /// The key of its build side, and that of the rows that look it up; `None` if it cannot run in parts.
-    pub(super) fn keys(self, pipeline: PipelineRef<'_>) -> Option<[&Expr; 2]> {
+    pub(crate) fn keys(self, pipeline: PipelineRef<'_>) -> Option<[&Expr; 2]> {
         let build = self.build(pipeline)?.get();
         if !matches!(build.plan.sink, SinkPlan::Build { .. } | SinkPlan::Lists { .. }) {
             return None;
@@ -70,13 +70,19 @@ impl PartedJoin {
     }
 
     /// The pipeline of its build side.
-    pub(super) fn build(self, pipeline: PipelineRef<'_>) -> Option<PipelineRef<'_>> {
+    pub(crate) fn build(self, pipeline: PipelineRef<'_>) -> Option<PipelineRef<'_>> {
         let (probe, side) = self.met(pipeline)?;
         probe.build(side)
     }
 
+    /// Whether its build side is predicted to exceed device memory.
+    pub(crate) fn exceeds_memory(self, pipeline: PipelineRef<'_>) -> bool {
+        self.met(pipeline)
+            .is_some_and(|(probe, side)| probe.dimensions[side].exceeds_memory)
+    }
+
     /// Of pairs the pipeline of the probe side, and the number of the build side that it looks up.
-    pub(super) fn probe(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
+    pub(crate) fn probe(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
         if self != Self::Pairs || !matches!(pipeline.source, PipelineSource::Pairs(_)) {
             return None;
         }
@@ -97,7 +103,7 @@ impl PartedJoin {
     }
 
     /// The graph with a build side that has no rows.
-    pub(super) fn without(self, pipeline: PipelineRef<'_>) -> PipelineGraph {
+    pub(crate) fn without(self, pipeline: PipelineRef<'_>) -> PipelineGraph {
         let mut graph = pipeline.graph().clone();
         self.restrict(&mut graph, pipeline.id(), &(0..0), 1);
         graph
@@ -105,7 +111,7 @@ impl PartedJoin {
 
     /// Leaves the rows of a part in the graph: those whose keys have a hash in that range of parts. The build
     /// side has `most` rows of it at most.
-    pub(super) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, parts: &Range<u32>, most: u64) {
+    pub(crate) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, parts: &Range<u32>, most: u64) {
         if let Some((probe, side)) = self.met(graph.pipeline(id)) {
             let probe = probe.id();
             restrict(graph, (probe, side), parts, most);
@@ -139,13 +145,13 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parts
 }
 
 /// Whether keys with NULL, which have no partner, may be in any part, for the sink of a build side.
-pub(super) fn spreads(build: &SinkPlan) -> bool {
+pub(crate) fn spreads(build: &SinkPlan) -> bool {
     !matches!(build, SinkPlan::Lists { null_keys: true, .. })
 }
 
 /// The graph whose pipeline counts the rows in each part of the hashes of a key, of those that pass these
 /// filters.
-pub(super) fn counting(
+pub(crate) fn counting(
     pipeline: PipelineRef<'_>,
     filters: &[Expr],
     key: &Expr,
@@ -161,21 +167,38 @@ pub(super) fn counting(
 
 /// Bytes of a row of a build side, or of a probe side, as far as types tell: with its place in a table of
 /// keys and in lists.
-pub(super) fn row_bytes(sink: &SinkPlan) -> u64 {
+pub(crate) fn row_bytes(sink: &SinkPlan) -> u64 {
+    let columns = column_bytes(sink);
+    match sink {
+        // Two slots a row, each of a key and of a place for every column.
+        SinkPlan::Build { .. } => 2 * (8 + columns),
+        // Two slots a row, each of a key and the start of a list; then the row's slot, rank and place there.
+        SinkPlan::Lists { .. } => 2 * (8 + 4) + LIST_BYTES + columns,
+        // The start of the list, its length, and the pairs before.
+        _ => 16 + columns,
+    }
+}
+
+/// Bytes that a row of a build side takes at least, where keys are next to each other: its columns in arrays
+/// by key, and its place in a list. Keys alone take a bit.
+pub(crate) fn least_row_bytes(sink: &SinkPlan) -> u64 {
+    match sink {
+        SinkPlan::Build { .. } => column_bytes(sink),
+        SinkPlan::Lists { .. } => LIST_BYTES + column_bytes(sink),
+        _ => 0,
+    }
+}
+
+/// Bytes of the slot, the rank and the place of a row in a list.
+const LIST_BYTES: u64 = 12;
+
+/// Bytes of the columns of a row, as far as types give their width.
+fn column_bytes(sink: &SinkPlan) -> u64 {
     let width = |(_, column): &(usize, Expr)| {
         let width = column.data_type().primitive_width();
         // A bit that says whether it is NULL, rounded up.
         1 + width.map_or(CODE_BYTES, |bytes| bytes as u64)
     };
-    let columns: u64 = sink
-        .keyed()
-        .map_or(0, |(_, columns)| columns.iter().map(width).sum());
-    match sink {
-        // Two slots a row, each of a key and of a place for every column.
-        SinkPlan::Build { .. } => 2 * (8 + columns),
-        // Two slots a row, each of a key and the start of a list; then the row's slot, rank and place there.
-        SinkPlan::Lists { .. } => 2 * (8 + 4) + 12 + columns,
-        // The start of the list, its length, and the pairs before.
-        _ => 16 + columns,
-    }
+    sink.keyed()
+        .map_or(0, |(_, columns)| columns.iter().map(width).sum())
 }

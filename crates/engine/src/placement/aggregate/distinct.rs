@@ -33,11 +33,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use super::nodes::first_step;
+use crate::placement::nodes::first_step;
 use galatea_codegen::aggregate::AggregateFunction;
 
 /// The plan that computes what `plan` does in two steps; `None` where `plan` is no such aggregate.
-pub(super) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+pub(in crate::placement) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
     let first = first_step(aggregate).ok()?;
     let argument = distinct_argument(first)?;
@@ -119,7 +119,7 @@ fn is_distinct(call: &AggregateFunctionExpr) -> bool {
 }
 
 /// Groups of the input by these keys.
-pub(super) fn grouped(
+pub(in crate::placement) fn grouped(
     keys: Vec<(Arc<dyn PhysicalExpr>, String)>,
     calls: Vec<Arc<AggregateFunctionExpr>>,
     filters: Vec<Option<Arc<dyn PhysicalExpr>>>,
@@ -131,7 +131,7 @@ pub(super) fn grouped(
 }
 
 /// A call of one argument over that input.
-pub(super) fn call_of(
+pub(in crate::placement) fn call_of(
     function: Arc<AggregateUDF>,
     argument: Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,

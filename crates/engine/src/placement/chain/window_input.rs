@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 
 /// One order of rows, and functions over it, all over the columns of the source of the rows.
 #[derive(Clone)]
-pub(super) struct Window {
+pub(in crate::placement) struct Window {
     /// The keys of the partition, and how they are ordered.
-    pub(super) partition: Vec<(Expr, SortOrder)>,
+    pub(in crate::placement) partition: Vec<(Expr, SortOrder)>,
     /// The keys of the order in it.
-    pub(super) order: Vec<(Expr, SortOrder)>,
+    pub(in crate::placement) order: Vec<(Expr, SortOrder)>,
     /// What orders rows that are equal in it.
-    pub(super) row: Expr,
+    pub(in crate::placement) row: Expr,
     /// The functions.
-    pub(super) functions: Vec<WindowFunctionCall>,
+    pub(in crate::placement) functions: Vec<WindowFunctionCall>,
 }
 
 /// All rows of the partition.
-pub(super) const WHOLE: Frame = Frame {
+pub(in crate::placement) const WHOLE: Frame = Frame {
     units: Units::Rows,
     start: FrameBound::Unbounded,
     end: FrameBound::Unbounded,
@@ -29,20 +29,20 @@ pub(super) const WHOLE: Frame = Frame {
 
 /// A function of a [`Window`].
 #[derive(Clone)]
-pub(super) struct WindowFunctionCall {
-    pub(super) function: WindowFunction,
+pub(in crate::placement) struct WindowFunctionCall {
+    pub(in crate::placement) function: WindowFunction,
     /// Over the columns of the input's source.
-    pub(super) argument: Option<Expr>,
+    pub(in crate::placement) argument: Option<Expr>,
     /// Whether rows in which it is NULL are no rows for the function.
-    pub(super) ignores_nulls: bool,
+    pub(in crate::placement) ignores_nulls: bool,
     /// The column of its key is not known yet: it is the first key of the order.
-    pub(super) frame: Frame,
-    pub(super) field: FieldRef,
+    pub(in crate::placement) frame: Frame,
+    pub(in crate::placement) field: FieldRef,
 }
 
 impl Window {
     /// Refuses orders with too many words.
-    pub(super) fn checked(self) -> Result<Self, Reason> {
+    pub(in crate::placement) fn checked(self) -> Result<Self, Reason> {
         // One more orders rows that are equal.
         let words = [&self.partition, &self.order].map(|keys| Expr::sort_words(keys.iter().cloned()).len());
         let words = words[0] + words[1] + 1;
@@ -59,7 +59,7 @@ impl Window {
 
     /// Whether rows in its order are in the order of these keys, over the columns of the window, of which the
     /// first are those `below`.
-    pub(super) fn is_order_of(&self, below: &[Expr], keys: &[(Expr, SortOrder)]) -> bool {
+    pub(in crate::placement) fn is_order_of(&self, below: &[Expr], keys: &[(Expr, SortOrder)]) -> bool {
         let mut own = self.partition.iter().chain(&self.order);
         keys.iter().all(|(key, order)| {
             let column = key.as_column().and_then(|column| below.get(column));
@@ -70,7 +70,7 @@ impl Window {
 
     /// What is kept of rows with the columns `below` so that these columns of the window can be looked up:
     /// the first are those below, the others the functions.
-    pub(super) fn input(self, below: &[Expr], columns: &[usize]) -> WindowInput {
+    pub(in crate::placement) fn input(self, below: &[Expr], columns: &[usize]) -> WindowInput {
         let own = below.len();
         let mut calls = Vec::new();
         let mut wanted: BTreeSet<usize> = columns.iter().copied().filter(|column| *column < own).collect();

@@ -1,9 +1,9 @@
 //! `ORDER BY ... LIMIT`: the pipeline below returns the rows that may be among the first, in no order, and
 //! DataFusion's sort goes on from there.
 
-use super::chain::Finder;
-use super::nodes::node;
 use crate::graph::{PipelineGraph, PipelineSource};
+use crate::placement::chain::Finder;
+use crate::placement::nodes::node;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_base::reason::Reason;
@@ -12,7 +12,7 @@ use galatea_expression::{Expr, SortOrder, is_text, lower};
 use std::sync::Arc;
 
 /// The sort whose first rows are wanted, and the pipeline of its input; `None` of other nodes.
-pub(super) fn below<'p>(
+pub(in crate::placement) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Option<(&'p SortExec, Result<PipelineGraph, Reason>)> {

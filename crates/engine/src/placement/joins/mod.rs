@@ -9,11 +9,14 @@
 //! filters that DataFusion can only guess at make it smaller, not larger; the build side where that is not
 //! known. A semijoin, an antijoin or an outer join says it itself.
 
-use super::build_side::{Groups, NotEqualSemiJoin, Side, buildable, side};
-use super::chain::{Chain, Finder};
-use super::nodes::{by_size, input, key_of, other, refuse, statistics};
-use super::pairs;
+pub(in crate::placement) mod build_side;
+pub(in crate::placement) mod eager;
+pub(in crate::placement) mod pairs;
+
+use crate::placement::chain::{Chain, Finder};
+use crate::placement::nodes::{by_size, input, key_of, other, refuse, statistics};
 use arrow::datatypes::{DataType, Schema};
+use build_side::{Groups, NotEqualSemiJoin, Side, buildable, side};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -24,7 +27,10 @@ use galatea_expression::{Expr, is_key, is_text, lower};
 use std::sync::Arc;
 
 /// The chain of a join; `None` of other nodes.
-pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+pub(in crate::placement) fn chain(
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Option<Result<Chain, Reason>> {
     let looked_up = plan
         .downcast_ref::<HashJoinExec>()
         .map(|join| lookup(join, finder));

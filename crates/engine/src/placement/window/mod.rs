@@ -4,12 +4,13 @@
 //! Nodes above each other whose windows are the same share one order. Of different windows each is a level of
 //! its own: the rows of the lower one are put in the order of the upper one.
 
-use super::aggregate_call::repeated_call;
-use super::chain::{Chain, Finder};
-use super::nodes::{arrangement, node, statistics};
-use super::window_input::{WHOLE, WindowFunctionCall};
-use super::window_rows::WindowRows;
+mod rows;
+
 use crate::graph::PipelineSource;
+use crate::placement::aggregate::call::repeated_call;
+use crate::placement::chain::window_input::{WHOLE, WindowFunctionCall};
+use crate::placement::chain::{Chain, Finder};
+use crate::placement::nodes::{arrangement, node, statistics};
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
@@ -29,6 +30,7 @@ use galatea_expression::{
     Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
     integer_literal, is_text,
 };
+use rows::WindowRows;
 use std::sync::Arc;
 
 /// The node that computes functions while rows come.
@@ -93,7 +95,10 @@ fn below(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
 }
 
 /// The chain over the rows of window functions; `None` of other nodes.
-pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+pub(in crate::placement) fn chain(
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Option<Result<Chain, Reason>> {
     Some(over_rows(plan, Node::of(plan)?, finder))
 }
 

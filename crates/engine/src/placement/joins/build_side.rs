@@ -1,9 +1,9 @@
 //! Build sides of joins: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline
 //! can make them on the device.
 
-use super::chain::{Buildable, Chain, Finder};
-use super::nodes::{input, other, refuse, statistics};
 use crate::graph::{BuildSide, PipelineGraph, PipelineSource, key_name};
+use crate::placement::chain::{Buildable, Chain, Finder};
+use crate::placement::nodes::{input, other, refuse, statistics};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{JoinSide, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
@@ -17,7 +17,7 @@ use galatea_expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key
 use std::sync::Arc;
 
 /// The build side of `plan` by these keys together, if a pipeline over a table can make it.
-pub(super) fn buildable(
+pub(in crate::placement) fn buildable(
     plan: &Arc<dyn ExecutionPlan>,
     keys: &[&Arc<dyn PhysicalExpr>],
     finder: &Finder<'_>,
@@ -36,7 +36,7 @@ pub(super) fn buildable(
 }
 
 /// Groups that a join looks up by their key.
-pub(super) struct Groups {
+pub(in crate::placement) struct Groups {
     /// The aggregate.
     plan: Arc<dyn ExecutionPlan>,
     /// Its pipeline.
@@ -50,7 +50,7 @@ pub(super) struct Groups {
 impl Groups {
     /// The groups by `key` that `plan` selects and projects, if they are of a table and a run has not found
     /// their keys to lie too far apart for arrays by key.
-    pub(super) fn of(
+    pub(in crate::placement) fn of(
         plan: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
         finder: &Finder<'_>,
@@ -88,19 +88,19 @@ impl Groups {
 }
 
 /// The build side of a join.
-pub(super) struct Side {
+pub(in crate::placement) struct Side {
     /// The columns of the join's input, as the rows of the pipeline look them up.
-    pub(super) columns: Vec<Expr>,
+    pub(in crate::placement) columns: Vec<Expr>,
     /// Filters between the aggregate and the join (HAVING), over the looked-up columns.
-    pub(super) filters: Vec<Expr>,
-    pub(super) source: BuildSide,
-    pub(super) buildable: Option<Buildable>,
+    pub(in crate::placement) filters: Vec<Expr>,
+    pub(in crate::placement) source: BuildSide,
+    pub(in crate::placement) buildable: Option<Buildable>,
 }
 
 /// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: the build
 /// side by all keys together, if there is one. Then: the number of the dimension, whether keys must be
 /// unique, and whether this is an antijoin.
-pub(super) fn side(
+pub(in crate::placement) fn side(
     dimension: &Arc<dyn ExecutionPlan>,
     keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
     tuple: Option<Buildable>,
@@ -211,7 +211,7 @@ fn known_rows(
 
 /// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row
 /// is told by the least and the greatest value of the column among the rows of the key.
-pub(super) struct NotEqualSemiJoin {
+pub(in crate::placement) struct NotEqualSemiJoin {
     /// The pipeline that leaves least and greatest by key on the device.
     groups: PipelineGraph,
     /// The key that rows look up.
@@ -224,7 +224,7 @@ pub(super) struct NotEqualSemiJoin {
 
 impl NotEqualSemiJoin {
     /// The join, if its condition is that and a pipeline over a table can make the build side.
-    pub(super) fn of(
+    pub(in crate::placement) fn of(
         join: &HashJoinExec,
         fact: JoinSide,
         chain: &Chain,
@@ -293,7 +293,7 @@ impl NotEqualSemiJoin {
     }
 
     /// Adds the build side and the condition.
-    pub(super) fn attach(
+    pub(in crate::placement) fn attach(
         self,
         mut chain: Chain,
         dimension: &Arc<dyn ExecutionPlan>,

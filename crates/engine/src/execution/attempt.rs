@@ -1,0 +1,214 @@
+//! Runs that failed and are repeated in another way: the only place that decides whether and how.
+//!
+//! [`repeat`] and [`repeat_async`] run an attempt until one succeeds or none is left. An attempt is a state,
+//! and a transition maps it and a typed failure to the next one, or gives the failure back. The transitions
+//! nest, because each keeps what the attempts within it share:
+//!
+//! ```text
+//! keeps                 failure                            next attempt                                  at most
+//! the query             a build side is refused            another subtree in its place                  16
+//!                       no memory to sort, or refused      the same rows without order, the CPU sorts    1
+//!                       any other of the device            the subtree on the CPU                        1
+//! the graph             no memory, and a join with keys    the join in parts, of a quarter of memory,    3
+//!                                                          then of a quarter of that
+//!                       no memory for strings in parts     all parts anew, with eight times the memory   while it lasts
+//! build sides           partitions refused, or no memory   rows in the order in which they come          1
+//! the order             no memory to sort                  ranges of the order, of half of free memory,  4
+//!                                                          then of a quarter of that
+//! admission             no memory for strings              eight times the memory for strings            while it lasts
+//!                       no memory                          no optional memory: fully sized hash tables,  1
+//!                                                          copies of groups, columns that stay
+//!                       no memory, other queries run       the first attempt, after another has ended    while others run
+//! ```
+//!
+//! Every attempt begins with an empty result: where rows were read already, there is no other attempt.
+
+use super::interned::InternedWords;
+use crate::device::RunError;
+use futures::future::BoxFuture;
+
+/// Runs attempts, until one succeeds or `next` gives its failure back.
+pub(super) fn repeat<A, T, E>(
+    mut attempt: A,
+    mut run: impl FnMut(&mut A) -> Result<T, E>,
+    mut next: impl FnMut(A, E) -> Result<A, E>,
+) -> Result<T, E> {
+    loop {
+        match run(&mut attempt) {
+            Ok(done) => return Ok(done),
+            Err(failure) => attempt = next(attempt, failure)?,
+        }
+    }
+}
+
+/// The same for runs that wait for others. `run` gives the failed attempt back with its failure.
+pub(crate) async fn repeat_async<'r, A, T, E>(
+    mut attempt: A,
+    mut run: impl FnMut(A) -> BoxFuture<'r, Result<T, (A, E)>>,
+    mut next: impl FnMut(A, E) -> Result<A, (A, E)>,
+) -> Result<T, (A, E)> {
+    loop {
+        match run(attempt).await {
+            Ok(done) => return Ok(done),
+            Err((failed, failure)) => attempt = next(failed, failure)?,
+        }
+    }
+}
+
+/// An attempt to run an admitted pipeline.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunAttempt {
+    /// Whether it does without optional memory.
+    pub(super) tight: bool,
+    /// Whether the columns that it reads stay in device memory.
+    pub(super) keeps: bool,
+    /// Whether it has taken memory that it could do without.
+    pub(super) optional: bool,
+    /// The memory for strings of keys without a dictionary, once the pipeline is known to need it.
+    pub(super) strings: Option<InternedWords>,
+}
+
+impl RunAttempt {
+    /// The first attempt; `keeps`: columns stay in device memory.
+    pub(super) fn first(keeps: bool) -> Self {
+        Self {
+            tight: false,
+            keeps,
+            optional: keeps,
+            strings: None,
+        }
+    }
+
+    /// The attempt after one that failed. `restart` empties the result, unless rows were read. `first` waits
+    /// for the end of another query that uses the device, and gives the first attempt again; `None`: there is
+    /// no other query.
+    pub(super) fn after(
+        self,
+        failure: RunError,
+        restart: impl Fn() -> bool,
+        first: impl FnOnce() -> Option<Self>,
+    ) -> Result<Self, RunError> {
+        match failure {
+            RunError::TextsFull if restart() => Ok(Self {
+                strings: self.strings.map(InternedWords::grown),
+                ..self
+            }),
+            RunError::Memory { .. } if !self.tight && self.optional && restart() => Ok(Self {
+                tight: true,
+                keeps: false,
+                ..self
+            }),
+            failure @ RunError::Memory { .. } if restart() => first().ok_or(failure),
+            failure => Err(failure),
+        }
+    }
+}
+
+/// Bytes that an attempt may take, a fraction of those of the attempt before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shrinking {
+    /// Bytes of this attempt.
+    pub(super) bytes: u64,
+    /// The divisor of the next attempt's.
+    less: u64,
+    /// Attempts after this one.
+    left: u32,
+}
+
+impl Shrinking {
+    /// The first of `tries` attempts.
+    pub(super) fn new(bytes: u64, less: u64, tries: u32) -> Option<Self> {
+        let left = tries.checked_sub(1)?;
+        Some(Self { bytes, less, left })
+    }
+
+    /// The next attempt; `None`: this was the last one.
+    pub(super) fn next(self) -> Option<Self> {
+        Self::new(self.bytes / self.less, self.less, self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> RunError {
+        RunError::Memory {
+            what: "a table",
+            needed: 2,
+            available: 1,
+            limit: 1,
+            query: Box::default(),
+        }
+    }
+
+    fn alone() -> Option<RunAttempt> {
+        None
+    }
+
+    #[test]
+    fn attempts_are_repeated_until_one_succeeds_or_none_is_left() {
+        let to = |last: u32| {
+            let next = move |attempt, failure| {
+                if attempt < last {
+                    Ok(attempt + 1)
+                } else {
+                    Err(failure)
+                }
+            };
+            repeat(
+                0,
+                |attempt| if *attempt == 3 { Ok("done") } else { Err(*attempt) },
+                next,
+            )
+        };
+        assert_eq!((to(3), to(2)), (Ok("done"), Err(2)));
+    }
+
+    #[test]
+    fn a_run_without_memory_gives_up_optional_memory_first() {
+        let first = RunAttempt::first(true);
+        let tight = first.after(full(), || true, alone).expect("another attempt");
+        assert!(tight.tight && !tight.keeps);
+        assert!(
+            tight.after(full(), || true, alone).is_err(),
+            "no other query runs"
+        );
+        let again = tight.after(full(), || true, || Some(first));
+        assert!(again.is_ok_and(|again| !again.tight), "another query has ended");
+        let needed = RunAttempt::first(false);
+        assert!(
+            needed.after(full(), || true, alone).is_err(),
+            "all memory is needed"
+        );
+    }
+
+    #[test]
+    fn a_run_without_memory_for_strings_takes_more() {
+        let mut first = RunAttempt::first(false);
+        first.strings = Some(InternedWords::of_rows(1 << 20, false));
+        let next = first.after(RunError::TextsFull, || true, alone);
+        let next = next.expect("another attempt");
+        assert_eq!(next.strings, first.strings.map(InternedWords::grown));
+        assert_eq!(next.tight, first.tight);
+    }
+
+    #[test]
+    fn nothing_is_repeated_once_rows_were_read_or_for_other_failures() {
+        let read = || false;
+        let first = RunAttempt::first(true);
+        assert!(first.after(full(), read, || Some(first)).is_err());
+        assert!(first.after(RunError::TextsFull, read, || Some(first)).is_err());
+        assert!(first.after(RunError::Cancelled, || true, || Some(first)).is_err());
+    }
+
+    #[test]
+    fn attempts_shrink_so_many_times() {
+        let first = Shrinking::new(1 << 10, 4, 3).expect("a try");
+        let all: Vec<u64> = std::iter::successors(Some(first), |attempt| attempt.next())
+            .map(|attempt| attempt.bytes)
+            .collect();
+        assert_eq!(all, [1 << 10, 1 << 8, 1 << 6]);
+        assert_eq!(Shrinking::new(1, 4, 0), None);
+    }
+}

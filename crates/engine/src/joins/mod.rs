@@ -1,0 +1,87 @@
+//! Joins: which algorithms there are, when each runs, and where it is implemented.
+//!
+//! A join is never an operator of its own. The rows of one side, the *probe side*, go through a pipeline, and
+//! each row looks up its partner in the other side, the *build side*, which another pipeline or the host made
+//! before. So the operators above a join compute with columns of both sides in the same kernel.
+//!
+//! ```text
+//! probe side ── filter ── look up the build side ── look up another build side ── aggregate        one kernel
+//!                              │                         └── rows of CPU operators, arranged on the host
+//!                              └── pipeline over another table, before it
+//! ```
+//!
+//! | algorithm | runs when |
+//! | --- | --- |
+//! | [`HostLookup`](JoinAlgorithm::HostLookup) | CPU operators make the rows, or few rows have unique keys |
+//! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | a pipeline makes the rows, and each row has one partner |
+//! | [`Multimap`](JoinAlgorithm::Multimap) | keys repeat |
+//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side exceeds device memory, predicted or found by a run |
+//!
+//! Two refinements are decided by a run, which has the data: a build side beyond the L2 cache meets its rows
+//! in partitions that fit the cache (`galatea.join_partitions`), and a key decides between arrays and a
+//! table. EXPLAIN ANALYZE shows both.
+//!
+//! | step | module |
+//! | --- | --- |
+//! | the sides and keys of a join in DataFusion's plan | `placement/joins/` |
+//! | the algorithm | [`JoinAlgorithm::of`], in this module |
+//! | which joins of a pipeline run in parts, and their pipelines over a part | `joins/out_of_core.rs` |
+//! | the kernel that builds, and the one that lists | `crates/codegen/src/sink/{build,lists,probe}.rs` |
+//! | runs: of build sides, pairs, parts and partitions | `execution/{built,pairs,parts,partition_run}.rs` |
+//!
+//! References: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapters 3 (hash
+//! joins) and 4 (partitioned joins).
+
+pub(crate) mod out_of_core;
+
+use crate::graph::PipelineRef;
+use galatea_codegen::SinkPlan;
+
+/// How rows find their partners in a build side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinAlgorithm {
+    /// `host lookup`: the host arranges the rows of the build side by key, and a block copies them to shared
+    /// memory where they fit; each row of the probe side looks one up. For rows of CPU operators, and for
+    /// tables of fewer rows than `galatea.build_rows`.
+    HostLookup,
+    /// `device lookup`: a pipeline arranges the rows of the build side on the device, in arrays by key
+    /// (perfect hashing) where keys lie within 64 for each row, else in a table of keys (open addressing);
+    /// each row of the probe side looks one up. For keys that do not repeat, and for semijoins and antijoins.
+    DeviceLookup,
+    /// `multimap`: a pipeline lists the rows of the build side by key, each row of the probe side finds its
+    /// list, and the pairs are numbered: they are the rows of the next pipeline.
+    Multimap,
+    /// `out of core`: a device lookup or a multimap for one part of the keys after another. Parts are ranges
+    /// of a hash of the key, and the build side of each fits.
+    OutOfCore,
+}
+
+impl JoinAlgorithm {
+    /// The algorithm by which the rows of a pipeline find those of its build side of that number.
+    pub fn of(pipeline: PipelineRef<'_>, side: usize) -> Self {
+        let Some(build) = pipeline.build(side) else {
+            return Self::HostLookup;
+        };
+        match build.plan.sink {
+            _ if pipeline.dimensions[side].exceeds_memory => Self::OutOfCore,
+            SinkPlan::Lists { .. } => Self::Multimap,
+            _ => Self::DeviceLookup,
+        }
+    }
+
+    /// Its name in EXPLAIN.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HostLookup => "host lookup",
+            Self::DeviceLookup => "device lookup",
+            Self::Multimap => "multimap",
+            Self::OutOfCore => "out of core",
+        }
+    }
+}
+
+/// Whether a build side of that many rows, predicted, exceeds device memory of so many bytes. The prediction
+/// is a lower bound: where it is too low, a run fails for want of memory and is repeated in parts.
+pub(crate) fn exceeds(sink: &SinkPlan, rows: f64, memory: u64) -> bool {
+    rows * out_of_core::least_row_bytes(sink) as f64 > memory as f64
+}

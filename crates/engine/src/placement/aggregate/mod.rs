@@ -1,0 +1,15 @@
+//! Aggregates: their calls, and plans of several pipelines for those that one pipeline does not compute.
+//!
+//! | module | plan |
+//! | --- | --- |
+//! | [`call`] | a call as an accumulator of one pipeline |
+//! | [`distinct`] | an aggregate with DISTINCT, in two steps |
+//! | [`grouping_sets`] | GROUPING SETS, ROLLUP and CUBE, as a union of aggregates |
+//! | [`classes`] | calls that several plans over the same input compute, joined by the keys |
+//! | [`deviations`] | variance and its kind of floats, from the mean of each group |
+
+pub(super) mod call;
+pub(super) mod classes;
+pub(super) mod deviations;
+pub(super) mod distinct;
+pub(super) mod grouping_sets;
