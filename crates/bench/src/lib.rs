@@ -17,6 +17,8 @@
 //! markdown    tables of summaries
 //! result      rows: one per run, written as CSV and JSON lines with the command that made them
 //! ```
+//!
+//! Experiments on streams, the link and the heap that need no query are in `galatea_experiments`.
 #![forbid(unsafe_code)]
 
 pub mod allocator;

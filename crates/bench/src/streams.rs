@@ -15,7 +15,7 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use galatea::stream::{Channel, ChannelSender};
-use galatea_flow::bench::Row;
+use galatea_experiments::flow::Row;
 use galatea_kernels::pattern;
 
 use crate::{BenchError, Result};

@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use sources::source_files;
 
 /// Crates bottom up. A crate may depend on those before it.
-const LAYERS: [&str; 15] = [
+const LAYERS: [&str; 16] = [
     "galatea-base",
     "galatea-emulator",
     "galatea-device",
@@ -24,12 +24,13 @@ const LAYERS: [&str; 15] = [
     "galatea-codegen",
     "galatea-engine",
     "galatea",
+    "galatea-experiments",
     "galatea-bench",
     "galatea-cli",
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 12] = [
+const SAFE: [&str; 13] = [
     "galatea-base",
     "galatea-layout",
     "galatea-memory",
@@ -40,6 +41,7 @@ const SAFE: [&str; 12] = [
     "galatea-codegen",
     "galatea-engine",
     "galatea",
+    "galatea-experiments",
     "galatea-bench",
     "galatea-cli",
 ];

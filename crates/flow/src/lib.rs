@@ -73,21 +73,18 @@
 //! * Errors and silence end a topology; the paper has neither.
 #![forbid(unsafe_code)]
 
-pub mod bench;
 mod error;
 mod generate;
 mod operator;
 mod options;
 mod outcome;
 pub mod paging;
-mod random;
 mod run;
 mod topology;
 pub mod tuner;
-pub mod workload;
 
 pub use error::{FlowError, Result};
 pub use operator::{CpuOperator, CpuWork, GpuOperator, Map, OperatorError, Step};
 pub use options::{Assignment, CataloguePolicy, FlowOptions, IndexPolicy, Retune};
 pub use outcome::{Outcome, Steps};
-pub use topology::{Cpu, MOST_FRAME_BYTES, MOST_INLINE_BYTES, Operator, PAGE, Topic, TopicId, Topology};
+pub use topology::{Cpu, MOST_INLINE_BYTES, Operator, PAGE, Topic, TopicId, Topology};

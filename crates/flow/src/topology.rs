@@ -11,7 +11,7 @@ use crate::operator::{CpuOperator, GpuOperator};
 /// Frames are whole pages.
 pub const PAGE: usize = 4096;
 /// The largest frame.
-pub const MOST_FRAME_BYTES: usize = 16 << 20;
+pub(crate) const MOST_FRAME_BYTES: usize = 16 << 20;
 const MOST_DEPTH: u32 = 1 << 16;
 const DEPTH_HINT: &str = "raise Topic::depth or lower the threads of the operator (Cpu::new)";
 

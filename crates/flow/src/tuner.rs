@@ -5,9 +5,9 @@
 //! then minimises the longest time.
 //!
 //! * R is the time of a fixed amount of work *per warp*, so it grows with N as warps get into each other's
-//!   way: the root that formula 3 takes lies where R increases. The time of a frame is R(N) / N.
-//! * Formula 3 sets all R_i to one common value, takes the N_i that give it, and scales these to the sum N.
-//!   After scaling they are equal only where R is linear: it is a heuristic. [`exact`] tries all partitions.
+//!   way. The time of a frame is R(N) / N.
+//! * [`exact`] finds the best of all partitions. The paper's formula 3 is a heuristic, which
+//!   `galatea_experiments` compares with it.
 
 /// A quadratic model of an operator: time for a fixed amount of work per warp, by warps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,99 +84,6 @@ impl Model {
             constant: solved(0),
         })
     }
-
-    /// The model by batch gradient descent, as published: over features and times scaled to mean 0 and
-    /// deviation 1, for a fixed number of steps. `None` without samples.
-    #[must_use]
-    pub fn gradient_descent(samples: &[Sample], steps: u32, rate: f64) -> Option<Self> {
-        if samples.is_empty() {
-            return None;
-        }
-        let count = samples.len() as f64;
-        let scaled = |values: Vec<f64>| {
-            let mean = values.iter().sum::<f64>() / count;
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-            let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
-            let values: Vec<f64> = values.iter().map(|value| (value - mean) / deviation).collect();
-            (values, mean, deviation)
-        };
-        let (x, x_mean, x_deviation) = scaled(samples.iter().map(|(warps, _)| f64::from(*warps)).collect());
-        let (y, y_mean, y_deviation) = scaled(samples.iter().map(|(_, time)| *time).collect());
-        // The square of the scaled number, so that the two features are hardly correlated.
-        let (square, square_mean, square_deviation) = scaled(x.iter().map(|x| x * x).collect());
-        let (mut of_square, mut of_linear) = (0.0, 0.0);
-        for _ in 0..steps {
-            let (mut gradient_square, mut gradient_linear) = (0.0, 0.0);
-            for ((x, square), y) in x.iter().zip(&square).zip(&y) {
-                let error = of_square * square + of_linear * x - y;
-                gradient_square += error * square;
-                gradient_linear += error * x;
-            }
-            of_square -= rate * gradient_square / count;
-            of_linear -= rate * gradient_linear / count;
-        }
-        // Back to the samples' own scale.
-        let a = of_square * y_deviation / (square_deviation * x_deviation * x_deviation);
-        let b = of_linear * y_deviation / x_deviation;
-        let c = y_mean - of_square * y_deviation * square_mean / square_deviation;
-        Some(Self {
-            square: a,
-            linear: b - 2.0 * a * x_mean,
-            constant: c - b * x_mean + a * x_mean * x_mean,
-        })
-    }
-
-    /// The number of warps at which the model takes a time, on the branch where it increases; `None` where it
-    /// never does, or with none or fewer warps.
-    fn warps_at(&self, time: f64) -> Option<f64> {
-        let flat = self.square.abs() * 1e6 < self.linear.abs();
-        let warps = if flat {
-            (time - self.constant) / self.linear
-        } else {
-            let discriminant = self.linear * self.linear - 4.0 * self.square * (self.constant - time);
-            (discriminant >= 0.0).then(|| (discriminant.sqrt() - self.linear) / (2.0 * self.square))?
-        };
-        (warps.is_finite() && warps > 0.0).then_some(warps)
-    }
-}
-
-/// A partition by formula 3, with the common time the mean of the models' times for equal shares. `None`
-/// where a model does not take that time anywhere; then [`exact`] does it.
-#[must_use]
-pub fn by_formula(models: &[Model], warps: u32) -> Option<Vec<u32>> {
-    let share = f64::from(warps) / models.len() as f64;
-    let common = models.iter().map(|model| model.time(share)).sum::<f64>() / models.len() as f64;
-    let ideal: Option<Vec<f64>> = models.iter().map(|model| model.warps_at(common)).collect();
-    round(&ideal?, warps)
-}
-
-/// Whole shares in proportion to `ideal`: by the largest remainder, each at least 1, `warps` together. `None`
-/// for more operators than warps.
-fn round(ideal: &[f64], warps: u32) -> Option<Vec<u32>> {
-    let spare = warps.checked_sub(ideal.len() as u32)?;
-    let sum: f64 = ideal.iter().sum();
-    // One for each, and the rest in proportion to what is missing then.
-    let above: Vec<f64> = ideal
-        .iter()
-        .map(|share| (share * f64::from(warps) / sum - 1.0).max(0.0))
-        .collect();
-    let missing: f64 = above.iter().sum();
-    let exact = above.iter().map(|share| {
-        if missing > 0.0 {
-            share * f64::from(spare) / missing
-        } else {
-            0.0
-        }
-    });
-    let exact: Vec<f64> = exact.collect();
-    let mut shares: Vec<u32> = exact.iter().map(|share| share.floor() as u32).collect();
-    let mut order: Vec<usize> = (0..ideal.len()).collect();
-    order.sort_by(|a, b| exact[*b].fract().total_cmp(&exact[*a].fract()));
-    let left = spare - shares.iter().sum::<u32>();
-    for place in order.iter().cycle().take(left as usize) {
-        shares[*place] += 1;
-    }
-    Some(shares.into_iter().map(|share| share + 1).collect())
 }
 
 /// The partition whose longest time is the least, of all there are; `time(i, n)` is that of operator `i` with
@@ -212,8 +119,7 @@ pub fn exact(operators: usize, warps: u32, time: impl Fn(usize, u32) -> f64) -> 
 
 /// Whether times of operators under a partition differ so much that another is worth looking for: when their
 /// standard deviation is more than `threshold` of their mean.
-#[must_use]
-pub fn is_uneven(times: &[f64], threshold: f64) -> bool {
+pub(crate) fn is_uneven(times: &[f64], threshold: f64) -> bool {
     let count = times.len().max(1) as f64;
     let mean = times.iter().sum::<f64>() / count;
     let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count;
@@ -223,13 +129,6 @@ pub fn is_uneven(times: &[f64], threshold: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn samples(model: Model, warps: &[u32]) -> Vec<Sample> {
-        warps
-            .iter()
-            .map(|warps| (*warps, model.time(f64::from(*warps))))
-            .collect()
-    }
 
     const QUADRATIC: Model = Model {
         square: 0.75,
@@ -248,27 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn both_fits_find_a_quadratic() {
-        let samples = samples(QUADRATIC, &[2, 4, 8, 12, 16, 20, 24, 28]);
+    fn the_fit_finds_a_quadratic() {
+        let samples = [2, 4, 8, 12, 16, 20, 24, 28].map(|warps| (warps, QUADRATIC.time(f64::from(warps))));
         close(Model::least_squares(&samples).unwrap(), QUADRATIC, 1e-9);
-        close(
-            Model::gradient_descent(&samples, 20_000, 0.1).unwrap(),
-            QUADRATIC,
-            1e-4,
-        );
     }
 
     #[test]
     fn few_samples_make_simpler_models() {
         assert_eq!(Model::least_squares(&[]), None);
-        assert_eq!(Model::gradient_descent(&[], 10, 0.1), None);
         let one = Model::least_squares(&[(4, 7.0), (4, 9.0)]).unwrap();
         assert!((one.time(20.0) - 8.0).abs() < 1e-12);
         let two = Model::least_squares(&[(4, 8.0), (8, 16.0)]).unwrap();
         assert!((two.time(20.0) - 40.0).abs() < 1e-9, "{two:?}");
-        // All at one number of warps: no deviation to scale by.
-        let flat = Model::gradient_descent(&[(4, 7.0), (4, 9.0)], 100, 0.1).unwrap();
-        assert!((flat.time(4.0) - 8.0).abs() < 1e-9);
     }
 
     #[test]
@@ -280,43 +170,6 @@ mod tests {
             all.extend(noise.iter().map(|noise| (warps, time + noise)));
         }
         close(Model::least_squares(&all).unwrap(), QUADRATIC, 1e-9);
-    }
-
-    #[test]
-    fn equal_operators_get_equal_shares() {
-        assert_eq!(by_formula(&[QUADRATIC, QUADRATIC], 32), Some(vec![16, 16]));
-        assert_eq!(
-            by_formula(&[QUADRATIC; 3], 32).map(|shares| shares.iter().sum()),
-            Some(32)
-        );
-    }
-
-    #[test]
-    fn the_formula_knows_its_limits() {
-        // Linear models: no square to divide by.
-        let linear = |slope| Model {
-            square: 0.0,
-            linear: slope,
-            constant: 0.0,
-        };
-        assert_eq!(by_formula(&[linear(1.0), linear(3.0)], 32), Some(vec![24, 8]));
-        // A model that falls takes less than its constant: no warps at a common time above that.
-        let falling = Model {
-            square: 0.0,
-            linear: -1.0,
-            constant: 5.0,
-        };
-        assert_eq!(by_formula(&[linear(10.0), falling], 32), None);
-        // A discriminant below zero.
-        let high = Model {
-            square: 1.0,
-            linear: 0.0,
-            constant: 1e6,
-        };
-        assert_eq!(by_formula(&[linear(1e-3), high], 32), None);
-        // However small its share, every operator has a warp.
-        assert_eq!(by_formula(&[linear(1.0), linear(1e4)], 32), Some(vec![31, 1]));
-        assert_eq!(round(&[1.0; 33], 32), None);
     }
 
     #[test]

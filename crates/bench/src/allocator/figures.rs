@@ -1,8 +1,9 @@
 //! The experiments, one function each.
 
 use galatea_device::Out;
+use galatea_experiments::heap::{queue_tas, queue_was};
 use galatea_kernels::heap::PageSearch;
-use galatea_memory::theory::Pool;
+use galatea_memory::sizing::Pool;
 
 use super::Experiment;
 use super::bed::{Bed, Case, Outcome, Regime, Sizes, arguments_with};
@@ -119,7 +120,7 @@ fn theory(report: &mut AllocatorReport) {
             push("RW", pool.tas(1), pool.was_bound(1));
             push("RW-BM32", pool.tas(32), pool.was_bound(32));
             push("RW-BM64", pool.tas(64), pool.was_bound(64));
-            push("queue", pool.queue_tas(), pool.queue_was());
+            push("queue", queue_tas(&pool), queue_was(&pool));
         }
     }
 }

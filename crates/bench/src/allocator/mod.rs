@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   fig. 1   one global word under contention              contention
-//!   fig. 4   expected steps, no device                     theory of galatea_memory, plotted
+//!   fig. 4   expected steps, no device                     sizing of galatea_memory, plotted
 //!   fig. 7   one page per thread, few pages free           free_share: time, TAS, WAS, theory
 //!   fig. 8   threads up to 2^20                            scaling: warm and hold apart
 //!   fig. 9   sizes from 4 B to 8 KiB                       sizes

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use galatea_bench::result::origin;
 use galatea_bench::streams::{self as continuous, Plan};
-use galatea_flow::bench as streams;
-use galatea_memory::transfer as ways;
+use galatea_experiments::{flow as streams, transfer as ways};
+use galatea_memory::transfer::{Capabilities, Method};
 
 use super::bench::{machine, open_device};
 use crate::arguments::LinkArguments;
@@ -151,8 +151,8 @@ pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
         scale.bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     }
     let files = Files::new(arguments, ways::SEED);
-    let capabilities = ways::Capabilities::probe(&device);
-    for absent in ways::Method::ALL
+    let capabilities = Capabilities::probe(&device);
+    for absent in Method::ALL
         .into_iter()
         .filter_map(|method| capabilities.has(method).err())
     {

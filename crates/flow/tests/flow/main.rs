@@ -2,18 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod compiles;
 mod early;
 mod ends;
-mod experiments;
-mod findings;
 mod heaps;
 mod inline;
-mod paging;
 mod patience;
 mod protocol;
 mod races;
-mod workloads;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

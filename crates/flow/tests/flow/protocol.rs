@@ -1,6 +1,5 @@
 //! No frame is lost, doubled, torn, or read before it is published; chains of operators; several subscribers.
 
-use galatea_flow::bench::{Soak, soak};
 use galatea_flow::{
     Assignment, CataloguePolicy, Cpu, CpuWork, FlowOptions, IndexPolicy, Map, Retune, Step, Topic, Topology,
 };
@@ -279,21 +278,6 @@ fn operators_on_the_cpu_alone_need_no_kernel() {
     let outcome = topology.run(&device, &FlowOptions::default()).unwrap();
     check(&collected, 100, 1024, 17, "CPU alone", |value| value);
     assert_eq!((outcome.launches, outcome.leaked), (0, 0));
-}
-
-/// Random streams, a part of which are made to fail: as `measure soak` runs them for minutes.
-#[test]
-fn a_short_soak_loses_nothing() {
-    let device = emulated(71);
-    let streams = Soak {
-        time: std::time::Duration::from_secs(5),
-        seed: 1,
-        frames: 60,
-        frame_bytes: 8 << 10,
-        blocks: (3, 128),
-    };
-    let seen = soak(&device, &streams, &mut |_| {}).unwrap();
-    assert!(seen.streams > 0 && seen.frames > 0, "{seen:?}");
 }
 
 /// Partitions that follow what operators take change no result.

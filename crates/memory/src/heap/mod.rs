@@ -378,5 +378,6 @@ fn pages_of(bytes: u64, page_bytes: u64) -> Result<u64> {
     })
 }
 
+pub mod sizing;
 mod statistics;
 pub use statistics::{HeapFaults, HeapStatistics};

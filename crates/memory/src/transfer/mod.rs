@@ -20,25 +20,14 @@
 //! that it reads, [`Transfer::room`] and [`Transfer::collect`] for ranges that it writes. So a consumer does
 //! not know which one it is given.
 //!
-//! How fast they are is measured by [`run`], an experiment of the thesis at a time: [`rate`] for whole
-//! ranges, [`both_directions`], [`InPlace`] for kernels' accesses by size and alignment, [`latency`] and
-//! [`by_extent`] for loads that wait, [`by_selectivity`] and [`Join`] for queries; beside the CPU,
-//! [`cpu_reads`] and [`by_selectivity_on_cpu`]. Each checks what kernels have read or written, has other
-//! values in every run, and [`findings`] says of the rows which results of the thesis hold.
+//! How fast each is on a device is measured by [`link_rates`], which a calibration keeps, and
+//! [`Method::fastest`] chooses by it. [`Meter`] checks what kernels have read or written.
 //!
 //! Managed memory is charged to the device's budget: a card asked for more of it than it has can hang.
 
-mod both;
 mod copied;
-mod cpu;
-mod experiments;
-mod findings;
-mod join;
-mod latency;
-mod measure;
-mod pieces;
+mod meter;
 mod probe;
-mod selection;
 mod staged;
 mod unified;
 
@@ -46,16 +35,8 @@ use std::ops::Range;
 
 use galatea_device::{Device, DeviceError, LinkRates, Stream};
 
-pub use both::{Directions, both_directions, two_way_methods};
-pub use cpu::{cpu_reads, cpu_threads};
-pub use experiments::{EXPERIMENTS, Measured, Scale, run};
-pub use findings::findings;
-pub use join::{Join, TUPLE_BYTES};
-pub use latency::{Reach, by_extent, latency};
-pub use measure::{Access, Rate, SEED, link_rates, rate, rates};
-pub use pieces::InPlace;
+pub use meter::{Access, Meter, fill, link_rates};
 pub use probe::{Absent, Capabilities};
-pub use selection::{by_selectivity, by_selectivity_on_cpu};
 
 /// A way across the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -147,27 +128,6 @@ impl Method {
 impl std::fmt::Display for Method {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// What kernels, or the CPU's threads, have used in a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// Host memory, used by kernels over the link.
-    Way(Method),
-    /// The device's own memory, used by kernels.
-    DeviceMemory,
-    /// Host memory, used by the CPU's threads.
-    Cpu,
-}
-
-impl std::fmt::Display for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Way(method) => method.fmt(f),
-            Self::DeviceMemory => f.write_str("device memory"),
-            Self::Cpu => f.write_str("CPU"),
-        }
     }
 }
 

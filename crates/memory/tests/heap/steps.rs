@@ -2,7 +2,7 @@
 //! from below.
 
 use galatea_kernels::heap::PageSearch;
-use galatea_memory::theory::Pool as Theory;
+use galatea_memory::sizing::Pool as Theory;
 use galatea_memory::{HeapOptions, HeapStatistics};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -1,0 +1,14 @@
+//! Findings in words: a published result, the facts measured here, and whether they agree.
+
+/// A line of what was found of a figure.
+pub(crate) fn verdict(figure: &str, published: &str, facts: &str, holds: bool) -> String {
+    match holds {
+        true => format!("{figure}: {published}; here {facts}: holds"),
+        false => format!("{figure}: {published}: does not hold, because {facts}"),
+    }
+}
+
+/// A line where rows are missing.
+pub(crate) fn missing(figure: &str, published: &str, rows: &str) -> String {
+    verdict(figure, published, &format!("{rows} was not measured"), false)
+}

@@ -1,0 +1,22 @@
+//! Published experiments on parts of the engine that need no query: the papers' workloads, their baselines,
+//! their figures, and findings that say which of their results hold here.
+//!
+//! | module | paper | run by | rows |
+//! | --- | --- | --- | --- |
+//! | [`flow`] | Z. Li et al., *XeFlow* (IEEE TC 2020), section 6 | `galatea bench flow`; the example `measure`, which needs no DataFusion | `bench/results/*/flow*`, `bench/results/*/streams` |
+//! | [`transfer`] | C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022), chapter 3 and section 4.2.4 | `galatea bench transfer` | `bench/results/*/transfer` |
+//! | [`heap`] | M. Pham et al., *Dynamic Memory Management in Massively Parallel Systems* (ICS 2022), sections 3.2 and 4.1 | `galatea bench allocator` | `bench/results/*/allocator*` |
+//!
+//! The commands run all experiments or those of `--experiment`, on a GPU or with `--emulated` on the emulated
+//! device, whose times mean nothing. They print each row once it is measured, then the findings, and write
+//! the rows to the folder of `--out`.
+//!
+//! What is measured is production code, of `galatea_flow` and `galatea_memory`, which have no experiment in
+//! them. Experiments with queries are in `galatea_bench`, above this crate.
+#![forbid(unsafe_code)]
+
+mod finding;
+pub mod flow;
+pub mod heap;
+mod runs;
+pub mod transfer;

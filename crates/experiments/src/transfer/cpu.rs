@@ -1,0 +1,121 @@
+//! The CPU as the opponent: its own reads of its memory, by all threads.
+
+use std::sync::Barrier;
+use std::time::Instant;
+
+use galatea_device::{HostMemory, VectorWork, in_vectors, timed_together};
+use galatea_kernels::LinkAccess;
+use galatea_kernels::flow::mix64;
+use galatea_memory::transfer::{Access, Result, fill};
+use rayon::prelude::*;
+
+use super::measure::{Rate, Source, seed_of};
+
+/// Values that are read at random places in a run, at most, as kernels read them.
+const RANDOM_READS: usize = 32 << 20;
+
+/// Threads that the machine runs at once.
+pub(super) fn cpu_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Does work on all threads, which begin together; the seconds from the first's begin to the last's end, and
+/// what each has found.
+pub(super) fn on_all_threads<T: Send>(work: impl Fn(usize) -> T + Sync) -> (f64, Vec<T>) {
+    let threads = cpu_threads();
+    let (begin, work) = (&Barrier::new(threads), &work);
+    let timed = move |thread| {
+        begin.wait();
+        let begun = Instant::now();
+        let found = work(thread);
+        (begun, Instant::now(), found)
+    };
+    timed_together((0..threads).map(|thread| move || timed(thread)))
+}
+
+/// A sum of words, in the widest vectors.
+struct Words<'a>(&'a [u32]);
+
+impl VectorWork for Words<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) -> u64 {
+        self.0
+            .iter()
+            .fold(0, |sum: u64, word| sum.wrapping_add(u64::from(*word)))
+    }
+}
+
+/// The rate at which all threads of the CPU read their own memory of so many bytes, like kernels' 4-byte
+/// reads: one after another, or at random places, of which each thread has eight reads under way. The host
+/// writes other values before each run.
+///
+/// # Errors
+/// The system's, for want of memory.
+///
+/// # Panics
+/// Where the sum of what was read is wrong.
+pub fn cpu_reads(bytes: usize, random: bool, runs: usize) -> Result<Rate> {
+    let mut memory = HostMemory::new(bytes)?;
+    let mut values = Vec::new();
+    for run in 0..=runs {
+        let seed = seed_of(run);
+        let sum = fill(memory.as_mut_slice(), seed);
+        let words: &[u32] = bytemuck::cast_slice(memory.as_slice());
+        let threads = cpu_threads();
+        let (seconds, found, expected, reads) = if random {
+            let each = (words.len().min(RANDOM_READS) / threads)
+                .max(1)
+                .next_multiple_of(TOGETHER);
+            let read = |thread| at_random(words, seed, (thread * each) as u64, each);
+            let (seconds, found) = on_all_threads(read);
+            let expected = (0..(threads * each) as u64).into_par_iter();
+            let expected = expected
+                .map(|read| u64::from(LinkAccess::written(!seed, place(seed, read, words.len()) as u64)));
+            let expected = expected.reduce(|| 0, u64::wrapping_add);
+            (seconds, found, expected, threads * each)
+        } else {
+            let each = words.len().div_ceil(threads);
+            let part = |thread: usize| {
+                let first = (thread * each).min(words.len());
+                &words[first..(first + each).min(words.len())]
+            };
+            let (seconds, found) = on_all_threads(|thread| in_vectors(Words(part(thread))));
+            (seconds, found, sum, words.len())
+        };
+        let found = found.into_iter().fold(0, u64::wrapping_add);
+        assert_eq!(found, expected, "the CPU's sum, random {random}");
+        if run > 0 {
+            values.push((4 * reads) as f64 / seconds);
+        }
+    }
+    Ok(Rate {
+        source: Source::Cpu,
+        access: Access::Read,
+        piece: 4,
+        random,
+        values,
+    })
+}
+
+/// Random reads of a thread that are under way at once: none needs what another has read.
+const TOGETHER: usize = 8;
+
+/// The word that a random read is of.
+fn place(seed: u64, read: u64, words: usize) -> usize {
+    ((u128::from(mix64((seed << 40) ^ read)) * words as u128) >> 64) as usize
+}
+
+/// The sum of `count` random reads from the `first` on, of eight at once.
+fn at_random(words: &[u32], seed: u64, first: u64, count: usize) -> u64 {
+    let mut sums = [0_u64; TOGETHER];
+    for round in 0..(count / TOGETHER) as u64 {
+        let places: [usize; TOGETHER] =
+            std::array::from_fn(|t| place(seed, first + round * TOGETHER as u64 + t as u64, words.len()));
+        for (sum, place) in sums.iter_mut().zip(places) {
+            *sum = sum.wrapping_add(u64::from(words[place]));
+        }
+    }
+    sums.into_iter().fold(0, u64::wrapping_add)
+}

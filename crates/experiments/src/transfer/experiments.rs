@@ -1,0 +1,453 @@
+//! The experiments of the thesis' chapter 3, and of its section 4.2.4, by name.
+
+use galatea_device::{Device, MachineMemory};
+use galatea_memory::transfer::{Access, Capabilities, Method, Result, TransferError, TransferOptions};
+
+use super::both::{both_directions, two_way_methods};
+use super::cpu::{cpu_reads, cpu_threads};
+use super::join::{Join, TUPLE_BYTES};
+use super::latency::{Reach, by_extent, latency};
+use super::measure::{Rate, Source, rate, rates};
+use super::pieces::InPlace;
+use super::selection::{by_selectivity, by_selectivity_on_cpu};
+use crate::runs;
+
+/// Names of the experiments, in the order in which they run.
+pub const EXPERIMENTS: [&str; 10] = [
+    "rates",
+    "chunks",
+    "threads",
+    "pieces",
+    "both",
+    "probe",
+    "selectivity",
+    "cpu",
+    "latency",
+    "tlb",
+];
+
+/// The extent of measurements.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    /// Bytes of host memory, whole numbers of 64 KiB.
+    pub bytes: usize,
+    /// Runs.
+    pub runs: usize,
+    /// Chains through much memory.
+    pub extents: Extents,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 30,
+            runs: 3,
+            extents: Extents::default(),
+        }
+    }
+}
+
+/// Extents and strides of chains through much memory, in bytes; by default those of figure 4.6, 1 to 64 GiB
+/// of the device and 1 to 32 GiB of the host.
+#[derive(Debug, Clone)]
+pub struct Extents {
+    /// The least; the others are 1.5, 2, 3, 4, 6 ... times as large.
+    pub least: usize,
+    /// The most of the device's memory, of which no more is taken than three quarters of what is free.
+    pub device: usize,
+    /// The most of the host's memory, of which no more is taken than half of what is available.
+    pub host: usize,
+    /// From one place of a chain to the next.
+    pub strides: [usize; 3],
+}
+
+impl Default for Extents {
+    fn default() -> Self {
+        Self {
+            least: 1 << 30,
+            device: 64 << 30,
+            host: 32 << 30,
+            strides: [16 << 20, 32 << 20, 64 << 20],
+        }
+    }
+}
+
+impl Extents {
+    /// The chains within so many bytes.
+    fn chains(&self, most: usize) -> Vec<Reach> {
+        let doubled = std::iter::successors(Some(self.least), |extent| extent.checked_mul(2));
+        let extents = doubled
+            .take_while(|extent| *extent <= most)
+            .flat_map(|extent| [extent, extent / 2 * 3])
+            .filter(|extent| *extent <= most);
+        let extents: Vec<usize> = extents.collect();
+        let strides = self.strides.into_iter();
+        strides
+            .flat_map(|stride| {
+                extents.iter().map(move |extent| Reach {
+                    extent: *extent,
+                    stride,
+                })
+            })
+            .collect()
+    }
+}
+
+impl Scale {
+    /// Small, to show that everything works.
+    #[must_use]
+    pub fn small() -> Self {
+        Self {
+            bytes: 1 << 20,
+            runs: 3,
+            extents: Extents {
+                least: 128 << 10,
+                device: 1 << 20,
+                host: 512 << 10,
+                strides: [4 << 10, 8 << 10, 16 << 10],
+            },
+        }
+    }
+
+    fn options(&self) -> TransferOptions {
+        TransferOptions {
+            chunk_bytes: (self.bytes / 16).min(16 << 20),
+            ..TransferOptions::default()
+        }
+    }
+}
+
+/// A row of an experiment.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// The quantity.
+    pub rate: Rate,
+    /// Threads of the CPU that staged, or read themselves, where some did.
+    pub threads: usize,
+    /// Whether as many bytes were written at the same time; both count.
+    pub both: bool,
+    /// Bytes by which pieces were off their alignment.
+    pub shift: u64,
+    /// Part of the rows that were selected, and how, where some were.
+    pub selected: Option<(f64, &'static str)>,
+    /// Extent and stride of a chain through much memory.
+    pub reach: Option<Reach>,
+    /// Unit of the values: GB/s, G tuples/s, or ns of a load.
+    pub unit: &'static str,
+}
+
+impl Measured {
+    /// Names of the fields of [`Measured::csv`].
+    pub const HEADER: &'static str = "experiment,method,access,piece_bytes,random,shift,threads,selected,by,extent_bytes,stride_bytes,unit,median,least,greatest,runs";
+
+    /// What values are divided by to be in the row's unit.
+    fn unit_scale(&self) -> f64 {
+        match self.unit {
+            GB_S => 1e9,
+            G_TUPLES_S => 1e9 * TUPLE_BYTES as f64,
+            _ => 1.0,
+        }
+    }
+
+    /// The median of the runs, in the row's unit.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        runs::median(&self.rate.values) / self.unit_scale()
+    }
+
+    /// The row as comma-separated values.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let scale = self.unit_scale();
+        let (least, greatest) = runs::range(&self.rate.values);
+        let access = match (self.both, self.rate.access) {
+            (true, _) => "ReadAndWrite",
+            (false, Access::Read) => "Read",
+            (false, Access::Write) => "Write",
+        };
+        let (selected, by) = self.selected.unwrap_or((1.0, "all"));
+        let Reach { extent, stride } = self.reach.unwrap_or(Reach { extent: 0, stride: 0 });
+        format!(
+            "{},{},{access},{},{},{},{},{selected},{by},{extent},{stride},{},{:.4},{:.4},{:.4},{}",
+            self.experiment,
+            self.rate.source,
+            self.rate.piece,
+            self.rate.random,
+            self.shift,
+            self.threads,
+            self.unit,
+            self.median(),
+            least / scale,
+            greatest / scale,
+            self.rate.values.len()
+        )
+    }
+}
+
+/// Runs an experiment of [`EXPERIMENTS`]; rows go to `out` as they come.
+///
+/// # Errors
+/// The device's.
+pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    match name {
+        "rates" => all_rates(device, scale, out),
+        "chunks" => chunks(device, scale, out),
+        "threads" => threads(device, scale, out),
+        "pieces" => pieces(device, scale, out),
+        "both" => both(device, scale, out),
+        "probe" => probe(device, scale, out),
+        "selectivity" => selectivity(device, scale, out),
+        "cpu" => cpu(device, scale, out),
+        "latency" => latencies(device, scale, out),
+        "tlb" => tlb(device, scale, out),
+        _ => Ok(()),
+    }
+}
+
+fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
+    Measured {
+        experiment,
+        rate,
+        threads,
+        both: false,
+        shift: 0,
+        selected: None,
+        reach: None,
+        unit: GB_S,
+    }
+}
+
+const GB_S: &str = "GB/s";
+const G_TUPLES_S: &str = "G tuples/s";
+
+/// Both directions at once beside each alone, by every way that two streams can use.
+fn both(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    // Each direction has half of the bytes.
+    let bytes = (scale.bytes / 2).next_multiple_of(4096);
+    let options = scale.options();
+    for method in two_way_methods(device) {
+        let rates = both_directions(device, method, bytes, &options, scale.runs)?;
+        out(row("both", rates.reads, options.threads));
+        out(row("both", rates.writes, options.threads));
+        out(Measured {
+            both: true,
+            ..row("both", rates.both, options.threads)
+        });
+    }
+    Ok(())
+}
+
+/// A hash table in the device's memory, probed with tuples that come by every way.
+fn probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let capabilities = Capabilities::probe(device);
+    let options = scale.options();
+    let mut join = Join::new(device, scale.bytes)?;
+    for method in Method::ALL {
+        if capabilities.has(method).is_err() {
+            continue;
+        }
+        let rate = join.rate(device, method, scale.bytes, &options, scale.runs)?;
+        out(row("probe", rate.clone(), options.threads));
+        out(Measured {
+            unit: G_TUPLES_S,
+            ..row("probe", rate, options.threads)
+        });
+    }
+    Ok(())
+}
+
+/// Query 6 by the part of the rows that it selects, by branches and predicated.
+fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let capabilities = Capabilities::probe(device);
+    // A chunk has three columns of whole vectors.
+    let options = TransferOptions {
+        chunk_bytes: scale.options().chunk_bytes / 192 * 192,
+        ..scale.options()
+    };
+    let ways = [
+        Method::Pinned,
+        Method::ZeroCopy,
+        Method::UnifiedPrefetch,
+        Method::UnifiedMigration,
+    ];
+    for source in [Source::Cpu].into_iter().chain(ways.map(Source::Way)) {
+        if matches!(source, Source::Way(method) if capabilities.has(method).is_err()) {
+            continue;
+        }
+        for selected in [0.0, 0.0001, 0.001, 0.013, 0.03, 0.1, 0.3, 1.0] {
+            for (by, predicated) in [("branch", false), ("predicate", true)] {
+                let what = (selected, predicated);
+                let (rate, threads) = match source {
+                    Source::Way(method) => {
+                        // Pages take long to come home before each run: fewer of them.
+                        let managed = [Method::UnifiedPrefetch, Method::UnifiedMigration].contains(&method);
+                        let bytes = if managed { scale.bytes / 4 } else { scale.bytes };
+                        let rate = by_selectivity(device, method, bytes, &options, what, scale.runs)?;
+                        (rate, 0)
+                    }
+                    _ => {
+                        let rate = by_selectivity_on_cpu(scale.bytes, &options, what, scale.runs)?;
+                        (rate, cpu_threads())
+                    }
+                };
+                out(Measured {
+                    selected: Some((selected, by)),
+                    ..row("selectivity", rate, threads)
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The CPU's own 4-byte reads of its memory beside those of kernels, one after another and at random places.
+fn cpu(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    for random in [false, true] {
+        let rate = cpu_reads(scale.bytes, random, scale.runs)?;
+        out(row("cpu", rate, cpu_threads()));
+    }
+    if Capabilities::probe(device).has(Method::ZeroCopy).is_ok() {
+        let mut memory = InPlace::new(device, Method::ZeroCopy, scale.bytes)?;
+        for random in [false, true] {
+            let rate = memory.rate(Access::Read, (4, 0, random), scale.runs)?;
+            out(row("cpu", rate, 0));
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds of a load by the extent and the stride of a chain, in the device's memory and over the link.
+fn tlb(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let usable = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let free = device.memory_use()?.free.min(device.budget().available());
+    let device_bytes = scale.extents.device.min(usable(free / 4 * 3));
+    let memory = MachineMemory::look();
+    let available = memory.available.unwrap_or(memory.total);
+    let host_bytes = scale.extents.host.min(usable(available / 2));
+    let mut sources = vec![(Source::DeviceMemory, device_bytes)];
+    if Capabilities::probe(device).has(Method::ZeroCopy).is_ok() {
+        sources.push((Source::Way(Method::ZeroCopy), host_bytes));
+    }
+    for (source, most) in sources {
+        let chains = scale.extents.chains(most);
+        by_extent(device, source, &chains, scale.runs, &mut |reach, rate| {
+            out(Measured {
+                reach: Some(reach),
+                unit: "ns",
+                ..row("tlb", rate, 0)
+            });
+        })?;
+    }
+    // The pool's memory is large here.
+    device.trim()?;
+    Ok(())
+}
+
+/// Nanoseconds of a load over each way that is pulled, beside the device's own memory, and the CPU's load of
+/// its memory.
+fn latencies(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let capabilities = Capabilities::probe(device);
+    // Most of it is in no cache of the CPU, which has just written it.
+    let bytes = scale.bytes;
+    let steps = (bytes as u64 / 128).min(20_000);
+    let pulled = [Method::ZeroCopy, Method::UnifiedMigration].map(Source::Way);
+    for source in [Source::Cpu, Source::DeviceMemory].into_iter().chain(pulled) {
+        if matches!(source, Source::Way(method) if capabilities.has(method).is_err()) {
+            continue;
+        }
+        let rate = latency(device, source, bytes, steps, scale.runs)?;
+        out(Measured {
+            unit: "ns",
+            ..row("latency", rate, 0)
+        });
+    }
+    Ok(())
+}
+
+/// Every way that the device has, for reads and writes.
+fn all_rates(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let options = scale.options();
+    for rate in rates(device, scale.bytes, &options, scale.runs)? {
+        out(row("rates", rate, options.threads));
+    }
+    Ok(())
+}
+
+/// By the bytes that are brought at once.
+fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let pushes = [
+        Method::Pageable,
+        Method::Staged,
+        Method::DynamicPinning,
+        Method::Pinned,
+        Method::UnifiedPrefetch,
+    ];
+    for method in pushes {
+        if Capabilities::probe(device).has(method).is_err() {
+            continue;
+        }
+        let mut chunk = 64 << 10;
+        while chunk <= scale.bytes / 4 {
+            let options = TransferOptions {
+                chunk_bytes: chunk,
+                ..scale.options()
+            };
+            // Small chunks take long: fewer bytes of them.
+            let bytes = (scale.bytes / 2).min(chunk * 1024);
+            let rate = rate(device, method, Access::Read, bytes, &options, scale.runs)?;
+            out(row("chunks", rate, options.threads));
+            chunk *= 4;
+        }
+    }
+    Ok(())
+}
+
+/// By the threads that stage.
+fn threads(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    for threads in [1, 2, 4, 8, 16] {
+        let options = TransferOptions {
+            threads,
+            ..scale.options()
+        };
+        let rate = rate(
+            device,
+            Method::Staged,
+            Access::Read,
+            scale.bytes,
+            &options,
+            scale.runs,
+        )?;
+        out(row("threads", rate, threads));
+    }
+    Ok(())
+}
+
+/// Granularity and alignment of kernels' own accesses over the link.
+fn pieces(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    if Capabilities::probe(device).has(Method::ZeroCopy).is_err() {
+        return Ok(());
+    }
+    let mut memory = InPlace::new(device, Method::ZeroCopy, scale.bytes)?;
+    let mut measure = |access, piece, shift, random| {
+        let rate = memory.rate(access, (piece, shift, random), scale.runs)?;
+        out(Measured {
+            shift,
+            ..row("pieces", rate, 0)
+        });
+        Ok::<_, TransferError>(())
+    };
+    for access in [Access::Read, Access::Write] {
+        for random in [false, true] {
+            for piece in [4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096] {
+                measure(access, piece, 0, random)?;
+            }
+        }
+        for shift in [4, 32, 64, 96] {
+            measure(access, 128, shift, true)?;
+        }
+        measure(access, 512, 16, true)?;
+    }
+    Ok(())
+}

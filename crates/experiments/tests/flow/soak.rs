@@ -1,0 +1,22 @@
+//! Random streams, a part of which are made to fail.
+
+use std::time::Duration;
+
+use galatea_experiments::flow::{Soak, soak};
+
+use crate::emulated;
+
+/// As `measure soak` runs them for minutes.
+#[test]
+fn a_short_soak_loses_nothing() {
+    let device = emulated(71);
+    let streams = Soak {
+        time: Duration::from_secs(5),
+        seed: 1,
+        frames: 60,
+        frame_bytes: 8 << 10,
+        blocks: (3, 128),
+    };
+    let seen = soak(&device, &streams, &mut |_| {}).unwrap();
+    assert!(seen.streams > 0 && seen.frames > 0, "{seen:?}");
+}

@@ -1,0 +1,200 @@
+//! The rate of a way: kernels read or write all bytes of a transfer, and what they saw or left is checked.
+//!
+//! A calibration keeps the rates of reads ([`link_rates`]); experiments measure by the same meter.
+
+use std::time::Instant;
+
+use galatea_device::{Device, DeviceBuffer, LinkRates, Stream};
+use galatea_kernels::{LinkAccess, Pieces};
+use rayon::prelude::*;
+
+use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
+
+/// How data are accessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read it.
+    Read,
+    /// Write it.
+    Write,
+}
+
+/// Moves the bytes of transfers by a kernel, on a stream of its own.
+pub struct Meter {
+    kernel: LinkAccess,
+    stream: Stream,
+    sum: DeviceBuffer<u64>,
+}
+
+impl Meter {
+    /// A meter of a device.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(device: &Device) -> Result<Self> {
+        let stream = device.stream()?;
+        Ok(Self {
+            kernel: LinkAccess::new(device)?,
+            sum: device.zeroed(&stream, 1)?,
+            stream,
+        })
+    }
+
+    /// A meter whose kernels leave room on the device for those of so many meters at once.
+    #[must_use]
+    pub fn beside(mut self, meters: u64) -> Self {
+        self.kernel = self.kernel.beside(meters);
+        self
+    }
+
+    /// Bytes a second at which all bytes of a transfer are moved once, in chunks.
+    ///
+    /// # Errors
+    /// The transfer's.
+    ///
+    /// # Panics
+    /// Where a kernel read or wrote something else than it should.
+    pub fn rate(
+        &mut self,
+        transfer: &mut dyn Transfer,
+        chunk: usize,
+        access: Access,
+        seed: u64,
+    ) -> Result<f64> {
+        let (expected, bytes) = self.prepare(transfer, seed)?;
+        let start = Instant::now();
+        self.go(transfer, chunk, access, (seed, bytes))?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.check(transfer, chunk, access, (seed, expected))?;
+        Ok(bytes as f64 / seconds)
+    }
+
+    /// Fills the host's memory with other values than those of another seed; their sum, and the bytes.
+    ///
+    /// # Errors
+    /// The transfer's.
+    pub fn prepare(&mut self, transfer: &mut dyn Transfer, seed: u64) -> Result<(u64, usize)> {
+        let memory = transfer.host()?;
+        let prepared = (fill(memory, seed), memory.len());
+        self.stream.fill(&mut self.sum, 0)?;
+        self.stream.synchronize()?;
+        Ok(prepared)
+    }
+
+    /// Moves all bytes once, in chunks; returns when they have been.
+    ///
+    /// # Errors
+    /// The transfer's.
+    pub fn go(
+        &mut self,
+        transfer: &mut dyn Transfer,
+        chunk: usize,
+        access: Access,
+        (seed, bytes): (u64, usize),
+    ) -> Result<()> {
+        const PIECE: u64 = 4096;
+        for first in (0..bytes).step_by(chunk) {
+            let range = first..(first + chunk).min(bytes);
+            let address = match access {
+                Access::Read => transfer.bring(&self.stream, range.clone())?,
+                Access::Write => transfer.room(&self.stream, range.clone())?,
+            };
+            let len = range.len() as u64;
+            let pieces = Pieces {
+                address,
+                bytes: len,
+                piece: PIECE.min(len),
+                count: len.div_ceil(PIECE),
+                random: false,
+                writes: access == Access::Write,
+                seed,
+            };
+            self.kernel.launch(&self.stream, pieces, &mut self.sum)?;
+            if access == Access::Write {
+                transfer.collect(&self.stream, range)?;
+            }
+        }
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// Checks that the kernels of the last run have read values of the sum that was expected, or written
+    /// those of the seed.
+    ///
+    /// # Errors
+    /// The transfer's.
+    ///
+    /// # Panics
+    /// Where they have not.
+    pub fn check(
+        &self,
+        transfer: &mut dyn Transfer,
+        chunk: usize,
+        access: Access,
+        (seed, expected): (u64, u64),
+    ) -> Result<()> {
+        let right = match access {
+            Access::Read => self.stream.read(&self.sum, ..)? == [expected],
+            Access::Write => {
+                let words: &[u32] = bytemuck::cast_slice(transfer.host()?);
+                words.par_chunks(chunk / 4).all(|chunk| {
+                    chunk
+                        .iter()
+                        .enumerate()
+                        .all(|(word, value)| *value == LinkAccess::written(seed, word as u64))
+                })
+            }
+        };
+        let method = transfer.method();
+        assert!(right, "{method}, {access:?}: the kernel saw or left other bytes");
+        Ok(())
+    }
+}
+
+/// Bytes that a task of the host's fills at a time.
+const TASK_BYTES: usize = 1 << 20;
+
+/// Fills bytes with words that differ, by all threads; their wrapping sum.
+pub fn fill(bytes: &mut [u8], seed: u64) -> u64 {
+    const TASK: usize = TASK_BYTES / 4;
+    let words: &mut [u32] = bytemuck::cast_slice_mut(bytes);
+    let tasks = words.par_chunks_mut(TASK).enumerate();
+    let sums = tasks.map(|(task, words)| {
+        let mut sum = 0_u64;
+        for (word, value) in words.iter_mut().enumerate() {
+            *value = LinkAccess::written(!seed, (task * TASK + word) as u64);
+            sum = sum.wrapping_add(u64::from(*value));
+        }
+        sum
+    });
+    sums.reduce(|| 0, u64::wrapping_add)
+}
+
+/// Bytes a second at which kernels read by each way that the device has, for its calibration.
+///
+/// # Errors
+/// The device's.
+pub fn link_rates(device: &Device, bytes: usize) -> Result<LinkRates> {
+    let capabilities = Capabilities::probe(device);
+    let options = TransferOptions {
+        chunk_bytes: TransferOptions::default().chunk_bytes.min(bytes),
+        ..TransferOptions::default()
+    };
+    let mut rates = LinkRates::default();
+    for method in Method::ALL {
+        if capabilities.has(method).is_ok() {
+            *method.rate_in(&mut rates) = Some(reads(device, method, bytes, &options)?);
+        }
+    }
+    Ok(rates)
+}
+
+/// The middle rate of three reads of all bytes, after one that warms up.
+fn reads(device: &Device, method: Method, bytes: usize, options: &TransferOptions) -> Result<f64> {
+    let mut meter = Meter::new(device)?;
+    let mut transfer = open(device, method, bytes, options)?;
+    let mut read = |seed| meter.rate(&mut *transfer, options.chunk_bytes, Access::Read, seed);
+    read(0)?;
+    let mut rates = [read(1)?, read(2)?, read(3)?];
+    rates.sort_by(f64::total_cmp);
+    Ok(rates[1])
+}
