@@ -1,6 +1,6 @@
 //! Findings in words: a published result, the facts measured here, and whether they agree.
 
-/// A line of what was found of a figure.
+/// A published result of a figure, and whether the measured facts confirm it.
 pub(crate) fn verdict(figure: &str, published: &str, facts: &str, holds: bool) -> String {
     match holds {
         true => format!("{figure}: {published}; here {facts}: holds"),
@@ -8,7 +8,7 @@ pub(crate) fn verdict(figure: &str, published: &str, facts: &str, holds: bool) -
     }
 }
 
-/// A line where rows are missing.
+/// A published result whose rows are missing.
 pub(crate) fn missing(figure: &str, published: &str, rows: &str) -> String {
     verdict(figure, published, &format!("{rows} was not measured"), false)
 }

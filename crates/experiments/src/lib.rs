@@ -11,8 +11,8 @@
 //! device, whose times mean nothing. They print each row once it is measured, then the findings, and write
 //! the rows to the folder of `--out`.
 //!
-//! What is measured is production code, of `galatea_flow` and `galatea_memory`, which have no experiment in
-//! them. Experiments with queries are in `galatea_bench`, above this crate.
+//! The measured code is that of `galatea_flow` and `galatea_memory`, which contain no experiment. Experiments
+//! with queries are in `galatea_bench`, above this crate.
 #![forbid(unsafe_code)]
 
 mod finding;

@@ -25,12 +25,12 @@ pub fn findings(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// A line of what was found of a subject of a figure.
+/// A published result on one subject of a figure.
 fn line(figure: &str, subject: &str, paper: &str, facts: &str, holds: bool) -> String {
     verdict(&format!("{figure}, {subject}"), paper, facts, holds)
 }
 
-/// A line where rows are missing.
+/// A published result whose rows are missing.
 fn missing(figure: &str, subject: &str, paper: &str, what: &str) -> String {
     finding::missing(&format!("{figure}, {subject}"), paper, what)
 }

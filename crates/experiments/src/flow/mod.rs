@@ -2,7 +2,7 @@
 //!
 //! [`run`] runs one of [`EXPERIMENTS`], each a figure of the paper or a bound beside it; [`findings`] says of
 //! the rows of figures 9, 11, 13 and 14 which of the paper's results hold. [`workload`] has the operators
-//! that they run, and [`soak`] random streams, a part of which are made to fail.
+//! that they run. [`soak`] runs random streams, and injects failures into some.
 //!
 //! Inputs are random, outputs are compared with the CPU's: one frame in 256 whole, each by its number.
 //!

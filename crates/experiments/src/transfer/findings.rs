@@ -34,7 +34,7 @@ pub fn findings(rows: &[Measured]) -> Vec<String> {
     lines
 }
 
-/// A line of what was found, or one that says what was not measured.
+/// A published result with its facts, or with the name of the missing rows.
 fn found(figure: &str, thesis: &str, facts: Option<(String, bool)>, what: &str) -> String {
     match facts {
         Some((facts, holds)) => verdict(figure, thesis, &facts, holds),

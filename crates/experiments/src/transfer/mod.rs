@@ -1,4 +1,4 @@
-//! Measurements of the ways across the link between host and device, and of what kernels reach over it
+//! Measurements of the ways across the link between host and device, and of accesses of kernels over it
 //! without a copy.
 //!
 //! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 3 and section 4.2.4.

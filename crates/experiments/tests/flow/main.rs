@@ -1,4 +1,4 @@
-//! Experiments on streams on the emulated device: the workloads' results, the rows, and what is said of them.
+//! Experiments on streams on the emulated device: results of the workloads, rows, findings.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! Random streams, a part of which are made to fail.
+//! Random streams, some with injected failures.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ impl Meter {
         })
     }
 
-    /// A meter whose kernels leave room on the device for those of so many meters at once.
+    /// A meter whose kernels take one part in `meters` of the device, so that as many run at once.
     #[must_use]
     pub fn beside(mut self, meters: u64) -> Self {
         self.kernel = self.kernel.beside(meters);
