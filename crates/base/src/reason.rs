@@ -138,6 +138,24 @@ pub enum Reason {
         /// What is counted.
         unit: &'static str,
     },
+    /// Rows of a build side have the same key, of which a join takes one row.
+    #[error("{expression} would need {rows} rows of one key, limit 1")]
+    RepeatedKey {
+        /// The join.
+        expression: String,
+        /// The rows of that key, or a lower bound.
+        rows: u64,
+    },
+    /// The keys of groups that are a build side lie too far apart for arrays by key.
+    #[error(
+        "a join with groups would need {numbers} keys of groups, from the least to the greatest, limit {limit}"
+    )]
+    ScatteredGroups {
+        /// The numbers from the least key to the greatest.
+        numbers: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// An expression has more levels than passes over it can go through.
     #[error("expression too deep: {levels} levels, the limit is {limit}")]
     TooDeep {
@@ -204,42 +222,10 @@ pub enum Reason {
     },
 }
 
-/// What is counted where rows of a build side have the same key although they must not.
-const ROWS_OF_ONE_KEY: &str = "rows of one key";
-
-/// What is counted where keys of groups that are a build side lie too far apart for arrays by key.
-const KEYS_OF_GROUPS: &str = "keys of groups, from the least to the greatest";
-
 impl Reason {
-    /// `rows` rows of a build side have the same key, of which `what` takes one.
-    pub fn repeated_key(what: impl Into<String>, rows: u64) -> Self {
-        Self::Limit {
-            expression: what.into(),
-            asked: rows,
-            limit: 1,
-            unit: ROWS_OF_ONE_KEY,
-        }
-    }
-
-    /// The keys of groups that are a build side are so many numbers, for which there are `limit` places at
-    /// most.
-    pub fn scattered_groups(numbers: u64, limit: u64) -> Self {
-        Self::Limit {
-            expression: "a join with groups".into(),
-            asked: numbers,
-            limit,
-            unit: KEYS_OF_GROUPS,
-        }
-    }
-
-    /// Whether it says something of the rows of a build side, which is so however they are built.
+    /// Whether the rows of a build side are the cause, however the build side is made.
     pub fn is_of_rows(&self) -> bool {
-        self.is_repeated_key() || self.is_scattered_groups()
-    }
-
-    /// Whether it is that the keys of groups lie too far apart.
-    pub fn is_scattered_groups(&self) -> bool {
-        matches!(self, Self::Limit { unit, .. } if *unit == KEYS_OF_GROUPS)
+        matches!(self, Self::RepeatedKey { .. } | Self::ScatteredGroups { .. })
     }
 
     /// A text that kernels compute is needed by its codes.
@@ -248,11 +234,6 @@ impl Reason {
             expression: text.to_string(),
             detail: "a computed text without a dictionary".to_owned(),
         }
-    }
-
-    /// Whether it is that keys of a build side repeat.
-    pub fn is_repeated_key(&self) -> bool {
-        matches!(self, Self::Limit { unit, .. } if *unit == ROWS_OF_ONE_KEY)
     }
 }
 

@@ -189,7 +189,10 @@ impl Dimension {
         let mut presence = Bits::new(indexed.size);
         for index in indexed.of_rows.iter().flatten() {
             if presence.set(*index) && unique {
-                return Err(Reason::repeated_key(format!("the join on {name}"), 2));
+                return Err(Reason::RepeatedKey {
+                    expression: format!("the join on {name}"),
+                    rows: 2,
+                });
             }
         }
         let columns = (columns.iter())

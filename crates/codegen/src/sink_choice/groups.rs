@@ -36,10 +36,10 @@ impl SinkInput<'_> {
         let rows = self.cardinality.rows;
         let space = KeySpace::new(vec![JoinKeyPart::new(&value, false)], rows)?;
         if space.slots.is_some() {
-            return Err(Reason::scattered_groups(
-                space.numbers().unwrap_or(u64::MAX),
-                rows,
-            ));
+            return Err(Reason::ScatteredGroups {
+                numbers: space.numbers().unwrap_or(u64::MAX),
+                limit: rows,
+            });
         }
         let mut accumulators = self.calls(aggregates, true, &mut emitter, code)?;
         let occupied = accumulators.row_count();

@@ -451,10 +451,10 @@ impl BuiltTable {
         if !self.unique || keys == rows {
             return Ok(());
         }
-        Err(RunError::Unsupported(Reason::repeated_key(
-            "a join",
-            rows - keys + 1,
-        )))
+        Err(RunError::Unsupported(Reason::RepeatedKey {
+            expression: "a join".into(),
+            rows: rows - keys + 1,
+        }))
     }
 
     fn regions(&self) -> Vec<&dyn Region> {

@@ -8,6 +8,7 @@ use super::run::{Output, Run};
 use super::source::entries;
 use crate::device::{RunError, demand};
 use crate::report::RunReport;
+use galatea_base::reason::Reason;
 use galatea_codegen::Halves;
 use parking_lot::Mutex;
 
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 /// partitions nor columns that can be kept are a condition of the join.
 fn direct_after(choice: PartitionChoice, failure: RunError) -> Result<PartitionChoice, RunError> {
     let why = match (&choice, &failure) {
-        (PartitionChoice::Partitions(..), RunError::Unsupported(reason)) if !reason.is_repeated_key() => {
+        (PartitionChoice::Partitions(..), RunError::Unsupported(reason)) if !matches!(reason, Reason::RepeatedKey { .. }) => {
             format!("none: {reason}")
         }
         (PartitionChoice::Partitions(..), RunError::Memory { .. }) => format!("none: {failure}"),

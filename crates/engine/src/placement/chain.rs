@@ -69,7 +69,7 @@ impl<'f> Finder<'f> {
 
     /// Whether a run has found that the keys of groups which are a build side lie too far apart.
     pub(super) fn found_scattered(&self, side: &BuildSide) -> bool {
-        (self.found)(side).is_some_and(|reason| reason.is_scattered_groups())
+        matches!((self.found)(side), Some(Reason::ScatteredGroups { .. }))
     }
 
     /// Whether the rows of the chain are on the device, or may be brought there.

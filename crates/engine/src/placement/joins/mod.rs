@@ -169,8 +169,11 @@ fn attach(
         (chain.dimensions.len(), looks_up || conditional, anti),
         finder,
     )?;
-    if source.unique && (finder.found)(&source).is_some_and(|reason| reason.is_repeated_key()) {
-        return Err(Reason::repeated_key("a join", 2));
+    if source.unique && matches!((finder.found)(&source), Some(Reason::RepeatedKey { .. })) {
+        return Err(Reason::RepeatedKey {
+            expression: "a join".into(),
+            rows: 2,
+        });
     }
     let own = chain.columns.clone();
     let member = Expr::member(chain.dimensions.len(), source.wanted.clone());
