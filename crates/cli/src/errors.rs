@@ -7,16 +7,16 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use datafusion::common::SchemaError;
+use datafusion::common::{SchemaError, Span};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
+use galatea::RowError;
 use galatea_bench::BenchError;
 use galatea_device::CacheRefusal;
 use strsim::damerau_levenshtein;
 
 use crate::caret::{self, Origin};
 use crate::output::is_closed;
-use crate::raised::Raised;
 
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -81,8 +81,8 @@ pub(crate) enum CliError {
 pub(crate) struct Statement {
     text: String,
     origin: Origin,
-    /// The expressions that can have raised an error of a row.
-    raised: Option<Raised>,
+    /// The place of the expression in which a row raised an error.
+    raised: Option<Span>,
     /// Whether the user does not have the statement before the eyes, but a file or a stream.
     in_script: bool,
 }
@@ -117,7 +117,7 @@ impl From<std::io::Error> for CliError {
 
 impl CliError {
     /// The failure of a statement, whose message shows the place in its text.
-    pub(crate) fn of_statement(error: DataFusionError, statement: &str, raised: Option<Raised>) -> Self {
+    pub(crate) fn of_statement(error: DataFusionError, statement: &str, raised: Option<Span>) -> Self {
         match error.into() {
             Self::Query { error, .. } => Self::Query {
                 error,
@@ -174,10 +174,7 @@ fn explain(error: &DataFusionError, statement: Option<&Statement>) -> String {
         (hint, _) => (message, hint),
     };
     let mut text = lower_first(message.trim());
-    let raised = statement.and_then(|statement| statement.raised.as_ref());
-    if let Some(note) = raised.and_then(Raised::note) {
-        text += &format!(", {note}");
-    }
+    let raised = statement.and_then(|statement| statement.raised);
     let shown = statement.and_then(|statement| {
         let Statement {
             text,
@@ -186,7 +183,7 @@ fn explain(error: &DataFusionError, statement: Option<&Statement>) -> String {
             ..
         } = statement;
         let place = caret::location(error).map(|start| (start, None));
-        let place = place.or_else(|| raised?.span.map(|span| (span.start, Some(span.end))));
+        let place = place.or_else(|| raised.map(|span| (span.start, Some(span.end))));
         place
             .and_then(|(start, end)| caret::shown(text, start, end, origin))
             .or_else(|| caret::beginning(text, origin).filter(|_| *in_script))
@@ -201,6 +198,9 @@ fn explain(error: &DataFusionError, statement: Option<&Statement>) -> String {
 }
 
 fn cause(error: &DataFusionError) -> (String, Option<String>) {
+    if let Some(row) = RowError::of(error) {
+        return (row.to_string(), None);
+    }
     match error {
         // Context names the file or the setting: it leads, the cause follows.
         DataFusionError::Context(context, inner) if context.starts_with("cannot read") => {

@@ -21,7 +21,7 @@ use crate::interrupt::interruptible_unless;
 use crate::output::{Output, Printed, RowLimit, write_rows};
 use crate::plan::{Planned, plan};
 use crate::progress::Watch;
-use crate::raised::raised;
+use crate::raised::raised_at;
 
 /// The name under which the session's memory knows results that are being printed.
 const CONSUMER: &str = "galatea";
@@ -52,7 +52,7 @@ pub(crate) async fn run(
         match interruptible_unless(ends, work).await? {
             Ok(printed) => printed,
             Err(error) => {
-                let raised = raised(ctx, statement, &error).await;
+                let raised = raised_at(ctx, statement, &error).await;
                 return Err(CliError::of_statement(error, statement, raised));
             }
         }

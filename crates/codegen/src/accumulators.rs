@@ -11,7 +11,7 @@ use super::shared_sums::shared_sums;
 use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 use galatea_expression::code::Code;
-use galatea_expression::{Emitter, Expr, Interval, Kind, TextForm, Value, result_range, sum_name};
+use galatea_expression::{Emitter, Expr, Interval, Kind, TextForm, Value, result_range};
 
 /// One accumulator and what a row adds to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -551,7 +551,7 @@ fn limit_of(call: &AggregateCall, argument: &Value, rows: u64) -> Option<Limit> 
     let range = result_range(call.field.data_type())?;
     (!sums_of(argument, rows).is_some_and(|sums| sums.within(range))).then(|| Limit {
         range,
-        call: sum_name(call.field.name()),
+        call: call.field.name().clone(),
     })
 }
 

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use arrow::datatypes::{Decimal128Type, DecimalType, Schema};
-use datafusion::common::ScalarValue;
+use arrow::datatypes::Schema;
 
 use super::function::Function;
 use super::ir::{Expr, ExprKind};
+use super::sql::Quoted;
 
 /// An expression over named columns.
 #[derive(Debug, Clone, Copy)]
@@ -143,23 +143,6 @@ impl fmt::Display for Named<'_> {
             ExprKind::Member { dimension, key } => write!(f, "{} IN d{dimension}", named(key)),
             ExprKind::Absent { dimension, key } => write!(f, "{} NOT IN d{dimension}", named(key)),
             ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
-        }
-    }
-}
-
-/// A literal as SQL writes it: text in quotes, decimals with their point.
-struct Quoted<'a>(&'a ScalarValue);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            ScalarValue::Decimal128(Some(value), precision, scale) => {
-                f.write_str(&Decimal128Type::format_decimal(*value, *precision, *scale))
-            }
-            value => match value.try_as_str().flatten() {
-                Some(text) => write!(f, "'{}'", text.replace('\'', "''")),
-                None => write!(f, "{value}"),
-            },
         }
     }
 }

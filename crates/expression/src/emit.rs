@@ -39,6 +39,7 @@ use arrow::datatypes::DataType;
 
 use super::binding::{ColumnBinding, ColumnKind};
 use super::dimension::Dimension;
+use super::error::Fault;
 use super::function::Function;
 use super::interval::Interval;
 use super::ir::{Expr, ExprKind};
@@ -79,6 +80,8 @@ pub struct Emitter<'a> {
     guards: Vec<String>,
     /// Every error that may be raised so far, in order.
     raises: Vec<Raise>,
+    /// The expressions around the current place that may raise errors, outermost first.
+    places: Vec<Expr>,
     /// What warps look for in the texts of their rows, where nearly all of these are needed.
     scans: Option<text_scan::TextScans>,
     /// By word of an order the texts without a dictionary that it has the last bit of.
@@ -92,8 +95,8 @@ pub struct Scope {
     definitions: HashMap<String, String>,
     /// Where rows of dimensions are, by dimension and key.
     places: HashMap<(usize, Expr), lookup::Place>,
-    /// Conditions of places where an error was raised, by condition and code of the error.
-    raised: HashMap<(String, u32), Vec<Vec<String>>>,
+    /// Conditions of places where an error was raised, by condition and fault.
+    raised: HashMap<(String, Fault), Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -117,6 +120,7 @@ impl<'a> Emitter<'a> {
             scope: Scope::default(),
             guards: vec![],
             raises: vec![],
+            places: vec![],
             scans: None,
             ordered_texts: HashMap::new(),
         }
@@ -235,17 +239,24 @@ impl<'a> Emitter<'a> {
             for Raise {
                 guards,
                 condition,
-                code,
+                fault,
+                place,
             } in known.raises
             {
                 self.guards.extend(guards);
-                self.raise_number(&condition, code);
+                self.raise(&condition, fault, place);
                 self.guards.truncate(depth);
             }
             return Ok(known.value);
         }
         let (first, depth) = (self.raises.len(), self.guards.len());
-        let value = self.compute(expression)?;
+        let has_origin = expression.origin().is_some();
+        self.places.extend(has_origin.then(|| expression.clone()));
+        let value = self.compute(expression);
+        if has_origin {
+            self.places.pop();
+        }
+        let value = value?;
         let inside = |raise: &Raise| Raise {
             guards: raise.guards[depth..].to_vec(),
             ..raise.clone()

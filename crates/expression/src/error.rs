@@ -1,149 +1,162 @@
-//! Errors that rows raise while a kernel runs.
+//! Errors that rows raise, in kernels and on the CPU: what failed, and in which expression.
 //!
-//! Code calls `galatea_raise(args.error, code)`, which keeps the first code that is not zero; the host turns
-//! it into the error that DataFusion would have returned. Arrow's texts that quote the offending value are
-//! given without it: rows are evaluated in no particular order, and only the code leaves the kernel.
+//! Kernels raise them by number (`kernel_error.rs`), operators of the CPU by [`Fallible`](super::Fallible).
+//! Programs find the error by [`RowError::of`], whichever device raised it and whatever DataFusion wrapped it
+//! in.
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+use std::error::Error;
+use std::fmt;
 
-use super::parameters::Parameters;
-use std::fmt::Display;
-
-/// What went wrong in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ErrorCode {
+/// What failed in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
     /// Division or remainder by zero.
-    DivideByZero,
-    /// An integer or decimal result that its machine type cannot hold, where DataFusion checks.
-    Overflow,
-    /// A cast of a value that the target type cannot hold.
-    Cast,
-    /// A decimal with more digits than its precision allows.
-    Precision,
-    /// A date or timestamp outside the calendar.
-    DateRange,
-    /// Square root of a negative number.
-    SquareRoot,
-    /// Zero to a negative power.
-    Power,
-    /// A character whose lower case depends on the characters around it, which the CPU looks at.
-    Letter,
-    /// No room for a text that is a group key.
-    TextsFull,
-    /// An error of DataFusion's own evaluation over a dictionary; index into [`Parameters::errors`].
-    Host(u32),
+    DivisionByZero,
+    /// A result that its type cannot hold.
+    Overflow {
+        /// The type.
+        data_type: DataType,
+    },
+    /// A cast of a value that the target type cannot hold, or of a text that is no value of it.
+    Cast {
+        /// The target type.
+        data_type: DataType,
+        /// Arrow's message, which quotes the value; kernels do not return values.
+        message: Option<String>,
+    },
+    /// Another error of DataFusion's own evaluation, of a value of a dictionary or of a returned row.
+    Evaluation {
+        /// DataFusion's message.
+        message: String,
+    },
+    /// A value for which device code of a function has no result: DataFusion's function has one, or raises an
+    /// error in its own words.
+    Function,
 }
 
-/// First code of [`ErrorCode::Host`].
-const HOST: u32 = 0x100;
+/// An error that a row raised: what failed, and in which expression.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowError {
+    /// What failed.
+    pub fault: Fault,
+    /// The expression, as the plan writes it.
+    pub expression: String,
+}
 
-impl ErrorCode {
-    /// The number that the kernel raises; never 0.
-    #[must_use]
-    pub fn code(self) -> u32 {
-        match self {
-            Self::DivideByZero => 1,
-            Self::Overflow => 2,
-            Self::Cast => 3,
-            Self::Precision => 4,
-            Self::DateRange => 5,
-            Self::SquareRoot => 6,
-            Self::Power => 7,
-            Self::Letter => 8,
-            Self::TextsFull => 9,
-            Self::Host(index) => HOST + index,
+impl RowError {
+    /// The error of a result that leaves its type.
+    pub fn overflow(expression: impl fmt::Display, data_type: &DataType) -> Self {
+        Self {
+            fault: Fault::Overflow {
+                data_type: data_type.clone(),
+            },
+            expression: expression.to_string(),
         }
     }
 
-    /// The meaning of a number; `None` for 0 (no error) and unknown numbers.
+    /// The error of a row that is the cause of another error, however that is wrapped.
     #[must_use]
-    pub fn from_code(code: u32) -> Option<Self> {
-        match code {
-            1 => Some(Self::DivideByZero),
-            2 => Some(Self::Overflow),
-            3 => Some(Self::Cast),
-            4 => Some(Self::Precision),
-            5 => Some(Self::DateRange),
-            6 => Some(Self::SquareRoot),
-            7 => Some(Self::Power),
-            8 => Some(Self::Letter),
-            9 => Some(Self::TextsFull),
-            host if host >= HOST => Some(Self::Host(host - HOST)),
+    pub fn of(error: &DataFusionError) -> Option<&Self> {
+        let mut cause: &(dyn Error + 'static) = error;
+        loop {
+            if let Some(raised) = cause.downcast_ref() {
+                return Some(raised);
+            }
+            cause = cause.source()?;
+        }
+    }
+
+    /// The setting or expression that avoids the error.
+    fn hint(&self) -> Option<&'static str> {
+        match &self.fault {
+            Fault::DivisionByZero => Some("NULLIF(divisor, 0) makes the result NULL"),
+            Fault::Overflow { data_type } if data_type.is_integer() => {
+                Some("cast to a wider type, or SET galatea.overflow = 'wrap'")
+            }
+            Fault::Cast { .. } => Some("TRY_CAST makes the result NULL"),
             _ => None,
         }
     }
+}
 
-    /// The error that DataFusion's evaluation returns in this case.
-    #[must_use]
-    pub fn to_error(self, parameters: &Parameters) -> DataFusionError {
-        let arrow = match self {
-            Self::DivideByZero => ArrowError::DivideByZero,
-            Self::Overflow => ArrowError::ArithmeticOverflow("Overflow happened in a row".to_owned()),
-            Self::Cast => {
-                ArrowError::CastError("Can't cast value: out of range of the target type".to_owned())
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let expression = &self.expression;
+        match &self.fault {
+            Fault::DivisionByZero => write!(f, "division by zero in {expression}"),
+            Fault::Overflow { data_type } => {
+                write!(f, "overflow in {expression}: the result does not fit {data_type}")
             }
-            Self::Precision => ArrowError::InvalidArgumentError(
-                "decimal has more digits than its precision allows".to_owned(),
-            ),
-            Self::DateRange => ArrowError::ComputeError("Date arithmetic overflow".to_owned()),
-            Self::SquareRoot => ArrowError::ComputeError(
-                "Execution error: cannot take square root of a negative number".to_owned(),
-            ),
-            Self::Power => {
-                ArrowError::ComputeError("zero raised to a negative power is undefined".to_owned())
+            Fault::Cast {
+                message: Some(message),
+                ..
             }
-            Self::Letter => {
-                let text = "the lower case of a letter depends on those around it".to_owned();
-                return DataFusionError::Execution(text);
-            }
-            Self::TextsFull => {
-                return DataFusionError::Execution("no room for the texts of group keys".to_owned());
-            }
-            Self::Host(index) => {
-                let text = parameters.errors.get(index as usize).cloned().unwrap_or_default();
-                return DataFusionError::Execution(text);
-            }
-        };
-        DataFusionError::ArrowError(Box::new(arrow), None)
+            | Fault::Evaluation { message } => write!(f, "{message}, in {expression}"),
+            Fault::Cast { data_type, .. } => write!(f, "a value does not fit {data_type}, in {expression}"),
+            Fault::Function => write!(f, "no result on the device, in {expression}"),
+        }?;
+        match self.hint() {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
     }
 }
 
-/// A sum in that message; `name` may be an alias.
-pub fn sum_name(name: &str) -> String {
-    format!("a sum, {name}")
+impl Error for RowError {}
+
+impl From<RowError> for DataFusionError {
+    fn from(error: RowError) -> Self {
+        Self::External(Box::new(error))
+    }
 }
 
-/// The message of a result that leaves its type.
-pub fn overflow_text(expression: &dyn Display, data_type: &DataType) -> String {
-    format!("Overflow happened in {expression}: the result does not fit {data_type}")
+impl Fault {
+    /// The fault of an error of Arrow's kernels, in an expression that casts to `cast`, if to any; `None` of
+    /// other errors.
+    pub(crate) fn of_arrow(error: &DataFusionError, data_type: &DataType, casts: bool) -> Option<Self> {
+        let mut cause: &(dyn Error + 'static) = error;
+        let error = loop {
+            match cause.downcast_ref::<ArrowError>() {
+                Some(error) if error.source().is_none() => break error,
+                _ => cause = cause.source()?,
+            }
+        };
+        let data_type = data_type.clone();
+        match error {
+            ArrowError::CastError(message)
+            | ArrowError::InvalidArgumentError(message)
+            | ArrowError::ArithmeticOverflow(message)
+                if casts =>
+            {
+                let message = Some(message.clone());
+                Some(Self::Cast { data_type, message })
+            }
+            ArrowError::DivideByZero => Some(Self::DivisionByZero),
+            ArrowError::ArithmeticOverflow(_) => Some(Self::Overflow { data_type }),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
-    fn codes_come_back() {
-        use ErrorCode::{
-            Cast, DateRange, DivideByZero, Host, Letter, Overflow, Power, Precision, SquareRoot, TextsFull,
-        };
-        for code in [
-            DivideByZero,
-            Overflow,
-            Cast,
-            Precision,
-            DateRange,
-            SquareRoot,
-            Power,
-            Letter,
-            TextsFull,
-            Host(0),
-            Host(7),
-        ] {
-            assert_eq!(ErrorCode::from_code(code.code()), Some(code));
-        }
-        assert_eq!(ErrorCode::from_code(0), None);
+    fn errors_are_found_in_what_wraps_them() {
+        let error = RowError::overflow("a + b", &DataType::Int64);
+        let wrapped = DataFusionError::from(error.clone()).context("in a join");
+        let arrow = ArrowError::ExternalError(Box::new(wrapped));
+        let wrapped = DataFusionError::Shared(Arc::new(DataFusionError::ArrowError(Box::new(arrow), None)));
+        assert_eq!(RowError::of(&wrapped), Some(&error));
+        assert_eq!(RowError::of(&DataFusionError::Execution("a + b".into())), None);
+        assert_eq!(
+            error.to_string(),
+            "overflow in a + b: the result does not fit Int64\nhint: cast to a wider type, or SET galatea.overflow = 'wrap'"
+        );
     }
 }

@@ -21,10 +21,13 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
+use super::error::{Fault, RowError};
+use super::fallible::name_errors;
+use super::sql::with_sql_constants;
 use galatea_base::reason::Reason;
 use galatea_device::in_parallel;
 
@@ -33,6 +36,8 @@ use galatea_device::in_parallel;
 pub struct HostFunction {
     /// Over `schema`, whose columns are nullable.
     expression: Arc<dyn PhysicalExpr>,
+    /// The same, whose errors name its operations.
+    named: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     result_type: DataType,
 }
@@ -54,19 +59,7 @@ impl Hash for HostFunction {
 
 impl fmt::Display for HostFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = Arc::clone(&self.expression).transform(|part| {
-            let literal = part
-                .downcast_ref::<Literal>()
-                .and_then(|literal| literal.value().try_as_str().flatten());
-            let Some(text) = literal else {
-                return Ok(Transformed::no(part));
-            };
-            let quoted = format!("'{}'", text.replace('\'', "''"));
-            Ok(Transformed::yes(
-                Arc::new(Literal::new(quoted.into())) as Arc<dyn PhysicalExpr>
-            ))
-        });
-        let expression = quoted.map_or_else(|_| Arc::clone(&self.expression), |quoted| quoted.data);
+        let expression = with_sql_constants(&self.expression);
         write!(f, "{}", fmt_sql(expression.as_ref()))
     }
 }
@@ -80,16 +73,19 @@ pub struct Evaluated {
     /// One result per input; NULL where `errors` has an error.
     pub results: ArrayRef,
     /// Error per input; empty if there is none at all.
-    pub errors: Vec<Option<String>>,
+    pub errors: Vec<Option<RowError>>,
 }
 
 impl HostFunction {
     /// The function that `expression` is of its columns, which have the names and types of `fields`.
     pub fn new(expression: Arc<dyn PhysicalExpr>, fields: &[&Field], result_type: DataType) -> Self {
         let fields = fields.iter().map(|field| (*field).clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let named = name_errors(&expression, &schema, &|_| None).ok().flatten();
         Self {
+            named: named.unwrap_or_else(|| Arc::clone(&expression)),
             expression,
-            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            schema,
             result_type,
         }
     }
@@ -158,7 +154,7 @@ impl HostFunction {
         &self,
         inputs: &[ArrayRef],
         results: &mut Vec<ArrayRef>,
-        errors: &mut Vec<Option<String>>,
+        errors: &mut Vec<Option<RowError>>,
     ) {
         let rows = inputs.first().map_or(0, Array::len);
         match (self.evaluate_all(inputs, rows), rows) {
@@ -177,18 +173,26 @@ impl HostFunction {
         }
     }
 
-    fn evaluate_all(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef, String> {
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), inputs.to_vec())
-            .map_err(|error| error.to_string())?;
-        let result = self
-            .expression
-            .evaluate(&batch)
-            .map_err(|error| error.to_string())?;
-        let result = result.into_array(rows).map_err(|error| error.to_string())?;
-        if result.data_type() == &self.result_type {
-            return Ok(result);
-        }
-        cast(&result, &self.result_type).map_err(|error| error.to_string())
+    fn evaluate_all(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef, RowError> {
+        self.evaluated(inputs, rows)
+            .map_err(|error| match RowError::of(&error) {
+                Some(error) => error.clone(),
+                None => RowError {
+                    fault: Fault::Evaluation {
+                        message: error.strip_backtrace(),
+                    },
+                    expression: self.to_string(),
+                },
+            })
+    }
+
+    fn evaluated(&self, inputs: &[ArrayRef], rows: usize) -> datafusion::common::Result<ArrayRef> {
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), inputs.to_vec())?;
+        let result = self.named.evaluate(&batch)?.into_array(rows)?;
+        Ok(match result.data_type() == &self.result_type {
+            true => result,
+            false => cast(&result, &self.result_type)?,
+        })
     }
 }
 

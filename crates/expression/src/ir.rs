@@ -18,25 +18,40 @@ use datafusion::common::ScalarValue;
 use super::function::Function;
 use super::host_function::HostFunction;
 use super::operator::{Arithmetic, Bitwise, Comparison};
+use super::origin::Origin;
 use super::pending::PendingScalar;
 use super::text::is_text;
 use galatea_base::reason::Reason;
+use galatea_base::stack::growing;
 
 /// A typed expression over the columns of one input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expr(Arc<Node>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Node {
-    /// Of the whole tree: finding an expression among others takes no walk through it. First, because nodes
-    /// are compared in this order.
+    /// Of the whole tree: finding an expression among others takes no walk through it.
     hash: u64,
     /// Nodes on the longest way from here to a leaf.
     depth: u32,
     kind: ExprKind,
     data_type: DataType,
     nullable: bool,
+    origin: Option<Origin>,
 }
+
+impl PartialEq for Node {
+    /// Whatever the origins.
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.depth == other.depth
+            && self.kind == other.kind
+            && self.data_type == other.data_type
+            && self.nullable == other.nullable
+    }
+}
+
+impl Eq for Node {}
 
 impl Hash for Expr {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -259,7 +274,38 @@ impl Expr {
             kind,
             data_type,
             nullable,
+            origin: None,
         }))
+    }
+
+    /// The same, made of an expression of DataFusion's.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Option<Origin>) -> Self {
+        if origin.is_some() {
+            Arc::make_mut(&mut self.0).origin = origin;
+        }
+        self
+    }
+
+    /// DataFusion's expression that it was made of, where it may raise an error.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.0.origin.as_ref()
+    }
+
+    /// The expression, or a part of it, that is equal to another one and has an origin.
+    pub(crate) fn part_equal_to(&self, other: &Self) -> Option<&Self> {
+        growing(|| {
+            if self == other && self.origin().is_some() {
+                return Some(self);
+            }
+            let native = match self.kind() {
+                ExprKind::Dictionary { native, .. } => native.as_ref(),
+                _ => None,
+            };
+            let mut parts = self.children().into_iter().chain(native);
+            parts.find_map(|part| part.part_equal_to(other))
+        })
     }
 
     /// Nodes on the longest way from the root to a leaf.

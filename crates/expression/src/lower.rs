@@ -28,12 +28,14 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use operators::{bitwise, comparison};
 use temporal::is_interval;
 
+use super::fallible::{self, Fallible};
 use super::function::Function;
 use super::host_function::{HostFunction, renumbered};
 use super::interval::domain;
 use super::ir::{Expr, ExprKind, check_depth};
 use super::one_nan;
 use super::operator::Arithmetic;
+use super::origin::Origin;
 use super::pending::PendingScalar;
 use super::text::{is_text, is_utf8};
 use super::text_cast::TextCast;
@@ -80,7 +82,15 @@ struct Lowering<'a> {
 
 impl Lowering<'_> {
     fn lower(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
-        growing(|| self.lower_level(expression))
+        if let Some(operation) = fallible::argument(expression) {
+            return self.lower(operation);
+        }
+        let lowered = growing(|| self.lower_level(expression))?;
+        let raises = !matches!(lowered.kind(), ExprKind::Column(_) | ExprKind::Literal(_));
+        Ok(match raises && lowered.origin().is_none() {
+            true => lowered.with_origin(Some(Origin::new(expression))),
+            false => lowered,
+        })
     }
 
     fn lower_level(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
@@ -482,6 +492,7 @@ fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
                 || node.is::<CastExpr>()
                 || node.is::<TryCastExpr>()
                 || node.is::<TextCast>()
+                || node.is::<Fallible>()
                 || node.is::<InListExpr>()
                 || node.is::<IsNullExpr>()
                 || node.is::<IsNotNullExpr>()

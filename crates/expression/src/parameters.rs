@@ -6,6 +6,7 @@
 
 use super::automaton::Automaton;
 use super::built::Part;
+use super::kernel_error::KernelError;
 use std::sync::Arc;
 
 /// Bytes that the kernel reads through a pointer.
@@ -33,9 +34,8 @@ pub struct Parameters {
     pub literals: Vec<u64>,
     /// Table `i` is `args.tables[i]`.
     pub tables: Vec<LookupTable>,
-    /// Texts of the errors that values of dictionaries raise; [`ErrorCode::Host`](super::ErrorCode::Host)
-    /// holds an index into it.
-    pub errors: Vec<String>,
+    /// The errors that rows may raise, by the order in which the code was written.
+    pub errors: Vec<KernelError>,
     /// Whether an order has more bits than its sort key.
     pub cuts_order: bool,
     /// Whether it has but the first bytes of a text.
@@ -92,12 +92,12 @@ impl Parameters {
         self.table(automaton.table())
     }
 
-    /// Adds the text of an error; returns its index.
-    pub fn error(&mut self, text: String) -> usize {
-        if let Some(index) = self.errors.iter().position(|known| *known == text) {
+    /// Adds an error; returns its index.
+    pub(crate) fn error(&mut self, error: KernelError) -> usize {
+        if let Some(index) = self.errors.iter().position(|known| *known == error) {
             return index;
         }
-        self.errors.push(text);
+        self.errors.push(error);
         self.errors.len() - 1
     }
 

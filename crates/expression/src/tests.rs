@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::prelude::SessionContext;
 
-use super::{ColumnBinding, ColumnKind, Emitter, ErrorCode, Expr, Kind, Parameters, lower};
+use super::{ColumnBinding, ColumnKind, Emitter, Expr, Kind, Parameters, lower};
 use crate::code::Code;
 use galatea_base::reason::Reason;
 
@@ -223,8 +223,9 @@ fn errors_of_dictionary_values_keep_their_text() {
     let (code, _, parameters) = emitted(&supported("CAST(s AS INT)"), &bindings(1));
     assert_eq!(parameters.errors.len(), 4, "one per value");
     assert!(code.contains("galatea_raise"), "{code}");
-    let error = ErrorCode::Host(0).to_error(&parameters).to_string();
+    let error = parameters.errors[0].raised(&[]).to_string();
     assert!(error.contains("Cannot cast string 'AIR'"), "{error}");
+    assert!(error.contains("in CAST(s AS Int32)"), "{error}");
 }
 
 #[test]

@@ -51,6 +51,11 @@ impl TextCast {
             safe,
         })
     }
+
+    /// Whether a text that cannot be read is NULL.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.safe
+    }
 }
 
 /// Whether texts of the type have notations that Arrow does not read.

@@ -50,6 +50,7 @@ mod system_tables;
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
+pub use galatea_engine::checks::{Fault, RowError};
 pub use galatea_engine::config::{EngineSettings, GalateaConfig, SettingReference};
 pub use galatea_engine::device::calibration::Calibrated;
 pub use galatea_engine::engine::{Engine, EngineBuilder};
@@ -71,7 +72,7 @@ pub use galatea_engine::policies;
 pub use galatea_engine::scan_progress::ScanProgress;
 pub use galatea_engine::stream;
 
-use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands};
+use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};
 use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
@@ -208,8 +209,10 @@ fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     let mut rules = rules.to_vec();
     let sorts = sorts.unwrap_or(rules.len());
     rules.insert(sorts, Arc::new(GuardConjuncts));
-    rules.insert(sorts + 1, Arc::new(GrowStack));
+    rules.insert(sorts + 1, Arc::new(NameErrors));
+    rules.insert(sorts + 2, Arc::new(GrowStack));
     rules.insert(early, Arc::new(GuardOperands));
+    rules.push(Arc::new(NameErrors));
     rules.push(Arc::new(GrowStack));
     rules
 }

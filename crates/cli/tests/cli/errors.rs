@@ -22,26 +22,37 @@ fn missing_columns() {
     ");
 }
 
-/// An error that a row raises is that of an expression: marked if only one can have raised it, else named.
+/// An error that a row raises shows its expression, and marks it where the statement has it.
 #[test]
 fn errors_of_rows() {
     insta::assert_snapshot!(error_of("SELECT name,\n  10 / (id - 2)\nFROM 'a.csv' WHERE price / 2 < 100"), @r"
-    error: divide by zero error
+    error: division by zero in 10 / (id - 2)
     line 2:   10 / (id - 2)
               ^^^^^^^^^^^^
+    hint: NULLIF(divisor, 0) makes the result NULL
     ");
     insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @r"
-    error: divide by zero error
+    error: division by zero in id / 0
     line 1: SELECT id / 0 FROM 'a.csv'
                    ^^^^^^
+    hint: NULLIF(divisor, 0) makes the result NULL
     ");
     insta::assert_snapshot!(error_of("SELECT CAST(name AS BIGINT) FROM 'a.csv'"), @r"
-    error: cast error: Cannot cast string 'one' to value of Int64 type
+    error: cannot cast string 'one' to value of Int64 type, in CAST(name AS Int64)
     line 1: SELECT CAST(name AS BIGINT) FROM 'a.csv'
                         ^^^^
+    hint: TRY_CAST makes the result NULL
     ");
-    insta::assert_snapshot!(error_of("SELECT id / (id - 1), 7 % (id - 2) FROM 'a.csv'"), @"error: divide by zero error, in 7 % (a.id - 2) or a.id / (a.id - 1)");
-    insta::assert_snapshot!(error_of("SELECT id FROM 'a.csv' WHERE name < 5"), @"error: cast error: Cannot cast string 'one' to value of Int64 type, in CAST(a.name AS Int64)");
+    insta::assert_snapshot!(error_of("SELECT id / (id - 1), 7 % (id + 2) FROM 'a.csv'"), @r"
+    error: division by zero in id / (id - 1)
+    line 1: SELECT id / (id - 1), 7 % (id + 2) FROM 'a.csv'
+                   ^^^^^^^^^^^^
+    hint: NULLIF(divisor, 0) makes the result NULL
+    ");
+    insta::assert_snapshot!(error_of("SELECT id FROM 'a.csv' WHERE name < 5"), @r"
+    error: cannot cast string 'one' to value of Int64 type, in CAST(name AS Int64)
+    hint: TRY_CAST makes the result NULL
+    ");
 }
 
 /// Overflow is marked as the error of a row is, also that of a sum.
@@ -284,7 +295,7 @@ fn errors_of_scripts_name_file_and_line() {
     let ran = galatea(directory.path(), &["-f", "l.sql"]);
     assert!(
         ran.err
-            .contains("divide by zero error\nl.sql, line 3: SELECT id / 0"),
+            .contains("division by zero in id / 0\nl.sql, line 3: SELECT id / 0"),
         "{}",
         ran.err
     );

@@ -2,7 +2,7 @@
 
 use crate::accumulators::{AccumulatorPlan, Contribution, Extreme};
 use crate::aggregate::Accumulator;
-use galatea_expression::ErrorCode;
+use galatea_expression::Signal;
 use galatea_expression::code::{Code, line};
 
 /// Adds a row to registers of the thread; `word` is the address of partial word `w`.
@@ -55,7 +55,7 @@ pub(super) fn words_of_group(plan: &AccumulatorPlan, group: &str) -> String {
 
 /// Compares a row with the least and greatest texts of its group, whose words in global memory are at `at`.
 pub(super) fn compare_texts(plan: &AccumulatorPlan, at: &str, code: &mut Code) {
-    let full = ErrorCode::TextsFull.code();
+    let full = Signal::TextsFull.number();
     for extreme in &plan.extremes {
         if let Some(condition) = &extreme.condition {
             code.part(format_args!("if ({condition}) "));
@@ -164,7 +164,7 @@ pub(super) fn row_words(plan: &AccumulatorPlan, code: &mut Code) -> Vec<String> 
             }
         }
     }
-    let full = ErrorCode::TextsFull.code();
+    let full = Signal::TextsFull.number();
     for Extreme {
         condition,
         text,

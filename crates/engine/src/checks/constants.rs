@@ -31,6 +31,7 @@ use datafusion::physical_expr::create_physical_expr;
 use super::overflow::{casts_of_texts, checked};
 use super::rules::guarded;
 use crate::config::{GalateaConfig, OverflowMode};
+use galatea_expression::{Fault, RowError};
 
 /// The rule.
 #[derive(Debug, Default)]
@@ -196,6 +197,9 @@ fn evaluated(node: &Expr) -> Result<ScalarValue> {
 }
 
 fn is_overflow(error: &DataFusionError) -> bool {
+    if let Some(error) = RowError::of(error) {
+        return matches!(error.fault, Fault::Overflow { .. });
+    }
     let DataFusionError::ArrowError(error, _) = error.find_root() else {
         return false;
     };
@@ -252,7 +256,7 @@ impl ScalarUDFImpl for Raise {
         }
         match args.args.first() {
             Some(ColumnarValue::Scalar(ScalarValue::Utf8(Some(text)))) => {
-                Err(super::overflow_error(text, data_type))
+                Err(RowError::overflow(text, data_type).into())
             }
             _ => internal_err!("galatea_overflow has a text and a NULL"),
         }

@@ -17,7 +17,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 
-use super::overflow_error;
+use galatea_expression::{Origin, RowError, bare};
 
 /// An expression whose values have no more digits than their type.
 #[derive(Debug, Clone)]
@@ -85,7 +85,7 @@ impl PhysicalExpr for CountedDigits {
                 .validate_decimal_precision(*precision),
             _ => Ok(()),
         };
-        fits.map_err(|_| overflow_error(&self.input, array.data_type()))?;
+        fits.map_err(|_| RowError::overflow(Origin::new(&bare(&self.input)), array.data_type()))?;
         Ok(value)
     }
 

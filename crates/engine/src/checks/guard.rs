@@ -22,7 +22,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 
-use galatea_expression::widens;
+use galatea_expression::never_fails;
 
 /// When an operand's value is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -159,15 +159,11 @@ fn has_guards(expression: &PhysicalExprRef) -> bool {
 }
 
 /// Whether evaluating the expression for a row may raise an error.
-pub(super) fn may_raise(expression: &PhysicalExprRef, schema: &Schema) -> bool {
+pub(crate) fn may_raise(expression: &PhysicalExprRef, schema: &Schema) -> bool {
     let own = if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
         !(binary.op().is_logic_operator() || binary.op().supports_propagation())
     } else if let Some(cast) = expression.downcast_ref::<CastExpr>() {
-        let from = cast.expr().data_type(schema);
-        let to = cast.cast_type();
-        let fits =
-            from.is_ok_and(|from| from == *to || widens(&from, to) || from.is_integer() && to.is_floating());
-        !fits
+        !never_fails(cast, schema)
     } else if let Some(guarded) = expression.downcast_ref::<Guarded>() {
         return may_raise(&guarded.condition, schema) || may_raise(&guarded.operand, schema);
     } else {

@@ -16,6 +16,8 @@
 //! - [`ComputeOperands`] (logical) has projections compute the operands of sorts and window functions that
 //!   would escape the physical rules, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
 //!   [`KeepFiltered`] leaves arguments behind their FILTER.
+//! - [`NameErrors`] (before sorts are planned) has each operation that may fail name itself in its error, a
+//!   [`RowError`](galatea_expression::RowError), as kernels do.
 //! - [`GrowStack`] (before sorts are planned, and again as the last rule) has deep expressions evaluated on a
 //!   stack that is large enough.
 //!
@@ -30,27 +32,20 @@ mod node;
 mod operands;
 mod overflow;
 mod rules;
+mod shown;
 mod sum;
 mod sum_state;
 mod updates;
 
 pub use constants::CheckConstants;
 pub use filtered::KeepFiltered;
+pub(crate) use guard::may_raise;
 pub(crate) use node::{Rewrite, all, rewritten};
 pub use operands::ComputeOperands;
-pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands};
+pub use rules::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};
+pub(crate) use shown::{CommonExpressions, call_of_column};
 pub use sum::CheckSums;
 pub(crate) use sum::is_checked_sum;
 pub use updates::CheckUpdates;
 
-use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
-use datafusion::common::DataFusionError;
-use galatea_expression::overflow_text;
-
-/// The error of an expression whose result leaves its type. The terminal marks the expression by this
-/// string.
-fn overflow_error(expression: &dyn std::fmt::Display, data_type: &DataType) -> DataFusionError {
-    let text = overflow_text(expression, data_type);
-    DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(text)), None)
-}
+pub use galatea_expression::{Fault, RowError};

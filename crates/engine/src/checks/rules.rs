@@ -10,13 +10,20 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::{conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 
 use super::deep::Deep;
 use super::guard::{Guarded, may_raise};
 use super::node::{Rewrite, rewritten};
 use super::overflow::{casts_of_texts, checked, counted};
+use super::shown::CommonExpressions;
 use crate::config::{GalateaConfig, OverflowMode};
+use galatea_expression::name_errors;
 
 /// Marks arithmetic as checked, and lets casts of texts read common notations, before placement.
 #[derive(Debug, Default)]
@@ -31,6 +38,11 @@ pub struct GuardOperands;
 /// and before the one that plans sorts.
 #[derive(Debug, Default)]
 pub struct GuardConjuncts;
+
+/// Has each operation that may fail name itself in its error: after the rules that look into expressions and
+/// before the one that plans sorts, which compares them, and last in the sorts that it has planned.
+#[derive(Debug, Default)]
+pub struct NameErrors;
 
 /// Has deep expressions evaluated on a stack that is large enough: before sorts are planned, and after all
 /// rules that may make other expressions.
@@ -87,6 +99,25 @@ impl PhysicalOptimizerRule for GuardConjuncts {
 
     fn name(&self) -> &str {
         "galatea_guard_conjuncts"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl PhysicalOptimizerRule for NameErrors {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let named = Named(CommonExpressions::of(&plan));
+        result_order(&rewritten_plan(plan, &named)?, &NamedKeys(named))
+    }
+
+    fn name(&self) -> &str {
+        "galatea_name_errors"
     }
 
     fn schema_check(&self) -> bool {
@@ -208,6 +239,54 @@ impl Rewrite for Conjuncts {
         let rest = Arc::new(Guarded::condition(&leading, &rest));
         Ok(Some(conjunction([leading, rest as PhysicalExprRef])))
     }
+}
+
+/// Operations name themselves in their errors.
+struct Named(CommonExpressions);
+
+impl Rewrite for Named {
+    fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        name_errors(expression, schema, &|operation| self.0.shown(operation))
+    }
+
+    /// Windows compare the order of their input with keys that may have no names.
+    fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+}
+
+/// The keys of sorts name themselves.
+struct NamedKeys(Named);
+
+impl Rewrite for NamedKeys {
+    fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+
+    fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        self.0.expression(key, schema)
+    }
+}
+
+/// The plan with other keys of the sorts that make the order of its result, which no other operator compares.
+fn result_order(plan: &Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result<Arc<dyn ExecutionPlan>> {
+    // The root, whose type is on a floor above.
+    let passes = plan.name() == "PlacementExec"
+        || plan.is::<ProjectionExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<SortPreservingMergeExec>()
+        || plan.is::<GlobalLimitExec>()
+        || plan.is::<LocalLimitExec>();
+    let ([input], true) = (&plan.children()[..], passes) else {
+        return Ok(Arc::clone(plan));
+    };
+    let below = result_order(input, rewrite)?;
+    let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    let plan = match Arc::ptr_eq(&below, input) {
+        true => Arc::clone(plan),
+        false => Arc::clone(plan).replace_children(vec![below], changed)?,
+    };
+    Ok(rewritten(&plan, rewrite)?.unwrap_or(plan))
 }
 
 /// Deep expressions are evaluated on a stack of their own.

@@ -22,9 +22,11 @@ use datafusion::logical_expr::{
     Operator, ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, WindowFunctionDefinition,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_expr::PhysicalExprRef;
 
 use super::sum_state::{SumOfDistinct, SumOfGroups, SumOfRows, SumType, Target, state_type};
 use crate::config::{GalateaConfig, OverflowMode};
+use galatea_expression::{Origin, bare};
 
 /// The rule.
 #[derive(Debug, Default)]
@@ -133,10 +135,34 @@ fn state<T: SumType>(args: &StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
     })])
 }
 
+/// The name of the function.
+const SUM: &str = "sum";
+
+/// A call of an aggregate as errors show it: by its arguments, or by the name of its column where a
+/// projection computes them.
+pub(crate) fn call_text(
+    (name, function): (&str, &str),
+    is_distinct: bool,
+    arguments: &[PhysicalExprRef],
+) -> String {
+    let arguments: Vec<_> = arguments
+        .iter()
+        .map(|argument| Origin::new(&bare(argument)).to_string())
+        .collect();
+    let arguments = arguments.join(", ");
+    match arguments.contains("__") {
+        true => name.to_owned(),
+        false => format!(
+            "{function}({}{arguments})",
+            if is_distinct { "DISTINCT " } else { "" }
+        ),
+    }
+}
+
 fn target(args: &AccumulatorArgs<'_>) -> Target {
     Target {
         result: args.return_type().clone(),
-        name: args.name.to_owned(),
+        name: call_text((args.name, SUM), args.is_distinct, args.exprs),
     }
 }
 

@@ -17,8 +17,7 @@ use arrow::datatypes::{
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use super::overflow_error;
-use galatea_expression::sum_name;
+use galatea_expression::RowError;
 
 /// A type that is added up in a wider one.
 pub(super) trait SumType: ArrowPrimitiveType<Native: Hash + Eq> + Debug + Send + Sync {
@@ -155,7 +154,7 @@ pub(super) struct Target {
 
 impl Target {
     fn narrow<T: SumType>(&self, sum: WideNative<T>) -> Result<T::Native> {
-        T::narrow(sum, &self.result).ok_or_else(|| overflow_error(&sum_name(&self.name), &self.result))
+        T::narrow(sum, &self.result).ok_or_else(|| RowError::overflow(&self.name, &self.result).into())
     }
 }
 

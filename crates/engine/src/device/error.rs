@@ -3,6 +3,7 @@
 use datafusion::error::DataFusionError;
 use galatea_base::reason::Reason;
 use galatea_device::{DeviceError, MemoryBudget};
+use galatea_expression::Raised;
 use galatea_memory::regions::RegionError;
 use galatea_memory::{HeapError, SortError};
 
@@ -44,9 +45,12 @@ pub enum RunError {
     /// What was moved to the host cannot be brought back.
     #[error(transparent)]
     Region(RegionError),
-    /// A row raised an error; the CPU says which, in DataFusion's words.
+    /// A row raised an error.
     #[error("{0}")]
-    Raised(String),
+    Raised(Box<Raised>),
+    /// Parts of a pipeline do not fit together: a defect, please report it.
+    #[error("internal error of a pipeline (please report it): {0}")]
+    Defect(String),
     /// A thread of the run ended early: a defect, please report it.
     #[error("a thread of the pipeline ended early (please report it): {0}")]
     Ended(String),

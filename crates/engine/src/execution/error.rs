@@ -4,8 +4,9 @@ use crate::device::RunError;
 use crate::graph::PlanKey;
 use datafusion::error::DataFusionError;
 use galatea_base::reason::Reason;
+use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::BoundPipeline;
-use galatea_expression::ErrorCode;
+use galatea_expression::{Number, Signal};
 use galatea_store::StoreError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,15 +62,24 @@ pub(super) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
     }
 }
 
-/// The error a row raised, if any.
-pub(super) fn raise(code: u32, bound: &BoundPipeline) -> Result<(), RunError> {
-    if code == 0 {
+/// The error that a row of the pipeline raised, if any, by the number that the kernel left.
+///
+/// # Errors
+/// [`RunError::Raised`], or what the kernel asks of the host.
+pub(super) fn raise(number: u32, bound: &BoundPipeline, plan: &PipelinePlan) -> Result<(), RunError> {
+    if number == 0 {
         return Ok(());
     }
-    let text = match ErrorCode::from_code(code) {
-        Some(ErrorCode::TextsFull) => return Err(RunError::TextsFull),
-        Some(error) => error.to_error(&bound.parameters).to_string(),
-        None => format!("a row raised the unknown error {code}"),
-    };
-    Err(RunError::Raised(text))
+    match Number::meaning(number) {
+        Some(Number::Signal(Signal::TextsFull)) => Err(RunError::TextsFull),
+        meaning => match meaning.and_then(|number| number.error(&bound.parameters.errors)) {
+            Some(error) => {
+                let raised = error.raised(&plan.expressions());
+                Err(RunError::Raised(Box::new(raised)))
+            }
+            None => Err(RunError::Defect(format!(
+                "a kernel raised the unknown error {number}"
+            ))),
+        },
+    }
 }

@@ -290,7 +290,7 @@ impl<'a> Run<'a> {
         report.kernel += ended.elapsed_since(&started)?;
         report.rows_passed = contents.rows_passed;
         report.link_bytes += contents.bytes;
-        raise(contents.error, bound)?;
+        raise(contents.error, bound, self.plan)?;
         if let Some(table) = contents.built.take() {
             return Ok(Pass::Done(Output::Built(Box::new(table))));
         }

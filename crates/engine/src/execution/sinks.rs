@@ -362,7 +362,7 @@ impl SinkState {
         report: &mut RunReport,
     ) -> Result<bool, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
-        raise(control[0] as u32, bound)?;
+        raise(control[0] as u32, bound, rows.plan())?;
         let (held, stopped, fetch) = (control[1], control[2] != 0, self.fetch);
         match &mut self.form {
             Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => return Ok(false),

@@ -46,7 +46,7 @@ impl TextRows {
         data_type: &DataType,
     ) -> Result<ArrayRef, RunError> {
         let Encoding::Text { offset_width } = &self.column.encoding else {
-            return Err(RunError::Raised(format!(
+            return Err(RunError::Defect(format!(
                 "column {} is not text",
                 self.column.name
             )));
@@ -127,7 +127,7 @@ pub(super) fn text_array<'t>(
         let mut strings = StringViewBuilder::new();
         for text in texts {
             let text = text.map(std::str::from_utf8).transpose();
-            strings.append_option(text.map_err(|error| RunError::Raised(error.to_string()))?);
+            strings.append_option(text.map_err(|error| RunError::Defect(error.to_string()))?);
         }
         return Ok(Arc::new(strings.finish()));
     }

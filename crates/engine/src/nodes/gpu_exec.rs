@@ -1,7 +1,9 @@
 //! The plan node of a placed subtree.
 
+mod doubt;
 mod task;
 
+pub(crate) use doubt::note_readers;
 use task::Task;
 
 use super::WorkRowsExec;
@@ -27,6 +29,7 @@ use galatea_codegen::PipelinePlan;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Places a plan anew by what a run of it has shown, or says why it cannot.
 pub type PlaceAgain =
@@ -46,6 +49,8 @@ pub struct GpuExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     last: Arc<Mutex<Option<Outcome>>>,
+    /// Whether the operators above read all of its rows, as far as that is known.
+    reads_all: Arc<AtomicBool>,
 }
 
 /// How the last execution ended, for EXPLAIN ANALYZE.
@@ -83,6 +88,7 @@ impl GpuExec {
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
             last: Arc::default(),
+            reads_all: Arc::default(),
         }
     }
 
@@ -113,6 +119,7 @@ impl GpuExec {
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
             last: Arc::default(),
+            reads_all: Arc::new(AtomicBool::new(self.reads_all.load(Ordering::Relaxed))),
         }
     }
 
@@ -182,6 +189,7 @@ impl GpuExec {
             context,
             metrics: self.metrics.clone(),
             last: Arc::clone(&self.last),
+            reads_all: self.reads_all.load(Ordering::Relaxed),
         }
     }
 }

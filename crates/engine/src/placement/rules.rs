@@ -6,6 +6,7 @@ use super::reasons::Reasons;
 
 use super::unshare::unshared;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
+use crate::nodes::note_readers;
 use crate::session::Session;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
@@ -111,6 +112,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         if plan.schema().fields().is_empty() {
             return Ok(plan);
         }
+        note_readers(&plan);
         let config = GalateaConfig::of(options);
         let emulated = config.device == DeviceChoice::Emulated;
         let completed = placement.completed(Arc::clone(&plan), emulated, &self.session);

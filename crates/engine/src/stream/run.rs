@@ -16,7 +16,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{StreamExt, stream};
 use galatea_device::{DeviceBuffer, Stream};
-use galatea_expression::ErrorCode;
+use galatea_expression::Number;
 use galatea_flow::{Cpu, FlowError, FlowOptions, Topic, Topology};
 use parking_lot::Mutex;
 use std::sync::{Arc, mpsc};
@@ -136,8 +136,9 @@ impl Run {
         if let (TABLE_FULL, Results::Windows(windows)) = (code, &self.bound.results) {
             return StreamError::Groups { limit: windows.limit }.into();
         }
-        match (ErrorCode::from_code(code), error) {
-            (Some(raised), _) => raised.to_error(&self.bound.parameters),
+        let raised = Number::meaning(code).and_then(|number| number.error(&self.bound.parameters.errors));
+        match (raised, error) {
+            (Some(raised), _) => raised.raised(&[]).into_row_error(&|_| None).into(),
             (None, FlowError::Device(error)) => StreamError::Device(error).into(),
             (None, error) => StreamError::Flow(error).into(),
         }

@@ -3,9 +3,10 @@
 use arrow::datatypes::DataType;
 
 use super::{Emitter, as_kind, integer_value};
-use crate::error::ErrorCode;
+use crate::error::Fault;
 use crate::interval::{Interval, domain, is_capped, result_range};
 use crate::ir::Expr;
+use crate::kernel_error::Place;
 use crate::kind::Kind;
 use crate::operator::{Arithmetic, Bitwise};
 use crate::value::Value;
@@ -33,6 +34,13 @@ fn machine(domain: Interval) -> (u32, bool) {
     let signed = domain.low < 0;
     let bits = 128 - domain.high.leading_zeros() + u32::from(signed);
     (bits, signed)
+}
+
+/// The error of a result that the type cannot hold.
+fn leaves(data_type: &DataType) -> Fault {
+    Fault::Overflow {
+        data_type: data_type.clone(),
+    }
 }
 
 fn c_integer(bits: u32, signed: bool) -> String {
@@ -74,7 +82,7 @@ impl Emitter<'_> {
             };
             let value = self.decimal_arithmetic(operator, left_value, right_value, scales, data_type, domain);
             let value = value.ok_or_else(refuse)?;
-            return Ok(self.checked_range(value, result, ErrorCode::Overflow));
+            return Ok(self.checked_range(value, result, leaves(data_type)));
         }
         Ok(match operator {
             Arithmetic::Divide => self.divide(&left_value, &right_value, data_type, domain),
@@ -152,7 +160,7 @@ impl Emitter<'_> {
                 let rhs = format!("{} {operator} {}", as_kind(left, &kind), as_kind(right, &kind));
                 let code = self.define(&kind, &rhs);
                 let value = integer_value(code, null, kind, data_type.clone(), exact);
-                self.checked_range(value, domain, ErrorCode::Overflow)
+                self.checked_range(value, domain, leaves(data_type))
             }
             None => {
                 let name = match operator {
@@ -166,22 +174,35 @@ impl Emitter<'_> {
                     as_kind(right, &Kind::I128)
                 );
                 let pair = self.define_as("Checked", &rhs);
-                self.raise_unless_null(&format!("{pair}.overflow"), null.as_ref(), ErrorCode::Overflow);
+                self.raise_unless_null(&format!("{pair}.overflow"), null.as_ref(), leaves(data_type));
                 let code = self.define(&Kind::I128, &format!("{pair}.value"));
                 let value = integer_value(code, null, Kind::I128, data_type.clone(), Interval::of::<i128>());
-                self.checked_range(value, domain, ErrorCode::Overflow)
+                self.checked_range(value, domain, leaves(data_type))
             }
         }
     }
 
     /// The value, with an error where it is outside `domain`; inside `domain` afterwards.
-    pub(super) fn checked_range(&mut self, value: Value, domain: Interval, code: ErrorCode) -> Value {
+    pub(super) fn checked_range(&mut self, value: Value, domain: Interval, fault: Fault) -> Value {
+        let place = self.error_place();
+        self.checked_range_at(value, domain, fault, place)
+    }
+
+    /// As [`Self::checked_range`], with the place of the error.
+    pub(super) fn checked_range_at(
+        &mut self,
+        value: Value,
+        domain: Interval,
+        fault: Fault,
+        place: Place,
+    ) -> Value {
         let interval = value.interval();
         if interval.within(domain) {
             return value;
         }
         let outside = self.outside(&value, domain);
-        self.raise_unless_null(&outside, value.null.as_ref(), code);
+        let raises = self.unless_null(&outside, value.null.as_ref());
+        self.raise(&raises, fault, place);
         let kind = domain.kind();
         let filler = super::constant_text(0i128.clamp(domain.low, domain.high));
         let inside = self.define(
@@ -252,7 +273,7 @@ impl Emitter<'_> {
         let mut divisor = as_kind(right, &kind);
         if right.interval().contains(0) {
             let zero = self.define(&Kind::Bool, &format!("{} == 0", right.code));
-            self.raise_unless_null(&zero, null, ErrorCode::DivideByZero);
+            self.raise_unless_null(&zero, null, Fault::DivisionByZero);
             divisor = self.define(&kind, &format!("{zero} ? 1 : {divisor}"));
         }
         if checked && least_by_minus_one(left, right, domain) {
@@ -261,7 +282,7 @@ impl Emitter<'_> {
                 &Kind::Bool,
                 &format!("{} == {text} && {divisor} == -1", left.code),
             );
-            self.raise_unless_null(&overflow, null, ErrorCode::Overflow);
+            self.raise_unless_null(&overflow, null, leaves(&left.data_type));
             divisor = self.define(&kind, &format!("{overflow} ? 1 : {divisor}"));
         }
         (divisor, kind)
@@ -384,7 +405,7 @@ impl Emitter<'_> {
                 &Kind::Bool,
                 &format!("{} == {}", value.code, super::constant_text(domain.low)),
             );
-            self.raise_unless_null(&overflow, value.null.as_ref(), ErrorCode::Overflow);
+            self.raise_unless_null(&overflow, value.null.as_ref(), leaves(data_type));
             let replaced = self.define(
                 &value.kind,
                 &format!(

@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use super::arithmetic::{decimal_scale, power_of_ten};
 use super::datetime::{VALID_DAYS, per_second};
 use super::{Emitter, as_kind, boolean, integer_value};
-use crate::error::ErrorCode;
+use crate::error::Fault;
 use crate::interval::{Interval, domain};
 use crate::ir::Expr;
 use crate::kind::Kind;
@@ -88,6 +88,14 @@ fn digits(data_type: &DataType) -> Option<(u8, Interval)> {
             high: largest,
         },
     ))
+}
+
+/// The error of a value that the target type of a cast cannot hold.
+fn lost(data_type: &DataType) -> Fault {
+    Fault::Cast {
+        data_type: data_type.clone(),
+        message: None,
+    }
 }
 
 impl Emitter<'_> {
@@ -199,14 +207,7 @@ impl Emitter<'_> {
                 if from > into {
                     return Some(self.quotient(value, i128::from(from / into), to));
                 }
-                return Some(self.scaled_up(
-                    value,
-                    i128::from(into / from),
-                    to,
-                    target,
-                    ErrorCode::Overflow,
-                    safe,
-                ));
+                return Some(self.scaled_up(value, i128::from(into / from), to, target, lost(to), safe));
             }
             (Date64, Date32) => {
                 let days = self.quotient(value, MILLISECONDS_OF_DAY, to);
@@ -214,14 +215,7 @@ impl Emitter<'_> {
                 return days.interval().within(target).then_some(days);
             }
             (Date32, Date64) => {
-                return Some(self.scaled_up(
-                    value,
-                    MILLISECONDS_OF_DAY,
-                    to,
-                    target,
-                    ErrorCode::Overflow,
-                    safe,
-                ));
+                return Some(self.scaled_up(value, MILLISECONDS_OF_DAY, to, target, lost(to), safe));
             }
             (Timestamp(unit, _), Date32) => {
                 let days = self.floor_division(&value, i128::from(per_second(*unit)) * 86_400);
@@ -229,11 +223,11 @@ impl Emitter<'_> {
                     data_type: Date32,
                     ..days
                 };
-                return Some(self.checked_range(days, VALID_DAYS, ErrorCode::Cast));
+                return Some(self.checked_range(days, VALID_DAYS, lost(to)));
             }
             (Date32, Timestamp(unit, _)) => {
                 let factor = i128::from(per_second(*unit)) * 86_400;
-                return Some(self.scaled_up(value, factor, to, target, ErrorCode::Overflow, safe));
+                return Some(self.scaled_up(value, factor, to, target, lost(to), safe));
             }
             _ => {}
         }
@@ -241,8 +235,8 @@ impl Emitter<'_> {
         let limit = digits(to);
         let scaled = match (multiplies, &limit) {
             (_, _) if factor == 1 => value,
-            (true, Some(_)) => self.scaled_up(value, factor, to, target, ErrorCode::Cast, safe),
-            (true, None) => self.scaled_up(value, factor, from, domain(from)?, ErrorCode::Overflow, safe),
+            (true, Some(_)) => self.scaled_up(value, factor, to, target, lost(to), safe),
+            (true, None) => self.scaled_up(value, factor, from, domain(from)?, lost(to), safe),
             (false, Some(_)) if decimal_scale(from).is_some() => self.rounded_quotient(value, factor, to),
             (false, _) => self.quotient(value, factor, to),
         };
@@ -250,10 +244,10 @@ impl Emitter<'_> {
             data_type: to.clone(),
             ..scaled
         };
-        let fitting = self.fit(scaled, target, ErrorCode::Cast, safe);
+        let fitting = self.fit(scaled, target, lost(to), safe);
         match limit {
             Some((_, digits)) if !rescale_is_infallible(from, to) => {
-                Some(self.fit(fitting, digits, ErrorCode::Precision, safe))
+                Some(self.fit(fitting, digits, lost(to), safe))
             }
             _ => Some(fitting),
         }
@@ -266,7 +260,7 @@ impl Emitter<'_> {
         factor: i128,
         to: &DataType,
         machine: Interval,
-        code: ErrorCode,
+        fault: Fault,
         safe: bool,
     ) -> Value {
         let factor_value = self.constant(factor, to);
@@ -288,7 +282,7 @@ impl Emitter<'_> {
                 to.clone(),
                 Interval::of::<i128>(),
             );
-            return self.fit(product, machine, code, safe);
+            return self.fit(product, machine, fault, safe);
         }
         let product = self.exact(
             Arithmetic::Multiply,
@@ -297,13 +291,13 @@ impl Emitter<'_> {
             to,
             Interval::of::<i128>(),
         );
-        self.fit(product, machine, code, safe)
+        self.fit(product, machine, fault, safe)
     }
 
     /// The value inside `target`; outside, an error or NULL.
-    fn fit(&mut self, value: Value, target: Interval, code: ErrorCode, safe: bool) -> Value {
+    fn fit(&mut self, value: Value, target: Interval, fault: Fault, safe: bool) -> Value {
         if !safe {
-            return self.checked_range(value, target, code);
+            return self.checked_range(value, target, fault);
         }
         let interval = value.interval();
         if interval.within(target) {
@@ -353,7 +347,7 @@ impl Emitter<'_> {
         let outside = self.define(&Kind::Bool, &rhs);
         let kind = target.kind();
         let code = self.define(&kind, &format!("{outside} ? 0 : ({}){truncated}", kind.c_type()));
-        let null = self.lost(value.null, outside, ErrorCode::Cast, safe);
+        let null = self.lost(value.null, outside, lost(to), safe);
         Some(integer_value(code, null, kind, to.clone(), target))
     }
 
@@ -377,22 +371,22 @@ impl Emitter<'_> {
         let rhs = format!("!(float_absolute({rounded}) < double_of_bits({bits:#x}ull))");
         let outside = self.define(&Kind::Bool, &rhs);
         let code = self.define(&kind, &format!("{outside} ? 0 : ({}){rounded}", kind.c_type()));
-        let null = self.lost(value.null, outside, ErrorCode::Cast, safe);
+        let null = self.lost(value.null, outside, lost(to), safe);
         let all = if precision <= 18 {
             Interval::of::<i64>()
         } else {
             Interval::of::<i128>()
         };
         let integer = integer_value(code, null, kind, to.clone(), all);
-        Some(self.fit(integer, digits, ErrorCode::Precision, safe))
+        Some(self.fit(integer, digits, lost(to), safe))
     }
 
     /// What becomes of rows whose value is lost: NULL, or an error.
-    fn lost(&mut self, null: Option<String>, lost: String, code: ErrorCode, safe: bool) -> Option<String> {
+    fn lost(&mut self, null: Option<String>, lost: String, fault: Fault, safe: bool) -> Option<String> {
         if safe {
             return Some(self.either(null, lost));
         }
-        self.raise_unless_null(&lost, null.as_ref(), code);
+        self.raise_unless_null(&lost, null.as_ref(), fault);
         null
     }
 }

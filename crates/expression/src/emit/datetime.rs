@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::{Emitter, as_kind, constant_text, integer_value};
-use crate::error::ErrorCode;
+use crate::error::Fault;
 use crate::function::{DatePart, TruncateUnit};
 use crate::interval::{Interval, domain};
 use crate::ir::Expr;
@@ -338,7 +338,7 @@ impl Emitter<'_> {
             data_type,
             Interval::of::<i128>(),
         );
-        Ok(self.checked_range(product, Interval::of::<i64>(), ErrorCode::DateRange))
+        Ok(self.checked_range(product, Interval::of::<i64>(), Fault::Function))
     }
 
     fn truncate_calendar(
@@ -354,7 +354,7 @@ impl Emitter<'_> {
             low: i128::from(i64::MIN).div_euclid(scale) + i128::from(scale > 1),
             high: i128::from(i64::MAX) / scale,
         };
-        let value = self.checked_range(value, fitting, ErrorCode::DateRange);
+        let value = self.checked_range(value, fitting, Fault::Function);
         let day = i128::from(own) * i128::from(DAY_SECONDS);
         let days = self.floor_division(&value, day);
         let (name, reach) = match unit {
@@ -370,7 +370,7 @@ impl Emitter<'_> {
         };
         let start = integer_value(code, days.null.clone(), Kind::I32, DataType::Date32, interval);
         let truncated = self.days_times(expression.data_type(), start, day, &value)?;
-        Ok(self.checked_range(truncated, fitting, ErrorCode::DateRange))
+        Ok(self.checked_range(truncated, fitting, Fault::Function))
     }
 
     pub(super) fn add_interval(
@@ -398,7 +398,7 @@ impl Emitter<'_> {
         };
         let target = domain(&data_type).ok_or_else(refuse)?;
         let Point { days: date, rest } = self.point(value.clone())?;
-        let mut date = self.checked_range(date, VALID_DAYS, ErrorCode::DateRange);
+        let mut date = self.checked_range(date, VALID_DAYS, Fault::Function);
         if months != 0 {
             let shifted = self.define(
                 &Kind::I32,
@@ -410,7 +410,7 @@ impl Emitter<'_> {
                 high: at(date.interval().high),
             };
             date = integer_value(shifted, date.null, Kind::I32, DataType::Date32, interval);
-            date = self.checked_range(date, VALID_DAYS, ErrorCode::DateRange);
+            date = self.checked_range(date, VALID_DAYS, Fault::Function);
         }
         let mut shift = i128::from(days);
         if rest.is_none() {
@@ -426,7 +426,7 @@ impl Emitter<'_> {
                 &DataType::Date32,
                 Interval::of::<i128>(),
             );
-            date = self.checked_range(date, VALID_DAYS, ErrorCode::DateRange);
+            date = self.checked_range(date, VALID_DAYS, Fault::Function);
         }
         let Some((rest, unit)) = rest else {
             return Ok(Value {
@@ -448,7 +448,7 @@ impl Emitter<'_> {
             let part = self.constant(part, &data_type);
             result = self.exact(add, &result, &part, &data_type, Interval::of::<i128>());
         }
-        Ok(self.checked_range(result, target, ErrorCode::DateRange))
+        Ok(self.checked_range(result, target, Fault::Function))
     }
 }
 

@@ -12,10 +12,11 @@ use galatea_device::in_parallel;
 use super::{Emitter, boolean, integer_of, integer_value};
 use crate::dictionary::{Bytes, ranked};
 use crate::dimension::integers;
-use crate::error::ErrorCode;
+use crate::error::RowError;
 use crate::host_function::HostFunction;
 use crate::interval::Interval;
 use crate::ir::{Expr, ExprKind};
+use crate::kernel_error::Place;
 use crate::kind::Kind;
 use crate::text::is_text;
 use crate::value::Value;
@@ -31,7 +32,9 @@ const MASK: usize = 64;
 struct Chain {
     base: Value,
     results: ArrayRef,
-    errors: Vec<Option<String>>,
+    errors: Vec<Option<RowError>>,
+    /// Whether its functions are of a column, whose name their errors have.
+    of_column: bool,
 }
 
 impl Emitter<'_> {
@@ -81,6 +84,7 @@ impl Emitter<'_> {
                 base: chain.base,
                 results: evaluated.results,
                 errors,
+                of_column: false,
             }));
         }
         let base = self.text_operand(argument)?;
@@ -92,6 +96,7 @@ impl Emitter<'_> {
             base,
             results: evaluated.results,
             errors: evaluated.errors,
+            of_column: argument.as_column().is_some(),
         }))
     }
 
@@ -100,6 +105,7 @@ impl Emitter<'_> {
             base,
             results,
             errors,
+            of_column,
         } = chain;
         let values = results.len() - 1;
         let null_is_null = results.is_null(values) && errors.get(values).is_none_or(Option::is_none);
@@ -116,7 +122,7 @@ impl Emitter<'_> {
             }
             None => (base.code.clone(), values, None),
         };
-        for text in errors
+        for raised in errors
             .iter()
             .take(entries)
             .flatten()
@@ -125,13 +131,16 @@ impl Emitter<'_> {
             let raising: Vec<bool> = errors
                 .iter()
                 .take(entries)
-                .map(|error| error.as_ref() == Some(text))
+                .map(|error| error.as_ref() == Some(raised))
                 .collect();
             let raises = self.member_test(&raising, &index);
             let raises = self.define(&Kind::Bool, &raises);
             let raises = self.unless_null(&raises, null.as_ref());
-            let number = self.parameters.error(text.clone());
-            self.raise(&raises, ErrorCode::Host(number as u32));
+            let place = match of_column {
+                true => Place::Named(raised.expression.clone()),
+                false => self.error_place(),
+            };
+            self.raise(&raises, raised.fault.clone(), place);
         }
         let results = results.slice(0, entries);
         if results.logical_null_count() > 0 {

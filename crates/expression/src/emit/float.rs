@@ -1,7 +1,7 @@
 //! Functions of floats.
 
 use super::Emitter;
-use crate::error::ErrorCode;
+use crate::error::Fault;
 use crate::function::{Elementary, Function};
 use crate::ir::Expr;
 use crate::kind::Kind;
@@ -50,7 +50,7 @@ impl Emitter<'_> {
             }
             Function::SquareRoot => {
                 let negative = self.define(&Kind::Bool, &format!("{} < 0", value.code));
-                self.raise_unless_null(&negative, value.null.as_ref(), ErrorCode::SquareRoot);
+                self.raise_unless_null(&negative, value.null.as_ref(), Fault::Function);
                 "float_square_root"
             }
             Function::Sign => "float_sign",
@@ -83,7 +83,7 @@ impl Emitter<'_> {
         if let (Elementary::Pow, [base, exponent]) = (function, values.as_slice()) {
             let undefined = format!("{} == 0.0 && {} < 0.0", base.code, exponent.code);
             let undefined = self.define(&Kind::Bool, &undefined);
-            self.raise_unless_null(&undefined, null.as_ref(), ErrorCode::Power);
+            self.raise_unless_null(&undefined, null.as_ref(), Fault::Function);
         }
         let name = format!("{function:?}").to_lowercase();
         let codes: Vec<&str> = values.iter().map(|value| value.code.as_str()).collect();

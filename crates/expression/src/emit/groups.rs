@@ -2,8 +2,10 @@
 
 use super::Emitter;
 use crate::built::Part;
+use crate::error::Fault;
 use crate::group_words::{DigitValue, GroupForm, GroupNull, GroupWords, Product, TextForm};
 use crate::interval::Interval;
+use crate::kernel_error::Place;
 use crate::kind::Kind;
 use crate::parameters::LookupTable;
 use crate::value::Value;
@@ -85,8 +87,11 @@ impl GroupWords {
         else {
             return Ok(value);
         };
-        let error = entry.emitter.overflow(name, data_type);
-        Ok(entry.emitter.checked_range(value, *limit, error))
+        let fault = Fault::Overflow {
+            data_type: data_type.clone(),
+        };
+        let place = Place::Named(name.clone());
+        Ok(entry.emitter.checked_range_at(value, *limit, fault, place))
     }
 }
 

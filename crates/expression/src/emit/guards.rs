@@ -2,11 +2,11 @@
 
 use super::Emitter;
 use crate::code::line;
-use crate::error::{ErrorCode, overflow_text};
+use crate::error::Fault;
 use crate::ir::Expr;
+use crate::kernel_error::{KernelError, Number, Place};
 use crate::kind::Kind;
 use crate::value::Value;
-use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 
 /// An error that an expression may raise.
@@ -15,7 +15,8 @@ pub(super) struct Raise {
     /// Conditions of the place, outermost first.
     pub(super) guards: Vec<String>,
     pub(super) condition: String,
-    pub(super) code: u32,
+    pub(super) fault: Fault,
+    pub(super) place: Place,
 }
 
 impl Emitter<'_> {
@@ -40,35 +41,39 @@ impl Emitter<'_> {
         value
     }
 
-    /// Raises an error where `condition` holds, if this place is evaluated.
-    pub(super) fn raise(&mut self, condition: &str, code: ErrorCode) {
-        self.raise_number(condition, code.code());
-    }
-
     /// Raises an error where `condition` holds of a value that is not NULL, if this place is evaluated.
-    pub(super) fn raise_unless_null(&mut self, condition: &str, null: Option<&String>, code: ErrorCode) {
-        let error = self.unless_null(condition, null);
-        self.raise(&error, code);
+    pub(super) fn raise_unless_null(&mut self, condition: &str, null: Option<&String>, fault: Fault) {
+        let condition = self.unless_null(condition, null);
+        let place = self.error_place();
+        self.raise(&condition, fault, place);
     }
 
-    /// The error of a result that leaves its type, which names the call that it is of.
-    pub(super) fn overflow(&mut self, call: &str, data_type: &DataType) -> ErrorCode {
-        let text = overflow_text(&call, data_type);
-        ErrorCode::Host(self.parameters.error(text) as u32)
+    /// The expression that is emitted, as the place of errors: the innermost that DataFusion's plan has.
+    pub(super) fn error_place(&self) -> Place {
+        match self.places.last() {
+            Some(expression) => Place::Expression(expression.clone()),
+            None => Place::Named("an expression of the pipeline".to_owned()),
+        }
     }
 
-    pub(super) fn raise_number(&mut self, condition: &str, code: u32) {
+    /// Raises an error where `condition` holds, if this place is evaluated.
+    pub(super) fn raise(&mut self, condition: &str, fault: Fault, place: Place) {
         let (guards, condition) = (self.guards.clone(), condition.to_owned());
         self.raises.push(Raise {
             guards: guards.clone(),
             condition: condition.clone(),
-            code,
+            fault: fault.clone(),
+            place: place.clone(),
         });
         if condition == "false" {
             return;
         }
-        // Raised already under fewer conditions, it is raised here, too.
-        let places = self.scope.raised.entry((condition.clone(), code)).or_default();
+        // Raised already under fewer conditions, it is raised here, too, whichever expression it is of.
+        let places = self
+            .scope
+            .raised
+            .entry((condition.clone(), fault.clone()))
+            .or_default();
         if places
             .iter()
             .any(|place| place.iter().all(|guard| guards.contains(guard)))
@@ -76,13 +81,14 @@ impl Emitter<'_> {
             return;
         }
         places.push(guards);
+        let number = Number::of_error(self.parameters.error(KernelError { fault, place }));
         let guard = self
             .guard()
             .map(|guard| format!("{guard} && "))
             .unwrap_or_default();
         line!(
             self.out,
-            "if ({guard}{condition}) galatea_raise(args.error, {code}u);"
+            "if ({guard}{condition}) galatea_raise(args.error, {number}u);"
         );
     }
 

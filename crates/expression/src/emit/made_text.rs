@@ -7,11 +7,12 @@ use super::arithmetic::decimal_scale;
 use super::datetime::VALID_DAYS;
 use super::{Emitter, as_kind};
 use crate::code::Code;
-use crate::error::ErrorCode;
+use crate::error::Fault;
 use crate::function::Function;
 use crate::group_words::TextForm;
 use crate::interval::Interval;
 use crate::ir::Expr;
+use crate::kernel_error::Signal;
 use crate::kind::Kind;
 use crate::letters::LetterCase;
 use crate::parameters::LookupTable;
@@ -57,7 +58,7 @@ impl Emitter<'_> {
     pub(super) fn intern(&mut self, text: &str) -> String {
         self.parameters.finds_texts = true;
         let table = self.parameters.lookup_table(LookupTable::Interned);
-        let full = ErrorCode::TextsFull.code();
+        let full = Signal::TextsFull.number();
         format!("intern(args.tables[{table}], {text}, args.error, {full}u)")
     }
 
@@ -173,7 +174,7 @@ impl Emitter<'_> {
         let made = self.made(expression, &rhs, value.null);
         if case == LetterCase::Lower {
             let depends = self.define(&Kind::Bool, &format!("{}.depends", made.code));
-            self.raise_unless_null(&depends, made.null.as_ref(), ErrorCode::Letter);
+            self.raise_unless_null(&depends, made.null.as_ref(), Fault::Function);
         }
         Ok(made)
     }
@@ -194,7 +195,7 @@ impl Emitter<'_> {
             &Kind::Bool,
             &format!("text_length({}) > 0x7fffffffull", made.code),
         );
-        self.raise_unless_null(&long, made.null.as_ref(), ErrorCode::Overflow);
+        self.raise_unless_null(&long, made.null.as_ref(), Fault::Function);
         Ok(made)
     }
 
@@ -211,7 +212,7 @@ impl Emitter<'_> {
         let null = self.any_null(&[&value, &count, &fill]);
         // The CPU says what is too long.
         let long = self.define(&Kind::Bool, &format!("i64({}) > 0x7fffffffll", count.code));
-        self.raise_unless_null(&long, null.as_ref(), ErrorCode::Overflow);
+        self.raise_unless_null(&long, null.as_ref(), Fault::Function);
         let name = if left {
             "text_padded_left"
         } else {
@@ -282,13 +283,13 @@ impl Emitter<'_> {
                 self.expression(&named)
             }
             DataType::Date32 => {
-                let days = self.checked_range(value, VALID_DAYS, ErrorCode::DateRange);
+                let days = self.checked_range(value, VALID_DAYS, Fault::Function);
                 Ok(self.small(expression, &format!("date_text({})", days.code), days.null))
             }
             DataType::Timestamp(_, None) => {
                 let point = self.point(value)?;
                 let (rest, unit) = point.rest.ok_or_else(refuse)?;
-                let days = self.checked_range(point.days, VALID_DAYS, ErrorCode::DateRange);
+                let days = self.checked_range(point.days, VALID_DAYS, Fault::Function);
                 let rhs = format!(
                     "timestamp_text({}, u64({}), {}u)",
                     as_kind(&days, &Kind::I32),

@@ -2,7 +2,7 @@
 
 use super::datetime::VALID_DAYS;
 use super::{Emitter, as_kind, integer_value};
-use crate::error::ErrorCode;
+use crate::error::Fault;
 use crate::function::{Function, Rounding};
 use crate::interval::{Interval, domain};
 use crate::ir::Expr;
@@ -43,13 +43,13 @@ impl Emitter<'_> {
         };
         let most = digits.and_then(|digits| 10i128.checked_pow(digits.into()));
         Ok(match most {
-            None => self.checked_range(product, domain, ErrorCode::Overflow),
+            None => self.checked_range(product, domain, Fault::Function),
             Some(most) => {
                 let fitting = Interval {
                     low: 1 - most,
                     high: most - 1,
                 };
-                self.checked_range(product, fitting, ErrorCode::Precision)
+                self.checked_range(product, fitting, Fault::Function)
             }
         })
     }
@@ -67,11 +67,11 @@ impl Emitter<'_> {
         let long: Vec<String> = values.iter().map(|value| as_kind(value, &Kind::I64)).collect();
         let long = long.join(", ");
         let (name, kind, interval, error) = match function {
-            Function::GreatestCommonDivisor => ("common_divisor", Kind::I64, LONG, ErrorCode::Overflow),
-            Function::LeastCommonMultiple => ("common_multiple", Kind::I64, LONG, ErrorCode::Overflow),
-            Function::Factorial => ("factorial", Kind::I64, LONG, ErrorCode::Overflow),
-            Function::MakeDate => ("date_of", Kind::I32, VALID_DAYS, ErrorCode::DateRange),
-            Function::MakeTime => ("time_of", Kind::I32, DAY, ErrorCode::DateRange),
+            Function::GreatestCommonDivisor => ("common_divisor", Kind::I64, LONG, Fault::Function),
+            Function::LeastCommonMultiple => ("common_multiple", Kind::I64, LONG, Fault::Function),
+            Function::Factorial => ("factorial", Kind::I64, LONG, Fault::Function),
+            Function::MakeDate => ("date_of", Kind::I32, VALID_DAYS, Fault::Function),
+            Function::MakeTime => ("time_of", Kind::I32, DAY, Fault::Function),
             other => {
                 return Err(Reason::Function {
                     name: other.to_string(),

@@ -4,7 +4,7 @@ use super::lookup::Place;
 use super::{Emitter, boolean, integer_value};
 use crate::built::Part;
 use crate::dimension::{Dimension, Payload, Table};
-use crate::error::sum_name;
+use crate::error;
 use crate::interval::{Interval, result_range};
 use crate::ir::Expr;
 use crate::kind::Kind;
@@ -452,8 +452,11 @@ impl Emitter<'_> {
         let limit = result_range(data_type).filter(|_| value.range.is_some());
         Ok(match (&bound.call.function, limit) {
             (WindowFunction::Sum { wraps: false }, Some(limit)) => {
-                let error = self.overflow(&sum_name(bound.call.field.name()), data_type);
-                self.checked_range(value, limit, error)
+                let fault = error::Fault::Overflow {
+                    data_type: data_type.clone(),
+                };
+                let place = crate::kernel_error::Place::Named(bound.call.field.name().clone());
+                self.checked_range_at(value, limit, fault, place)
             }
             _ => value,
         })

@@ -198,6 +198,6 @@ impl Expr {
                 key: go(key),
             },
         };
-        Self::new(kind, self.data_type().clone(), self.nullable())
+        Self::new(kind, self.data_type().clone(), self.nullable()).with_origin(self.origin().cloned())
     }
 }

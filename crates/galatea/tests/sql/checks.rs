@@ -5,6 +5,7 @@
 mod casts;
 mod guarded;
 mod overflow;
+mod raised;
 mod rounding;
 mod upstream;
 

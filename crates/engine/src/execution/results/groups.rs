@@ -18,7 +18,7 @@ use galatea_codegen::group_key::{GroupKey, KeyColumn, KeyForm, KeyLayout, KeyPar
 use galatea_codegen::moments::{Moment, MomentSum, Moments};
 use galatea_codegen::strategy::Strategy;
 use galatea_device::Stream;
-use galatea_expression::{TextForm, overflow_text};
+use galatea_expression::{Fault, Raised, RowError, TextForm};
 
 /// Gives the record batches of an aggregate's groups to `outlet`, of `fetch` groups at least if there are so
 /// many; returns the bytes read.
@@ -79,7 +79,7 @@ fn decode(
         occupied,
     } = &bound.result
     else {
-        return Err(RunError::Raised("a sink of rows has no groups".into()));
+        return Err(RunError::Defect("a sink of rows has no groups".into()));
     };
     // Dense accumulators exist for every possible group, unless those that have a row were collected.
     let used = match (occupied, &bound.strategy) {
@@ -225,7 +225,7 @@ fn key_array(part: &KeyPart, column: KeyColumn, texts: &TextsAtPlaces) -> Result
             text_array(texts, &part.data_type)?
         }
         (KeyValues::Codes(_), form) => {
-            return Err(RunError::Raised(format!(
+            return Err(RunError::Defect(format!(
                 "codes of a key part of the form {form:?}"
             )));
         }
@@ -239,7 +239,10 @@ fn check_limit(sums: &[i128], finish: &Finish) -> Result<(), RunError> {
     };
     match sums.iter().all(|sum| limit.range.contains(*sum)) {
         true => Ok(()),
-        false => Err(RunError::Raised(overflow_text(&limit.call, &finish.data_type))),
+        false => {
+            let raised = RowError::overflow(&limit.call, &finish.data_type);
+            Err(RunError::Raised(Box::new(Raised::Named(raised))))
+        }
     }
 }
 
@@ -442,7 +445,10 @@ fn decimal_averages(
             .map(|sum| sum / i128::from(count));
         match average {
             Some(average) if Decimal128Type::is_valid_decimal_precision(average, *precision) => Ok(average),
-            _ => Err(RunError::Raised("Arithmetic Overflow in AvgAccumulator".into())),
+            _ => Err(RunError::Raised(Box::new(Raised::Named(RowError {
+                fault: Fault::Function,
+                expression: "avg".to_owned(),
+            })))),
         }
     };
     sums.iter().zip(counts).map(average).collect()

@@ -12,6 +12,7 @@ use galatea_codegen::PipelinePlan;
 use galatea_codegen::output::{OutputColumn, OutputForm, RowResult, RowsPlan, TextSource};
 use galatea_codegen::sink::chains::RowLayout;
 use galatea_device::{DeviceSlice, Stream};
+use galatea_expression::Raised;
 use galatea_memory::GatheredRows;
 use galatea_memory::regions::WorkingRegion;
 use galatea_store::TableView;
@@ -31,6 +32,11 @@ pub(in crate::execution) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
+    /// The pipeline.
+    pub(in crate::execution) fn plan(&self) -> &PipelinePlan {
+        self.plan
+    }
+
     /// Nothing given to `outlet` yet.
     pub(in crate::execution) fn new(
         plan: &'a PipelinePlan,
@@ -130,7 +136,7 @@ impl<'a> Rows<'a> {
                 .and_then(|side| side.get(column))
                 .cloned(),
         };
-        texts.ok_or_else(|| RunError::Raised(format!("no texts of {source:?}")))
+        texts.ok_or_else(|| RunError::Defect(format!("no texts of {source:?}")))
     }
 
     /// Reads rows of words gathered from page chains; returns the bytes read.
@@ -235,7 +241,7 @@ fn computed(result: &RowResult, columns: &[ArrayRef]) -> Result<ArrayRef, RunErr
     let arguments = arguments.iter().map(|argument| computed(argument, columns));
     let evaluated = function.evaluate(&arguments.collect::<Result<Vec<_>, _>>()?)?;
     match evaluated.errors.into_iter().flatten().next() {
-        Some(error) => Err(RunError::Raised(error)),
+        Some(error) => Err(RunError::Raised(Box::new(Raised::Named(error)))),
         None => Ok(evaluated.results),
     }
 }

@@ -2,6 +2,7 @@
 //! CPU.
 
 use super::Outcome;
+use super::doubt::{Doubt, row_error};
 use crate::config::{Fallback, GalateaConfig};
 use crate::device::RunError;
 use crate::execution::attempt::repeat_async;
@@ -36,6 +37,7 @@ use futures::future::{self, BoxFuture, Either, poll_fn};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use galatea_base::reason::Reason;
 use galatea_device::MachineMemory;
+use galatea_expression::Raised;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +61,7 @@ pub(super) struct Task {
     pub(super) context: Arc<TaskContext>,
     pub(super) metrics: ExecutionPlanMetricsSet,
     pub(super) last: Arc<Mutex<Option<Outcome>>>,
+    pub(super) reads_all: bool,
 }
 
 /// Tells a run on another thread that its stream was dropped.
@@ -116,9 +119,9 @@ impl Ended {
                 Ok(())
             }
             Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
-            Err(Failure::Run(error @ RunError::Raised(_))) => {
+            Err(Failure::Run(RunError::Raised(raised))) => {
                 metrics::ended(PipelineOutcome::Failed);
-                Err(DataFusionError::External(Box::new(error)))
+                Err(row_error(&raised, &self.task.cpu).into())
             }
             Err(failure) => {
                 metrics::ended(PipelineOutcome::Failed);
@@ -224,6 +227,10 @@ impl Task {
                 Err(error)
             }
             Failure::Run(RunError::Cancelled) => exec_err!("the query was cancelled"),
+            Failure::Run(RunError::Raised(raised)) if self.doubt(&raised).is_none() => {
+                metrics::ended(PipelineOutcome::Failed);
+                Err(row_error(&raised, &self.cpu).into())
+            }
             failure => {
                 let stream = self.fall_back(failure);
                 metrics::ended(match &stream {
@@ -282,6 +289,15 @@ impl Task {
         }
     }
 
+    /// Why the CPU may not raise the error that a row raised on the device.
+    fn doubt(&self, raised: &Raised) -> Option<Doubt> {
+        Doubt::of(
+            raised,
+            &self.cpu,
+            self.reads_all && self.graph.root().fetch.is_none(),
+        )
+    }
+
     /// A claim on the session's memory, of nothing yet.
     fn reservation(&self, of: &str) -> MemoryReservation {
         MemoryConsumer::new(format!("GpuExec {of}")).register(self.context.memory_pool())
@@ -289,17 +305,22 @@ impl Task {
 
     /// Runs the subtree on DataFusion's operators, or says why not.
     fn fall_back(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
-        let reason = failure.to_string();
+        let raised = match &failure {
+            Failure::Run(RunError::Raised(raised)) => self.doubt(raised),
+            _ => None,
+        };
+        let reason = match &raised {
+            Some(doubt) => format!("{doubt}: {failure}"),
+            None => failure.to_string(),
+        };
         if let Some(sorted) = self.sorted_by_host(&failure)? {
             let reason = format!("the order alone: {reason}");
             tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
             *self.last.lock() = Some(Outcome::FellBack(reason));
             return self.execute_host(sorted);
         }
-        // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows
-        // either.
-        let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
-        if self.config.fallback == Fallback::Error && !raised {
+        // Whatever the setting: the CPU raises the error as well, or does not need the row.
+        if self.config.fallback == Fallback::Error && raised.is_none() {
             return match failure {
                 Failure::Store(error) => Err(store_error(error)),
                 Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),

@@ -26,10 +26,13 @@ async fn conditions_of_filters_guard_those_behind() {
                 "SELECT count(*) FROM n WHERE b <> 0 AND (a = 1 OR a / b > 3)",
                 Rows(&["4"]),
             ),
-            ("SELECT count(*) FROM n WHERE 10 / a > 2", Error("Divide by zero")),
+            (
+                "SELECT count(*) FROM n WHERE 10 / a > 2",
+                Error("division by zero in"),
+            ),
             (
                 "SELECT count(*) FROM n WHERE a < 5 AND 10 / a > 2",
-                Error("Divide by zero"),
+                Error("division by zero in"),
             ),
             (
                 "SELECT count(*) FROM (SELECT a FROM n WHERE a <> 0) WHERE 10 / a > 2",
@@ -258,10 +261,13 @@ async fn keys_of_orders_are_guarded() {
                 "SELECT first_value(a ORDER BY a = 0 OR 10 / a > 2, a) FROM n",
                 Rows(&["4"]),
             ),
-            ("SELECT a FROM n ORDER BY 10 / a LIMIT 1", Error("Divide by zero")),
+            (
+                "SELECT a FROM n ORDER BY 10 / a LIMIT 1",
+                Error("division by zero in"),
+            ),
             (
                 "SELECT a FROM n ORDER BY a < 5 AND 10 / a > 2, a LIMIT 1",
-                Error("Divide by zero"),
+                Error("division by zero in"),
             ),
         ],
     )
@@ -328,11 +334,11 @@ async fn arguments_and_keys_of_windows_are_guarded() {
             // A window function is computed for all rows, whichever of them read it.
             (
                 "SELECT CASE WHEN a > 5 THEN lag(10 / a) OVER (ORDER BY a) END FROM n",
-                Error("Divide by zero"),
+                Error("division by zero in"),
             ),
             (
                 "SELECT sum(10 / a) FILTER (WHERE a < 5) OVER () FROM n",
-                Error("Divide by zero"),
+                Error("division by zero in"),
             ),
         ],
     )
@@ -378,7 +384,7 @@ async fn conditions_of_all_kinds_of_joins_are_guarded() {
             ),
             (
                 "SELECT count(*) FROM n x JOIN n y ON x.a = y.a AND 10 / x.a > 2",
-                Error("Divide by zero"),
+                Error("division by zero in"),
             ),
         ],
     )

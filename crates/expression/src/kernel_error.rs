@@ -1,0 +1,187 @@
+//! Errors of rows as kernels raise them.
+//!
+//! Generated code calls `galatea_raise(args.error, number)`, which keeps the first number that is not zero.
+//! A number is a [`Signal`], by which a kernel asks the host for something, or an index into
+//! [`Parameters::errors`](super::Parameters::errors): a fault and the place in the pipeline that raised it.
+//! Indices are positions in the generated code, so that kernels of equal shapes are equal. A place is an
+//! expression of the pipeline, which has its [`Origin`]: DataFusion's expression, as the plan writes it.
+
+use std::fmt;
+
+use super::error::{Fault, RowError};
+use super::fallible::{Show, bare};
+use super::ir::Expr;
+use super::origin::Origin;
+
+/// Where a kernel raises an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An expression of the pipeline.
+    Expression(Expr),
+    /// A part of one that DataFusion evaluates, or a call of an aggregate.
+    Named(String),
+}
+
+/// An error that a kernel may raise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelError {
+    /// What fails.
+    pub fault: Fault,
+    /// Where.
+    pub place: Place,
+}
+
+/// An error of a row as a kernel has raised it. The plan is needed to spell its expression.
+#[derive(Debug, Clone)]
+pub enum Raised {
+    /// In an expression of the plan.
+    In(Fault, Origin),
+    /// In an expression whose name is known.
+    Named(RowError),
+}
+
+impl Raised {
+    /// What failed.
+    #[must_use]
+    pub fn fault(&self) -> &Fault {
+        match self {
+            Self::In(fault, _) => fault,
+            Self::Named(error) => &error.fault,
+        }
+    }
+}
+
+impl Raised {
+    /// The error for users. `show` gives the form of an expression that errors show, where that is another
+    /// one.
+    #[must_use]
+    pub fn into_row_error(self, show: &Show<'_>) -> RowError {
+        match self {
+            Self::In(fault, origin) => {
+                let expression = bare(origin.expression());
+                RowError {
+                    fault,
+                    expression: Origin::new(&show(&expression).unwrap_or(expression)).to_string(),
+                }
+            }
+            Self::Named(error) => error,
+        }
+    }
+
+    /// The same, of the call of an aggregate that `call` gives for the name of its column.
+    #[must_use]
+    pub fn of_call(self, call: impl FnOnce(&str) -> Option<String>) -> Self {
+        match self {
+            Self::Named(error) => Self::Named(RowError {
+                expression: call(&error.expression).unwrap_or(error.expression),
+                fault: error.fault,
+            }),
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.clone().into_row_error(&|_| None).fmt(f)
+    }
+}
+
+impl KernelError {
+    /// The error, raised by the pipeline with these expressions. They are equal to those that the kernel was
+    /// made of, but may have other origins: another query may have made the kernel.
+    #[must_use]
+    pub fn raised(&self, expressions: &[&Expr]) -> Raised {
+        let fault = self.fault.clone();
+        let named = |expression| {
+            Raised::Named(RowError {
+                fault: self.fault.clone(),
+                expression,
+            })
+        };
+        match &self.place {
+            Place::Named(name) => named(name.clone()),
+            Place::Expression(own) => {
+                let of_query = expressions.iter().find_map(|whole| whole.part_equal_to(own));
+                match of_query.unwrap_or(own).origin() {
+                    Some(origin) => Raised::In(fault, origin.clone()),
+                    None => named(own.to_string()),
+                }
+            }
+        }
+    }
+}
+
+/// What a kernel asks of the host, by a number in the place of an error's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signal {
+    /// No room for a text that is a group key.
+    TextsFull,
+}
+
+/// The number of the first error; those below are signals.
+const FIRST_ERROR: u32 = 0x100;
+
+/// What a number means that a kernel raised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Number {
+    /// A request to the host.
+    Signal(Signal),
+    /// Index into [`Parameters::errors`](super::Parameters::errors).
+    Error(usize),
+}
+
+impl Signal {
+    /// The number that the kernel raises; never 0.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            Self::TextsFull => 1,
+        }
+    }
+}
+
+impl Number {
+    /// The number of an error.
+    pub(crate) fn of_error(index: usize) -> u32 {
+        FIRST_ERROR + index as u32
+    }
+
+    /// The meaning of a number; `None` for 0 (no error) and unknown numbers.
+    #[must_use]
+    pub fn meaning(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Signal(Signal::TextsFull)),
+            error if error >= FIRST_ERROR => Some(Self::Error((error - FIRST_ERROR) as usize)),
+            _ => None,
+        }
+    }
+
+    /// The error of a row that this number stands for in a kernel with these errors.
+    #[must_use]
+    pub fn error(self, errors: &[KernelError]) -> Option<&KernelError> {
+        match self {
+            Self::Error(index) => errors.get(index),
+            Self::Signal(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_meanings() {
+        let full = Signal::TextsFull;
+        assert_eq!(Number::meaning(full.number()), Some(Number::Signal(full)));
+        for index in [0, 7] {
+            assert_eq!(
+                Number::meaning(Number::of_error(index)),
+                Some(Number::Error(index))
+            );
+        }
+        assert_eq!(Number::meaning(0), None);
+        assert_eq!(Number::meaning(0xff), None);
+    }
+}
