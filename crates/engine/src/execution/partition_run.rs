@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 /// partitions nor columns that can be kept are a condition of the join.
 fn direct_after(choice: PartitionChoice, failure: RunError) -> Result<PartitionChoice, RunError> {
     let why = match (&choice, &failure) {
-        (PartitionChoice::Partitions(..), RunError::Unsupported(reason)) if !matches!(reason, Reason::RepeatedKey { .. }) => {
+        (PartitionChoice::Partitions(..), RunError::Unsupported(reason))
+            if !matches!(reason, Reason::RepeatedKey { .. }) =>
+        {
             format!("none: {reason}")
         }
         (PartitionChoice::Partitions(..), RunError::Memory { .. }) => format!("none: {failure}"),
