@@ -32,8 +32,8 @@ pub enum Fault {
         /// DataFusion's message.
         message: String,
     },
-    /// A value for which device code of a function has no result: DataFusion's function has one, or raises an
-    /// error in its own words.
+    /// A value for which the device code of a function has no result. DataFusion's function returns a result
+    /// or raises its own error.
     Function,
 }
 
@@ -57,7 +57,7 @@ impl RowError {
         }
     }
 
-    /// The error of a row that is the cause of another error, however that is wrapped.
+    /// Finds the [`RowError`] among the causes of an error.
     #[must_use]
     pub fn of(error: &DataFusionError) -> Option<&Self> {
         let mut cause: &(dyn Error + 'static) = error;

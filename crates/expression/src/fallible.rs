@@ -1,6 +1,6 @@
-//! Expressions of the CPU whose errors name them.
+//! Names the failing expression in errors of DataFusion's operators on the CPU.
 //!
-//! Arrow's kernels say what failed, but not in which expression. [`name_errors`] puts a [`Fallible`] around
+//! Errors of Arrow's kernels do not contain the expression. [`name_errors`] puts a [`Fallible`] around
 //! each operation that may fail: division and remainder, checked arithmetic, and casts. It passes a batch on
 //! to the operation, so it costs one call per batch, and makes a [`RowError`] of an error that Arrow's kernel
 //! returned. Everything else it answers as the operation does, whose operands are its own children. Lowering
@@ -34,7 +34,7 @@ pub struct Fallible {
 }
 
 impl Fallible {
-    /// The error of a row, of the error that the operation returned.
+    /// Converts an error that the operation returned to a [`RowError`].
     fn named(&self, error: DataFusionError, schema: &Schema) -> DataFusionError {
         // An operand's error has the operand's name.
         if RowError::of(&error).is_some() {
@@ -61,8 +61,8 @@ pub(crate) fn argument(expression: &PhysicalExprRef) -> Option<&PhysicalExprRef>
     Some(&expression.downcast_ref::<Fallible>()?.operation)
 }
 
-/// The expression, the errors of whose operations name them; `None` where no operation may fail. `show` gives
-/// the form of an operation that errors show, where that is another one.
+/// Wraps each operation of the expression that may fail in a [`Fallible`]; `None` if no operation may fail.
+/// `show` gives the form of an operation that errors show, if it is not the operation itself.
 ///
 /// # Errors
 /// DataFusion's.
@@ -83,7 +83,7 @@ pub fn name_errors(
     Ok(named.transformed.then_some(named.data))
 }
 
-/// The expression without [`Fallible`], in which operations are the operands of operations.
+/// The expression without its [`Fallible`] wrappers.
 pub fn bare(expression: &PhysicalExprRef) -> PhysicalExprRef {
     let bare = Arc::clone(expression).transform_up(|part| {
         Ok(match argument(&part) {

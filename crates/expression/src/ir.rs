@@ -303,6 +303,10 @@ impl Expr {
                 ExprKind::Dictionary { native, .. } => native.as_ref(),
                 _ => None,
             };
+            // Expressions share parts, so a search in each of them takes exponential time.
+            if self.depth() <= other.depth() && native.is_none() {
+                return None;
+            }
             let mut parts = self.children().into_iter().chain(native);
             parts.find_map(|part| part.part_equal_to(other))
         })

@@ -1,7 +1,7 @@
 //! Errors of rows as kernels raise them.
 //!
 //! Generated code calls `galatea_raise(args.error, number)`, which keeps the first number that is not zero.
-//! A number is a [`Signal`], by which a kernel asks the host for something, or an index into
+//! A number is a [`Signal`], a request of the kernel to the host, or an index into
 //! [`Parameters::errors`](super::Parameters::errors): a fault and the place in the pipeline that raised it.
 //! Indices are positions in the generated code, so that kernels of equal shapes are equal. A place is an
 //! expression of the pipeline, which has its [`Origin`]: DataFusion's expression, as the plan writes it.
@@ -18,7 +18,7 @@ use super::origin::Origin;
 pub enum Place {
     /// An expression of the pipeline.
     Expression(Expr),
-    /// A part of one that DataFusion evaluates, or a call of an aggregate.
+    /// A part of an expression that DataFusion evaluates, or a call of an aggregate.
     Named(String),
 }
 
@@ -31,7 +31,7 @@ pub struct KernelError {
     pub place: Place,
 }
 
-/// An error of a row as a kernel has raised it. The plan is needed to spell its expression.
+/// An error of a row as a kernel has raised it. The plan is needed to name its expression.
 #[derive(Debug, Clone)]
 pub enum Raised {
     /// In an expression of the plan.
@@ -68,7 +68,7 @@ impl Raised {
         }
     }
 
-    /// The same, of the call of an aggregate that `call` gives for the name of its column.
+    /// Replaces the column of an aggregate by its call: `call` maps the name of the column to the call.
     #[must_use]
     pub fn of_call(self, call: impl FnOnce(&str) -> Option<String>) -> Self {
         match self {
@@ -112,7 +112,7 @@ impl KernelError {
     }
 }
 
-/// What a kernel asks of the host, by a number in the place of an error's.
+/// A request of a kernel to the host. The kernel raises it as a number, as it raises errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// No room for a text that is a group key.
@@ -122,7 +122,7 @@ pub enum Signal {
 /// The number of the first error; those below are signals.
 const FIRST_ERROR: u32 = 0x100;
 
-/// What a number means that a kernel raised.
+/// The meaning of a number that a kernel raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// A request to the host.

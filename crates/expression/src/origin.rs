@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::sql::{Sql, with_sql_constants};
 use galatea_base::stack::growing;
 
-/// DataFusion's expression that an expression of the device was made of. It says where an error was raised,
-/// and nothing else: expressions with other origins are equal.
+/// DataFusion's expression from which an expression of the device was lowered. Errors show it. It is not
+/// part of equality: expressions that differ only in their origins are equal.
 #[derive(Clone)]
 pub struct Origin(Arc<dyn PhysicalExpr>);
 

@@ -43,6 +43,11 @@ pub(crate) trait Rewrite {
         self.expression(key, schema)
     }
 
+    /// Of a key by which a window divides or orders its rows.
+    fn partition(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        self.expression(key, schema)
+    }
+
     /// Of a key of a join.
     fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(key, schema)
@@ -304,10 +309,8 @@ fn window_call(
 ) -> Result<Option<Arc<dyn WindowExpr>>> {
     let parts = call.all_expressions();
     let arguments = all(&parts.args, &|part| rewrite.expression(part, schema))?;
-    let partitions = all(&parts.partition_by_exprs, &|part| {
-        rewrite.expression(part, schema)
-    })?;
-    let orders = all(&parts.order_by_exprs, &|part| rewrite.expression(part, schema))?;
+    let partitions = all(&parts.partition_by_exprs, &|part| rewrite.partition(part, schema))?;
+    let orders = all(&parts.order_by_exprs, &|part| rewrite.partition(part, schema))?;
     if arguments.is_none() && partitions.is_none() && orders.is_none() {
         return Ok(None);
     }

@@ -249,6 +249,11 @@ impl Rewrite for Named {
         name_errors(expression, schema, &|operation| self.0.shown(operation))
     }
 
+    /// DataFusion compares the partitions of windows with each other, and with the order of their input.
+    fn partition(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
+        Ok(None)
+    }
+
     /// Windows compare the order of their input with keys that may have no names.
     fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
@@ -270,6 +275,11 @@ impl Rewrite for NamedKeys {
 
 /// The plan with other keys of the sorts that make the order of its result, which no other operator compares.
 fn result_order(plan: &Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result<Arc<dyn ExecutionPlan>> {
+    // The scans below the first rows of an order have the sort's filter, which another sort would not
+    // tighten.
+    if plan.fetch().is_some() {
+        return Ok(Arc::clone(plan));
+    }
     // The root, whose type is on a floor above.
     let passes = plan.name() == "PlacementExec"
         || plan.is::<ProjectionExec>()

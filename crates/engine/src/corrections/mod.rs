@@ -17,8 +17,8 @@
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
 //!
-//! The tests of `crates/galatea/tests/sql/corrections` run the same queries on plain DataFusion. A test fails
-//! when DataFusion has become right, and names the rule to remove.
+//! The tests of `crates/galatea/tests/answers/upstream.rs` run the same queries on plain DataFusion. A test
+//! fails when DataFusion has become right, and names the rule to remove.
 
 mod aggregates;
 mod deviations;

@@ -21,7 +21,7 @@
 //!                       no memory, other queries run       the first attempt, after another has ended    while others run
 //! ```
 //!
-//! Every attempt begins with an empty result: where rows were read already, there is no other attempt.
+//! Every attempt begins with an empty result. Once rows were read, a failure is final.
 
 use super::interned::InternedWords;
 use crate::device::RunError;
@@ -58,11 +58,11 @@ pub(crate) async fn repeat_async<'r, A, T, E>(
 /// An attempt to run an admitted pipeline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunAttempt {
-    /// Whether it does without optional memory.
+    /// Whether it takes no optional memory.
     pub(super) tight: bool,
     /// Whether the columns that it reads stay in device memory.
     pub(super) keeps: bool,
-    /// Whether it has taken memory that it could do without.
+    /// Whether it has taken optional memory.
     pub(super) optional: bool,
     /// The memory for strings of keys without a dictionary, once the pipeline is known to need it.
     pub(super) strings: Option<InternedWords>,

@@ -14,7 +14,11 @@ use parking_lot::Mutex;
 
 /// The attempt after one in partitions: rows meet build sides as they come, since neither memory for rows in
 /// partitions nor columns that can be kept are a condition of the join.
-fn direct_after(choice: PartitionChoice, failure: RunError) -> Result<PartitionChoice, RunError> {
+fn direct_after(
+    choice: PartitionChoice,
+    failure: RunError,
+    restart: impl FnOnce() -> bool,
+) -> Result<PartitionChoice, RunError> {
     let why = match (&choice, &failure) {
         (PartitionChoice::Partitions(..), RunError::Unsupported(reason))
             if !matches!(reason, Reason::RepeatedKey { .. }) =>
@@ -24,7 +28,10 @@ fn direct_after(choice: PartitionChoice, failure: RunError) -> Result<PartitionC
         (PartitionChoice::Partitions(..), RunError::Memory { .. }) => format!("none: {failure}"),
         _ => return Err(failure),
     };
-    Ok(PartitionChoice::Direct(why))
+    match restart() {
+        true => Ok(PartitionChoice::Direct(why)),
+        false => Err(failure),
+    }
 }
 
 impl Run<'_> {
@@ -58,7 +65,7 @@ impl Run<'_> {
                     Ok((output, report))
                 }
             },
-            direct_after,
+            |choice, failure| direct_after(choice, failure, || self.result.restart()),
         )
         .map(|(output, report)| (output.joined(sides), report))
     }

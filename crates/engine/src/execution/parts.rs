@@ -17,8 +17,8 @@
 //! Where a pipeline has two such joins, each part of the larger one's build side meets each part of the
 //! other's, which is made anew for it.
 //!
-//! What cannot be made smaller so is a key whose rows alone are too many: the run fails as one without
-//! memory, and the CPU answers.
+//! If the rows of a single key exceed the memory of a part, the run fails without memory and the subtree
+//! runs on the CPU.
 
 use super::attempt::{Shrinking, repeat_async};
 use super::built::SideRows;
@@ -47,13 +47,13 @@ use std::time::Instant;
 policy! {
     /// Joins that run part after part.
     pub(super) struct PartPolicy {
-        /// Part of device memory that the build side of a part may take, and its probe side: one so-many-th.
+        /// Divisor of device memory: the build side and the probe side of a part may each take the quotient.
         memory: u64 = 4,
-        /// How much less is tried where that is too much.
+        /// Divisor of that memory after an attempt that failed without memory.
         less: u64 = 4,
-        /// How often less is tried.
+        /// Attempts in parts at most.
         tries: u32 = 3,
-        /// How many joins of a pipeline run so, those with the largest build sides.
+        /// Joins of a pipeline that run in parts at most: those with the largest build sides.
         joins: usize = 2,
     }
 }
@@ -63,24 +63,17 @@ const POLICY: PartPolicy = PartPolicy::DEFAULT;
 /// An attempt to run a pipeline that joins.
 #[derive(Debug, Clone, Copy)]
 enum JoinAttempt {
-    /// All rows at once.
-    Whole,
+    /// All rows at once; with the memory of the next attempt in parts, if a predicted one has failed.
+    Whole(Option<Shrinking>),
     /// Its joins in parts.
     InParts {
         /// The memory that the build side of a part may take.
         memory: Shrinking,
         /// How often the parts have begun again with more memory for strings.
         begun_again: u32,
+        /// Whether the parts were predicted, and no run over all rows has failed.
+        predicted: bool,
     },
-}
-
-impl JoinAttempt {
-    fn in_parts(memory: Shrinking) -> Self {
-        Self::InParts {
-            memory,
-            begun_again: 0,
-        }
-    }
 }
 
 /// A join that runs part after part.
@@ -127,10 +120,10 @@ impl Executor<'_> {
         let run = move |attempt| {
             let outcome = async move {
                 let outcome = match attempt {
-                    JoinAttempt::Whole => self.run_whole(pipeline, keep).await,
-                    JoinAttempt::InParts { memory, begun_again } => {
-                        self.in_parts(pipeline, keep, memory.bytes, begun_again).await
-                    }
+                    JoinAttempt::Whole(_) => self.run_whole(pipeline, keep).await,
+                    JoinAttempt::InParts {
+                        memory, begun_again, ..
+                    } => self.in_parts(pipeline, keep, memory.bytes, begun_again).await,
                 };
                 outcome.map_err(|failure| (attempt, failure))
             };
@@ -148,7 +141,11 @@ impl Executor<'_> {
         let joins = PartedJoin::of(pipeline);
         let exceeds = |join: &PartedJoin| join.exceeds_memory(pipeline);
         let memory = joins.iter().any(exceeds).then(|| self.first_parts()).flatten();
-        memory.map_or(JoinAttempt::Whole, JoinAttempt::in_parts)
+        memory.map_or(JoinAttempt::Whole(None), |memory| JoinAttempt::InParts {
+            memory,
+            begun_again: 0,
+            predicted: true,
+        })
     }
 
     /// The memory of the first attempt in parts.
@@ -158,8 +155,8 @@ impl Executor<'_> {
         Shrinking::new(limit / POLICY.memory, POLICY.less, POLICY.tries)
     }
 
-    /// The attempt after one that failed for want of memory: its joins in parts, smaller than before, if it
-    /// has joins with keys, and no rows were read.
+    /// The attempt after one that failed without memory: its joins in parts, smaller than before. There is
+    /// none if no join has keys, or once rows were read.
     fn in_parts_after(
         &self,
         pipeline: PipelineRef<'_>,
@@ -169,27 +166,56 @@ impl Executor<'_> {
         let is_root = pipeline.id() == pipeline.graph().root_id();
         let restart = || !is_root || self.result.restart_all();
         let next = match (attempt, &failure) {
-            (JoinAttempt::Whole, failure)
+            (JoinAttempt::Whole(memory), failure)
                 if failure.wants_memory() && !PartedJoin::of(pipeline).is_empty() =>
             {
-                self.first_parts().map(JoinAttempt::in_parts)
-            }
-            // The sink of all parts holds the strings.
-            (JoinAttempt::InParts { memory, begun_again }, Failure::Run(RunError::TextsFull)) => {
-                Some(JoinAttempt::InParts {
+                let memory = memory.or_else(|| self.first_parts());
+                memory.map(|memory| JoinAttempt::InParts {
                     memory,
-                    begun_again: begun_again + 1,
+                    begun_again: 0,
+                    predicted: false,
                 })
             }
-            (JoinAttempt::InParts { memory, .. }, failure) if failure.wants_memory() => {
-                memory.next().map(JoinAttempt::in_parts)
+            // The sink of all parts holds the strings.
+            (
+                JoinAttempt::InParts {
+                    memory,
+                    begun_again,
+                    predicted,
+                },
+                Failure::Run(RunError::TextsFull),
+            ) => Some(JoinAttempt::InParts {
+                memory,
+                begun_again: begun_again + 1,
+                predicted,
+            }),
+            // The prediction may be wrong, and a refusal be one of parts alone.
+            (
+                JoinAttempt::InParts {
+                    memory,
+                    predicted: true,
+                    ..
+                },
+                failure,
+            ) if failure.wants_memory() || matches!(failure, Failure::Run(RunError::Unsupported(_))) => {
+                Some(JoinAttempt::Whole(memory.next()))
             }
+            (
+                JoinAttempt::InParts {
+                    memory, begun_again, ..
+                },
+                failure,
+            ) if failure.wants_memory() => memory.next().map(|memory| JoinAttempt::InParts {
+                memory,
+                begun_again,
+                predicted: false,
+            }),
             _ => None,
         };
         next.filter(|_| restart()).ok_or((attempt, failure))
     }
 
-    /// Runs a pipeline with its joins in parts whose build sides take no more than so many bytes.
+    /// Runs a pipeline with its joins in parts. The build side of a part takes at most `bytes`.
     async fn in_parts(
         &self,
         pipeline: PipelineRef<'_>,
@@ -198,9 +224,9 @@ impl Executor<'_> {
         begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
         let mut joins = PartedJoin::of(pipeline);
-        // The other ones have fewer rows.
+        // The joins are sorted by the rows of their build sides, the largest first.
         joins.truncate(POLICY.joins);
-        // What was loaded for other columns, and the reports of pipelines that have run in vain.
+        // Drops the views that the failed attempt loaded, and the reports of its pipelines.
         let (id, below) = (pipeline.id(), pipeline.with_below());
         (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));

@@ -25,20 +25,20 @@ use std::sync::Arc;
 policy! {
     /// How rows are sorted that do not fit device memory at once.
     pub(super) struct RangePolicy {
-        /// The part of free memory that rows of a range take at first, beside the input.
+        /// Divisor of free memory: the rows of a range may take the quotient, beside the input.
         memory: u64 = 2,
-        /// How many times less than before they take where it was too much.
+        /// Divisor of that memory after an attempt that failed without memory.
         less: u64 = 4,
         /// Attempts with ever smaller ranges.
         tries: u32 = 4,
-        /// Passes that count rows: where more are needed, few keys have nearly all rows.
+        /// Passes that count rows at most: if more are needed, a few keys have nearly all rows.
         passes: usize = 64,
     }
 }
 
 const POLICY: RangePolicy = RangePolicy::DEFAULT;
 
-/// Ranges of the sort key, each of which fits.
+/// Ranges of the sort key. The rows of each fit device memory.
 struct Ranges {
     key: Expr,
     ranges: Vec<KeyRange>,
@@ -122,7 +122,7 @@ impl Run<'_> {
         passes: &mut Vec<RunReport>,
     ) -> Result<Option<Vec<KeyRange>>, RunError> {
         let mut ranges: Vec<KeyRange> = Vec::new();
-        // What is left, the first last.
+        // The remaining ranges, in descending order.
         let mut left: Vec<KeyRange> = self.extent(key, passes)?.into_iter().collect();
         while let Some(part) = left.pop() {
             if part.rows > most {
@@ -154,7 +154,7 @@ impl Run<'_> {
             key, ranges, passes, ..
         }: &Ranges,
     ) -> Result<(Output, RunReport), RunError> {
-        // Without rows there is no range, and one run reports that.
+        // Without rows there is no range: one run over an empty range makes the report.
         let none = [KeyRange {
             rows: 0,
             ..KeyRange::ALL

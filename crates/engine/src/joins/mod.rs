@@ -1,8 +1,8 @@
-//! Joins: which algorithms there are, when each runs, and where it is implemented.
+//! Join algorithms: the condition of each, and the modules that implement it.
 //!
 //! A join is never an operator of its own. The rows of one side, the *probe side*, go through a pipeline, and
 //! each row looks up its partner in the other side, the *build side*, which another pipeline or the host made
-//! before. So the operators above a join compute with columns of both sides in the same kernel.
+//! before. Therefore the operators above a join compute with columns of both sides in the same kernel.
 //!
 //! ```text
 //! probe side ── filter ── look up the build side ── look up another build side ── aggregate        one kernel
@@ -17,14 +17,16 @@
 //! | [`Multimap`](JoinAlgorithm::Multimap) | keys repeat |
 //! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side exceeds device memory, predicted or found by a run |
 //!
-//! Two refinements are decided by a run, which has the data: a build side beyond the L2 cache meets its rows
-//! in partitions that fit the cache (`galatea.join_partitions`), and a key decides between arrays and a
+//! A run makes two further choices, from the data: rows look up a build side that exceeds the L2 cache
+//! partition by partition (`galatea.join_partitions`), and the range of the keys selects arrays or a hash
 //! table. EXPLAIN ANALYZE shows both.
 //!
 //! | step | module |
 //! | --- | --- |
 //! | the sides and keys of a join in DataFusion's plan | `placement/joins/` |
-//! | the algorithm | [`JoinAlgorithm::of`], in this module |
+//! | the choice of the algorithm: host or device | `placement/assessment.rs` (`choose_builds`) |
+//! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
+//! | the algorithm that a graph has, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
 //! | which joins of a pipeline run in parts, and their pipelines over a part | `joins/out_of_core.rs` |
 //! | the kernel that builds, and the one that lists | `crates/codegen/src/sink/{build,lists,probe}.rs` |
 //! | runs: of build sides, pairs, parts and partitions | `execution/{built,pairs,parts,partition_run}.rs` |
@@ -57,7 +59,8 @@ pub enum JoinAlgorithm {
 }
 
 impl JoinAlgorithm {
-    /// The algorithm by which the rows of a pipeline find those of its build side of that number.
+    /// The algorithm of the join of a pipeline with its build side number `side`. It reads the choice from
+    /// the graph; placement has made it.
     pub fn of(pipeline: PipelineRef<'_>, side: usize) -> Self {
         let Some(build) = pipeline.build(side) else {
             return Self::HostLookup;
@@ -80,8 +83,8 @@ impl JoinAlgorithm {
     }
 }
 
-/// Whether a build side of that many rows, predicted, exceeds device memory of so many bytes. The prediction
-/// is a lower bound: where it is too low, a run fails for want of memory and is repeated in parts.
+/// Whether a build side of `rows` predicted rows exceeds `memory` bytes of device memory. The size of a row
+/// is a lower bound. If the prediction is too low, a run fails without memory and is repeated in parts.
 pub(crate) fn exceeds(sink: &SinkPlan, rows: f64, memory: u64) -> bool {
     rows * out_of_core::least_row_bytes(sink) as f64 > memory as f64
 }

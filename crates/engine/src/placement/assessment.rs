@@ -1,4 +1,4 @@
-//! Whether subtrees of a plan that the device can run are worth it, and which build sides their pipelines
+//! Compares supported subtrees of a plan with the CPU, and chooses the build sides that their pipelines
 //! make.
 
 use super::cost::Estimator;
@@ -18,7 +18,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use galatea_base::reason::{Basis, Reason};
 use std::sync::Arc;
 
-/// Groups that are taken for few until a run shows how many they are.
+/// Groups that are assumed to be few until a run has counted them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FewGroups {
     /// The pipeline that returns them.
@@ -52,14 +52,14 @@ pub(super) struct Assessment<'a> {
 /// The worth of the subtrees of a plan. Worths add up.
 #[derive(Default)]
 pub(super) struct Worth {
-    /// Seconds that the placed subtrees are expected to save, with their columns in device memory: whether
-    /// the warm-up is worth it was decided of each.
+    /// Seconds that the placed subtrees are expected to save, with their columns in device memory. The
+    /// decision on each subtree has already counted its warm-up.
     pub(super) gain: f64,
     /// Seconds that they, and the subtrees that wait for their warm-up, would save after it.
     pub(super) hot_gain: f64,
-    /// The warm-up of the placed subtrees, for themselves and others.
+    /// The one-time work of the placed subtrees, which other subtrees and later runs reuse.
     pub(super) made: Vec<OneTime>,
-    /// Subtrees that stay on the CPU for the time of the warm-up alone.
+    /// Subtrees that stay on the CPU only because of the time of the warm-up.
     pub(super) waiting: Vec<Waiting>,
     /// Groups that the plan returns because they are taken for few.
     pub(super) few: Vec<FewGroups>,
@@ -84,6 +84,12 @@ impl Worth {
             few: self.few.into_iter().chain(whole.few).collect(),
             ..self
         }
+    }
+
+    /// The worth, with the groups that another attempt to place the same subtree took for few.
+    pub(super) fn with_few(mut self, other: Self) -> Self {
+        self.few.extend(other.few);
+        self
     }
 
     /// The worth of subtrees that are not placed after all: what they would save after their warm-up stays.
@@ -334,7 +340,7 @@ impl<'a> Assessment<'a> {
     }
 }
 
-/// Why a subtree stays on the CPU for want of its warm-up.
+/// The reason of a subtree that stays on the CPU because its warm-up is missing.
 fn warming_up(candidate: &Candidate) -> Reason {
     let (hot, cpu) = (seconds(candidate.hot), seconds(candidate.cpu));
     match candidate.background {
@@ -353,7 +359,7 @@ fn warming_up(candidate: &Candidate) -> Reason {
     }
 }
 
-/// What a run has found in the rows of a build side that speaks against it.
+/// The reason for which a run refused the rows of a build side: repeated keys, for example.
 pub(super) fn found_in_rows(session: &Session, keys: &Keys<'_>, side: &BuildSide) -> Option<Reason> {
     let refusal = session.engine().history().refusal(keys.dimension(side));
     refusal.filter(Reason::is_of_rows)

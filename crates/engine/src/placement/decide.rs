@@ -1,4 +1,7 @@
-//! Which processor runs a subtree, and which runs a query: pure functions of plain numbers.
+//! Chooses CPU or GPU, for a subtree ([`decide`]) and for a whole query ([`reason_for_cpu`]).
+//!
+//! `Assessment::supported` has checked before that the device supports the subtree, that no earlier run
+//! refused it, and that its table has `galatea.min_rows` rows.
 //!
 //! With `galatea.device = 'auto'`, a subtree that the device supports runs there if
 //!
@@ -11,10 +14,10 @@
 //! CPU      seconds on the CPU; where something is missing, a cautious prediction
 //! ```
 //!
-//! This is ski rental: a run on the CPU loses `CPU - hot` seconds for want of the warm-up, and once runs have
-//! lost half of its price, it counts as paid. Until then the subtree runs on the CPU and the background warms
-//! up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU` of a subtree on the device, `warm`, `cold`, `CPU`
-//! and the paid share of one that warms up.
+//! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the warm-up is missing. When runs
+//! have lost half of the time of the warm-up, it counts as paid. Until then the subtree runs on the CPU and
+//! the background warms up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU` of a subtree on the device,
+//! `warm`, `cold`, `CPU` and the paid share of one that warms up.
 //!
 //! A query keeps its GPU subtrees if they save a quarter of its time or more, since predictions are not
 //! better than that. Once it has run both ways, the measured times decide alone ([`reason_for_cpu`]).
@@ -28,9 +31,9 @@ policy! {
     /// When a subtree is worth a place on the device.
     pub(super) struct PlacementPolicy {
         /// Factor on the unpaid warm-up of a subtree that the background could also warm up: compilers and
-        /// encoders share the cores, and take longer than predicted more often than less.
+        /// encoders share the cores, and usually take longer than predicted.
         haste: f64 = 4.0,
-        /// Share of its predicted time that the CPU may turn out to take.
+        /// Lowest expected ratio of the CPU's measured time to its predicted time.
         doubt: f64 = 0.7,
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
         /// not better than that.
@@ -38,17 +41,17 @@ policy! {
         /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
         /// wait for it: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
-        /// Runs on the device before their times speak against it, where none was warm or the CPU's time is a
-        /// prediction: the first loads and compiles, and the model does not know all of the work that the
-        /// second does for the first time.
+        /// Runs on the device before their times count against it, if none was warm or the CPU's time is a
+        /// prediction: the first run loads and compiles, and the model omits some one-time work of the second
+        /// run.
         trials: u32 = 3,
-        /// Factor on the CPU's time, measured or predicted, beyond which the second of such runs speaks
-        /// against the device already.
+        /// Factor on the CPU's time (measured, predicted). If a run on the device takes longer than that, the
+        /// query does not wait for further trials.
         far: [f64; 2] = [1.25, 3.0],
-        /// Warm runs on the device after which a time that speaks against it is final: others may have been
-        /// slow because something else used the device or the cores.
+        /// Warm runs on the device after which a slower time is final: fewer runs may have been slow because
+        /// another process used the device or the cores.
         warm_trials: u32 = 3,
-        /// Runs on the CPU after which a query is tried on the device again until then.
+        /// Runs on the CPU after which a query runs on the device again, up to `warm_trials` warm runs.
         retry: u32 = 10,
     }
 }
@@ -66,7 +69,7 @@ pub(super) struct Candidate {
     pub(super) unpaid: f64,
     /// Time on the CPU.
     pub(super) cpu: f64,
-    /// Time that the CPU takes at least, for all that is known: no operator multiplies rows.
+    /// Lower bound of the time on the CPU, which assumes that no operator multiplies rows.
     pub(super) least_cpu: f64,
     /// Whether the background can warm up.
     pub(super) background: bool,
@@ -79,7 +82,7 @@ pub(super) struct Candidate {
 pub(super) enum Verdict {
     /// On the device, which warms up first if something is missing.
     Device,
-    /// On the CPU for want of the warm-up alone: the device would be faster after it.
+    /// On the CPU, because the warm-up is missing: the device would be faster after it.
     WarmUp,
     /// On the CPU, which is faster.
     Cpu,
@@ -119,11 +122,11 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
 /// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are
 /// expected to save only `gain` of `whole` seconds; `None`: they stay.
 pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
-    // A run shows how far the prediction for the whole query is off; that for its subtrees may be right.
+    // A measured run corrects the prediction for the whole query. The gain of its subtrees is not corrected.
     let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));
     let Some(device) = measured.device else {
         if measured.device_runs > 0 {
-            // It has loaded its columns. The next run shows the time without loading.
+            // The first run has loaded the columns. The next run measures the time without loading.
             return None;
         }
         return (gain < POLICY.gain * whole).then(|| Reason::Gain {
@@ -144,7 +147,7 @@ pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Optio
     if measured.warm_runs < POLICY.warm_trials && measured.host_runs >= POLICY.retry && is_gain {
         return None;
     }
-    // Where the CPU may be as fast, for all that is known of it, one run shows it.
+    // If the CPU's time is a prediction and the CPU may be as fast, one run on the CPU measures it.
     let doubt = match cpu_basis {
         Basis::Measured => 1.0,
         _ => POLICY.doubt,

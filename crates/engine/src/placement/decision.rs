@@ -51,7 +51,7 @@ impl std::fmt::Display for GpuState {
     }
 }
 
-/// What was decided of one plan.
+/// The decision on one plan.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Decision {
     /// Why nodes stay on the CPU.
@@ -62,11 +62,11 @@ pub(crate) struct Decision {
     pub(super) host: Option<f64>,
     /// Whether the GPU is ready for it, if it has GPU subtrees or would have.
     pub(crate) gpu: Option<GpuState>,
-    /// What the plan's execution reports to.
+    /// The report of the plan's execution.
     pub(crate) report: PlanReport,
-    /// Subtrees that stay on the CPU for the time of loading alone.
+    /// Subtrees that stay on the CPU because their columns or kernels are missing.
     pub(super) waiting: Vec<Waiting>,
-    /// What its run makes.
+    /// The warm-up that its run includes.
     pub(crate) made: Vec<OneTime>,
     /// Whether the driver of the GPU had not started, so that it starts when the query has ended.
     pub(crate) starts_gpu: bool,
@@ -74,18 +74,19 @@ pub(crate) struct Decision {
     pub(crate) grounds: Option<Grounds>,
 }
 
-/// What a plan was decided by beside the query, its tables and the settings.
+/// Inputs of the decision beside the query, its tables and the settings. A cached plan is valid while they
+/// hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Grounds {
     /// Whether the device could be used.
     usable: Result<(), Reason>,
     /// The version of the refusals that are remembered.
     refusals: u64,
-    /// Times, where those decide.
+    /// The times that the decision depends on, if any.
     times: Option<Times>,
     /// Subtrees that wait for loading, where no subtree is placed.
     waiting: Vec<Waiting>,
-    /// Groups that were taken for few.
+    /// Groups that the decision assumed to be few.
     few: Vec<FewGroups>,
     /// When all that its GPU subtrees read was last seen in device memory.
     resident: Arc<Mutex<Option<Departures>>>,
@@ -104,7 +105,7 @@ struct Times {
 }
 
 impl Grounds {
-    /// Of a plan to which nothing but the device and refusals matter.
+    /// The inputs of a plan that depends on the device and the refusals alone.
     pub(crate) fn untimed(session: &Session, config: &GalateaConfig) -> Self {
         Self {
             usable: session.engine().usable_within(config, Duration::ZERO),
@@ -116,7 +117,7 @@ impl Grounds {
         }
     }
 
-    /// Whether `kept`, decided by them, would be decided alike now.
+    /// Whether the decision on the cached plan `kept` would be the same now.
     pub(crate) fn hold(
         &self,
         kept: &Arc<dyn ExecutionPlan>,
@@ -168,8 +169,8 @@ fn is_resident(plan: &Arc<dyn ExecutionPlan>, session: &Session, config: &Galate
     all(plan, &here)
 }
 
-/// Whether a query waits for the GPU of a process that has not used it yet: it does not if the CPU takes less
-/// than the start by far.
+/// Whether the first query of a process waits until the GPU's driver has started: it does if the CPU takes
+/// much longer than the start.
 pub(super) fn waits_for_start(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> bool {
     let host = Estimator::new(cores).host_seconds(plan);
     host >= POLICY.worth_starting * Estimator::opening()
@@ -200,7 +201,7 @@ fn place_by(
     let report = decision.report.clone();
     let found = |side: &BuildSide| found_in_rows(session, &assessment.keys, side);
     let placer = Placer::new(assessment, &report, &found);
-    // A stream takes as long as its input: its times say nothing, and its operators were compared by row.
+    // A stream runs as long as its input, so its times are not compared; `stream.rs` compares costs per row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
         let placed = placer.place(plan, None, &mut decision.reasons)?;
         decision.grounds = Some(grounds);
@@ -251,12 +252,12 @@ fn place_by(
         decision.reasons = Reasons::work(reason);
     }
     if nothing && hot.is_none() {
-        // Nothing but what is paid for, or loaded, changes that.
+        // The decision changes when a warm-up is paid for or done.
         grounds.waiting = waiting;
         decision.grounds = Some(grounds);
         return Ok(plan);
     }
-    // Else the decision can be cached if it does not depend on load time, of which runs pay more and more.
+    // The decision can be cached unless it depends on a warm-up: each run on the CPU pays for a part of it.
     let settled = match (&refused, nothing) {
         (None, false) => made.is_empty() && waiting.is_empty(),
         _ => hot.is_some(),
@@ -276,7 +277,7 @@ fn place_by(
     Ok(placed)
 }
 
-/// The subtrees of a plan that wait for columns and kernels alone.
+/// The subtrees of a plan that stay on the CPU only because columns or kernels are missing.
 pub(super) fn waiting(
     session: &Arc<Session>,
     config: &GalateaConfig,

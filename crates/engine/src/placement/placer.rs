@@ -24,8 +24,8 @@ use galatea_base::reason::Reason;
 use galatea_base::stack::growing;
 use std::sync::Arc;
 
-/// What of the time that its parts are expected to save a subtree must save to be waited for: predictions are
-/// not better than that, and what its parts return is not copied.
+/// A subtree that waits for its warm-up replaces its parts if it saves this share of the time that the parts
+/// save: predictions are not more exact, and the whole does not copy the results of its parts.
 const PARTS_GAIN: f64 = 0.9;
 
 /// A plan with its GPU subtrees.
@@ -42,7 +42,7 @@ pub(super) struct Placer<'a> {
 }
 
 impl<'a> Placer<'a> {
-    /// `found`: what earlier runs have found in the rows of a build side.
+    /// `found`: the reason for which an earlier run refused the rows of a build side.
     pub(super) fn new(
         assessment: &'a Assessment<'a>,
         report: &'a PlanReport,
@@ -73,7 +73,7 @@ impl<'a> Placer<'a> {
     ) -> Result<Placed> {
         let assessment = self.assessment;
         let finder = &self.finder;
-        // What the node as the root of a subtree would save after its warm-up.
+        // The gain of the subtree with this node as its root, after its warm-up.
         let mut own = Worth::default();
         let mut cold = None;
         let sorted = sort::below(&plan, finder);
@@ -84,7 +84,7 @@ impl<'a> Placer<'a> {
                 Ok(found)
             });
             match self.assess(found, &plan, None, &mut own) {
-                Ok(found) => return self.node(found, plan, reasons),
+                Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own)),
                 Err(reason @ Reason::Cold { .. }) if is_sort && !orders_result(&plan) => cold = Some(reason),
                 Err(reason) if is_sort && !orders_result(&plan) => reasons.note(&plan, &reason),
                 Err(_) => {}
@@ -95,13 +95,13 @@ impl<'a> Placer<'a> {
             && let Ok(found) = self.assess(Ok(found), sort.input(), None, &mut own)
         {
             let rows = self.node(found, Arc::clone(sort.input()), reasons)?;
-            return rows.below(plan);
+            return Ok(rows.below(plan)?.with_few(own));
         }
         if let Some(union) = self.place_sets(&plan, &mut own, reasons)? {
-            return Ok(union);
+            return Ok(union.with_few(own));
         }
         if let Some(joined) = self.place_classes(&plan, &mut own)? {
-            return Ok(joined);
+            return Ok(joined.with_few(own));
         }
         if plan.boundedness().is_unbounded()
             && let Some(outcome) = stream::operator(&plan, finder, assessment.session, assessment.config)
@@ -112,7 +112,7 @@ impl<'a> Placer<'a> {
             }
         } else if let Some(outcome) = subtree(&plan, finder) {
             match self.assess(ends(&plan).and(outcome), &plan, fetch, &mut own) {
-                Ok(found) => return self.node(found, plan, reasons),
+                Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own)),
                 // The final aggregate above a partial one has given the reason.
                 Err(_) if is_partial(&plan) => {}
                 Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
@@ -132,7 +132,7 @@ impl<'a> Placer<'a> {
         }
         let worth = match as_one {
             true => worth.waiting_as_one(own),
-            false => worth,
+            false => worth.with_few(own),
         };
         Ok(Placed { plan: placed, worth })
     }
@@ -186,8 +186,8 @@ impl<'a> Placer<'a> {
         Ok(Placed { plan, worth })
     }
 
-    /// Places what is worth it in the recursive term of a query, where the device is forced: nothing predicts
-    /// the number of steps, and of their rows.
+    /// Places subtrees in the recursive term of a query if the device is forced. With `auto` the term stays
+    /// on the CPU, because there is no prediction of the number of steps and of their rows.
     fn place_recursive_term(
         &self,
         term: &Arc<dyn ExecutionPlan>,
@@ -316,6 +316,14 @@ impl Placed {
         Self {
             plan,
             worth: Worth::default(),
+        }
+    }
+
+    /// The plan, with the groups that other attempts to place it took for few.
+    fn with_few(self, other: Worth) -> Self {
+        Self {
+            worth: self.worth.with_few(other),
+            ..self
         }
     }
 

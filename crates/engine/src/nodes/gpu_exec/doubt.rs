@@ -1,7 +1,7 @@
 //! Whether the CPU would raise the error that a row raised on the device.
 //!
 //! Kernels check and guard operands as the CPU's operators do (`checks`), so an error is that of the query
-//! where the CPU evaluates every row that the device does. It does not where it stops early or skips rows:
+//! if the CPU evaluates every row that the device evaluates. The CPU may stop early or skip rows:
 //! below a LIMIT, in inputs of joins (an empty build side, or a filter that a build side hands to the scan of
 //! the other), and in parts of tables that a condition behind the error excludes by their statistics. There,
 //! and for functions whose device code has no result for a value, the subtree runs again on the CPU.
@@ -11,6 +11,7 @@ use crate::nodes::GpuExec;
 use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_expr::split_conjunction;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -59,7 +60,7 @@ impl Doubt {
     pub(super) fn of(raised: &Raised, cpu: &Arc<dyn ExecutionPlan>, reads_all: bool) -> Option<Self> {
         match raised.fault() {
             Fault::Function => return Some(Self::Function),
-            // Of functions of times.
+            // Overflows of other types come from functions of times.
             Fault::Overflow { data_type } if !(data_type.is_integer() || data_type.is_decimal()) => {
                 return Some(Self::Function);
             }
@@ -81,14 +82,14 @@ impl Doubt {
     }
 }
 
-/// What may let scans skip rows.
+/// The conditions under which scans skip rows.
 #[derive(Debug, Default)]
 struct Scan {
     /// Whether a source has statistics of its parts, by which it skips them.
     has_statistics: bool,
     /// Whether a condition may raise an error.
     raises: bool,
-    /// Whether such a condition has others behind it.
+    /// Whether further conditions are evaluated after such a condition.
     goes_on: bool,
     /// Whether a filter was added, which is above those that are added later.
     filtered: bool,
@@ -116,6 +117,9 @@ impl Scan {
                 aggregate.group_expr().is_empty() && calls.any(|name| matches!(name, "min" | "max"));
         } else if let Some(source) = node.downcast_ref::<DataSourceExec>() {
             self.has_statistics |= !source.data_source().is::<MemorySourceConfig>();
+            // A condition of the scan itself may raise, with others behind it.
+            let files = source.data_source().downcast_ref::<FileScanConfig>();
+            self.goes_on |= files.is_some_and(|files| files.file_source().filter().is_some());
         } else {
             self.has_statistics |= node.is::<StoreScanExec>();
         }
@@ -144,7 +148,7 @@ fn reads_inputs(node: &Arc<dyn ExecutionPlan>) -> bool {
     is_known && node.fetch().is_none() && !node.boundedness().is_unbounded()
 }
 
-/// Lets each placed subtree of a finished plan know whether all of its rows are read.
+/// Sets `reads_all` of each placed subtree of a finished plan: whether all of its rows are read.
 pub(crate) fn note_readers(plan: &Arc<dyn ExecutionPlan>) {
     note(plan, true);
 }
@@ -161,7 +165,7 @@ fn note(node: &Arc<dyn ExecutionPlan>, reads_all: bool) {
     }
 }
 
-/// The error for users, of a row of the subtree.
+/// The user's error from an error that a row of the subtree raised.
 pub(super) fn row_error(raised: &Raised, cpu: &Arc<dyn ExecutionPlan>) -> RowError {
     let common = CommonExpressions::of(cpu);
     let raised = raised.clone().of_call(|column| call_of_column(cpu, column));

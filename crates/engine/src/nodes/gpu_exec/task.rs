@@ -153,31 +153,29 @@ impl Task {
 
     /// Runs the subtree, and others in its place where a build side is refused.
     async fn run(self, queue: Arc<ResultQueue>) -> Ended {
-        let run = |Placed { task, times }| {
+        let run = |placed: Box<Placed>| {
             let queue = Arc::clone(&queue);
             let outcome = async move {
-                let outcome = task.on_device(&queue).await;
-                let placed = Placed { task, times };
-                match outcome {
+                match placed.task.on_device(&queue).await {
                     Ok(report) => Ok((placed, report)),
-                    Err(failure) => Err((placed, failure)),
+                    Err(failure) => Err((placed, Box::new(failure))),
                 }
             };
             outcome.boxed()
         };
-        let next = |placed: Placed, failure| {
+        let next = |placed: Box<Placed>, failure: Box<Failure>| {
             let graph = Some(&placed.task)
                 .filter(|_| placed.times < MAX_PLACEMENTS && queue.restart_all())
                 .and_then(|task| task.place_again(&failure));
             match graph {
-                Some(graph) => Ok(placed.again(graph)),
+                Some(graph) => Ok(Box::new(placed.again(graph))),
                 None => Err((placed, failure)),
             }
         };
-        let first = Placed { task: self, times: 0 };
+        let first = Box::new(Placed { task: self, times: 0 });
         let (placed, outcome) = match repeat_async(first, run, next).await {
             Ok((placed, report)) => (placed, Ok(report)),
-            Err((placed, failure)) => (placed, Err(failure)),
+            Err((placed, failure)) => (placed, Err(*failure)),
         };
         Ended {
             placed_again: placed.times > 0,
