@@ -17,7 +17,7 @@
 //!   would escape the physical rules, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
 //!   [`KeepFiltered`] leaves arguments behind their FILTER.
 //! - [`NameErrors`] (before sorts are planned) has each operation that may fail name itself in its error, a
-//!   [`RowError`](galatea_expression::RowError), as kernels do.
+//!   [`RowError`], as kernels do.
 //! - [`GrowStack`] (before sorts are planned, and again as the last rule) has deep expressions evaluated on a
 //!   stack that is large enough.
 //!
