@@ -270,9 +270,15 @@ fn sorted(sort: &SortExec, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
     let Some(order) = ordered(sort.expr(), &sort.input().schema(), rewrite)? else {
         return Ok(None);
     };
+    let filter = sort.dynamic_filter_expr();
     let sort = SortExec::new(order, Arc::clone(sort.input()))
         .with_preserve_partitioning(sort.preserve_partitioning())
         .with_fetch(sort.fetch());
+    // Scans below the first rows of an order already have the filter that this sort tightens.
+    let sort = match filter {
+        Some(filter) => sort.with_dynamic_filter_expr(filter)?,
+        None => sort,
+    };
     Ok(Some(Arc::new(sort)))
 }
 

@@ -275,11 +275,6 @@ impl Rewrite for NamedKeys {
 
 /// The plan with other keys of the sorts that make the order of its result, which no other operator compares.
 fn result_order(plan: &Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result<Arc<dyn ExecutionPlan>> {
-    // The scans below the first rows of an order have the sort's filter, which another sort would not
-    // tighten.
-    if plan.fetch().is_some() {
-        return Ok(Arc::clone(plan));
-    }
     // The root, whose type is on a floor above.
     let passes = plan.name() == "PlacementExec"
         || plan.is::<ProjectionExec>()

@@ -93,7 +93,10 @@ async fn explain_analyze_shows_what_each_pipeline_did() {
         "EXPLAIN ANALYZE SELECT c, sum(v) FROM f JOIN d ON f.k = d.k WHERE c < 5 GROUP BY c",
     )
     .await;
-    assert!(analysed.contains("k on k, built by p0"), "{analysed}");
+    assert!(
+        analysed.contains("k on k, device lookup, built by p0"),
+        "{analysed}"
+    );
     let pipelines: Vec<&str> = analysed.split("pipeline=").skip(1).collect();
     assert_eq!(pipelines.len(), 2, "{analysed}");
     for (number, (pipeline, strategy)) in pipelines.into_iter().zip(["arrays by key", ""]).enumerate() {

@@ -122,7 +122,7 @@ async fn a_context_in_use_keeps_what_it_has() -> Result<()> {
         .physical_optimizers()
         .iter()
         .filter(|rule| rule.name().starts_with("galatea"));
-    assert_eq!(ours.count(), 12, "installed once");
+    assert_eq!(ours.count(), 14, "installed once");
     ctx.sql("CREATE TABLE after AS SELECT v FROM t")
         .await?
         .collect()

@@ -100,6 +100,18 @@ async fn of_two_divisions_the_one_that_fails_is_named() {
     .await;
 }
 
+/// Constants are parameters of a kernel, so these queries share one.
+#[tokio::test]
+async fn a_shared_kernel_names_the_expression_of_its_query() {
+    check(&[
+        ("SELECT sum(z / (k - 1)) FROM u", division, "z / (k - 1)"),
+        ("SELECT sum(z / (k - 2)) FROM u", division, "z / (k - 2)"),
+        ("SELECT sum(k / (z - 1)) FROM u", division, "k / (z - 1)"),
+        ("SELECT sum(z / (k - 1)) FROM u", division, "z / (k - 1)"),
+    ])
+    .await;
+}
+
 #[tokio::test]
 async fn overflow_names_the_operation_or_the_sum() {
     check(&[
