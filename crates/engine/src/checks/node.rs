@@ -270,6 +270,10 @@ fn sorted(sort: &SortExec, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
     let Some(order) = ordered(sort.expr(), &sort.input().schema(), rewrite)? else {
         return Ok(None);
     };
+    #[expect(
+        deprecated,
+        reason = "the method in its place returns a type that with_dynamic_filter_expr does not take"
+    )]
     let filter = sort.dynamic_filter_expr();
     let sort = SortExec::new(order, Arc::clone(sort.input()))
         .with_preserve_partitioning(sort.preserve_partitioning())
