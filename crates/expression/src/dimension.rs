@@ -466,6 +466,7 @@ mod tests {
     fn limit(outcome: Result<Dimension, Reason>) -> (u64, u64) {
         match outcome {
             Err(Reason::Limit { asked, limit, .. }) => (asked, limit),
+            Err(Reason::RepeatedKey { rows, .. }) => (rows, 1),
             other => panic!("expected a limit, got {other:?}"),
         }
     }
