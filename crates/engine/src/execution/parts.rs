@@ -66,14 +66,18 @@ enum JoinAttempt {
     /// All rows at once; with the memory of the next attempt in parts, if a predicted one has failed.
     Whole(Option<Shrinking>),
     /// Its joins in parts.
-    InParts {
-        /// The memory that the build side of a part may take.
-        memory: Shrinking,
-        /// How often the parts have begun again with more memory for strings.
-        begun_again: u32,
-        /// Whether the parts were predicted, and no run over all rows has failed.
-        predicted: bool,
-    },
+    InParts(Parts),
+}
+
+/// How a pipeline runs with its joins in parts.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    /// The memory that the build side of a part may take.
+    memory: Shrinking,
+    /// How often the parts have begun again with more memory for strings.
+    begun_again: u32,
+    /// Whether the parts were predicted, and no run over all rows has failed.
+    predicted: bool,
 }
 
 /// A join that runs part after part.
@@ -121,9 +125,7 @@ impl Executor<'_> {
             let outcome = async move {
                 let outcome = match attempt {
                     JoinAttempt::Whole(_) => self.run_whole(pipeline, keep).await,
-                    JoinAttempt::InParts {
-                        memory, begun_again, ..
-                    } => self.in_parts(pipeline, keep, memory.bytes, begun_again).await,
+                    JoinAttempt::InParts(parts) => self.in_parts(pipeline, keep, parts).await,
                 };
                 outcome.map_err(|failure| (attempt, failure))
             };
@@ -138,13 +140,15 @@ impl Executor<'_> {
 
     /// The first attempt: in parts, if a build side is predicted to exceed device memory.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
-        let joins = PartedJoin::of(pipeline);
-        let exceeds = |join: &PartedJoin| join.exceeds_memory(pipeline);
-        let memory = joins.iter().any(exceeds).then(|| self.first_parts()).flatten();
-        memory.map_or(JoinAttempt::Whole(None), |memory| JoinAttempt::InParts {
-            memory,
-            begun_again: 0,
-            predicted: true,
+        let memory = PartedJoin::are_predicted(pipeline)
+            .then(|| self.first_parts())
+            .flatten();
+        memory.map_or(JoinAttempt::Whole(None), |memory| {
+            JoinAttempt::InParts(Parts {
+                memory,
+                begun_again: 0,
+                predicted: true,
+            })
         })
     }
 
@@ -170,68 +174,51 @@ impl Executor<'_> {
                 if failure.wants_memory() && !PartedJoin::of(pipeline).is_empty() =>
             {
                 let memory = memory.or_else(|| self.first_parts());
-                memory.map(|memory| JoinAttempt::InParts {
-                    memory,
-                    begun_again: 0,
-                    predicted: false,
+                memory.map(|memory| {
+                    JoinAttempt::InParts(Parts {
+                        memory,
+                        begun_again: 0,
+                        predicted: false,
+                    })
                 })
             }
             // The sink of all parts holds the strings.
-            (
-                JoinAttempt::InParts {
-                    memory,
-                    begun_again,
-                    predicted,
-                },
-                Failure::Run(RunError::TextsFull),
-            ) => Some(JoinAttempt::InParts {
-                memory,
-                begun_again: begun_again + 1,
-                predicted,
-            }),
-            // The prediction may be wrong, and a refusal be one of parts alone.
-            (
-                JoinAttempt::InParts {
-                    memory,
-                    predicted: true,
-                    ..
-                },
-                failure,
-            ) if failure.wants_memory() || matches!(failure, Failure::Run(RunError::Unsupported(_))) => {
-                Some(JoinAttempt::Whole(memory.next()))
+            (JoinAttempt::InParts(parts), Failure::Run(RunError::TextsFull)) => {
+                let begun_again = parts.begun_again + 1;
+                Some(JoinAttempt::InParts(Parts { begun_again, ..parts }))
             }
-            (
-                JoinAttempt::InParts {
-                    memory, begun_again, ..
-                },
-                failure,
-            ) if failure.wants_memory() => memory.next().map(|memory| JoinAttempt::InParts {
-                memory,
-                begun_again,
-                predicted: false,
-            }),
+            // The prediction may be wrong, and a refusal be one of parts alone.
+            (JoinAttempt::InParts(parts), failure)
+                if parts.predicted
+                    && (failure.wants_memory()
+                        || matches!(failure, Failure::Run(RunError::Unsupported(_)))) =>
+            {
+                Some(JoinAttempt::Whole(parts.memory.next()))
+            }
+            (JoinAttempt::InParts(parts), failure) if failure.wants_memory() => {
+                let memory = parts.memory.next();
+                memory.map(|memory| JoinAttempt::InParts(Parts { memory, ..parts }))
+            }
             _ => None,
         };
         next.filter(|_| restart()).ok_or((attempt, failure))
     }
 
-    /// Runs a pipeline with its joins in parts. The build side of a part takes at most `bytes`.
+    /// Runs a pipeline with its joins in parts.
     async fn in_parts(
         &self,
         pipeline: PipelineRef<'_>,
         keep: bool,
-        bytes: u64,
-        begun_again: u32,
+        parts: Parts,
     ) -> Result<(Output, RunReport), Failure> {
         let mut joins = PartedJoin::of(pipeline);
-        // The joins are sorted by the rows of their build sides, the largest first.
         joins.truncate(POLICY.joins);
         // Drops the views that the failed attempt loaded, and the reports of its pipelines.
         let (id, below) = (pipeline.id(), pipeline.with_below());
         (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
-        let cuts = self.cuts(pipeline, &joins, bytes).await?;
-        self.by_parts(pipeline, keep, &cuts, begun_again).await
+        let cuts = self.cuts(pipeline, &joins, parts.memory.bytes).await?;
+        self.by_parts(pipeline, keep, &cuts, parts.begun_again).await
     }
 
     /// The joins whose build side takes more than so many bytes, by parts that take no more; where none does,

@@ -22,7 +22,21 @@ pub(crate) enum PartedJoin {
 }
 
 impl PartedJoin {
-    /// The joins of a pipeline that may run so, those with the most rows on the build side first.
+    /// Whether a join of a pipeline is to run in parts, because its build side is predicted to exceed device
+    /// memory. Few pipelines have such a build side, so this comes before a search for the keys.
+    pub(crate) fn are_predicted(pipeline: PipelineRef<'_>) -> bool {
+        let exceeds = |join: &Self| join.exceeds_memory(pipeline);
+        Self::all(pipeline).any(|join| exceeds(&join)) && Self::of(pipeline).iter().any(exceeds)
+    }
+
+    /// The joins of a pipeline, whether they may run in parts or not.
+    fn all(pipeline: PipelineRef<'_>) -> impl Iterator<Item = Self> {
+        let lookups = (0..pipeline.dimensions.len()).map(Self::Lookup);
+        lookups.chain([Self::Pairs])
+    }
+
+    /// The joins of a pipeline that may run in parts: first those whose build side is predicted to exceed
+    /// device memory, and among these the ones with the most rows on the build side.
     pub(crate) fn of(pipeline: PipelineRef<'_>) -> Vec<Self> {
         let returns = match &pipeline.plan.sink {
             // A part has an order of its own, and marks of its own pairs.
@@ -36,17 +50,15 @@ impl PartedJoin {
             // What has a place for each row that is scanned has none for pairs that are not known yet.
             _ => false,
         };
-        let lookups = (0..pipeline.dimensions.len()).map(Self::Lookup);
-        let pairs = Some(Self::Pairs).filter(|_| returns);
-        let mut joins: Vec<Self> = (lookups.chain(pairs))
-            .filter(|join| join.keys(pipeline).is_some())
+        let mut joins: Vec<Self> = Self::all(pipeline)
+            .filter(|join| (returns || *join != Self::Pairs) && join.keys(pipeline).is_some())
             .collect();
         let rows = |join: &Self| {
             join.build(pipeline)
                 .and_then(|build| build.rows)
                 .unwrap_or(u64::MAX)
         };
-        joins.sort_by_key(|join| std::cmp::Reverse(rows(join)));
+        joins.sort_by_key(|join| std::cmp::Reverse((join.exceeds_memory(pipeline), rows(join))));
         joins
     }
 

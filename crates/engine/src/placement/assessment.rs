@@ -81,18 +81,17 @@ impl Worth {
         Self {
             hot_gain: self.hot_gain.max(whole.hot_gain),
             waiting: whole.waiting,
-            few: self.few.into_iter().chain(whole.few).collect(),
-            ..self
+            ..self.with_few(whole.few)
         }
     }
 
     /// The worth, with the groups that another attempt to place the same subtree took for few.
-    pub(super) fn with_few(mut self, other: Self) -> Self {
-        self.few.extend(other.few);
+    pub(super) fn with_few(mut self, few: Vec<FewGroups>) -> Self {
+        self.few.extend(few);
         self
     }
 
-    /// The worth of subtrees that are not placed after all: what they would save after their warm-up stays.
+    /// The worth of subtrees that are not placed after all: their gain after the warm-up stays.
     pub(super) fn unplaced(self) -> Self {
         Self {
             gain: 0.0,

@@ -1,7 +1,7 @@
 //! Replacing the supported subtrees of one plan that are worth it, from its root down.
 
 use super::aggregate::{classes, grouping_sets};
-use super::assessment::{Assessed, Assessment, Worth, place_again};
+use super::assessment::{Assessed, Assessment, FewGroups, Worth, place_again};
 use super::chain::Finder;
 use super::find::{finder, refusal, subtree};
 use super::nodes::{ends, is_partial, orders_result, unsupported};
@@ -84,7 +84,7 @@ impl<'a> Placer<'a> {
                 Ok(found)
             });
             match self.assess(found, &plan, None, &mut own) {
-                Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own)),
+                Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own.few)),
                 Err(reason @ Reason::Cold { .. }) if is_sort && !orders_result(&plan) => cold = Some(reason),
                 Err(reason) if is_sort && !orders_result(&plan) => reasons.note(&plan, &reason),
                 Err(_) => {}
@@ -95,13 +95,13 @@ impl<'a> Placer<'a> {
             && let Ok(found) = self.assess(Ok(found), sort.input(), None, &mut own)
         {
             let rows = self.node(found, Arc::clone(sort.input()), reasons)?;
-            return Ok(rows.below(plan)?.with_few(own));
+            return Ok(rows.below(plan)?.with_few(own.few));
         }
         if let Some(union) = self.place_sets(&plan, &mut own, reasons)? {
-            return Ok(union.with_few(own));
+            return Ok(union.with_few(own.few));
         }
         if let Some(joined) = self.place_classes(&plan, &mut own)? {
-            return Ok(joined.with_few(own));
+            return Ok(joined.with_few(own.few));
         }
         if plan.boundedness().is_unbounded()
             && let Some(outcome) = stream::operator(&plan, finder, assessment.session, assessment.config)
@@ -112,7 +112,7 @@ impl<'a> Placer<'a> {
             }
         } else if let Some(outcome) = subtree(&plan, finder) {
             match self.assess(ends(&plan).and(outcome), &plan, fetch, &mut own) {
-                Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own)),
+                Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own.few)),
                 // The final aggregate above a partial one has given the reason.
                 Err(_) if is_partial(&plan) => {}
                 Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
@@ -132,7 +132,7 @@ impl<'a> Placer<'a> {
         }
         let worth = match as_one {
             true => worth.waiting_as_one(own),
-            false => worth.with_few(own),
+            false => worth.with_few(own.few),
         };
         Ok(Placed { plan: placed, worth })
     }
@@ -155,7 +155,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Places what is worth it below a node that stays on the CPU.
+    /// Places subtrees below a node that stays on the CPU.
     fn place_inputs(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -320,9 +320,9 @@ impl Placed {
     }
 
     /// The plan, with the groups that other attempts to place it took for few.
-    fn with_few(self, other: Worth) -> Self {
+    fn with_few(self, few: Vec<FewGroups>) -> Self {
         Self {
-            worth: self.worth.with_few(other),
+            worth: self.worth.with_few(few),
             ..self
         }
     }
