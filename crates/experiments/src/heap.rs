@@ -23,8 +23,8 @@ pub fn queue_was(pool: &Pool) -> f64 {
     (0..pool.threads).map(|k| 1.0 - (real(k) / n).powi(LANES)).sum()
 }
 
-/// Theorem 1, exactly: by what factor a bitmap word of `width` bits shortens the mean walk. The theorem's
-/// limit is `width`, as N goes to A, for A much smaller than T.
+/// Theorem 1, exactly: the factor by which a bitmap word of `width` bits shortens the mean walk. The
+/// theorem's limit is `width`, as N goes to A, for A much smaller than T.
 #[must_use]
 pub fn tas_gain(pool: &Pool, width: u32) -> f64 {
     pool.tas(1) / pool.tas(width)

@@ -1,4 +1,4 @@
-//! Errors that rows raise, in kernels and on the CPU: what failed, and in which expression.
+//! Errors that rows raise, in kernels and on the CPU: the fault and its expression.
 //!
 //! Kernels raise them by number (`kernel_error.rs`), operators of the CPU by [`Fallible`](super::Fallible).
 //! Programs find the error by [`RowError::of`], whichever device raised it and whatever DataFusion wrapped it
@@ -37,7 +37,7 @@ pub enum Fault {
     Function,
 }
 
-/// An error that a row raised: what failed, and in which expression.
+/// An error that a row raised: the fault and its expression.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowError {
     /// What failed.

@@ -36,7 +36,7 @@ pub struct KernelError {
 pub enum Raised {
     /// In an expression of the plan.
     In(Fault, Origin),
-    /// In an expression whose name is known.
+    /// In an expression that has a name.
     Named(RowError),
 }
 

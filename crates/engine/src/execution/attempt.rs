@@ -2,7 +2,7 @@
 //!
 //! [`repeat`] and [`repeat_async`] run an attempt until one succeeds or none is left. An attempt is a state,
 //! and a transition maps it and a typed failure to the next one, or gives the failure back. The transitions
-//! nest, because each keeps what the attempts within it share:
+//! nest: each keeps the state that the attempts within it share.
 //!
 //! ```text
 //! keeps                 failure                            next attempt                                  at most
@@ -11,8 +11,9 @@
 //!                       any other of the device            the subtree on the CPU                        1
 //! the graph             no memory, and a join with keys    the join in parts, of a quarter of memory,    3
 //!                                                          then of a quarter of that
+//!                       predicted parts fail               all rows at once                              1
 //!                       no memory for strings in parts     all parts anew, with eight times the memory   while it lasts
-//! build sides           partitions refused, or no memory   rows in the order in which they come          1
+//! build sides           partitions refused, or no memory   rows in the order of the scan                 1
 //! the order             no memory to sort                  ranges of the order, of half of free memory,  4
 //!                                                          then of a quarter of that
 //! admission             no memory for strings              eight times the memory for strings            while it lasts

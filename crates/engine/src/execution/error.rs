@@ -65,7 +65,7 @@ pub(super) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
 /// The error that a row of the pipeline raised, if any, by the number that the kernel left.
 ///
 /// # Errors
-/// [`RunError::Raised`], or what the kernel asks of the host.
+/// [`RunError::Raised`], or the kernel's signal to the host.
 pub(super) fn raise(number: u32, bound: &BoundPipeline, plan: &PipelinePlan) -> Result<(), RunError> {
     if number == 0 {
         return Ok(());

@@ -49,7 +49,7 @@ pub struct GpuExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     last: Arc<Mutex<Option<Outcome>>>,
-    /// Whether the operators above read all of its rows, as far as that is known.
+    /// Whether the operators above read all of its rows; false until the plan is finished.
     reads_all: Arc<AtomicBool>,
 }
 

@@ -39,7 +39,7 @@ fn source() -> Cpu {
     Cpu::new("source", 1, |_| |_: &mut CpuWork<'_>| Ok(Step::End))
 }
 
-/// A sink that ignores what it gets.
+/// A sink that ignores its frames.
 fn sink() -> Cpu {
     Cpu::new("sink", 1, |_| |_: &mut CpuWork<'_>| Ok(Step::Next))
 }

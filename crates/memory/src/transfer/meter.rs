@@ -1,4 +1,4 @@
-//! The rate of a way: kernels read or write all bytes of a transfer, and what they saw or left is checked.
+//! The rate of a transfer method: kernels read or write all bytes of a transfer, and a check compares them.
 //!
 //! A calibration keeps the rates of reads ([`link_rates`]); experiments measure by the same meter.
 
@@ -40,7 +40,7 @@ impl Meter {
         })
     }
 
-    /// A meter whose kernels take one part in `meters` of the device, so that as many run at once.
+    /// A meter with kernels for `1 / meters` of the device, so that `meters` of them run at once.
     #[must_use]
     pub fn beside(mut self, meters: u64) -> Self {
         self.kernel = self.kernel.beside(meters);
