@@ -143,12 +143,7 @@ impl ChunkEncoder {
     /// Reserves the memory of an encoded column of a chunk, evicting others where necessary.
     pub(crate) fn account(&self, chunk: LocalChunk, bytes_read: u64) -> Result<LocalChunk> {
         let bytes = chunk.size();
-        self.store.admit(
-            &self.table,
-            &self.reservation,
-            bytes,
-            self.reservation.bytes() + bytes,
-        )?;
+        self.store.admit(&self.table, &self.reservation, bytes)?;
         self.meter.add(u64::from(chunk.rows), bytes_read, bytes);
         Ok(chunk)
     }
@@ -226,8 +221,7 @@ impl ChunkEncoder {
         };
         let dense = DenseColumn::of(column).map_err(refused)?;
         let codes = size_of::<u32>() as u64 * column.rows();
-        let needed = self.reservation.bytes() + codes;
-        self.store.admit(&self.table, &self.reservation, codes, needed)?;
+        self.store.admit(&self.table, &self.reservation, codes)?;
         let (layout, slots) = dense.laid_out(layout).map_err(refused)?;
         Ok(Arc::new(
             self.write(codes, encoder.plan_slots(column, layout, slots))?,
@@ -250,12 +244,7 @@ impl ChunkEncoder {
         let bytes = plan.bytes();
         // The narrowed chunks become the column: its memory is counted in their place.
         self.reservation.shrink(narrowed);
-        self.store.admit(
-            &self.table,
-            &self.reservation,
-            bytes,
-            self.reservation.bytes() + bytes,
-        )?;
+        self.store.admit(&self.table, &self.reservation, bytes)?;
         let column = plan.write(&self.store.ledger, &self.cancellation, |bytes| {
             self.store.allocate(bytes)
         });

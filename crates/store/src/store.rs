@@ -176,12 +176,16 @@ impl Store {
         cache.departures += 1;
     }
 
-    /// Reserves memory, evicting columns where necessary. `total` is what the whole load needs, for the
-    /// error.
-    pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64, total: u64) -> Result<()> {
+    /// Adds bytes to a load's reservation, evicting columns where necessary.
+    ///
+    /// # Errors
+    /// [`StoreError::StoreLimit`] if the limit does not allow them. `needed` and `used` then exceed the limit
+    /// together, also while other threads add to the same reservation.
+    pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64) -> Result<()> {
         let _admission = self.admission.lock();
         loop {
-            let used = self.ledger.used();
+            // Threads that shrink the reservation do not hold the lock: its size is read once.
+            let (used, reserved) = (self.ledger.used(), reservation.bytes());
             let limit = self.ledger.limit();
             if used.saturating_add(bytes) <= limit {
                 reservation.grow(bytes);
@@ -190,8 +194,8 @@ impl Store {
             if !self.evict_one() {
                 return Err(StoreError::StoreLimit {
                     table: table.to_owned(),
-                    needed: total.max(bytes),
-                    used: used.saturating_sub(reservation.bytes()),
+                    needed: reserved + bytes,
+                    used: used.saturating_sub(reserved),
                     limit,
                     knob: MEMORY_LIMIT_KNOB,
                 });
@@ -252,9 +256,7 @@ pub struct SpillMemory {
 impl SpillMemory {
     /// Reserves bytes, evicting columns of files where necessary; false if the limit does not allow them.
     pub fn take(&self, bytes: u64) -> bool {
-        let admitted = self
-            .store
-            .admit("memory of queries", &self.reservation, bytes, bytes);
+        let admitted = self.store.admit("memory of queries", &self.reservation, bytes);
         admitted.is_ok()
     }
 
