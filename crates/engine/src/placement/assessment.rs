@@ -5,6 +5,7 @@ use super::cost::Estimator;
 use super::cost::correction::{Correction, QueryOnHost};
 use super::decide::{Candidate, Verdict, decide, seconds};
 use super::find::{finder, subtree};
+use super::plan_node::PlanNode;
 use super::sort;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
@@ -14,7 +15,6 @@ use crate::history::OneTime;
 use crate::joins;
 use crate::session::Session;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
 use galatea_base::reason::{Basis, Reason};
 use std::sync::Arc;
 
@@ -187,7 +187,7 @@ impl<'a> Assessment<'a> {
             });
         }
         if let (PipelineSource::Groups(groups), true) = (&root.source, root.materialises())
-            && !plan.is::<AggregateExec>()
+            && !matches!(PlanNode::of(plan), PlanNode::Aggregate(_))
             && self.are_few(groups, worth)
         {
             return Err(Reason::Node {

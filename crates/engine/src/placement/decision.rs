@@ -11,6 +11,7 @@ use super::cost::Estimator;
 use super::cost::correction::HostTime;
 use super::decide::{POLICY, reason_for_cpu};
 use super::placer::{Placed, Placer};
+use super::plan_node::PlanNode;
 use super::reasons::Reasons;
 use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
@@ -22,8 +23,6 @@ use crate::nodes::GpuExec;
 use crate::report::PlanReport;
 use crate::session::Session;
 use datafusion::common::Result;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use galatea_base::reason::Reason;
 use parking_lot::Mutex;
@@ -292,7 +291,7 @@ pub(super) fn waiting(
 
 /// Whether a node stops its inputs when it has some rows.
 fn stops_early(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let reads_all = plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>();
+    let reads_all = matches!(PlanNode::of(plan), PlanNode::Sort(_) | PlanNode::Merge(_));
     (plan.fetch().is_some() && !reads_all) || plan.children().into_iter().any(stops_early)
 }
 

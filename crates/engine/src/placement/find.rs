@@ -4,7 +4,8 @@ use super::aggregate::call::aggregate_call;
 use super::aggregate::{deviations, distinct};
 use super::chain::{Chain, Finder};
 use super::joins::{self, eager};
-use super::nodes::{arrangement, first_step, has_rows, node, statistics};
+use super::nodes::{first_step, has_rows, node, statistics, unsupported};
+use super::plan_node::{PlanNode, Scan};
 use super::{union, window};
 use crate::graph::{BuildSide, PipelineGraph, PipelineSource, ScannedTable};
 use crate::sample::SampleExec;
@@ -41,21 +42,15 @@ pub(super) fn subtree(
     if let Some(steps) = in_steps(plan) {
         return Some(rows_subtree(&steps, plan.schema(), finder));
     }
-    Some(match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) => aggregate_subtree(aggregate, plan.schema(), finder),
-        None => rows_subtree(plan, plan.schema(), finder),
+    Some(match PlanNode::of(plan) {
+        PlanNode::Aggregate(aggregate) => aggregate_subtree(aggregate, plan.schema(), finder),
+        _ => rows_subtree(plan, plan.schema(), finder),
     })
 }
 
 /// The plan of several steps that computes what an aggregate does; `None` where one is enough, or none helps.
 fn in_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     distinct::in_two_steps(plan).or_else(|| deviations::from_means(plan))
-}
-
-/// The pipeline of an aggregate; `None` of other nodes.
-fn aggregate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<PipelineGraph, Reason>> {
-    let aggregate = plan.downcast_ref::<AggregateExec>()?;
-    Some(aggregate_subtree(aggregate, plan.schema(), finder))
 }
 
 fn aggregate_subtree(
@@ -122,34 +117,34 @@ fn rows_subtree(
 
 /// The chain of a plan, from its source upwards.
 fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
-    if let Some(input) = arrangement(plan) {
-        return finder.below(input);
-    }
-    match narrowed(plan, finder) {
-        // What has no device version is made by the CPU, where the device is forced to take its rows.
-        Some(Err(_)) if finder.encodes => return Ok(made_by_host(plan)),
-        Some(found) => return found,
-        None => {}
-    }
-    let found = window::chain(plan, finder)
-        .or_else(|| joins::chain(plan, finder))
-        .or_else(|| union::chain(plan, finder));
-    match found {
-        Some(Ok(chain)) => Ok(chain),
-        _ => source(plan, finder),
+    // A join, window or union that no pipeline computes is computed by the CPU. Its rows are a source.
+    let rows_of_host = |_| Ok(made_by_host(plan));
+    match PlanNode::of(plan) {
+        PlanNode::Arrangement(input) => finder.below(input),
+        PlanNode::Filter(filter) => or_of_host(filtered(filter, finder), plan, finder),
+        PlanNode::Sample(sample) => or_of_host(sampled(sample, finder), plan, finder),
+        PlanNode::Projection(projection) => or_of_host(projected(projection, finder), plan, finder),
+        PlanNode::Aggregate(aggregate) => aggregated(aggregate, plan, finder),
+        PlanNode::Join(join) => joins::chain(join, plan, finder).or_else(rows_of_host),
+        PlanNode::Window(window) => window::chain(&window, plan, finder).or_else(rows_of_host),
+        PlanNode::Union(union) => union::chain(union, plan, finder).or_else(rows_of_host),
+        PlanNode::Scan(Scan::Stored(scan)) => stored(scan, plan),
+        PlanNode::Scan(Scan::Files(scan, files)) => filed(scan, files, plan),
+        PlanNode::Constant => Err(node(plan.name(), "no rows to scan")),
+        _ => Ok(made_by_host(plan)),
     }
 }
 
-/// The chain of a filter or a projection; `None` of other nodes.
-fn narrowed(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        return Some(filtered(filter, finder));
+/// The chain, or the rows of the CPU's operator where the device is forced to take those.
+fn or_of_host(
+    chain: Result<Chain, Reason>,
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Result<Chain, Reason> {
+    match chain {
+        Err(_) if finder.encodes => Ok(made_by_host(plan)),
+        chain => chain,
     }
-    if let Some(sample) = plan.downcast_ref::<SampleExec>() {
-        return Some(sampled(sample, finder));
-    }
-    let projection = plan.downcast_ref::<ProjectionExec>()?;
-    Some(projected(projection, finder))
 }
 
 /// The chain of a sample of a table, whose rows have numbers.
@@ -219,70 +214,82 @@ fn projected(projection: &ProjectionExec, finder: &Finder<'_>) -> Result<Chain, 
 fn made_by_host(plan: &Arc<dyn ExecutionPlan>) -> Chain {
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
-    let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
-    Chain::over_table(PipelineSource::Plan(plan.into()), schema, rows, &indices)
+    Chain::over_table(
+        PipelineSource::Plan(plan.into()),
+        schema,
+        known_rows(plan),
+        &indices,
+    )
 }
 
-/// The chain that is a source alone.
-fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
-    let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
-    if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
-        if scan.fetch().is_some() {
-            return Err(node("StoreScanExec", "a limit inside the scan"));
-        }
-        let source = scan.source();
-        let schema = source.schema();
-        let indices = scan.projection().to_vec();
-        return Ok(Chain::over_table(
-            PipelineSource::Stored(source),
-            schema,
-            rows,
-            &indices,
-        ));
+/// Rows of a plan, if its statistics have them.
+fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64))
+}
+
+/// The chain of a table of the store.
+fn stored(scan: &StoreScanExec, plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
+    if scan.fetch().is_some() {
+        return Err(node("StoreScanExec", "a limit inside the scan"));
     }
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
-        && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
-    {
-        if config.limit.is_some() {
-            return Err(node("DataSourceExec", "a limit inside the scan"));
-        }
-        if config.file_source().filter().is_some() {
-            return Err(node("DataSourceExec", "a filter inside the scan"));
-        }
-        if matches!(
-            config.file_source().file_type(),
-            "parquet" | "csv" | "json" | "arrow"
-        ) {
-            let schema = Arc::clone(config.file_source().table_schema().table_schema());
-            let projection = config.file_source().projection();
-            let scan = Arc::new(scan.clone());
-            let everything: Vec<usize> = (0..schema.fields().len()).collect();
-            let mut chain = Chain::over_table(
-                PipelineSource::Files {
-                    scan,
-                    table: ScannedTable::default(),
-                },
-                Arc::clone(&schema),
-                rows,
-                &everything,
-            );
-            if let Some(projection) = projection {
-                let columns = projection
-                    .as_ref()
-                    .iter()
-                    .map(|e| {
-                        let plain = e.expr.downcast_ref::<Column>().map(Column::index);
-                        Ok((lower(&e.expr, &schema)?, plain))
-                    })
-                    .collect::<Result<Vec<_>, Reason>>()?;
-                chain.project(columns);
-            }
-            return Ok(chain);
-        }
+    let source = scan.source();
+    let schema = source.schema();
+    let indices = scan.projection().to_vec();
+    Ok(Chain::over_table(
+        PipelineSource::Stored(source),
+        schema,
+        known_rows(plan),
+        &indices,
+    ))
+}
+
+/// The chain of a table of files.
+fn filed(
+    scan: &DataSourceExec,
+    files: &FileScanConfig,
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Chain, Reason> {
+    let source = files.file_source();
+    if files.limit.is_some() {
+        return Err(node("DataSourceExec", "a limit inside the scan"));
     }
-    if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
-        return Err(node(plan.name(), "no rows to scan"));
+    if source.filter().is_some() {
+        return Err(node("DataSourceExec", "a filter inside the scan"));
     }
+    if !matches!(source.file_type(), "parquet" | "csv" | "json" | "arrow") {
+        return Ok(made_by_host(plan));
+    }
+    let schema = Arc::clone(source.table_schema().table_schema());
+    let everything: Vec<usize> = (0..schema.fields().len()).collect();
+    let mut chain = Chain::over_table(
+        PipelineSource::Files {
+            scan: Arc::new(scan.clone()),
+            table: ScannedTable::default(),
+        },
+        Arc::clone(&schema),
+        known_rows(plan),
+        &everything,
+    );
+    if let Some(projection) = source.projection() {
+        let columns = projection
+            .as_ref()
+            .iter()
+            .map(|e| {
+                let plain = e.expr.downcast_ref::<Column>().map(Column::index);
+                Ok((lower(&e.expr, &schema)?, plain))
+            })
+            .collect::<Result<Vec<_>, Reason>>()?;
+        chain.project(columns);
+    }
+    Ok(chain)
+}
+
+/// The chain over the groups of an aggregate.
+fn aggregated(
+    aggregate: &AggregateExec,
+    plan: &Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Result<Chain, Reason> {
     if let Some(steps) = in_steps(plan)
         && let Ok(chain) = finder.below(&steps)
     {
@@ -290,47 +297,57 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     }
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
-    if let Some(Ok(mut groups)) = aggregate(plan, finder)
-        && !matches!(groups.root().source, PipelineSource::Plan(_))
-        && !groups.root().plan.finishes_on_host()
-    {
-        let source = PipelineSource::Groups(Arc::clone(plan));
-        let mut chain = Chain::over_table(source, schema, groups.root().rows, &indices);
-        let root = groups.root_mut();
-        root.plan.sink = root.plan.sink.clone().kept();
-        chain.groups = Some(groups);
-        return Ok(chain);
+    match aggregate_subtree(aggregate, plan.schema(), finder) {
+        Ok(mut groups)
+            if !matches!(groups.root().source, PipelineSource::Plan(_))
+                && !groups.root().plan.finishes_on_host() =>
+        {
+            let source = PipelineSource::Groups(Arc::clone(plan));
+            let mut chain = Chain::over_table(source, schema, groups.root().rows, &indices);
+            let root = groups.root_mut();
+            root.plan.sink = root.plan.sink.clone().kept();
+            chain.groups = Some(groups);
+            Ok(chain)
+        }
+        _ => Ok(made_by_host(plan)),
     }
-    Ok(made_by_host(plan))
 }
 
-/// Why a join, or window functions, cannot be part of a pipeline; `None` for other nodes, and for those that
-/// can.
+/// The reason for which a node stays on the CPU; `None` of a node without work for the device.
 pub(super) fn refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Reason> {
-    let found = window::chain(plan, finder).or_else(|| joins::chain(plan, finder));
-    found?.err()
+    let refused = match PlanNode::of(plan) {
+        PlanNode::Window(window) => window::chain(&window, plan, finder).err(),
+        PlanNode::Join(join) => joins::chain(join, plan, finder).err(),
+        _ => None,
+    };
+    refused.or_else(|| unsupported(plan))
 }
 
 /// Whether a node starts a pipeline candidate: an aggregate, or a filter, join or window functions under
-/// projections. A projection alone is no work, and neither is what has no rows below it.
+/// projections. A projection alone is no work, and neither is a node without rows below it.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
-    if plan.is::<AggregateExec>() {
-        return has_rows(plan);
+    let (mut node, mut filters) = (plan, false);
+    loop {
+        let computed = match PlanNode::of(node) {
+            PlanNode::Aggregate(_) if Arc::ptr_eq(node, plan) => return has_rows(plan),
+            PlanNode::Filter(filter) => {
+                (node, filters) = (filter.input(), true);
+                continue;
+            }
+            PlanNode::Sample(sample) => {
+                (node, filters) = (sample.input(), true);
+                continue;
+            }
+            PlanNode::Projection(projection) => {
+                node = projection.input();
+                continue;
+            }
+            PlanNode::Window(window) => window::chain(&window, node, finder).is_ok(),
+            PlanNode::Join(join) => joins::chain(join, node, finder).is_ok(),
+            _ => false,
+        };
+        return computed || filters && has_rows(node);
     }
-    let mut node = plan;
-    let mut filters = false;
-    while node.is::<FilterExec>() || node.is::<SampleExec>() || node.is::<ProjectionExec>() {
-        filters |= !node.is::<ProjectionExec>();
-        match node.children().first() {
-            Some(child) => node = child,
-            None => return false,
-        }
-    }
-    let found = window::chain(node, finder).or_else(|| joins::chain(node, finder));
-    if matches!(found, Some(Ok(_))) {
-        return true;
-    }
-    filters && has_rows(node)
 }
 
 #[cfg(test)]

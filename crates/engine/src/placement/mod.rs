@@ -20,6 +20,7 @@ mod joins;
 mod nodes;
 mod placement_exec;
 mod placer;
+mod plan_node;
 mod reasons;
 mod rules;
 mod sort;

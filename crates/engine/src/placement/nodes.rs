@@ -1,17 +1,10 @@
 //! Nodes of physical plans, as placement looks at them.
 
-use crate::report::PlanReport;
+use super::plan_node::PlanNode;
 use datafusion::common::{JoinSide, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use galatea_base::reason::Reason;
@@ -23,31 +16,20 @@ pub(super) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics
     context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
 }
 
-/// Nodes that only move batches about.
-pub(super) fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let moves = plan.is::<CoalescePartitionsExec>()
-        || plan.is::<CooperativeExec>()
-        || plan.is::<RepartitionExec>()
-        || plan.name() == "CoalesceBatchesExec";
-    if moves && plan.fetch().is_none() {
-        plan.children().first().copied()
-    } else {
-        None
-    }
-}
-
 /// The node with the arguments of an aggregate: itself, or the partial one below a final one.
 pub(super) fn first_step(aggregate: &AggregateExec) -> Result<&AggregateExec, Reason> {
     match aggregate.mode() {
         AggregateMode::Final | AggregateMode::FinalPartitioned => {
             let mut input = aggregate.input();
-            while let Some(next) = arrangement(input) {
+            while let PlanNode::Arrangement(next) = PlanNode::of(input) {
                 input = next;
             }
-            input
-                .downcast_ref::<AggregateExec>()
-                .filter(|partial| matches!(partial.mode(), AggregateMode::Partial))
-                .ok_or_else(|| node("AggregateExec", "a final aggregate without its partial one"))
+            match PlanNode::of(input) {
+                PlanNode::Aggregate(partial) if matches!(partial.mode(), AggregateMode::Partial) => {
+                    Ok(partial)
+                }
+                _ => Err(node("AggregateExec", "a final aggregate without its partial one")),
+            }
         }
         AggregateMode::Single | AggregateMode::SinglePartitioned => Ok(aggregate),
         mode => Err(node("AggregateExec", format!("mode {mode:?}"))),
@@ -127,72 +109,58 @@ fn size(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
 
 /// Whether a node is the first step of an aggregate.
 pub(super) fn is_partial(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let aggregate = plan.downcast_ref::<AggregateExec>();
-    aggregate.is_some_and(|aggregate| {
-        matches!(
-            aggregate.mode(),
-            AggregateMode::Partial | AggregateMode::PartialReduce
-        )
-    })
+    let partial =
+        |mode: &AggregateMode| matches!(mode, AggregateMode::Partial | AggregateMode::PartialReduce);
+    matches!(PlanNode::of(plan), PlanNode::Aggregate(aggregate) if partial(aggregate.mode()))
 }
 
 /// Whether a plan reads rows of anything.
 pub(super) fn has_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     match plan.children().as_slice() {
-        [] => !["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()),
+        [] => !matches!(PlanNode::of(plan), PlanNode::Constant),
         children => children.iter().any(|child| has_rows(child)),
     }
 }
 
-/// Nodes that do work of their own and have no device version; the rest read, write or arrange rows, or
-/// choose their device when they run.
+/// The reason of a node that does work of its own and has no device version; `None` of nodes that read, write
+/// or arrange rows, or select their device when they run.
 pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
-    let arranges = [
-        "CoalescePartitionsExec",
-        "CoalesceBatchesExec",
-        "RepartitionExec",
-        "OutputRequirementExec",
-        "GlobalLimitExec",
-        "LocalLimitExec",
-        "CooperativeExec",
-        "DataSourceExec",
-        "LazyMemoryExec",
-        "StoreScanExec",
-        "StreamingTableExec",
-        "WorkTableExec",
-        "WorkRowsExec",
-        "ExplainExec",
-        "AnalyzeExec",
-        "SortPreservingMergeExec",
-        "DataSinkExec",
-        "ProjectionExec",
-        "ScalarSubqueryExec",
-        "UnionExec",
-    ];
-    let name = plan.name();
-    let chooses = PlanReport::READERS.contains(&name);
-    // Goes through its steps, and with UNION drops rows that came before.
-    let steps = (plan.downcast_ref::<RecursiveQueryExec>()).is_some_and(|query| !query.is_distinct());
-    (!arranges.contains(&name) && !chooses && !steps && has_rows(plan)).then(|| Reason::Node {
-        node: name.to_string(),
-        detail: "this operator has no device version".into(),
-    })
+    let works = match PlanNode::of(plan) {
+        PlanNode::Filter(_)
+        | PlanNode::Sample(_)
+        | PlanNode::Aggregate(_)
+        | PlanNode::Join(_)
+        | PlanNode::Window(_)
+        | PlanNode::Sort(_)
+        | PlanNode::Other => true,
+        // It runs its terms, and with UNION drops rows that earlier steps have returned.
+        PlanNode::Recursion(query) => query.is_distinct(),
+        PlanNode::Scan(_)
+        | PlanNode::Arrangement(_)
+        | PlanNode::Projection(_)
+        | PlanNode::Union(_)
+        | PlanNode::Merge(_)
+        | PlanNode::Requirement(_)
+        | PlanNode::Limit { .. }
+        | PlanNode::Constant
+        | PlanNode::Passive => false,
+    };
+    (works && has_rows(plan)).then(|| node(plan.name(), "this operator has no device version"))
 }
 
-/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs,
-/// the query's work is below.
+/// Whether a node orders groups, or the first rows of a result: few rows. The query's work is below it.
 pub(super) fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let Some(sort) = plan.downcast_ref::<SortExec>() else {
+    let PlanNode::Sort(sort) = PlanNode::of(plan) else {
         return false;
     };
     let mut below = sort.input();
-    while !below.is::<AggregateExec>() && below.children().len() == 1 && is_narrow(below) {
-        below = below.children()[0];
+    loop {
+        below = match PlanNode::of(below) {
+            PlanNode::Aggregate(_) => return true,
+            PlanNode::Projection(projection) => projection.input(),
+            PlanNode::Filter(filter) => filter.input(),
+            PlanNode::Arrangement(input) => input,
+            _ => return sort.fetch().is_some(),
+        };
     }
-    sort.fetch().is_some() || below.is::<AggregateExec>()
-}
-
-/// Whether a node returns the rows of its input, or some of them.
-fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>()
 }

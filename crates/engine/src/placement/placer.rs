@@ -4,7 +4,8 @@ use super::aggregate::{classes, grouping_sets};
 use super::assessment::{Assessed, Assessment, FewGroups, Worth, place_again};
 use super::chain::Finder;
 use super::find::{finder, refusal, subtree};
-use super::nodes::{ends, is_partial, orders_result, unsupported};
+use super::nodes::{ends, is_partial, orders_result};
+use super::plan_node::PlanNode;
 use super::reasons::Reasons;
 use super::sort::{self, top};
 use super::stream;
@@ -13,12 +14,7 @@ use crate::graph::{BuildSide, InputPlan, PipelineGraph, PipelineSource};
 use crate::nodes::{GpuExec, WorkRowsExec};
 use crate::report::PlanReport;
 use datafusion::common::Result;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use galatea_base::reason::Reason;
 use galatea_base::stack::growing;
@@ -77,7 +73,7 @@ impl<'a> Placer<'a> {
         let mut own = Worth::default();
         let mut cold = None;
         let sorted = sort::below(&plan, finder);
-        let is_sort = sorted.is_some() && plan.is::<SortExec>();
+        let is_sort = sorted.is_some() && matches!(PlanNode::of(&plan), PlanNode::Sort(_));
         if let Some((sort, found)) = sorted {
             let found = ends(&plan).and(found).and_then(|found| {
                 sort::check_worth(&found, sort, &assessment.estimator, assessment.config)?;
@@ -118,7 +114,7 @@ impl<'a> Placer<'a> {
                 Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
                 Err(reason) => reasons.note(&plan, &reason),
             }
-        } else if let Some(reason) = refusal(&plan, finder).or_else(|| unsupported(&plan))
+        } else if let Some(reason) = refusal(&plan, finder)
             && !orders_result(&plan)
             && !is_sort
         {
@@ -164,7 +160,10 @@ impl<'a> Placer<'a> {
     ) -> Result<Placed> {
         let inputs: Vec<_> = plan.children().into_iter().cloned().collect();
         let fetch = fetch_below(plan, fetch);
-        let recursive = plan.downcast_ref::<RecursiveQueryExec>();
+        let recursive = match PlanNode::of(plan) {
+            PlanNode::Recursion(query) => Some(query),
+            _ => None,
+        };
         let mut worth = Worth::default();
         let mut placed = Vec::with_capacity(inputs.len());
         for (number, input) in inputs.iter().enumerate() {
@@ -284,7 +283,7 @@ impl<'a> Placer<'a> {
     ) -> Result<Placed> {
         // Filters give the reason themselves.
         if let PipelineSource::Plan(made) = &found.root().source
-            && made.plan().is::<ProjectionExec>()
+            && matches!(PlanNode::of(made.plan()), PlanNode::Projection(_))
             && let Err(reason) = self.finder.over_tables().below(made.plan())
         {
             reasons.note(made.plan(), &reason);
@@ -339,13 +338,9 @@ impl Placed {
 
 /// Rows that are wanted of a node's children, when `fetch` are of the node.
 fn fetch_below(plan: &Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Option<usize> {
-    let own = |skip: usize, fetch: Option<usize>| fetch.map(|rows| rows.saturating_add(skip));
-    if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
-        return own(limit.skip(), limit.fetch());
+    match PlanNode::of(plan) {
+        PlanNode::Limit { skip, fetch } => fetch.map(|rows| rows.saturating_add(skip)),
+        PlanNode::Projection(_) | PlanNode::Arrangement(_) => fetch,
+        _ => None,
     }
-    if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
-        return Some(limit.fetch());
-    }
-    let passes = plan.is::<ProjectionExec>() || plan.is::<CoalescePartitionsExec>();
-    fetch.filter(|_| passes)
 }

@@ -12,6 +12,7 @@
 
 use super::chain::{Chain, Finder, UnionPart};
 use super::nodes::node;
+use super::plan_node::PlanNode;
 use crate::graph::PipelineSource;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
@@ -21,13 +22,8 @@ use std::sync::Arc;
 /// Parts at most: each takes an argument of the kernel, and every row computes with all of them.
 const MAX_PARTS: usize = 8;
 
-/// The chain over the rows of a union; `None` of other nodes.
-pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
-    let union = plan.downcast_ref::<UnionExec>()?;
-    Some(over_parts(union, plan, finder))
-}
-
-fn over_parts(
+/// The chain over the rows of the union `plan`.
+pub(super) fn chain(
     union: &UnionExec,
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
@@ -72,9 +68,9 @@ fn over_parts(
 /// The inputs of a union, with those of unions among them.
 fn flattened(union: &UnionExec) -> Vec<&Arc<dyn ExecutionPlan>> {
     let inputs = union.inputs().iter();
-    let flat = inputs.map(|input| match input.downcast_ref::<UnionExec>() {
-        Some(below) => flattened(below),
-        None => vec![input],
+    let flat = inputs.map(|input| match PlanNode::of(input) {
+        PlanNode::Union(below) => flattened(below),
+        _ => vec![input],
     });
     flat.flatten().collect()
 }

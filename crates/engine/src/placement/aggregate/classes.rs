@@ -42,6 +42,7 @@ use datafusion::physical_plan::windows::{WindowAggExec, WindowExpr, create_windo
 use crate::placement::aggregate::distinct::{call_of, grouped};
 use crate::placement::aggregate::grouping_sets::gives_same_rows;
 use crate::placement::nodes::first_step;
+use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::AggregateFunction;
 
 pub(in crate::placement) type Value = Arc<dyn PhysicalExpr>;
@@ -125,7 +126,9 @@ impl Class {
 /// The classes of an aggregate's calls; `None` where a pipeline computes all of them, or some call needs rows
 /// that no pipeline finds.
 pub(in crate::placement) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
-    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
+        return None;
+    };
     let first = first_step(aggregate).ok()?;
     if first.group_expr().has_grouping_set() {
         return None;

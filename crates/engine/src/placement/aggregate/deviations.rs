@@ -46,13 +46,16 @@ use datafusion::physical_plan::windows::WindowAggExec;
 use crate::placement::aggregate::classes::{Value, case_when, column, joinable, only_where, over_partitions};
 use crate::placement::aggregate::distinct::{call_of, grouped};
 use crate::placement::nodes::first_step;
+use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::{AggregateFunction, is_exact};
 use galatea_codegen::moments::Moment;
 
 /// The plan that computes what `plan` does by distances from means; `None` where `plan` is no aggregate with
 /// a call that needs them.
 pub(in crate::placement) fn from_means(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
+        return None;
+    };
     let first = first_step(aggregate).ok()?;
     let input = first.input();
     let mut needs_means = false;

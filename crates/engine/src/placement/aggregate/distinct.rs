@@ -34,11 +34,14 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use crate::placement::nodes::first_step;
+use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::AggregateFunction;
 
 /// The plan that computes what `plan` does in two steps; `None` where `plan` is no such aggregate.
 pub(in crate::placement) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
+        return None;
+    };
     let first = first_step(aggregate).ok()?;
     let argument = distinct_argument(first)?;
     let keys = first.group_expr().expr();

@@ -29,6 +29,7 @@ use datafusion::physical_plan::union::UnionExec;
 
 use crate::placement::aggregate::distinct::call_of;
 use crate::placement::nodes::{first_step, node};
+use crate::placement::plan_node::PlanNode;
 use galatea_base::reason::Reason;
 
 /// The aggregate of one set.
@@ -41,7 +42,9 @@ pub(in crate::placement) struct GroupingSet {
 
 /// The sets of an aggregate, or why they are not taken apart; `None` of other nodes.
 pub(in crate::placement) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Vec<GroupingSet>, Reason>> {
-    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
+        return None;
+    };
     let first = first_step(aggregate).ok()?;
     let group_by = first.group_expr();
     if !group_by.has_grouping_set() {

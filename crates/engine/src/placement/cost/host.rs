@@ -5,22 +5,16 @@
 
 use super::Estimator;
 use super::correction::HostTime;
+use crate::placement::plan_node::{Join, PlanNode, Scan};
 use arrow::datatypes::DataType;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
-use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::physical_plan::FileGroup;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use galatea_base::policy::policy;
 use galatea_expression::is_text;
-use galatea_store::StoreScanExec;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -149,17 +143,16 @@ impl Estimator {
     /// Cores that work on an operator: those that scan a file have a row group each, and go on with its rows
     /// until these are distributed anew.
     fn parallelism(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
-            && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
-        {
-            let files: usize = config.file_groups.iter().map(FileGroup::len).sum();
-            let groups = (self.rows(plan) / POLICY.row_group).ceil().max(files as f64);
-            return groups.clamp(1.0, self.cores);
-        }
-        let goes_on = plan.is::<FilterExec>()
-            || plan.is::<ProjectionExec>()
-            || (plan.downcast_ref::<AggregateExec>())
-                .is_some_and(|aggregate| aggregate.mode().input_mode() == AggregateInputMode::Raw);
+        let goes_on = match PlanNode::of(plan) {
+            PlanNode::Scan(Scan::Files(_, config)) => {
+                let files: usize = config.file_groups.iter().map(FileGroup::len).sum();
+                let groups = (self.rows(plan) / POLICY.row_group).ceil().max(files as f64);
+                return groups.clamp(1.0, self.cores);
+            }
+            PlanNode::Filter(_) | PlanNode::Projection(_) => true,
+            PlanNode::Aggregate(aggregate) => reads_rows(aggregate),
+            _ => false,
+        };
         match plan.children().as_slice() {
             [child] if goes_on => self.parallelism(child),
             _ => self.cores,
@@ -177,82 +170,79 @@ impl Estimator {
                 .map(|field| by_type(costs, field.data_type()))
                 .sum()
         };
-        if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-            let source = scan.data_source();
-            return match source.downcast_ref::<FileScanConfig>() {
-                Some(files) if files.file_source().file_type() == "parquet" => {
-                    let bytes: f64 = self.text_bytes(plan).values().sum();
-                    rows * values(POLICY.file_value) + bytes * POLICY.file_byte
-                }
-                Some(_) => rows * values([POLICY.parsed_value; 2]),
-                None if source.downcast_ref::<MemorySourceConfig>().is_some() => 0.0,
-                None => rows * values(POLICY.file_value),
-            };
-        }
-        if plan.is::<StoreScanExec>() {
-            return rows * values(POLICY.stored_value);
-        }
         let input = |at: usize| plan.children().get(at).map_or(0.0, |child| self.rows(child));
-        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            return input(0) * operations(filter.predicate(), plan) + rows * values(POLICY.copied_value);
+        let sorting =
+            |rows: f64| rows * (rows.max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
+        match PlanNode::of(plan) {
+            PlanNode::Scan(Scan::Stored(_)) => rows * values(POLICY.stored_value),
+            PlanNode::Scan(Scan::Files(_, files)) if files.file_source().file_type() == "parquet" => {
+                let bytes: f64 = self.text_bytes(plan).values().sum();
+                rows * values(POLICY.file_value) + bytes * POLICY.file_byte
+            }
+            PlanNode::Scan(Scan::Files(..)) => rows * values([POLICY.parsed_value; 2]),
+            PlanNode::Scan(Scan::Other(scan)) if scan.data_source().is::<MemorySourceConfig>() => 0.0,
+            PlanNode::Scan(Scan::Other(_)) => rows * values(POLICY.file_value),
+            PlanNode::Filter(filter) => {
+                input(0) * operations(filter.predicate(), plan) + rows * values(POLICY.copied_value)
+            }
+            PlanNode::Projection(projection) => {
+                let each: f64 = projection.expr().iter().map(|e| operations(&e.expr, plan)).sum();
+                rows * each
+            }
+            PlanNode::Aggregate(aggregate) => self.aggregate_nanoseconds(aggregate, plan, input(0)),
+            PlanNode::Join(Join::Hash(join)) => {
+                let keys = 0.7 + 0.3 * join.on().len() as f64;
+                (input(0) * POLICY.build_row + input(1) * POLICY.probe_row) * keys
+                    + rows * values(POLICY.copied_value)
+            }
+            PlanNode::Join(Join::NestedLoop(_) | Join::Cross(_)) => {
+                let pairs = match self.is_cautious {
+                    true => input(0) + input(1),
+                    false => input(0) * input(1),
+                };
+                pairs * POLICY.tested_pair + rows * values(POLICY.copied_value)
+            }
+            PlanNode::Sort(_) | PlanNode::Merge(_) => sorting(input(0)),
+            // The plan has no sort below the window yet.
+            PlanNode::Window(window) => {
+                sorting(input(0)) + input(0) * window.functions.len() as f64 * POLICY.window_value
+            }
+            _ => match plan.children().len() {
+                0 => rows * values(POLICY.copied_value),
+                1 => rows * values(POLICY.copied_value) * 0.2,
+                // Other joins, and unions.
+                _ => (input(0) + input(1)) * POLICY.build_row + rows * values(POLICY.copied_value),
+            },
         }
-        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-            let each: f64 = projection.expr().iter().map(|e| operations(&e.expr, plan)).sum();
-            return rows * each;
-        }
-        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            let aggregates = aggregate.aggr_expr().len() as f64 * POLICY.aggregate;
-            let arguments: f64 = (aggregate.aggr_expr().iter())
-                .flat_map(|call| call.expressions())
-                .map(|e| operations(&e, plan))
-                .sum();
-            let keys = aggregate.group_expr().expr().len();
-            let group = match keys {
-                0 => 0.0,
-                // Without an estimate, rows of a group are taken to be many.
-                _ => {
-                    (1.0 + 0.3 * (keys - 1) as f64)
-                        * POLICY.group_row[usize::from(self.groups(plan) > POLICY.few_groups)]
-                }
-            };
-            let groups = if keys == 0 { 0.0 } else { self.groups(plan) };
-            return input(0) * (aggregates + arguments + group) + groups * POLICY.new_group;
-        }
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            let keys = 0.7 + 0.3 * join.on().len() as f64;
-            return (input(0) * POLICY.build_row + input(1) * POLICY.probe_row) * keys
-                + rows * values(POLICY.copied_value);
-        }
-        if plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>() {
-            let pairs = match self.is_cautious {
-                true => input(0) + input(1),
-                false => input(0) * input(1),
-            };
-            return pairs * POLICY.tested_pair + rows * values(POLICY.copied_value);
-        }
-        if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
-            return input(0) * (input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
-        }
-        if let Some(functions) = windows(plan) {
-            // Rows are sorted first, by a node that is not there yet.
-            let sort = input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value);
-            return input(0) * (sort + functions as f64 * POLICY.window_value);
-        }
-        match plan.children().len() {
-            0 => rows * values(POLICY.copied_value),
-            1 => rows * values(POLICY.copied_value) * 0.2,
-            // Other joins.
-            _ => (input(0) + input(1)) * POLICY.build_row + rows * values(POLICY.copied_value),
-        }
+    }
+
+    /// Nanoseconds of one core that an aggregate over `input` rows takes.
+    fn aggregate_nanoseconds(
+        &self,
+        aggregate: &AggregateExec,
+        plan: &Arc<dyn ExecutionPlan>,
+        input: f64,
+    ) -> f64 {
+        let aggregates = aggregate.aggr_expr().len() as f64 * POLICY.aggregate;
+        let arguments: f64 = (aggregate.aggr_expr().iter())
+            .flat_map(|call| call.expressions())
+            .map(|e| operations(&e, plan))
+            .sum();
+        let keys = aggregate.group_expr().expr().len();
+        let groups = if keys == 0 { 0.0 } else { self.groups(plan) };
+        let group = match keys {
+            0 => 0.0,
+            _ => (1.0 + 0.3 * (keys - 1) as f64) * POLICY.group_row[usize::from(groups > POLICY.few_groups)],
+        };
+        input * (aggregates + arguments + group) + groups * POLICY.new_group
     }
 
     /// Rows that the topmost aggregate of `plan` groups: those that filters and joins below it leave.
     pub(in crate::placement) fn grouped_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
-        let raw = |aggregate: &AggregateExec| aggregate.mode().input_mode() == AggregateInputMode::Raw;
         let child = *plan.children().first()?;
-        match plan.downcast_ref::<AggregateExec>().is_some_and(raw) {
-            true => Some(self.rows(child)),
-            false => self.grouped_rows(child),
+        match PlanNode::of(plan) {
+            PlanNode::Aggregate(aggregate) if reads_rows(aggregate) => Some(self.rows(child)),
+            _ => self.grouped_rows(child),
         }
     }
 
@@ -269,16 +259,9 @@ impl Estimator {
     }
 }
 
-/// How many window functions a node computes, if it does.
-fn windows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let whole = plan
-        .downcast_ref::<WindowAggExec>()
-        .map(WindowAggExec::window_expr);
-    let bounded = || {
-        plan.downcast_ref::<BoundedWindowAggExec>()
-            .map(BoundedWindowAggExec::window_expr)
-    };
-    Some(whole.or_else(bounded)?.len())
+/// Whether an aggregate reads rows, and not partial states.
+fn reads_rows(aggregate: &AggregateExec) -> bool {
+    aggregate.mode().input_mode() == AggregateInputMode::Raw
 }
 
 /// Nanoseconds of an expression's operations for a row; columns and constants are none.

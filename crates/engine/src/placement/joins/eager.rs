@@ -18,7 +18,8 @@ use crate::graph::{BuildSide, PipelineGraph};
 use crate::placement::aggregate::call::aggregate_call;
 use crate::placement::chain::{Buildable, Chain, Finder};
 use crate::placement::joins::build_side::buildable;
-use crate::placement::nodes::{arrangement, input, key_of, other, refuse, statistics};
+use crate::placement::nodes::{input, key_of, other, refuse, statistics};
+use crate::placement::plan_node::{Join, PlanNode};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
@@ -26,7 +27,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use galatea_codegen::SinkPlan;
 use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
 use galatea_expression::{Expr, ExprKind, integer_literal, lower, widens};
@@ -206,16 +206,17 @@ fn outer_call(inner: &AggregateCall, member: &Expr, lookup: impl Fn(&Field) -> E
 /// The join under projections that only choose columns, and which of its columns, left before right, each
 /// column is.
 fn join_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&HashJoinExec, Vec<usize>)> {
-    if let Some(below) = arrangement(plan) {
-        return join_below(below);
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let (join, columns) = join_below(projection.input())?;
-        let chosen = projection.expr().iter();
-        let chosen = chosen.map(|e| Some(columns[e.expr.downcast_ref::<Column>()?.index()]));
-        return Some((join, chosen.collect::<Option<_>>()?));
-    }
-    let join = plan.downcast_ref::<HashJoinExec>()?;
+    let join = match PlanNode::of(plan) {
+        PlanNode::Arrangement(below) => return join_below(below),
+        PlanNode::Projection(projection) => {
+            let (join, columns) = join_below(projection.input())?;
+            let chosen = projection.expr().iter();
+            let chosen = chosen.map(|e| Some(columns[e.expr.downcast_ref::<Column>()?.index()]));
+            return Some((join, chosen.collect::<Option<_>>()?));
+        }
+        PlanNode::Join(Join::Hash(join)) => join,
+        _ => return None,
+    };
     let all = join.left().schema().fields().len() + join.right().schema().fields().len();
     let columns = match &join.projection {
         Some(projection) => projection.to_vec(),

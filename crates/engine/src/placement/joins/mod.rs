@@ -15,6 +15,7 @@ pub(in crate::placement) mod pairs;
 
 use crate::placement::chain::{Chain, Finder};
 use crate::placement::nodes::{by_size, input, key_of, other, refuse, statistics};
+use crate::placement::plan_node::Join;
 use arrow::datatypes::{DataType, Schema};
 use build_side::{Groups, NotEqualSemiJoin, Side, buildable, side};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
@@ -26,18 +27,18 @@ use galatea_base::reason::Reason;
 use galatea_expression::{Expr, is_key, is_text, lower};
 use std::sync::Arc;
 
-/// The chain of a join; `None` of other nodes.
+/// The chain of the join `plan`: of a lookup, or else of pairs.
 pub(in crate::placement) fn chain(
+    join: Join<'_>,
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
-) -> Option<Result<Chain, Reason>> {
-    let looked_up = plan
-        .downcast_ref::<HashJoinExec>()
-        .map(|join| lookup(join, finder));
-    if let Some(Ok(chain)) = looked_up {
-        return Some(Ok(chain));
+) -> Result<Chain, Reason> {
+    if let Join::Hash(join) = join
+        && let Ok(chain) = lookup(join, finder)
+    {
+        return Ok(chain);
     }
-    pairs::chain(plan, finder)
+    pairs::chain(join, plan, finder)
 }
 
 /// The chain of the fact side, which looks up the other one.

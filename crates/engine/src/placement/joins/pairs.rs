@@ -1,5 +1,5 @@
 //! Joins whose keys repeat, that have conditions beside the keys, or no keys at all: their pairs are the rows
-//! of a pipeline (`execution/pairs.rs`).
+//! of a pipeline (`joins/pairs.rs`).
 //!
 //! The larger side is the probe side, unless the kind of the join says which rows stay: those of a semijoin,
 //! an antijoin or a mark join, and of an outer join where no pair has to be looked at to know which they are.
@@ -7,18 +7,18 @@
 use crate::graph::PipelineSource;
 use crate::placement::chain::{Chain, Finder, PairInput, PairJoin};
 use crate::placement::nodes::{by_size, other, refuse, statistics};
+use crate::placement::plan_node::Join;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{JoinFilter, JoinOnRef};
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use galatea_base::reason::Reason;
 use galatea_codegen::Marking;
 use galatea_expression::{Expr, is_key, is_text, lower};
 use std::sync::Arc;
 
-/// A join, whatever DataFusion's node is.
-struct Join<'p> {
+/// A join, independent of its algorithm on the CPU.
+struct AnyJoin<'p> {
     left: &'p Arc<dyn ExecutionPlan>,
     right: &'p Arc<dyn ExecutionPlan>,
     keys: JoinOnRef<'p>,
@@ -31,18 +31,16 @@ struct Join<'p> {
     projection: Option<&'p [usize]>,
 }
 
-impl<'p> Join<'p> {
-    /// `None` of nodes that are no join; refuses joins with a limit, and NOT IN with a condition.
-    fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Result<Self, Reason>> {
+impl<'p> AnyJoin<'p> {
+    /// Refuses joins with a limit, and NOT IN with a condition.
+    fn of(join: Join<'p>) -> Result<Self, Reason> {
         let null_keys = |equality| equality == NullEquality::NullEqualsNull;
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            if join.fetch().is_some() {
-                return Some(Err(refuse("a limit inside the join")));
+        Ok(match join {
+            Join::Hash(join) if join.fetch().is_some() => return Err(refuse("a limit inside the join")),
+            Join::Hash(join) if join.null_aware && join.filter().is_some() => {
+                return Err(refuse("NOT IN with a condition beside the keys"));
             }
-            if join.null_aware && join.filter().is_some() {
-                return Some(Err(refuse("NOT IN with a condition beside the keys")));
-            }
-            return Some(Ok(Self {
+            Join::Hash(join) => Self {
                 left: join.left(),
                 right: join.right(),
                 keys: join.on(),
@@ -51,10 +49,8 @@ impl<'p> Join<'p> {
                 filter: join.filter(),
                 kind: *join.join_type(),
                 projection: join.projection.as_deref(),
-            }));
-        }
-        if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
-            return Some(Ok(Self {
+            },
+            Join::SortMerge(join) => Self {
                 left: join.left(),
                 right: join.right(),
                 keys: join.on(),
@@ -63,10 +59,8 @@ impl<'p> Join<'p> {
                 filter: join.filter().as_ref(),
                 kind: join.join_type(),
                 projection: None,
-            }));
-        }
-        if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
-            return Some(Ok(Self {
+            },
+            Join::NestedLoop(join) => Self {
                 left: join.left(),
                 right: join.right(),
                 keys: &[],
@@ -75,19 +69,18 @@ impl<'p> Join<'p> {
                 filter: join.filter(),
                 kind: *join.join_type(),
                 projection: join.projection().as_deref(),
-            }));
-        }
-        let join = plan.downcast_ref::<CrossJoinExec>()?;
-        Some(Ok(Self {
-            left: join.left(),
-            right: join.right(),
-            keys: &[],
-            null_keys: false,
-            null_aware: false,
-            filter: None,
-            kind: JoinType::Inner,
-            projection: None,
-        }))
+            },
+            Join::Cross(join) => Self {
+                left: join.left(),
+                right: join.right(),
+                keys: &[],
+                null_keys: false,
+                null_aware: false,
+                filter: None,
+                kind: JoinType::Inner,
+                projection: None,
+            },
+        })
     }
 
     fn input(&self, side: JoinSide) -> &'p Arc<dyn ExecutionPlan> {
@@ -255,15 +248,13 @@ fn column_of(schema: &Schema, number: usize) -> Expr {
     Expr::column(number, field.data_type().clone(), field.is_nullable())
 }
 
-/// The chain over the pairs of a join; `None` of other nodes.
+/// The chain over the pairs of the join `plan`.
 pub(in crate::placement) fn chain(
+    join: Join<'_>,
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
-) -> Option<Result<Chain, Reason>> {
-    Some(Join::of(plan)?.and_then(|join| over_pairs(&join, plan, finder)))
-}
-
-fn over_pairs(join: &Join<'_>, plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
+) -> Result<Chain, Reason> {
+    let join = AnyJoin::of(join)?;
     let side = join.probe();
     let Keys { own, compared } = join.keys()?;
     let mut probe = join.pair_input(side, &own, finder)?;

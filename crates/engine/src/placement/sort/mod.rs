@@ -8,12 +8,11 @@ use crate::graph::{PipelineGraph, PipelineSource};
 use crate::placement::chain::Finder;
 use crate::placement::cost::Estimator;
 use crate::placement::nodes::node;
+use crate::placement::plan_node::PlanNode;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::output_requirements::OutputRequirementExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use galatea_base::policy::policy;
 use galatea_base::reason::Reason;
 use galatea_codegen::{RowOrder, SinkPlan};
@@ -38,11 +37,13 @@ pub(in crate::placement) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Option<(&'p SortExec, Result<PipelineGraph, Reason>)> {
-    let (sort, kept) = match plan.downcast_ref::<ProjectionExec>() {
-        Some(projection) => (unmerged(projection.input()), Some(kept(projection)?)),
-        None => (plan, None),
+    let (sort, kept) = match PlanNode::of(plan) {
+        PlanNode::Projection(projection) => (unmerged(projection.input()), Some(kept(projection)?)),
+        _ => (plan, None),
     };
-    let sort = sort.downcast_ref::<SortExec>()?;
+    let PlanNode::Sort(sort) = PlanNode::of(sort) else {
+        return None;
+    };
     let few = sort.fetch().is_some_and(|fetch| fetch <= POLICY.counted_rows);
     (!few).then(|| (sort, subtree(plan, sort, kept, finder)))
 }
@@ -50,9 +51,11 @@ pub(in crate::placement) fn below<'p>(
 /// What is below a node that keeps rows in order: one that says so to other rules, or a merge of partitions,
 /// of which the device makes one.
 fn unmerged(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-    let keeps = plan.is::<OutputRequirementExec>() || plan.is::<SortPreservingMergeExec>();
-    let below = plan.children().into_iter().next();
-    below.filter(|_| keeps && plan.fetch().is_none()).unwrap_or(plan)
+    match PlanNode::of(plan) {
+        PlanNode::Requirement(input) if plan.fetch().is_none() => input,
+        PlanNode::Merge(merge) if merge.fetch().is_none() => merge.input(),
+        _ => plan,
+    }
 }
 
 /// The columns that a projection keeps; `None` where it computes others.

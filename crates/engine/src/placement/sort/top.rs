@@ -4,6 +4,7 @@
 use crate::graph::{PipelineGraph, PipelineSource};
 use crate::placement::chain::Finder;
 use crate::placement::nodes::node;
+use crate::placement::plan_node::PlanNode;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_base::reason::Reason;
@@ -16,7 +17,9 @@ pub(in crate::placement) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Option<(&'p SortExec, Result<PipelineGraph, Reason>)> {
-    let sort = plan.downcast_ref::<SortExec>()?;
+    let PlanNode::Sort(sort) = PlanNode::of(plan) else {
+        return None;
+    };
     let fetch = sort.fetch()?;
     Some((sort, subtree(sort, fetch, finder)))
 }

@@ -10,7 +10,8 @@ use crate::graph::PipelineSource;
 use crate::placement::aggregate::call::repeated_call;
 use crate::placement::chain::window_input::{WHOLE, WindowFunctionCall};
 use crate::placement::chain::{Chain, Finder};
-use crate::placement::nodes::{arrangement, node, statistics};
+use crate::placement::nodes::{node, statistics};
+use crate::placement::plan_node::{PlanNode, Window};
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
@@ -22,8 +23,7 @@ use datafusion::physical_expr::window::{
     PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
 };
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use datafusion::physical_plan::windows::WindowUDFExpr;
 use galatea_base::reason::Reason;
 use galatea_codegen::aggregate::AggregateFunction;
 use galatea_expression::{
@@ -33,38 +33,11 @@ use galatea_expression::{
 use rows::WindowRows;
 use std::sync::Arc;
 
-/// The node that computes functions while rows come.
-const BOUNDED: &str = "BoundedWindowAggExec";
-
-/// A node of window functions, whichever DataFusion has chosen.
-struct Node<'p> {
-    name: &'static str,
-    functions: &'p [Arc<dyn WindowExpr>],
-    input: &'p Arc<dyn ExecutionPlan>,
-}
-
-impl<'p> Node<'p> {
-    /// `None` of other nodes.
-    fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Self> {
-        if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
-            return Some(Self {
-                name: BOUNDED,
-                functions: window.window_expr(),
-                input: below(window.input()),
-            });
-        }
-        let window = plan.downcast_ref::<WindowAggExec>()?;
-        Some(Self {
-            name: "WindowAggExec",
-            functions: window.window_expr(),
-            input: below(window.input()),
-        })
-    }
-
-    /// The functions, and whether each is computed while rows come.
+impl<'p> Window<'p> {
+    /// The functions, and whether each is computed while rows arrive.
     fn calls(&self) -> impl Iterator<Item = (&'p Arc<dyn WindowExpr>, bool)> + use<'p> {
-        let in_runs = self.name == BOUNDED;
-        self.functions.iter().map(move |function| (function, in_runs))
+        let bounded = self.bounded;
+        self.functions.iter().map(move |function| (function, bounded))
     }
 
     /// Columns of the input.
@@ -81,41 +54,34 @@ impl<'p> Node<'p> {
     }
 }
 
-/// The node whose rows those of a node are, in whatever order: that of a window is made here.
-fn below(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+/// The node below that returns the same rows in any order: the order of the window is made on the device.
+fn unsorted(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     loop {
-        let sort = plan
-            .downcast_ref::<SortExec>()
-            .filter(|sort| sort.fetch().is_none());
-        match sort.map(SortExec::input).or_else(|| arrangement(plan)) {
-            Some(input) => plan = input,
-            None => return plan,
+        match PlanNode::of(plan) {
+            PlanNode::Sort(sort) if sort.fetch().is_none() => plan = sort.input(),
+            PlanNode::Arrangement(input) => plan = input,
+            _ => return plan,
         }
     }
 }
 
-/// The chain over the rows of window functions; `None` of other nodes.
-pub(in crate::placement) fn chain(
-    plan: &Arc<dyn ExecutionPlan>,
-    finder: &Finder<'_>,
-) -> Option<Result<Chain, Reason>> {
-    Some(over_rows(plan, Node::of(plan)?, finder))
-}
-
-fn over_rows<'p>(
+/// The chain over the rows of the window functions of `plan`.
+pub(in crate::placement) fn chain<'p>(
+    top: &Window<'p>,
     plan: &'p Arc<dyn ExecutionPlan>,
-    top: Node<'p>,
     finder: &Finder<'_>,
 ) -> Result<Chain, Reason> {
-    let refuse = |detail: &str| node(top.name, detail);
+    let refuse = |detail: &str| node(top.name(), detail);
     let first = top.functions.first().ok_or_else(|| refuse("no function"))?;
     if !top.has_window_of(first) {
         return Err(refuse("functions over different windows in one node"));
     }
     // The lowest first.
     let mut functions: Vec<_> = top.calls().collect();
-    let mut input = top.input;
-    while let Some(next) = Node::of(input).filter(|next| next.has_window_of(first)) {
+    let mut input = unsorted(top.input);
+    while let PlanNode::Window(next) = PlanNode::of(input)
+        && next.has_window_of(first)
+    {
         let width = next.width();
         let reads_functions = |(function, _): &(&Arc<dyn WindowExpr>, bool)| {
             let all = function.all_expressions();
@@ -130,7 +96,7 @@ fn over_rows<'p>(
             break;
         }
         functions.splice(0..0, next.calls());
-        input = next.input;
+        input = unsorted(next.input);
     }
     let chain = finder.below(input)?;
     if !finder.takes(&chain) {
