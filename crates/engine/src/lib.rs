@@ -28,6 +28,7 @@
 //! `report`, ...).
 #![forbid(unsafe_code)]
 
+mod aggregate;
 pub mod background;
 pub mod checks;
 pub mod config;
@@ -47,10 +48,16 @@ pub mod placement;
 pub mod plans;
 pub mod policies;
 pub mod report;
+mod results;
+mod rows;
 pub mod sample;
 pub mod scan_progress;
 pub mod session;
+mod sort;
 mod spill;
 pub mod spilling_join;
 pub mod stream;
+mod string;
+mod transfer;
+mod window;
 pub mod window_filters;

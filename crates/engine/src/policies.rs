@@ -10,6 +10,12 @@ pub fn all() -> Vec<Policy> {
         galatea_expression::policies(),
         galatea_codegen::policies(),
         crate::device::policies(),
+        crate::transfer::policies(),
+        vec![
+            crate::string::interned::InternedPolicy::listed(),
+            crate::rows::heap::RowHeapPolicy::listed(),
+        ],
+        crate::results::policies(),
         crate::execution::policies(),
         crate::stream::policies(),
         crate::spilling_join::policies(),

@@ -1,5 +1,5 @@
 //! The build side of a join whose keys repeat: rows are stored by position, and the rows of each key are
-//! counted. The host makes the lists of the counts (`execution/pairs.rs`).
+//! counted. The host makes the lists of the counts (`joins/pairs.rs`).
 //!
 //! ```text
 //! args.groups              the table of keys, where keys are far apart

@@ -1,5 +1,5 @@
 //! The probe side of a join whose keys repeat: rows are stored by position, each with the list of its
-//! partners. The host adds up the lengths of the lists (`execution/pairs.rs`).
+//! partners. The host adds up the lengths of the lists (`joins/pairs.rs`).
 //!
 //! ```text
 //! args.outputs[k]           column k by position

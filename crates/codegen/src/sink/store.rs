@@ -1,4 +1,4 @@
-//! Rows by position, which are a part of another pipeline's rows (`execution/stored_rows.rs`).
+//! Rows by position, which are a part of another pipeline's rows (`rows/stored.rs`).
 //!
 //! ```text
 //! args.outputs[k]           column k by position

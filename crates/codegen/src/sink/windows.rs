@@ -1,5 +1,5 @@
 //! Rows that are put in the order of a window: they are stored by position, with the words that the host
-//! sorts them by (`execution/windows.rs`).
+//! sorts them by (`window/mod.rs`).
 //!
 //! ```text
 //! args.outputs[k]           column k by position, then the words

@@ -1,12 +1,12 @@
 //! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it
 //! wait in heap pages as partial groups until it has grown.
 
-use super::interned::InternedTexts;
-use super::row_heap::{Demand, RowHeap};
-use super::working::{SinkNeeds, zeroed};
 use crate::device::demand::DemandPolicy;
 use crate::device::{DeviceRuntime, RunError};
 use crate::report::RunReport;
+use crate::rows::heap::{Demand, RowHeap};
+use crate::rows::zeroed;
+use crate::string::interned::InternedTexts;
 use galatea_codegen::accumulators::AccumulatorPlan;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::group_key::GroupKey;
@@ -21,9 +21,22 @@ use galatea_memory::regions::{Use, WorkingRegion};
 /// What the slots are called where they do not fit.
 const TABLE: &str = "the group hash table";
 
+/// Inputs of the initial size of a group table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TableNeeds {
+    /// Number of the query, which owns the memory.
+    pub(crate) owner: u64,
+    /// Rows that the run scans.
+    pub(crate) rows: u64,
+    /// Slots of the table at least, unless fewer groups are possible.
+    pub(crate) hash_slots: u64,
+    /// Groups that an earlier run of the same pipeline had.
+    pub(crate) groups: Option<u64>,
+}
+
 /// The table, and where rows wait that it has no place for.
 #[derive(Debug)]
-pub(super) struct TableState {
+pub(crate) struct TableState {
     slots: WorkingRegion<u64>,
     /// The query that owns the memory.
     owner: u64,
@@ -41,15 +54,15 @@ pub(super) struct TableState {
 
 impl TableState {
     /// A table for a run by at most `grid` blocks, and the blocks it serves.
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         (key, accumulators): (&GroupKey, &AccumulatorPlan),
         grid: u32,
-        needs: &SinkNeeds,
+        needs: TableNeeds,
     ) -> Result<(Self, u32), RunError> {
-        let &SinkNeeds { owner, rows, .. } = needs;
+        let TableNeeds { owner, rows, .. } = needs;
         let layout = SlotLayout {
             slot_words: bound.slot_words() as u32,
             key_words: key.key_words() as u32,
@@ -103,12 +116,12 @@ impl TableState {
     }
 
     /// Address and number of the slots, and the groups they take.
-    pub(super) fn slots(&self) -> (u64, u64, u64) {
+    pub(crate) fn slots(&self) -> (u64, u64, u64) {
         (self.slots.address(), self.capacity(), self.limit)
     }
 
     /// Lets others move it.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.slots.park();
         if let Some(heap) = &mut self.heap {
             heap.park();
@@ -116,18 +129,18 @@ impl TableState {
     }
 
     /// What a launch does to its regions.
-    pub(super) fn uses(&mut self) -> impl Iterator<Item = Use<'_>> {
+    pub(crate) fn uses(&mut self) -> impl Iterator<Item = Use<'_>> {
         let slots = self.slots.used(Access::ReadWrite);
         [slots].into_iter().chain(self.heap.as_mut().map(RowHeap::used))
     }
 
     /// Where rows wait.
-    pub(super) fn chains(&self) -> Option<PageChainsView> {
+    pub(crate) fn chains(&self) -> Option<PageChainsView> {
         self.heap.as_ref().map(RowHeap::view)
     }
 
     /// Whether the next launch resumes the last.
-    pub(super) fn set_resume(&mut self, resume: bool) {
+    pub(crate) fn set_resume(&mut self, resume: bool) {
         if let Some(heap) = &mut self.heap {
             heap.resume = resume;
         }
@@ -140,7 +153,7 @@ impl TableState {
     /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word
     /// `groups` of the control words receives the number of groups; `texts` are those of accumulators. Where
     /// the device is full, nothing has changed.
-    pub(super) fn merge(
+    pub(crate) fn merge(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -198,7 +211,7 @@ impl TableState {
     }
 
     /// The `groups` groups, column by column; none where there are none. The heap is left to the next query.
-    pub(super) fn collect(
+    pub(crate) fn collect(
         self,
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -227,7 +240,7 @@ impl TableState {
 
 impl TableState {
     /// The slots, parked, and how many there are. The heap is left to the next query.
-    pub(super) fn keep(mut self, runtime: &DeviceRuntime) -> (WorkingRegion<u64>, u64) {
+    pub(crate) fn keep(mut self, runtime: &DeviceRuntime) -> (WorkingRegion<u64>, u64) {
         let entries = self.capacity();
         if let Some(heap) = self.heap {
             heap.keep(runtime);
@@ -248,7 +261,7 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
 }
 
 /// How each accumulator word merges, where groups have copies.
-pub(super) fn copies_merge(bound: &BoundPipeline) -> Option<Vec<u8>> {
+pub(crate) fn copies_merge(bound: &BoundPipeline) -> Option<Vec<u8>> {
     match (&bound.strategy, &bound.result) {
         (Strategy::Dense(DenseLayout { copies: 2.., .. }), ResultPlan::Groups { accumulators, .. }) => {
             Some(merges(accumulators))

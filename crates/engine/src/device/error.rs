@@ -6,6 +6,7 @@ use galatea_device::{DeviceError, MemoryBudget};
 use galatea_expression::Raised;
 use galatea_memory::regions::RegionError;
 use galatea_memory::{HeapError, SortError};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -142,5 +143,16 @@ impl From<HeapError> for RunError {
             HeapError::Device(error) => Self::Device(error),
             error => Self::Heap(error),
         }
+    }
+}
+
+/// Ends a run whose query was cancelled.
+///
+/// # Errors
+/// [`RunError::Cancelled`], if so.
+pub(crate) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
+    match cancelled.load(Ordering::Relaxed) {
+        true => Err(RunError::Cancelled),
+        false => Ok(()),
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod prepared;
 
 pub use device_runtime::{DeviceRuntime, QueryStreams, Staging};
 pub use error::RunError;
+pub(crate) use error::check;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {

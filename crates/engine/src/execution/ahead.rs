@@ -9,11 +9,11 @@
 //! depend on it: where a shape turns out to be another, or something fails, the run compiles or fails itself.
 
 use super::executor::Executor;
-use super::result_queue::ResultQueue;
 use super::run::Run;
 use crate::device::DeviceRuntime;
 use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
 use crate::report::QueryStep;
+use crate::results::queue::ResultQueue;
 use futures::future::{BoxFuture, join, join_all};
 use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan};

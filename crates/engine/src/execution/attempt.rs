@@ -24,8 +24,9 @@
 //!
 //! Every attempt begins with an empty result. Once rows were read, a failure is final.
 
-use super::interned::InternedWords;
+use super::error::Failure;
 use crate::device::RunError;
+use crate::string::interned::InternedWords;
 use futures::future::BoxFuture;
 
 /// Runs attempts, until one succeeds or `next` gives its failure back.
@@ -129,9 +130,54 @@ impl Shrinking {
     }
 }
 
+/// The step after the last attempt on the device has failed, before a row was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastStep {
+    /// The query fails with the error.
+    Fail,
+    /// The device returns the rows in any order, and the CPU sorts them.
+    SortOnHost,
+    /// The CPU runs the subtree.
+    RunOnHost,
+}
+
+/// Properties of a subtree that [`LastStep`] depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastResort {
+    /// Whether the device sorts all rows of the subtree.
+    pub(crate) sorts: bool,
+    /// Whether the CPU may skip the row that raised an error, or have a result for it.
+    pub(crate) is_doubted: bool,
+    /// Whether `galatea.fallback` allows the CPU.
+    pub(crate) may_fall_back: bool,
+}
+
+impl LastStep {
+    /// The step after `failure`.
+    pub(crate) fn after(failure: &Failure, subtree: LastResort) -> Self {
+        match failure {
+            Failure::Input(_) | Failure::Run(RunError::Cancelled) => Self::Fail,
+            Failure::Store(error) if !error.is_refusal() => Self::Fail,
+            // Whatever the setting: the CPU raises the error as well, or does not evaluate the row.
+            Failure::Run(RunError::Raised(_)) if subtree.is_doubted => Self::RunOnHost,
+            Failure::Run(RunError::Raised(_)) => Self::Fail,
+            Failure::Run(error)
+                if subtree.sorts && (error.wants_memory() || matches!(error, RunError::Unsupported(_))) =>
+            {
+                Self::SortOnHost
+            }
+            _ if subtree.may_fall_back => Self::RunOnHost,
+            _ => Self::Fail,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datafusion::error::DataFusionError;
+    use galatea_base::reason::Reason;
+    use galatea_expression::{Fault, Raised, RowError};
 
     fn full() -> RunError {
         RunError::Memory {
@@ -201,6 +247,61 @@ mod tests {
         assert!(first.after(full(), read, || Some(first)).is_err());
         assert!(first.after(RunError::TextsFull, read, || Some(first)).is_err());
         assert!(first.after(RunError::Cancelled, || true, || Some(first)).is_err());
+    }
+
+    #[test]
+    fn the_last_step_depends_on_the_failure_and_the_subtree() {
+        let subtree = LastResort {
+            sorts: false,
+            is_doubted: false,
+            may_fall_back: true,
+        };
+        let sorting = LastResort {
+            sorts: true,
+            ..subtree
+        };
+        let forced = LastResort {
+            may_fall_back: false,
+            ..subtree
+        };
+        let forced_sort = LastResort {
+            sorts: true,
+            ..forced
+        };
+        let doubted = LastResort {
+            is_doubted: true,
+            ..forced
+        };
+        let unsupported = || {
+            RunError::Unsupported(Reason::Setting {
+                setting: "galatea.streams",
+                value: "false".into(),
+            })
+        };
+        let raised = || {
+            RunError::Raised(Box::new(Raised::Named(RowError {
+                fault: Fault::DivisionByZero,
+                expression: "a / b".into(),
+            })))
+        };
+        let lost = || RunError::Defect("a defect".into());
+        for (failure, subtree, step) in [
+            (full(), subtree, LastStep::RunOnHost),
+            (full(), forced, LastStep::Fail),
+            (full(), sorting, LastStep::SortOnHost),
+            (full(), forced_sort, LastStep::SortOnHost),
+            (unsupported(), sorting, LastStep::SortOnHost),
+            (lost(), sorting, LastStep::RunOnHost),
+            (raised(), subtree, LastStep::Fail),
+            (raised(), sorting, LastStep::Fail),
+            (raised(), doubted, LastStep::RunOnHost),
+            (RunError::Cancelled, subtree, LastStep::Fail),
+        ] {
+            let shown = format!("{failure}, {subtree:?}");
+            assert_eq!(LastStep::after(&Failure::Run(failure), subtree), step, "{shown}");
+        }
+        let input = Failure::Input(DataFusionError::Internal("a child".into()));
+        assert_eq!(LastStep::after(&input, subtree), LastStep::Fail);
     }
 
     #[test]

@@ -2,19 +2,18 @@
 //! it was preempted by an earlier query.
 
 use super::attempt::{RunAttempt, repeat};
-use super::built::{BuiltSides, SideRows};
-use super::interned::InternedWords;
 use super::pass::{Pass, Progress};
-use super::result_queue::ResultQueue;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
-use super::sinks::SinkState;
-use super::working::SinkNeeds;
+use super::sinks::{SinkNeeds, SinkState};
 use crate::config::RowOutput;
 use crate::device::demand::{Observed, Quantities, SinkMemory};
 use crate::device::prepared::Prepared;
 use crate::device::{QueryStreams, RunError};
+use crate::joins::build_table::{BuiltSides, SideRows};
 use crate::metrics;
 use crate::report::RunReport;
+use crate::results::queue::ResultQueue;
+use crate::string::interned::InternedWords;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::options::KernelOptions;
 use galatea_codegen::output;

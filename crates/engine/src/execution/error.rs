@@ -8,7 +8,6 @@ use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::BoundPipeline;
 use galatea_expression::{Number, Signal};
 use galatea_store::StoreError;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a pipeline gave no rows.
 #[derive(Debug, thiserror::Error)]
@@ -48,17 +47,6 @@ impl From<RunError> for Failure {
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
         Self::Input(error)
-    }
-}
-
-/// Ends a run whose query was cancelled.
-///
-/// # Errors
-/// [`RunError::Cancelled`], if so.
-pub(super) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
-    match cancelled.load(Ordering::Relaxed) {
-        true => Err(RunError::Cancelled),
-        false => Ok(()),
     }
 }
 

@@ -9,18 +9,18 @@
 //! A build side whose rows are a table's, after filters and lookups of its own, is made by a pipeline and
 //! never leaves the device. Build sides of one pipeline are made at the same time.
 
-use super::built::SideRows;
 use super::dimensions;
 use super::error::Failure;
 use super::ready::Ready;
-use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
 use crate::device::{DeviceRuntime, RunError};
 use crate::graph::{BuildSide, Pipeline, PipelineGraph, PipelineId, PipelineRef, PipelineSource};
+use crate::joins::build_table::SideRows;
 use crate::metrics::{self, PipelineOutcome};
 use crate::report::{PlanReport, QueryStep, RunReport};
+use crate::results::queue::ResultQueue;
 use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;

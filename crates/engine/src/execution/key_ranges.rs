@@ -1,10 +1,10 @@
 //! Ranges of sort keys, and how many rows of a pipeline are in them: what top rows are found by, and orders
 //! that do not fit are divided by.
 
-use super::result_queue::ResultQueue;
 use super::run::Run;
 use crate::device::RunError;
 use crate::report::RunReport;
+use crate::results::queue::ResultQueue;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
 use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};

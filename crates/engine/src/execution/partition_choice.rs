@@ -7,10 +7,10 @@
 //! rows that come are hidden by the copies of those after them. Rows that come in the order of the key, as
 //! zone maps tell, have their places close together as it is.
 
-use super::built::SideRows;
 use super::run::Run;
 use crate::device::columns::{ColumnPages, away};
 use crate::device::demand;
+use crate::joins::build_table::SideRows;
 use datafusion::common::human_readable_size;
 use galatea_base::policy::policy;
 use galatea_base::reason::Reason;

@@ -2,11 +2,11 @@
 //! (`crates/codegen/src/partition.rs`).
 
 use super::attempt::repeat;
-use super::built::SideRows;
 use super::partition_choice::PartitionChoice;
 use super::run::{Output, Run};
 use super::source::entries;
 use crate::device::{RunError, demand};
+use crate::joins::build_table::SideRows;
 use crate::report::RunReport;
 use galatea_base::reason::Reason;
 use galatea_codegen::Halves;

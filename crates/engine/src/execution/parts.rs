@@ -21,16 +21,16 @@
 //! runs on the CPU.
 
 use super::attempt::{Shrinking, repeat_async};
-use super::built::SideRows;
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_run::{Carried, PartRun};
-use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use crate::device::RunError;
 use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
+use crate::joins::build_table::SideRows;
 use crate::joins::out_of_core::{PartedJoin, counting, row_bytes, spreads};
 use crate::report::RunReport;
+use crate::results::queue::ResultQueue;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int32Type, Int64Type};
 use futures::FutureExt;

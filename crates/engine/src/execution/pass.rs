@@ -1,19 +1,19 @@
 //! The launches of a run: over chunks whose pages are there, then chunk by chunk as they arrive, until all is
 //! done or an earlier query asks for memory.
 
-use super::built::BuiltSides;
-use super::chunks::{ChunkResidency, Wanted};
 use super::error::raise;
-use super::results;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn};
 use super::sinks::SinkState;
-use super::sort;
 use crate::device::chunk_table::LaunchInputs;
 use crate::device::columns::ColumnPages;
 use crate::device::demand::Estimate;
 use crate::device::prepared::Prepared;
 use crate::device::{QueryStreams, RunError};
+use crate::joins::build_table::BuiltSides;
 use crate::report::{QueryStep, RunReport};
+use crate::results;
+use crate::sort;
+use crate::transfer::chunks::{ChunkResidency, Wanted};
 use galatea_codegen::aggregate::BLOCK_ROWS;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::strategy::Strategy;

@@ -1,16 +1,16 @@
 //! One pipeline over encoded columns on one device, start to end.
 
-use super::arrivals;
-use super::built::{BuiltTable, SideRows};
-use super::error::check;
 use super::part_run::PartRun;
-use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, PersistentScan, RowOutput};
+use crate::device::check;
 use crate::device::columns::ColumnPages;
 use crate::device::demand::{self, Estimate, Inputs};
 use crate::device::prepared::Preparation;
 use crate::device::{DeviceRuntime, RunError};
+use crate::joins::build_table::{BuiltTable, SideRows};
 use crate::report::{PipelineId, PlanReport};
+use crate::results::queue::ResultQueue;
+use crate::transfer::arrivals;
 use galatea_base::policy::policy;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::bound::BoundPipeline;

@@ -1,26 +1,28 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
 mod finish;
+mod needs;
 
 pub(super) use finish::FinishPolicy;
 use finish::gather;
+pub(super) use needs::SinkNeeds;
 
-use super::built::BuiltTable;
-use super::device_columns::Allocator;
 use super::error::raise;
-use super::group_table::TableState;
-use super::interned::InternedTexts;
-use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
-use super::partition_rows::PartitionedRows;
-use super::results::Rows;
-use super::row_heap::{Demand, RowHeap};
-use super::sort::SortColumns;
-use super::stored_rows::StoredRows;
-use super::windows::WindowRows;
-use super::working::{SinkNeeds, zeroed};
+use crate::aggregate::group_table::{TableNeeds, TableState};
 use crate::device::demand::DemandPolicy;
 use crate::device::{DeviceRuntime, RunError};
+use crate::joins::build_table::BuiltTable;
+use crate::joins::pairs::{JoinPart, Lists, Marks, ProbeRows};
 use crate::report::RunReport;
+use crate::results::Rows;
+use crate::rows::columns::Allocator;
+use crate::rows::heap::{Demand, RowHeap};
+use crate::rows::partitions::PartitionedRows;
+use crate::rows::stored::StoredRows;
+use crate::rows::zeroed;
+use crate::sort::SortColumns;
+use crate::string::interned::InternedTexts;
+use crate::window::WindowRows;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::group_layout::{DenseLayout, SharedLayout};
 use galatea_codegen::kept_groups;
@@ -122,7 +124,13 @@ impl SinkState {
                 },
             ) => {
                 let groups = (key, accumulators);
-                let (table, served) = TableState::new(runtime, stream, bound, groups, grid, needs)?;
+                let table_needs = TableNeeds {
+                    owner: needs.owner,
+                    rows,
+                    hash_slots: needs.hash_slots,
+                    groups: needs.groups,
+                };
+                let (table, served) = TableState::new(runtime, stream, bound, groups, grid, table_needs)?;
                 blocks = served;
                 if *overflows {
                     progress = blocks as usize * bound.block as usize;

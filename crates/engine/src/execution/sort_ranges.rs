@@ -11,9 +11,9 @@
 use super::attempt::{Shrinking, repeat};
 use super::key_ranges::KeyRange;
 use super::run::{Output, Run};
-use super::sort::sorting_bytes;
 use crate::device::RunError;
 use crate::report::RunReport;
+use crate::sort::sorting_bytes;
 use galatea_base::policy::policy;
 use galatea_codegen::bound::ResultPlan;
 use galatea_codegen::output;

@@ -8,11 +8,11 @@
 //! whose last rows come first, and chunks that begin after all of them are not read: of a table in the order
 //! that is asked for, one chunk in 64 is.
 
-use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use crate::config::{GalateaConfig, RowOutput};
 use crate::device::RunError;
 use crate::report::RunReport;
+use crate::results::queue::ResultQueue;
 use galatea_base::policy::policy;
 use galatea_codegen::TopRows;
 use galatea_expression::Expr;
@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 
 policy! {
     /// When a limit of the first rows is looked for in some of the chunks.
-    pub(in crate::execution) struct TopPolicy {
+    pub(crate) struct TopPolicy {
         /// Chunks of which one is searched.
         chunks: usize = 64,
         /// Values that are returned at most: more of them take longer than another pass.

@@ -1,15 +1,15 @@
 //! A build side that a pipeline made: arrays by key that stay in device memory until the pipelines that look
 //! them up have run.
 
-use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::interned::InternedTexts;
-use super::pairs::{JoinPart, Pairs};
-use super::partition_rows::PartitionedRows;
-use super::stored_rows::StoredRows;
-use super::text_rows::TextsOfSide;
-use super::windows::WindowRows;
-use super::working::PairSizes;
 use crate::device::{DeviceRuntime, RunError};
+use crate::joins::pairs::PairSizes;
+use crate::joins::pairs::{JoinPart, Pairs};
+use crate::rows::columns::{Allocator, DeviceColumn, Region};
+use crate::rows::partitions::PartitionedRows;
+use crate::rows::stored::StoredRows;
+use crate::string::by_row::TextsOfSide;
+use crate::string::interned::InternedTexts;
+use crate::window::WindowRows;
 use galatea_base::reason::Reason;
 use galatea_codegen::build_plan::{BuildPlan, GroupBuildPlan};
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// The rows of a build side.
 #[derive(Debug)]
-pub(super) enum SideRows {
+pub(crate) enum SideRows {
     /// Rows that CPU operators made, arranged on the host.
     Collected(Arc<Dimension>),
     /// Rows that a pipeline left on the device.
@@ -31,7 +31,7 @@ pub(super) enum SideRows {
 
 impl SideRows {
     /// Its shape, and for collected rows their content.
-    pub(super) fn dimension(&self) -> Arc<Dimension> {
+    pub(crate) fn dimension(&self) -> Arc<Dimension> {
         match self {
             Self::Collected(dimension) => Arc::clone(dimension),
             Self::Built(table) => Arc::clone(&table.lock().dimension),
@@ -39,7 +39,7 @@ impl SideRows {
     }
 
     /// How many rows and pairs there are, of the pairs of a join.
-    pub(super) fn pair_sizes(&self) -> Option<PairSizes> {
+    pub(crate) fn pair_sizes(&self) -> Option<PairSizes> {
         match self {
             Self::Collected(_) => None,
             Self::Built(table) => table.lock().pair_sizes(),
@@ -55,7 +55,7 @@ impl SideRows {
     }
 
     /// Its rows.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         match self {
             Self::Collected(dimension) => dimension.rows(),
             Self::Built(table) => table.lock().rows,
@@ -65,11 +65,11 @@ impl SideRows {
 
 /// The build sides on the device that a run looks up, by number; parked when it goes.
 #[derive(Debug)]
-pub(super) struct BuiltSides<'a>(Vec<(usize, MutexGuard<'a, BuiltTable>)>);
+pub(crate) struct BuiltSides<'a>(Vec<(usize, MutexGuard<'a, BuiltTable>)>);
 
 impl<'a> BuiltSides<'a> {
     /// Those of a run, parked as yet.
-    pub(super) fn of(sides: &'a [SideRows]) -> Self {
+    pub(crate) fn of(sides: &'a [SideRows]) -> Self {
         let built = |(number, side): (usize, &'a SideRows)| match side {
             SideRows::Collected(_) => None,
             SideRows::Built(table) => Some((number, table.lock())),
@@ -78,25 +78,25 @@ impl<'a> BuiltSides<'a> {
     }
 
     /// What a launch does to their regions.
-    pub(super) fn uses(&mut self) -> Vec<Use<'_>> {
+    pub(crate) fn uses(&mut self) -> Vec<Use<'_>> {
         let sides = self.0.iter_mut();
         sides.flat_map(|(_, side)| side.uses(Access::Read)).collect()
     }
 
     /// Makes `stream` wait for whatever brings them back.
-    pub(super) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+    pub(crate) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         let mut sides = self.0.iter_mut();
         sides.try_for_each(|(_, side)| side.used_by(runtime, stream))
     }
 
     /// Address of a part of side number `dimension`.
-    pub(super) fn address(&self, dimension: usize, part: Part) -> u64 {
+    pub(crate) fn address(&self, dimension: usize, part: Part) -> u64 {
         let side = self.0.iter().find(|(number, _)| *number == dimension);
         side.map_or(0, |(_, side)| side.address(part))
     }
 
     /// The texts that they have by the numbers of their rows, by number of the side.
-    pub(super) fn text_rows(&self) -> BTreeMap<usize, TextsOfSide> {
+    pub(crate) fn text_rows(&self) -> BTreeMap<usize, TextsOfSide> {
         let sides = self.0.iter();
         sides
             .map(|(number, side)| (*number, side.text_rows.clone()))
@@ -104,7 +104,7 @@ impl<'a> BuiltSides<'a> {
     }
 
     /// Lets others move them.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.0.iter_mut().for_each(|(_, side)| side.park());
     }
 }
@@ -117,7 +117,7 @@ impl Drop for BuiltSides<'_> {
 
 /// What a pipeline left on the device for others.
 #[derive(Debug)]
-pub(super) struct BuiltTable {
+pub(crate) struct BuiltTable {
     /// Its shape.
     pub dimension: Arc<Dimension>,
     /// Rows that are in it.
@@ -184,7 +184,7 @@ enum Content {
 
 impl BuiltTable {
     /// Arrays without rows.
-    pub(super) fn new(allocator: &Allocator<'_>, plan: &BuildPlan) -> Result<Self, RunError> {
+    pub(crate) fn new(allocator: &Allocator<'_>, plan: &BuildPlan) -> Result<Self, RunError> {
         // A table of keys has two words of 32 bits a slot.
         let presence = match (plan.slots(), plan.marker) {
             (Some(slots), _) => Presence::Words(allocator.zeroed(2 * slots)?),
@@ -216,7 +216,7 @@ impl BuiltTable {
     }
 
     /// Groups without rows.
-    pub(super) fn of_groups(allocator: &Allocator<'_>, plan: &GroupBuildPlan) -> Result<Self, RunError> {
+    pub(crate) fn of_groups(allocator: &Allocator<'_>, plan: &GroupBuildPlan) -> Result<Self, RunError> {
         let words = allocator.zeroed(plan.words())?;
         Ok(Self {
             lookup_bytes: 8 * plan.words(),
@@ -225,7 +225,7 @@ impl BuiltTable {
     }
 
     /// A group table whose entries are the rows of another pipeline; its words begin at number `first`.
-    pub(super) fn of_table(
+    pub(crate) fn of_table(
         dimension: Dimension,
         words: WorkingRegion<u64>,
         first: usize,
@@ -240,7 +240,7 @@ impl BuiltTable {
     }
 
     /// A part of a join, which is filled by a pipeline.
-    pub(super) fn of_join(dimension: Dimension, part: JoinPart) -> Self {
+    pub(crate) fn of_join(dimension: Dimension, part: JoinPart) -> Self {
         Self {
             lookup_bytes: part.lookup_bytes(),
             ..Self::of(dimension, Content::Join(part))
@@ -248,37 +248,37 @@ impl BuiltTable {
     }
 
     /// Rows that are put in the order of a window when a pipeline has filled them in.
-    pub(super) fn of_windows(dimension: Dimension, rows: WindowRows) -> Self {
+    pub(crate) fn of_windows(dimension: Dimension, rows: WindowRows) -> Self {
         Self::of(dimension, Content::Windows(Box::new(rows)))
     }
 
     /// Rows by position, which are filled in by a pipeline.
-    pub(super) fn of_stored(dimension: Dimension, rows: StoredRows) -> Self {
+    pub(crate) fn of_stored(dimension: Dimension, rows: StoredRows) -> Self {
         Self::of(dimension, Content::Stored(rows))
     }
 
     /// Rows in partitions, which are filled in by a pipeline.
-    pub(super) fn of_partitions(dimension: Dimension, rows: PartitionedRows) -> Self {
+    pub(crate) fn of_partitions(dimension: Dimension, rows: PartitionedRows) -> Self {
         Self::of(dimension, Content::Partitions(Box::new(rows)))
     }
 
     /// With the texts of its keys that have no dictionary.
-    pub(super) fn add_texts(&mut self, texts: Option<InternedTexts>) {
+    pub(crate) fn add_texts(&mut self, texts: Option<InternedTexts>) {
         self.texts = texts;
     }
 
     /// Whether the texts of its keys are looked for once it is complete: not those of an order.
-    pub(super) fn finds_texts(&self) -> bool {
+    pub(crate) fn finds_texts(&self) -> bool {
         !matches!(self.content, Content::Windows(_))
     }
 
     /// With texts that it has by the numbers of their rows.
-    pub(super) fn add_text_rows(&mut self, text_rows: TextsOfSide) {
+    pub(crate) fn add_text_rows(&mut self, text_rows: TextsOfSide) {
         self.text_rows = text_rows;
     }
 
     /// Rows of each partition.
-    pub(super) fn counted(&self) -> &[u64] {
+    pub(crate) fn counted(&self) -> &[u64] {
         match &self.content {
             Content::Partitions(rows) => rows.counted(),
             _ => &[],
@@ -308,7 +308,7 @@ impl BuiltTable {
 
     /// The part of a join that the pipeline which looked up `sides` has completed, with what it needs of
     /// them: they are pairs then.
-    pub(super) fn joined(self, sides: Vec<SideRows>) -> Self {
+    pub(crate) fn joined(self, sides: Vec<SideRows>) -> Self {
         let number = match &self.content {
             Content::Join(JoinPart::Probe(probe)) => probe.dimension(),
             Content::Join(JoinPart::Marks(marks)) => marks.dimension(),
@@ -333,7 +333,7 @@ impl BuiltTable {
     }
 
     /// Rows that there is room for until they are sorted; 0 of what is not.
-    pub(super) fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         match &self.content {
             Content::Windows(rows) => rows.capacity(),
             _ => 0,
@@ -349,7 +349,7 @@ impl BuiltTable {
     }
 
     /// Points the kernel that fills them at the arrays.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.groups = self.address(Part::Presence);
         args.capacity = self.slots.unwrap_or(0);
         match &self.content {
@@ -365,7 +365,7 @@ impl BuiltTable {
     }
 
     /// Address of a part; groups have one.
-    pub(super) fn address(&self, part: Part) -> u64 {
+    pub(crate) fn address(&self, part: Part) -> u64 {
         match (&self.content, part) {
             (_, Part::Texts) => self.texts.as_ref().map_or(0, |texts| texts.region().address()),
             (Content::Groups(words, first), _) => words.address() + 8 * *first as u64,
@@ -385,7 +385,7 @@ impl BuiltTable {
     }
 
     /// Makes `stream` wait for whatever brings it back, before the stream reads it.
-    pub(super) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+    pub(crate) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         for region in self.regions() {
             region.used_by(stream)?;
         }
@@ -399,7 +399,7 @@ impl BuiltTable {
 
     /// After the last launch, with the first counter of the control words: counts the keys there, where they
     /// must be unique, and completes parts of joins and windows; `texts`: those whose places are in keys.
-    pub(super) fn complete(
+    pub(crate) fn complete(
         &mut self,
         allocator: &Allocator<'_>,
         control: &mut DeviceBuffer<u64>,
@@ -446,7 +446,7 @@ impl BuiltTable {
     }
 
     /// After `rows` rows with `keys` different keys: refuses keys that are not unique although they must be.
-    pub(super) fn check(&mut self, rows: u64, keys: u64) -> Result<(), RunError> {
+    pub(crate) fn check(&mut self, rows: u64, keys: u64) -> Result<(), RunError> {
         self.rows = rows;
         if !self.unique || keys == rows {
             return Ok(());
@@ -493,12 +493,12 @@ impl BuiltTable {
     }
 
     /// Lets others move it.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.regions_mut().into_iter().for_each(Region::park);
     }
 
     /// What a launch does to its regions.
-    pub(super) fn uses(&mut self, access: Access) -> Vec<Use<'_>> {
+    pub(crate) fn uses(&mut self, access: Access) -> Vec<Use<'_>> {
         let regions = self.regions_mut().into_iter();
         regions.map(|region| region.used(access)).collect()
     }

@@ -29,12 +29,14 @@
 //! | the algorithm that a graph has, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
 //! | which joins of a pipeline run in parts, and their pipelines over a part | `joins/out_of_core.rs` |
 //! | the kernel that builds, and the one that lists | `crates/codegen/src/sink/{build,lists,probe}.rs` |
-//! | runs: of build sides, pairs, parts and partitions | `execution/{built,pairs,parts,partition_run}.rs` |
+//! | runs: of build sides, pairs, parts and partitions | `joins/{build_table,pairs}.rs`, `execution/{parts,partition_run}.rs` |
 //!
 //! References: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapters 3 (hash
 //! joins) and 4 (partitioned joins).
 
+pub(crate) mod build_table;
 pub(crate) mod out_of_core;
+pub(crate) mod pairs;
 
 use crate::graph::PipelineRef;
 use galatea_codegen::SinkPlan;

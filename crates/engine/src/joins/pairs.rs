@@ -13,10 +13,9 @@
 //! Pairs are not written down: a row of the pipeline above finds its pair by its number (`pairs.cuh`), and
 //! columns by the numbers of the two rows.
 
-use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::working::PairSizes;
 use crate::device::{DeviceRuntime, RunError};
-use galatea_base::reason::Reason;
+use crate::rows::check_rows;
+use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use galatea_codegen::Marking;
 use galatea_codegen::build_plan::{ListsPlan, MarkPlan, ProbePlan};
 use galatea_codegen::sink::lists::{COUNTS, RANKS, SLOTS};
@@ -27,18 +26,12 @@ use galatea_expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, 
 use galatea_kernels::{CollectBits, ListRows, PipelineArguments, PrefixSum};
 use galatea_memory::regions::WorkingRegion;
 
-/// Refuses more rows than have numbers.
-pub(super) fn check_rows(rows: u64) -> Result<(), RunError> {
-    let limit = u64::from(u32::MAX) - 1;
-    if rows <= limit {
-        return Ok(());
-    }
-    Err(RunError::Unsupported(Reason::Limit {
-        expression: "a join or a window".into(),
-        asked: rows,
-        limit,
-        unit: "rows",
-    }))
+/// Rows of a join.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PairSizes {
+    pub(crate) pairs: u64,
+    pub(crate) probe: u64,
+    pub(crate) build: u64,
 }
 
 /// What [`PrefixSum`] adds up in.
@@ -48,7 +41,7 @@ fn totals(allocator: &Allocator<'_>, sums: &PrefixSum) -> Result<WorkingRegion<u
 
 /// The build side: rows by position, listed by key.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(crate) struct Lists {
     lookup_bytes: u64,
     columns: Vec<BuiltColumn>,
     values: Vec<DeviceColumn>,
@@ -65,7 +58,7 @@ pub(super) struct Lists {
 
 impl Lists {
     /// Without rows, of which `rows` have a place.
-    pub(super) fn new(allocator: &Allocator<'_>, plan: &ListsPlan, rows: u64) -> Result<Self, RunError> {
+    pub(crate) fn new(allocator: &Allocator<'_>, plan: &ListsPlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         let slots = plan.keys.slots;
         Ok(Self {
@@ -81,7 +74,7 @@ impl Lists {
     }
 
     /// Points the kernel that fills it at it.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
         args.capacity = self.keys.as_ref().map_or(0, |keys| keys.len() as u64);
         args.outputs[COUNTS] = self.starts.address();
@@ -92,7 +85,7 @@ impl Lists {
     }
 
     /// After `rows` rows are in it: makes the lists.
-    pub(super) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
+    pub(crate) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let sums = PrefixSum::new(runtime.device())?;
         let mut totals = totals(allocator, &sums)?;
@@ -114,7 +107,7 @@ impl Lists {
     }
 
     /// Address of a part.
-    pub(super) fn address(&self, part: Part) -> u64 {
+    pub(crate) fn address(&self, part: Part) -> u64 {
         match part {
             Part::Presence => self.keys.as_ref().map_or(0, |keys| keys.address()),
             Part::Starts => self.starts.address(),
@@ -150,7 +143,7 @@ impl Lists {
 
 /// The probe side: rows by position, each with the list of its partners.
 #[derive(Debug)]
-pub(super) struct ProbeRows {
+pub(crate) struct ProbeRows {
     plan: ProbePlan,
     values: Vec<DeviceColumn>,
     /// By position where the list starts.
@@ -165,7 +158,7 @@ pub(super) struct ProbeRows {
 
 impl ProbeRows {
     /// Without rows, of which `rows` have a place.
-    pub(super) fn new(allocator: &Allocator<'_>, plan: &ProbePlan, rows: u64) -> Result<Self, RunError> {
+    pub(crate) fn new(allocator: &Allocator<'_>, plan: &ProbePlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         Ok(Self {
             plan: plan.clone(),
@@ -179,19 +172,19 @@ impl ProbeRows {
     }
 
     /// The build side that has the lists.
-    pub(super) fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.plan.dimension
     }
 
     /// Points the kernel that fills it at it.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
         args.outputs[FIRSTS] = self.firsts.address();
         args.outputs[PARTNERS] = self.partners.as_ref().map_or(0, |partners| partners.address());
     }
 
     /// After `rows` rows are in it: adds up their pairs.
-    pub(super) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
+    pub(crate) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let sums = PrefixSum::new(runtime.device())?;
         let mut totals = totals(allocator, &sums)?;
@@ -227,7 +220,7 @@ impl ProbeRows {
 
 /// Which pairs and rows of a join fulfil its condition.
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(crate) struct Marks {
     plan: MarkPlan,
     sizes: PairSizes,
     kept: Option<WorkingRegion<u32>>,
@@ -243,7 +236,7 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Nothing is marked.
-    pub(super) fn new(
+    pub(crate) fn new(
         allocator: &Allocator<'_>,
         plan: &MarkPlan,
         sizes: PairSizes,
@@ -270,19 +263,19 @@ impl Marks {
     }
 
     /// The build side whose pairs are marked.
-    pub(super) fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.plan.dimension
     }
 
     /// Points the kernel that marks at them.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.outputs[mark::KEPT] = address(self.kept.as_ref());
         args.outputs[mark::PROBE] = address(self.probe.as_ref());
         args.outputs[mark::BUILD] = address(self.build.as_ref());
     }
 
     /// After all pairs: collects the rows without a partner.
-    pub(super) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
+    pub(crate) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
         let collect = |bits: &WorkingRegion<u32>, rows: u64, wanted: bool| {
             let mut numbers = allocator.zeroed::<u32>(rows)?;
             let mut found = allocator.zeroed::<u64>(1)?;
@@ -347,7 +340,7 @@ fn address(region: Option<&WorkingRegion<u32>>) -> u64 {
 
 /// The pairs of a join.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     probe: ProbeRows,
     lists: Lists,
     marks: Option<Marks>,
@@ -357,7 +350,7 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// Those of two sides.
-    pub(super) fn of(probe: ProbeRows, lists: Lists) -> Self {
+    pub(crate) fn of(probe: ProbeRows, lists: Lists) -> Self {
         Self {
             probe,
             lists,
@@ -367,14 +360,14 @@ impl Pairs {
     }
 
     /// The same with marks.
-    pub(super) fn marked(self, marks: Marks) -> Self {
+    pub(crate) fn marked(self, marks: Marks) -> Self {
         Self {
             marks: Some(marks),
             ..self
         }
     }
 
-    pub(super) fn sizes(&self) -> PairSizes {
+    pub(crate) fn sizes(&self) -> PairSizes {
         PairSizes {
             pairs: self.probe.pairs,
             probe: self.probe.rows,
@@ -394,12 +387,12 @@ impl Pairs {
     }
 
     /// Rows of a pipeline over them.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.counts().iter().sum()
     }
 
     /// What others look up.
-    pub(super) fn dimension(&self) -> Dimension {
+    pub(crate) fn dimension(&self) -> Dimension {
         let (probe, build) = (&self.probe.plan.columns, &self.lists.columns);
         let of = |columns: &[BuiltColumn], side: PairSide| -> Vec<(usize, PairSide)> {
             columns.iter().map(|column| (column.column, side)).collect()
@@ -424,7 +417,7 @@ impl Pairs {
     }
 
     /// Writes the directory, before a launch that reads it.
-    pub(super) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+    pub(crate) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         let columns: Vec<&DeviceColumn> = self.probe.values.iter().chain(&self.lists.values).collect();
         let mut words = vec![0u64; PairWord::column(columns.len())];
         let [pairs, probe_alone, _] = self.counts();
@@ -451,14 +444,14 @@ impl Pairs {
     }
 
     /// Address of the directory.
-    pub(super) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.directory.as_ref().map_or(0, DeviceBuffer::address)
     }
 }
 
 /// What the pipelines of a join leave on the device.
 #[derive(Debug)]
-pub(super) enum JoinPart {
+pub(crate) enum JoinPart {
     Lists(Box<Lists>),
     Probe(Box<ProbeRows>),
     Marks(Box<Marks>),
@@ -467,7 +460,7 @@ pub(super) enum JoinPart {
 
 impl JoinPart {
     /// Bytes of what is touched by key, of lists before they are made.
-    pub(super) fn lookup_bytes(&self) -> u64 {
+    pub(crate) fn lookup_bytes(&self) -> u64 {
         match self {
             Self::Lists(lists) => lists.lookup_bytes,
             Self::Probe(_) | Self::Marks(_) | Self::Pairs(_) => 0,
@@ -475,7 +468,7 @@ impl JoinPart {
     }
 
     /// Its regions.
-    pub(super) fn regions(&self) -> Vec<&dyn Region> {
+    pub(crate) fn regions(&self) -> Vec<&dyn Region> {
         match self {
             Self::Lists(lists) => lists.regions(),
             Self::Probe(probe) => probe.regions(),
@@ -489,7 +482,7 @@ impl JoinPart {
     }
 
     /// Its regions, to be moved.
-    pub(super) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+    pub(crate) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         match self {
             Self::Lists(lists) => lists.regions_mut(),
             Self::Probe(probe) => probe.regions_mut(),

@@ -1,14 +1,14 @@
 //! A sink's contents after its last launch: the input of results.
 
-use crate::execution::built::BuiltTable;
-use crate::execution::interned::TextsAtPlaces;
+use crate::joins::build_table::BuiltTable;
+use crate::string::interned::TextsAtPlaces;
 use galatea_device::DeviceBuffer;
 use galatea_memory::regions::WorkingRegion;
 use std::ops::Range;
 
 /// Which memory groups are read from.
 #[derive(Debug)]
-pub(in crate::execution) enum GroupStorage {
+pub(crate) enum GroupStorage {
     /// The host: words, `[group][word]`.
     Host(Vec<u64>),
     /// Device memory, `[group][word]` in those words of the buffer.
@@ -27,7 +27,7 @@ impl Default for GroupStorage {
 
 /// A sink's contents.
 #[derive(Debug, Default)]
-pub(in crate::execution) struct Contents {
+pub(crate) struct Contents {
     /// The groups, if it is not rows that were collected.
     pub groups: GroupStorage,
     /// Rows that passed the filters.

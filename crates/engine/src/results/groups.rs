@@ -4,8 +4,8 @@ use super::contents::{Contents, GroupStorage};
 use super::pieces::Part;
 use super::{Integers, Outlet, batch, dictionary_array};
 use crate::device::RunError;
-use crate::execution::interned::TextsAtPlaces;
-use crate::execution::text_rows::text_array;
+use crate::string::by_row::text_array;
+use crate::string::interned::TextsAtPlaces;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
@@ -22,7 +22,7 @@ use galatea_expression::{Fault, Raised, RowError, TextForm};
 
 /// Gives the record batches of an aggregate's groups to `outlet`, of `fetch` groups at least if there are so
 /// many; returns the bytes read.
-pub(in crate::execution) fn groups(
+pub(crate) fn groups(
     stream: &Stream,
     plan: &PipelinePlan,
     bound: &BoundPipeline,

@@ -2,19 +2,20 @@
 //!
 //! Column by column: a result can have millions of rows.
 
-pub(super) mod contents;
+pub(crate) mod contents;
 mod groups;
 mod outlet;
 mod pieces;
+pub(crate) mod queue;
 mod rows;
-pub(super) mod text_gather;
+pub(crate) mod text_gather;
 mod values;
 
-pub(super) use groups::groups;
+pub(crate) use groups::groups;
 pub(crate) use groups::records;
-pub(super) use outlet::Outlet;
-pub(super) use pieces::{Piece, ResultPolicy};
-pub(super) use rows::Rows;
+pub(crate) use outlet::Outlet;
+pub(crate) use pieces::{Piece, ResultPolicy};
+pub(crate) use rows::Rows;
 pub(crate) use values::Values;
 
 use arrow::array::{
@@ -26,6 +27,11 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use std::sync::Arc;
+
+/// Its tuning policies.
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
+    vec![ResultPolicy::listed(), text_gather::GatherPolicy::listed()]
+}
 
 /// A batch of the schema's types: arrays of other types are cast.
 pub(crate) fn batch(

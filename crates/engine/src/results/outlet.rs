@@ -2,14 +2,14 @@
 
 use super::pieces::{Part, Piece, read_in_pieces};
 use crate::device::{DeviceRuntime, RunError};
-use crate::execution::result_queue::ResultQueue;
+use crate::results::queue::ResultQueue;
 use arrow::array::RecordBatch;
 use galatea_device::Stream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Gives the batches of one run to its queue, and counts their rows.
 #[derive(Debug)]
-pub(in crate::execution) struct Outlet<'a> {
+pub(crate) struct Outlet<'a> {
     runtime: &'a DeviceRuntime,
     queue: &'a ResultQueue,
     cancelled: &'a AtomicBool,
@@ -18,11 +18,7 @@ pub(in crate::execution) struct Outlet<'a> {
 
 impl<'a> Outlet<'a> {
     /// Into `queue`, until `cancelled` is set.
-    pub(in crate::execution) fn new(
-        runtime: &'a DeviceRuntime,
-        queue: &'a ResultQueue,
-        cancelled: &'a AtomicBool,
-    ) -> Self {
+    pub(crate) fn new(runtime: &'a DeviceRuntime, queue: &'a ResultQueue, cancelled: &'a AtomicBool) -> Self {
         Self {
             runtime,
             queue,
@@ -37,7 +33,7 @@ impl<'a> Outlet<'a> {
     }
 
     /// Rows of the batches given on so far.
-    pub(in crate::execution) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
 

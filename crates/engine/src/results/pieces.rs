@@ -1,8 +1,8 @@
 //! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there,
 //! so that neither the link nor a single core is what a large result waits for.
 
+use crate::device::check;
 use crate::device::{DeviceRuntime, RunError, Staging};
-use crate::execution::error::check;
 use bytemuck::Pod;
 use galatea_base::policy::policy;
 use galatea_device::{DeviceBuffer, DeviceSlice, Stream};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 policy! {
     /// How results are decoded on the host.
-    pub(in crate::execution) struct ResultPolicy {
+    pub(crate) struct ResultPolicy {
         /// Threads that decode a result at most.
         threads: usize = 8,
         /// Rows of a piece at most, and rows of a result below which one thread decodes all of it.
@@ -65,7 +65,7 @@ impl Part<'_> {
 
 /// Some rows of every part, on the host.
 #[derive(Debug)]
-pub(in crate::execution) struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     /// Number of rows.
     pub rows: usize,
     /// Number of the first.
@@ -89,7 +89,7 @@ impl<'a> Piece<'a> {
     }
 
     /// Values of device memory that the rows stand for.
-    pub(in crate::execution) fn read<T: Pod>(
+    pub(crate) fn read<T: Pod>(
         &self,
         source: &DeviceBuffer<T>,
         range: Range<usize>,

@@ -6,8 +6,8 @@
 //! does not wait for its reader while other queries wait for the device, nor where it has the thread of its
 //! reader.
 
-use super::error::check;
 use crate::device::RunError;
+use crate::device::check;
 use arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::MemoryReservation;
 use galatea_memory::regions::Turns;
@@ -63,7 +63,7 @@ impl ResultQueue {
     }
 
     /// For a result that is read when the run has ended.
-    pub(super) fn whole() -> Self {
+    pub(crate) fn whole() -> Self {
         Self {
             state: Mutex::default(),
             read: Condvar::new(),
@@ -75,7 +75,7 @@ impl ResultQueue {
     }
 
     /// For a result that is read when the run has ended, unless it has more rows than that.
-    pub(super) fn of_rows(most: u64) -> Self {
+    pub(crate) fn of_rows(most: u64) -> Self {
         Self {
             most_rows: most,
             ..Self::whole()
@@ -83,7 +83,7 @@ impl ResultQueue {
     }
 
     /// Runs what fills it on the thread of its reader: nothing waits for that to read meanwhile.
-    pub(super) fn filled_by<T>(&self, run: impl FnOnce() -> T) -> T {
+    pub(crate) fn filled_by<T>(&self, run: impl FnOnce() -> T) -> T {
         self.unread.store(true, Ordering::Relaxed);
         let outcome = run();
         self.unread.store(false, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl ResultQueue {
     /// # Errors
     /// [`RunError::Cancelled`]; [`RunError::ManyRows`] beyond what it takes; [`RunError::Pool`] if the
     /// session's memory cannot hold the batch, and nobody is going to read those before it.
-    pub(super) fn push(
+    pub(crate) fn push(
         &self,
         batch: RecordBatch,
         turns: &Turns,
@@ -131,7 +131,7 @@ impl ResultQueue {
     }
 
     /// Forgets the batches of a run that failed, before another attempt; `false`: some may have been read.
-    pub(super) fn restart(&self) -> bool {
+    pub(crate) fn restart(&self) -> bool {
         let mut state = self.state.lock();
         if state.flows {
             return false;
@@ -157,7 +157,7 @@ impl ResultQueue {
     }
 
     /// Keeps the batches of a run that has ended, whatever becomes of the next one over the same rows.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let mut state = self.state.lock();
         state.settled = state.batches.len();
     }

@@ -5,7 +5,7 @@ use super::text_gather::GatheredTexts;
 use super::values::Values;
 use super::{Outlet, batch};
 use crate::device::RunError;
-use crate::execution::text_rows::{self, TextRows, TextsOfSide};
+use crate::string::by_row::{self, TextRows, TextsOfSide};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use galatea_codegen::PipelinePlan;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Rows of an append sink, given on in pieces.
 #[derive(Debug)]
-pub(in crate::execution) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
     /// By position in the table of chunks.
@@ -33,12 +33,12 @@ pub(in crate::execution) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The pipeline.
-    pub(in crate::execution) fn plan(&self) -> &PipelinePlan {
+    pub(crate) fn plan(&self) -> &PipelinePlan {
         self.plan
     }
 
     /// Nothing given to `outlet` yet.
-    pub(in crate::execution) fn new(
+    pub(crate) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
         chunks: Arc<[usize]>,
@@ -55,18 +55,18 @@ impl<'a> Rows<'a> {
     }
 
     /// The texts of what the run leaves on the device.
-    pub(in crate::execution) fn texts_left(&self) -> TextsOfSide {
-        text_rows::left_by(self.plan, self.view, &self.chunks, &self.sides)
+    pub(crate) fn texts_left(&self) -> TextsOfSide {
+        by_row::left_by(self.plan, self.view, &self.chunks, &self.sides)
     }
 
     /// Rows given on so far.
-    pub(in crate::execution) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.outlet.rows()
     }
 
     /// Reads `count` rows from the output columns, which are in the order of the scan or were `sorted`;
     /// returns the bytes read.
-    pub(in crate::execution) fn take(
+    pub(crate) fn take(
         &self,
         stream: &Stream,
         plan: &RowsPlan,
@@ -140,7 +140,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Reads rows of words gathered from page chains; returns the bytes read.
-    pub(in crate::execution) fn take_gathered(
+    pub(crate) fn take_gathered(
         &self,
         stream: &Stream,
         plan: &RowsPlan,

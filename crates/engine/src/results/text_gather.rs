@@ -11,8 +11,8 @@
 use super::Piece;
 use crate::device::columns::{ColumnPages, chunk_layout};
 use crate::device::{DeviceRuntime, RunError};
-use crate::execution::chunk_link::{ChunkLink, Coming, LinkStreams};
-use crate::execution::text_rows::TextRows;
+use crate::string::by_row::TextRows;
+use crate::transfer::chunk_link::{ChunkLink, Coming, LinkStreams};
 use arrow::array::{ArrayRef, LargeBinaryArray, LargeStringArray, StringArray};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 policy! {
     /// When texts are gathered on the device.
-    pub(in crate::execution) struct GatherPolicy {
+    pub(crate) struct GatherPolicy {
         /// Texts at least: the host has gathered so many when the launches are done.
         texts: usize = 1 << 10,
         /// Nanoseconds that the host takes for a text, with all threads that decode results.

@@ -1,7 +1,7 @@
 //! Columns that a pipeline writes and others read, in device memory.
 
-use super::working::memory;
 use crate::device::{DeviceRuntime, RunError};
+use crate::rows::memory;
 use bytemuck::Pod;
 use galatea_device::{Access, DeviceError, DeviceSlice, Stream};
 use galatea_expression::BuiltColumn;
@@ -9,7 +9,7 @@ use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 
 /// A region, whatever its values are.
-pub(super) trait Region {
+pub(crate) trait Region {
     /// What a launch does to it.
     fn used(&mut self, access: Access) -> Use<'_>;
     /// Lets others move it.
@@ -34,25 +34,25 @@ impl<T: Pod + Send + Sync> Region for WorkingRegion<T> {
 
 /// Where regions of a query are made.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allocator<'a> {
-    pub(super) runtime: &'a DeviceRuntime,
-    pub(super) stream: &'a Stream,
+pub(crate) struct Allocator<'a> {
+    pub(crate) runtime: &'a DeviceRuntime,
+    pub(crate) stream: &'a Stream,
     /// Number of the query.
-    pub(super) owner: u64,
+    pub(crate) owner: u64,
     /// What the regions are for, in errors and lists.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
 }
 
 impl Allocator<'_> {
     /// Values of 0, one at least.
-    pub(super) fn zeroed<T: Pod>(&self, len: u64) -> Result<WorkingRegion<T>, RunError> {
+    pub(crate) fn zeroed<T: Pod>(&self, len: u64) -> Result<WorkingRegion<T>, RunError> {
         let len = usize::try_from(len.max(1)).unwrap_or(usize::MAX);
         let zeroed = self.runtime.zeroed::<T>(self.stream, len, self.what)?;
         Ok(self.runtime.memory().working(self.owner, self.what, zeroed))
     }
 
     /// Bytes of any content.
-    pub(super) fn bytes(&self, bytes: u64) -> Result<WorkingRegion<u8>, RunError> {
+    pub(crate) fn bytes(&self, bytes: u64) -> Result<WorkingRegion<u8>, RunError> {
         match self.runtime.allocate(self.stream, bytes)? {
             Some(buffer) => Ok(self.runtime.memory().working(self.owner, self.what, buffer)),
             None => Err(memory(self.runtime, self.what, bytes)),
@@ -60,12 +60,12 @@ impl Allocator<'_> {
     }
 
     /// A bit for each of `bits`, all 0.
-    pub(super) fn bitmap(&self, bits: u64) -> Result<WorkingRegion<u32>, RunError> {
+    pub(crate) fn bitmap(&self, bits: u64) -> Result<WorkingRegion<u32>, RunError> {
         self.zeroed(bits.div_ceil(32))
     }
 
     /// A column of `rows` rows, whose entries are made of `byte` until a row writes them.
-    pub(super) fn column(&self, column: &BuiltColumn, rows: u64, byte: u8) -> Result<DeviceColumn, RunError> {
+    pub(crate) fn column(&self, column: &BuiltColumn, rows: u64, byte: u8) -> Result<DeviceColumn, RunError> {
         let mut values = self.bytes(rows.max(1).saturating_mul(column.width as u64))?;
         self.stream.fill(&mut *values, byte)?;
         Ok(DeviceColumn {
@@ -75,7 +75,7 @@ impl Allocator<'_> {
     }
 
     /// A column of so many rows, each of which is going to be written.
-    pub(super) fn unwritten_column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
+    pub(crate) fn unwritten_column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
         Ok(DeviceColumn {
             values: self.bytes(rows.max(1).saturating_mul(column.width as u64))?,
             nulls: column.nullable.then(|| self.bitmap(rows)).transpose()?,
@@ -84,7 +84,7 @@ impl Allocator<'_> {
 
     /// Columns of `rows` rows each. What no row has written may be read, though not used: 0 is a code of
     /// every dictionary.
-    pub(super) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
+    pub(crate) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
         let columns = columns.iter().map(|column| self.column(column, rows, 0));
         columns.collect()
     }
@@ -92,48 +92,48 @@ impl Allocator<'_> {
 
 /// The entries of a column, and a bit for each that is NULL.
 #[derive(Debug)]
-pub(super) struct DeviceColumn {
+pub(crate) struct DeviceColumn {
     values: WorkingRegion<u8>,
     nulls: Option<WorkingRegion<u32>>,
 }
 
 impl DeviceColumn {
     /// Address of the entries.
-    pub(super) fn values(&self) -> u64 {
+    pub(crate) fn values(&self) -> u64 {
         self.values.address()
     }
 
     /// Address of the bits; 0 where no value is NULL.
-    pub(super) fn nulls(&self) -> u64 {
+    pub(crate) fn nulls(&self) -> u64 {
         self.nulls.as_ref().map_or(0, |nulls| nulls.address())
     }
 
     /// The first bytes of the entries.
-    pub(super) fn entries(&self, bytes: usize) -> Result<DeviceSlice<'_, u8>, DeviceError> {
+    pub(crate) fn entries(&self, bytes: usize) -> Result<DeviceSlice<'_, u8>, DeviceError> {
         self.values.slice(..bytes)
     }
 
     /// The bits of the first rows, so many words; `None` where no value is NULL.
-    pub(super) fn null_words(&self, words: usize) -> Result<Option<DeviceSlice<'_, u32>>, DeviceError> {
+    pub(crate) fn null_words(&self, words: usize) -> Result<Option<DeviceSlice<'_, u32>>, DeviceError> {
         self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
     }
 
     /// Its regions.
-    pub(super) fn regions(&self) -> impl Iterator<Item = &dyn Region> {
+    pub(crate) fn regions(&self) -> impl Iterator<Item = &dyn Region> {
         let values: &dyn Region = &self.values;
         let nulls = self.nulls.as_ref().map(|nulls| nulls as &dyn Region);
         [values].into_iter().chain(nulls)
     }
 
     /// Its regions, to be moved.
-    pub(super) fn regions_mut(&mut self) -> impl Iterator<Item = &mut dyn Region> {
+    pub(crate) fn regions_mut(&mut self) -> impl Iterator<Item = &mut dyn Region> {
         let values: &mut dyn Region = &mut self.values;
         let nulls = self.nulls.as_mut().map(|nulls| nulls as &mut dyn Region);
         [values].into_iter().chain(nulls)
     }
 
     /// Points the outputs of the kernel that fills columns at them.
-    pub(super) fn bind(columns: &[Self], args: &mut PipelineArguments) {
+    pub(crate) fn bind(columns: &[Self], args: &mut PipelineArguments) {
         for (k, column) in columns.iter().enumerate() {
             args.outputs[k] = column.values();
             args.outputs[MAX_OUTPUTS / 2 + k] = column.nulls();

@@ -2,8 +2,8 @@
 //! place for. One pass over the input, no memory for the worst case, and the host takes part only when the
 //! heap is exhausted.
 
-use super::working::memory;
 use crate::device::{DeviceRuntime, RunError};
+use crate::rows::memory;
 use galatea_base::policy::policy;
 use galatea_codegen::sink::chains::WARP_ROWS;
 use galatea_device::{Access, Stream};
@@ -13,7 +13,7 @@ use galatea_memory::{DeviceHeap, GatheredRows, HeapError, HeapOptions, RowChains
 
 policy! {
     /// The heap whose pages take rows.
-    pub(super) struct RowHeapPolicy {
+    pub(crate) struct RowHeapPolicy {
         /// Bytes of a page for short rows.
         page_bytes: u64 = 16 << 10,
         /// Bytes of a heap that is kept for the next query, at most.
@@ -25,7 +25,7 @@ const POLICY: RowHeapPolicy = RowHeapPolicy::DEFAULT;
 
 /// What a heap is to hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Demand {
+pub(crate) struct Demand {
     /// 64-bit words of a row.
     pub words: u32,
     /// Rows that are expected.
@@ -39,16 +39,16 @@ pub(super) struct Demand {
 /// The heap of a run, and a chain of its pages for each block.
 #[derive(Debug)]
 pub(crate) struct RowHeap {
-    pub(super) heap: DeviceHeap,
-    pub(super) chains: RowChains,
+    pub(crate) heap: DeviceHeap,
+    pub(crate) chains: RowChains,
     /// The next launch continues one that stopped.
-    pub(super) resume: bool,
+    pub(crate) resume: bool,
 }
 
 impl RowHeap {
     /// A heap for a run by at most `grid` blocks, and the blocks it serves: it holds a morsel of each
     /// at least, so that a run that stops can go on.
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         owner: u64,
@@ -94,7 +94,7 @@ impl RowHeap {
     }
 
     /// Leaves the heap to the next query, once all pages are back and the stream is done with it.
-    pub(super) fn keep(mut self, runtime: &DeviceRuntime) {
+    pub(crate) fn keep(mut self, runtime: &DeviceRuntime) {
         self.resume = false;
         if self.heap.memory().bytes() <= POLICY.kept_bytes {
             self.heap.region().set_owner(None);
@@ -103,30 +103,30 @@ impl RowHeap {
     }
 
     /// Lets others move its pages.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.heap.region().park();
     }
 
     /// What a launch does to its pages.
-    pub(super) fn used(&mut self) -> Use<'_> {
+    pub(crate) fn used(&mut self) -> Use<'_> {
         self.heap.region().used(Access::ReadWrite)
     }
 
     /// What the next launch takes.
-    pub(super) fn view(&self) -> PageChainsView {
+    pub(crate) fn view(&self) -> PageChainsView {
         self.chains.view(&self.heap, self.resume)
     }
 
     /// After a launch whose blocks stop of their own accord: whether some did, because the heap was dry. Then
     /// the next launch resumes them.
-    pub(super) fn stopped(&mut self, stream: &Stream) -> Result<bool, RunError> {
+    pub(crate) fn stopped(&mut self, stream: &Stream) -> Result<bool, RunError> {
         let (blocks, _) = self.chains.stopped(stream)?;
         self.resume = blocks > 0;
         Ok(self.resume)
     }
 
     /// Moves what the chains hold into columns and gives their pages back.
-    pub(super) fn gather(
+    pub(crate) fn gather(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,

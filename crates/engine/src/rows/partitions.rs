@@ -1,16 +1,16 @@
 //! Rows in partitions, on the device: counted, then written (`sink/partition.rs`), then the rows of another
 //! pipeline.
 
-use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::pairs::check_rows;
 use crate::device::RunError;
+use crate::rows::check_rows;
+use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use galatea_codegen::build_plan::PartitionPlan;
 use galatea_kernels::PipelineArguments;
 use galatea_memory::regions::WorkingRegion;
 
 /// See [the module](self).
 #[derive(Debug)]
-pub(super) struct PartitionedRows {
+pub(crate) struct PartitionedRows {
     /// Of each partition the rows, where they are counted, else the next free position.
     cursors: WorkingRegion<u64>,
     values: Vec<DeviceColumn>,
@@ -20,7 +20,7 @@ pub(super) struct PartitionedRows {
 
 impl PartitionedRows {
     /// Without rows, of which there will be so many in each partition; none: they are to be counted.
-    pub(super) fn new(
+    pub(crate) fn new(
         allocator: &Allocator<'_>,
         plan: &PartitionPlan,
         counted: Option<&[u64]>,
@@ -53,13 +53,13 @@ impl PartitionedRows {
     }
 
     /// Points the kernel that fills it at it.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.groups = self.cursors.address();
         DeviceColumn::bind(&self.values, args);
     }
 
     /// After the last launch: reads what was counted.
-    pub(super) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
+    pub(crate) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
         if self.counted.is_empty() {
             self.counted = allocator.stream.read(&self.cursors, ..)?;
         }
@@ -67,22 +67,22 @@ impl PartitionedRows {
     }
 
     /// Rows of each partition.
-    pub(super) fn counted(&self) -> &[u64] {
+    pub(crate) fn counted(&self) -> &[u64] {
         &self.counted
     }
 
     /// The entries of the column at a position.
-    pub(super) fn column(&self, position: usize) -> &DeviceColumn {
+    pub(crate) fn column(&self, position: usize) -> &DeviceColumn {
         &self.values[position]
     }
 
-    pub(super) fn regions(&self) -> Vec<&dyn Region> {
+    pub(crate) fn regions(&self) -> Vec<&dyn Region> {
         let cursors: &dyn Region = &self.cursors;
         let values = self.values.iter().flat_map(DeviceColumn::regions);
         [cursors].into_iter().chain(values).collect()
     }
 
-    pub(super) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+    pub(crate) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         let cursors: &mut dyn Region = &mut self.cursors;
         let values = self.values.iter_mut().flat_map(DeviceColumn::regions_mut);
         [cursors].into_iter().chain(values).collect()

@@ -1,15 +1,15 @@
 //! Rows by position, on the device: a part of the rows of another pipeline (`sink/store.rs`).
 
-use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::pairs::check_rows;
 use crate::device::{DeviceRuntime, RunError};
+use crate::rows::check_rows;
+use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use galatea_codegen::build_plan::StorePlan;
 use galatea_device::{DeviceBuffer, Stream};
 use galatea_kernels::PipelineArguments;
 
 /// See [the module](self).
 #[derive(Debug)]
-pub(super) struct StoredRows {
+pub(crate) struct StoredRows {
     values: Vec<DeviceColumn>,
     /// Of each column the addresses of its entries and of its NULLs, as of the last launch.
     directory: Option<DeviceBuffer<u64>>,
@@ -17,7 +17,7 @@ pub(super) struct StoredRows {
 
 impl StoredRows {
     /// Without rows, of which `rows` have a place.
-    pub(super) fn new(allocator: &Allocator<'_>, plan: &StorePlan, rows: u64) -> Result<Self, RunError> {
+    pub(crate) fn new(allocator: &Allocator<'_>, plan: &StorePlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         Ok(Self {
             values: allocator.columns(&plan.columns, rows)?,
@@ -26,12 +26,12 @@ impl StoredRows {
     }
 
     /// Points the kernel that fills it at it.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
     }
 
     /// Writes the directory, before a launch that reads it.
-    pub(super) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+    pub(crate) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         let columns = self.values.iter();
         let words: Vec<u64> = columns
             .flat_map(|column| [column.values(), column.nulls()])
@@ -44,15 +44,15 @@ impl StoredRows {
     }
 
     /// Address of the directory.
-    pub(super) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.directory.as_ref().map_or(0, DeviceBuffer::address)
     }
 
-    pub(super) fn regions(&self) -> Vec<&dyn Region> {
+    pub(crate) fn regions(&self) -> Vec<&dyn Region> {
         self.values.iter().flat_map(DeviceColumn::regions).collect()
     }
 
-    pub(super) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+    pub(crate) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         (self.values.iter_mut())
             .flat_map(DeviceColumn::regions_mut)
             .collect()

@@ -1,12 +1,12 @@
 //! Rows that are returned in order: they stay in output columns until the last launch, are sorted by the
 //! words of their order, and gathered column by column (late: the sort moves row numbers, not rows).
 
-use super::device_columns::Allocator;
-use super::interned::InternedTexts;
-use super::results::Rows;
-use super::text_order::rank_texts;
 use crate::device::{DeviceRuntime, RunError};
 use crate::report::RunReport;
+use crate::results::Rows;
+use crate::rows::columns::Allocator;
+use crate::string::interned::InternedTexts;
+use crate::string::order::rank_texts;
 use galatea_codegen::output::{OutputColumn, RowsPlan};
 use galatea_device::{Access, DeviceBuffer, Stream};
 use galatea_kernels::{KeyWidth, MAX_OUTPUTS, PipelineArguments};
@@ -15,7 +15,7 @@ use galatea_memory::{KeyWord, RadixSort, SortedRows};
 
 /// The columns of rows that are to be sorted, and the words of their order.
 #[derive(Debug)]
-pub(super) struct SortColumns {
+pub(crate) struct SortColumns {
     /// Outputs, then words, the most significant first.
     values: Vec<WorkingRegion<u8>>,
     /// Of outputs that may be NULL, a byte a row.
@@ -30,7 +30,7 @@ pub(super) struct SortColumns {
 
 /// Bytes that sorting and gathering `rows` rows take beside the columns: keys and row numbers twice, then the
 /// widest column in order.
-pub(super) fn sorting_bytes(columns: &[OutputColumn], words: usize, rows: u64) -> u64 {
+pub(crate) fn sorting_bytes(columns: &[OutputColumn], words: usize, rows: u64) -> u64 {
     let keys = columns.iter().rev().take(words);
     let widths: Vec<KeyWidth> = keys.map(|column| width_of(column.row_bytes())).collect();
     let widest = columns.iter().map(OutputColumn::row_bytes).max().unwrap_or(0);
@@ -47,7 +47,7 @@ fn width_of(bytes: usize) -> KeyWidth {
 
 impl SortColumns {
     /// Columns of a query with room for `rows` rows, of which the last `words` are words of the order.
-    pub(super) fn new(
+    pub(crate) fn new(
         allocator: &Allocator<'_>,
         columns: &[OutputColumn],
         words: usize,
@@ -72,12 +72,12 @@ impl SortColumns {
     }
 
     /// Rows there is room for.
-    pub(super) fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// Points the kernel's arguments at the columns, which do not get full.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.capacity = self.capacity;
         args.limit = u64::MAX;
         for (k, (values, valid)) in self.values.iter().zip(&self.validity).enumerate() {
@@ -91,12 +91,12 @@ impl SortColumns {
     }
 
     /// Lets others move the columns until [`Self::uses`] are granted.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.regions().for_each(WorkingRegion::park);
     }
 
     /// What a launch does to the columns.
-    pub(super) fn uses(&mut self) -> Vec<Use<'_>> {
+    pub(crate) fn uses(&mut self) -> Vec<Use<'_>> {
         self.regions()
             .map(|column| column.used(Access::ReadWrite))
             .collect()
@@ -105,7 +105,7 @@ impl SortColumns {
     /// Sorts the first `count` rows, and moves as many of them to the host as are wanted; `texts`: those
     /// whose places are in the words; `in_order`: rows have the places of their table, and may be in order.
     #[expect(clippy::too_many_arguments, reason = "the end of one run, used in one place")]
-    pub(super) fn finish(
+    pub(crate) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,

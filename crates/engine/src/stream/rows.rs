@@ -8,7 +8,7 @@
 use super::error::StreamError;
 use super::frame::{FrameLayout, Places, bit, slice};
 use super::settings::StreamSettings;
-use crate::execution::results::{Values, batch};
+use crate::results::{Values, batch};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::FilterBuilder;

@@ -15,7 +15,7 @@ use super::frame::{Places, bit};
 use super::plan::Window;
 use super::settings::{BLOCK_THREADS, StreamSettings};
 use super::texts::Texts;
-use crate::execution::results::{Integers, batch, records};
+use crate::results::{Integers, batch, records};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, SchemaRef};

@@ -1,6 +1,6 @@
 //! Texts without a dictionary that are returned: kernels write the numbers of their rows, and the host, which
 //! has the columns, gathers the bytes of those that are wanted, unless the device has done that
-//! ([`text_gather`](super::results::text_gather)).
+//! ([`text_gather`](crate::results::text_gather)).
 
 use crate::device::RunError;
 use arrow::array::{ArrayRef, LargeBinaryArray, StringViewBuilder};
@@ -20,18 +20,18 @@ const AHEAD: usize = 64;
 
 /// The texts of a column, by the numbers that kernels of a run give its rows.
 #[derive(Debug, Clone)]
-pub(super) struct TextRows {
-    pub(super) column: Arc<Column>,
+pub(crate) struct TextRows {
+    pub(crate) column: Arc<Column>,
     /// Chunks of the column, by their position in the table of chunks of the run.
-    pub(super) chunks: Arc<[usize]>,
+    pub(crate) chunks: Arc<[usize]>,
 }
 
 /// The texts of the columns of build sides that are returned by the numbers of rows, by number of the column.
-pub(super) type TextsOfSide = BTreeMap<usize, TextRows>;
+pub(crate) type TextsOfSide = BTreeMap<usize, TextRows>;
 
 impl TextRows {
     /// Of column `column` of a view whose chunks a run reads in this order.
-    pub(super) fn of(view: &TableView, column: usize, chunks: &Arc<[usize]>) -> Self {
+    pub(crate) fn of(view: &TableView, column: usize, chunks: &Arc<[usize]>) -> Self {
         Self {
             column: Arc::clone(&view.columns[column]),
             chunks: Arc::clone(chunks),
@@ -39,7 +39,7 @@ impl TextRows {
     }
 
     /// The texts of rows `position << 32 | row`; none where that is NULL.
-    pub(super) fn gather(
+    pub(crate) fn gather(
         &self,
         rows: &[u64],
         nulls: Option<&NullBuffer>,
@@ -70,7 +70,7 @@ impl TextRows {
 
 /// The texts of what a run leaves on the device for others: those of its own rows, and those that it has of
 /// build sides.
-pub(super) fn left_by(
+pub(crate) fn left_by(
     plan: &PipelinePlan,
     view: &TableView,
     chunks: &Arc<[usize]>,
@@ -119,7 +119,7 @@ fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
 }
 
 /// Texts as an array of that type.
-pub(super) fn text_array<'t>(
+pub(crate) fn text_array<'t>(
     texts: impl Iterator<Item = Option<&'t [u8]>>,
     data_type: &DataType,
 ) -> Result<ArrayRef, RunError> {

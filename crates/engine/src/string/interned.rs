@@ -15,7 +15,7 @@ use galatea_memory::regions::{Use, WorkingRegion};
 
 policy! {
     /// The memory for texts that are keys or accumulators.
-    pub(super) struct InternedPolicy {
+    pub(crate) struct InternedPolicy {
         /// Words of 64 bits for each row that is scanned, at first.
         row_words: u64 = 4,
         /// Words at first, at least.
@@ -45,11 +45,11 @@ const WHAT: &str = "texts of groups and keys";
 
 /// How much memory there is to be for the texts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct InternedWords(u64);
+pub(crate) struct InternedWords(u64);
 
 impl InternedWords {
     /// Of a run over so many rows; `small`: as little as possible.
-    pub(super) fn of_rows(rows: u64, small: bool) -> Self {
+    pub(crate) fn of_rows(rows: u64, small: bool) -> Self {
         let words = rows.saturating_mul(POLICY.row_words);
         Self(match small {
             true => HEAD as u64,
@@ -59,26 +59,26 @@ impl InternedWords {
 
     /// The same, with slots no more than a share of so many bytes: texts are often few, and a run that finds
     /// no room is only begun again.
-    pub(super) fn within(self, bytes: u64) -> Self {
+    pub(crate) fn within(self, bytes: u64) -> Self {
         Self(self.0.min((bytes / POLICY.room_share).max(HEAD as u64)))
     }
 
     /// After a run that had too little.
-    pub(super) fn grown(self) -> Self {
+    pub(crate) fn grown(self) -> Self {
         Self(self.0.saturating_mul(POLICY.growth))
     }
 }
 
 /// The texts of a run, in device memory.
 #[derive(Debug)]
-pub(super) struct InternedTexts {
+pub(crate) struct InternedTexts {
     region: WorkingRegion<u64>,
     slots: usize,
 }
 
 impl InternedTexts {
     /// Room for texts of the query number `owner`, which `threads` threads at once look for.
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         owner: u64,
@@ -108,38 +108,38 @@ impl InternedTexts {
     }
 
     /// Points argument `table` of a kernel at it.
-    pub(super) fn bind(&self, table: usize, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, table: usize, args: &mut PipelineArguments) {
         args.tables[table] = self.region.address();
     }
 
     /// The region that it is.
-    pub(super) fn region(&self) -> &WorkingRegion<u64> {
+    pub(crate) fn region(&self) -> &WorkingRegion<u64> {
         &self.region
     }
 
     /// As [`Self::region`].
-    pub(super) fn region_mut(&mut self) -> &mut WorkingRegion<u64> {
+    pub(crate) fn region_mut(&mut self) -> &mut WorkingRegion<u64> {
         &mut self.region
     }
 
     /// Lets others move it.
-    pub(super) fn park(&mut self) {
+    pub(crate) fn park(&mut self) {
         self.region.park();
     }
 
     /// The same after [`Self::park`].
-    pub(super) fn parked(mut self) -> Self {
+    pub(crate) fn parked(mut self) -> Self {
         self.park();
         self
     }
 
     /// What a launch does to it.
-    pub(super) fn used(&mut self) -> Use<'_> {
+    pub(crate) fn used(&mut self) -> Use<'_> {
         self.region.used(Access::ReadWrite)
     }
 
     /// How many there are, and the words that they take.
-    pub(super) fn size(&self, stream: &Stream) -> Result<InternedSize, RunError> {
+    pub(crate) fn size(&self, stream: &Stream) -> Result<InternedSize, RunError> {
         let head = stream.read(&self.region, ..HEAD)?;
         Ok(InternedSize {
             texts: head[HELD],
@@ -148,12 +148,12 @@ impl InternedTexts {
     }
 
     /// The slots of the table: 0, or the place of a text and some bits of its hash above.
-    pub(super) fn slots(&self) -> Result<DeviceSlice<'_, u64>, RunError> {
+    pub(crate) fn slots(&self) -> Result<DeviceSlice<'_, u64>, RunError> {
         Ok(self.region.slice(HEAD..HEAD + self.slots)?)
     }
 
     /// Reads the texts back.
-    pub(super) fn read(&self, stream: &Stream) -> Result<TextsAtPlaces, RunError> {
+    pub(crate) fn read(&self, stream: &Stream) -> Result<TextsAtPlaces, RunError> {
         let used = self.size(stream)?.words as usize;
         let first = HEAD + self.slots;
         Ok(TextsAtPlaces(stream.read(&self.region, first..first + used)?))
@@ -162,7 +162,7 @@ impl InternedTexts {
 
 /// What is in the memory of texts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InternedSize {
+pub(crate) struct InternedSize {
     /// Distinct texts.
     pub texts: u64,
     /// Words, the first of which is none: places are less.
@@ -175,7 +175,7 @@ pub(crate) struct TextsAtPlaces(Vec<u64>);
 
 impl TextsAtPlaces {
     /// Bytes that were read.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         8 * self.0.len() as u64
     }
 

@@ -8,9 +8,9 @@
 //!
 //! Texts that many rows have are compared once for all of them, and rows are sorted by integers as ever.
 
-use super::device_columns::Allocator;
-use super::interned::InternedTexts;
 use crate::device::RunError;
+use crate::rows::columns::Allocator;
+use crate::string::interned::InternedTexts;
 use galatea_device::{In, InOut, Out};
 use galatea_expression::OrderedText;
 use galatea_kernels::{CollectGroups, GroupEntries, KeyWidth, PlaceField, RankKeys, TextRanks, TextSort};
@@ -18,7 +18,7 @@ use galatea_memory::KeyWord;
 
 /// Makes the places that `texts` has in the words of an order ranks, in the keys of `rows` rows; `fields` are
 /// with the numbers of their words.
-pub(super) fn rank_texts(
+pub(crate) fn rank_texts(
     allocator: &Allocator<'_>,
     texts: &InternedTexts,
     words: &mut [KeyWord<'_>],

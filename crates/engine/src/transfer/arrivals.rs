@@ -17,7 +17,7 @@ use galatea_device::{ChunkTimes, DeviceBuffer, Stream};
 
 policy! {
     /// How many chunks a launch waits for.
-    pub(super) struct ArrivalPolicy {
+    pub(crate) struct ArrivalPolicy {
         /// Bytes of them: half a millisecond of the link, after which a query can be cancelled or give way.
         bytes: u64 = 32 << 20,
         /// Chunks at most.
@@ -30,7 +30,7 @@ policy! {
 const POLICY: ArrivalPolicy = ArrivalPolicy::DEFAULT;
 
 /// Whether launches over chunks of `bytes` wait for them.
-pub(super) fn waits(runtime: &DeviceRuntime, scan: PersistentScan, bytes: u64) -> bool {
+pub(crate) fn waits(runtime: &DeviceRuntime, scan: PersistentScan, bytes: u64) -> bool {
     match scan {
         PersistentScan::Off => false,
         PersistentScan::On => true,
@@ -49,20 +49,20 @@ fn waiting_pays(times: Option<ChunkTimes>, link: f64, bytes: u64) -> bool {
 }
 
 /// Chunks of `bytes`, of so many, for which one launch waits.
-pub(super) fn chunks_of_launch(bytes: u64, chunks: u64) -> usize {
+pub(crate) fn chunks_of_launch(bytes: u64, chunks: u64) -> usize {
     let most = (POLICY.bytes / bytes.max(1)).clamp(2, POLICY.chunks);
     most.min(chunks.max(1)) as usize
 }
 
 /// The words of a run's chunks, by position in the order of its launches.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     words: DeviceBuffer<u32>,
 }
 
 impl Arrivals {
     /// Words of so many chunks, none of which is there.
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         chunks: usize,
@@ -77,12 +77,12 @@ impl Arrivals {
     }
 
     /// Says that the chunk at `position` is there, once all that `stream` has queued is done.
-    pub(super) fn announce(&mut self, stream: &Stream, position: usize) -> Result<(), RunError> {
+    pub(crate) fn announce(&mut self, stream: &Stream, position: usize) -> Result<(), RunError> {
         Ok(stream.write_word(self.words.slice_mut(position..position + 1)?, 1)?)
     }
 
     /// Where the words are.
-    pub(super) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.words.address()
     }
 }

@@ -31,10 +31,10 @@ const RING: usize = 6;
 
 /// A column of a chunk that is copied, and where it begins in its buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Coming<'a> {
-    pub(super) column: &'a Column,
-    pub(super) chunk: usize,
-    pub(super) start: u64,
+pub(crate) struct Coming<'a> {
+    pub(crate) column: &'a Column,
+    pub(crate) chunk: usize,
+    pub(crate) start: u64,
 }
 
 impl Coming<'_> {
@@ -48,14 +48,14 @@ impl Coming<'_> {
 
 /// The streams of a chunk: one copies it, one unpacks it, which may be the same.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LinkStreams<'s> {
-    pub(super) copy: &'s Stream,
-    pub(super) unpack: &'s Stream,
+pub(crate) struct LinkStreams<'s> {
+    pub(crate) copy: &'s Stream,
+    pub(crate) unpack: &'s Stream,
 }
 
 /// Brings columns of chunks to the device.
 #[derive(Debug)]
-pub(super) struct ChunkLink<'r> {
+pub(crate) struct ChunkLink<'r> {
     runtime: &'r DeviceRuntime,
     way: Method,
     unpack: Option<UnpackCodes>,
@@ -93,7 +93,7 @@ impl Packed {
 
 impl<'r> ChunkLink<'r> {
     /// A link that is crossed by `way`.
-    pub(super) fn new(runtime: &'r DeviceRuntime, way: Method) -> Self {
+    pub(crate) fn new(runtime: &'r DeviceRuntime, way: Method) -> Self {
         Self {
             runtime,
             way,
@@ -104,13 +104,13 @@ impl<'r> ChunkLink<'r> {
     }
 
     /// How chunks come.
-    pub(super) fn way(&self) -> Method {
+    pub(crate) fn way(&self) -> Method {
         self.way
     }
 
     /// Makes room for packed codes of columns that are going to be brought together. Without room the host
     /// unpacks them.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         &mut self,
         streams: LinkStreams<'_>,
         coming: &[Coming<'_>],
@@ -134,7 +134,7 @@ impl<'r> ChunkLink<'r> {
     /// Queues all that brings columns of a chunk to their places in `buffer`, which may be written from
     /// `free` on; returns the bytes that cross the link. All is there when `streams.unpack` gets to where it
     /// is queued.
-    pub(super) fn bring(
+    pub(crate) fn bring(
         &mut self,
         streams: LinkStreams<'_>,
         coming: &[Coming<'_>],

@@ -1,14 +1,14 @@
 //! How chunks reach the device.
 
-use super::arrivals::{Arrivals, chunks_of_launch};
-use super::chunk_link::{ChunkLink, Coming, LinkStreams};
-use super::group_table::copies_merge;
-use super::slot_ring::SlotRing;
-use super::working::memory;
+use crate::aggregate::group_table::copies_merge;
 use crate::device::chunk_table::{ChunkTable, LaunchInputs};
 use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
 use crate::device::persistent::running;
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
+use crate::rows::memory;
+use crate::transfer::arrivals::{Arrivals, chunks_of_launch};
+use crate::transfer::chunk_link::{ChunkLink, Coming, LinkStreams};
+use crate::transfer::slot_ring::SlotRing;
 use galatea_base::policy::policy;
 use galatea_codegen::aggregate::BLOCK_ROWS;
 use galatea_codegen::bound::BoundPipeline;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 policy! {
     /// How far copies and launches are queued ahead.
-    pub(super) struct LaunchPolicy {
+    pub(crate) struct LaunchPolicy {
         /// Launches whose chunks a ring of slots keeps in flight: one computed on, two copied, one waiting.
         slots: usize = 4,
         /// Bytes that come for a launch, most of a millisecond of the link: each has costs of its own, groups
@@ -45,7 +45,7 @@ const POLICY: LaunchPolicy = LaunchPolicy::DEFAULT;
 
 impl LaunchInputs {
     /// Uploads the lookup tables of a launch of `bound`.
-    pub(super) fn lookups(
+    pub(crate) fn lookups(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
@@ -64,7 +64,7 @@ impl LaunchInputs {
     }
 
     /// Uploads the table of a launch of `bound` over the chunks of `residency`.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
@@ -95,7 +95,7 @@ impl LaunchInputs {
 /// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks whose
 /// pages all have their content come first: they are read in place, by launches before those of the others.
 #[derive(Debug)]
-pub(super) struct ChunkResidency<'r> {
+pub(crate) struct ChunkResidency<'r> {
     manager: &'r MemoryManager,
     /// How chunks that are not there come over the link.
     link: ChunkLink<'r>,
@@ -121,7 +121,7 @@ pub(super) struct ChunkResidency<'r> {
 
 /// What a run wants of its chunks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'c> {
+pub(crate) struct Wanted<'c> {
     /// The chunks.
     pub chunks: &'c [usize],
     /// Whether to make pages that are not there.
@@ -138,7 +138,7 @@ pub(super) struct Wanted<'c> {
 impl<'r> ChunkResidency<'r> {
     /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do
     /// not use more, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         runtime: &'r DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
@@ -295,7 +295,7 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// The residency of a launch whose inputs were kept: all chunks are in pages.
-    pub(super) fn kept(runtime: &'r DeviceRuntime, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
+    pub(crate) fn kept(runtime: &'r DeviceRuntime, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
             manager: runtime.memory(),
             // Nothing is to come.
@@ -314,18 +314,18 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// How chunks come over the link; none where all are there.
-    pub(super) fn way(&self) -> Option<Method> {
+    pub(crate) fn way(&self) -> Option<Method> {
         (self.ready < self.order.len()).then_some(self.link.way())
     }
 
     /// Chunks at the beginning of the table that need no copy.
-    pub(super) fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.ready
     }
 
     /// The chunks of the launch that begins with the one at `position`, which may still be on its way. The
     /// first launches have few, to begin early, and the last ones, to end soon after the last copy.
-    pub(super) fn launch_from(&self, position: usize) -> Range<usize> {
+    pub(crate) fn launch_from(&self, position: usize) -> Range<usize> {
         let left = self.order.len() - position;
         let together = match self.arrivals {
             Some(_) => self.together,
@@ -337,17 +337,17 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// Where the launches over chunks that come find whether they are there; 0 where they are by then.
-    pub(super) fn arrivals(&self) -> u64 {
+    pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals.as_ref().map_or(0, Arrivals::address)
     }
 
     /// Whether every chunk has its pages, so that the table stays valid after the run.
-    pub(super) fn is_resident(&self) -> bool {
+    pub(crate) fn is_resident(&self) -> bool {
         self.ring.is_none()
     }
 
     /// The state of the regions' addresses.
-    pub(super) fn addresses(&self) -> &[(usize, u64)] {
+    pub(crate) fn addresses(&self) -> &[(usize, u64)] {
         self.scan.addresses()
     }
 
@@ -363,7 +363,7 @@ impl<'r> ChunkResidency<'r> {
 
     /// Applies ablations before the first launch: `Eager` queues the copies of all pages now, `NoReference`
     /// pins all resident regions; does nothing otherwise. Returns the bytes queued.
-    pub(super) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
+    pub(crate) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
         self.scan.reference_all();
         let mut copied = 0;
         if self.manager.ablations().has(Ablation::Eager) {
@@ -382,7 +382,7 @@ impl<'r> ChunkResidency<'r> {
 
     /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a
     /// cancelled query has no more to wait for.
-    pub(super) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
+    pub(crate) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
         self.in_flight.push_back(Arc::new(streams.compute.record()?));
         self.settle_all_but(POLICY.launches_ahead)
     }
@@ -399,7 +399,7 @@ impl<'r> ChunkResidency<'r> {
 
     /// Queues what a launch over those chunks waits for, and returns the bytes queued. Waits itself where
     /// more launches are queued than copies may be ahead of them.
-    pub(super) fn fetch(
+    pub(crate) fn fetch(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
@@ -503,7 +503,7 @@ impl<'r> ChunkResidency<'r> {
 
     /// After the launch over those chunks was queued on `compute`: their pages may go, and slots be used
     /// again, once it is done.
-    pub(super) fn launched(&mut self, streams: &QueryStreams, chunks: Range<usize>) -> Result<(), RunError> {
+    pub(crate) fn launched(&mut self, streams: &QueryStreams, chunks: Range<usize>) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
         self.in_flight.push_back(Arc::clone(&launch));

@@ -1,9 +1,9 @@
 //! Slots of device memory for chunks that stay no longer than their launch.
 
-use super::chunk_link::{ChunkLink, Coming, LinkStreams};
-use super::working::memory;
 use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
+use crate::rows::memory;
+use crate::transfer::chunk_link::{ChunkLink, Coming, LinkStreams};
 use galatea_device::{DeviceBuffer, Event};
 use galatea_store::{Column, TableView};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Device buffers that chunks without pages pass through, in turn.
 #[derive(Debug)]
-pub(super) struct SlotRing {
+pub(crate) struct SlotRing {
     slots: Vec<Slot>,
 }
 
@@ -30,7 +30,7 @@ fn slot_start(view: &TableView, chunk: usize, k: usize) -> u64 {
 
 impl SlotRing {
     /// `most` slots for any of `chunks`, or as many as there is room for.
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
@@ -61,7 +61,7 @@ impl SlotRing {
     }
 
     /// Where column `k` of the chunk at `position` lies.
-    pub(super) fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
+    pub(crate) fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
         let slot = &self.slots[position % self.slots.len()];
         let start = slot_start(view, chunk, k);
         addresses(
@@ -71,12 +71,12 @@ impl SlotRing {
     }
 
     /// How many slots there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// After `launch`, which reads the chunks at those positions: their slots may be used again behind it.
-    pub(super) fn launched(&mut self, positions: Range<usize>, launch: &Arc<Event>) {
+    pub(crate) fn launched(&mut self, positions: Range<usize>, launch: &Arc<Event>) {
         let slots = self.slots.len();
         for position in positions.rev().take(slots) {
             self.slots[position % slots].free = Some(Arc::clone(launch));
@@ -85,7 +85,7 @@ impl SlotRing {
 
     /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says
     /// when they are there.
-    pub(super) fn fetch(
+    pub(crate) fn fetch(
         &mut self,
         link: &mut ChunkLink<'_>,
         streams: LinkStreams<'_>,

@@ -10,11 +10,11 @@
 //! A pipeline whose rows are the places computes functions from that where they are used (`windows.cuh`), and
 //! reads a column by the position of the row at a place: rows that a filter drops read none.
 
-use super::device_columns::{Allocator, DeviceColumn, Region};
-use super::interned::InternedTexts;
-use super::pairs::check_rows;
-use super::text_order::rank_texts;
 use crate::device::{DeviceRuntime, RunError};
+use crate::rows::check_rows;
+use crate::rows::columns::{Allocator, DeviceColumn, Region};
+use crate::string::interned::InternedTexts;
+use crate::string::order::rank_texts;
 use galatea_codegen::build_plan::WindowsPlan;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, In, InOut, Out, Stream};
 use galatea_expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
@@ -27,7 +27,7 @@ use galatea_memory::{KeyWord, RadixSort};
 
 /// Rows by position, and when all are there their order.
 #[derive(Debug)]
-pub(super) struct WindowRows {
+pub(crate) struct WindowRows {
     plan: WindowsPlan,
     values: Vec<DeviceColumn>,
     /// Key words by position, until the rows are in order.
@@ -62,7 +62,7 @@ struct Runs {
 
 impl WindowRows {
     /// Without rows, of which `rows` have a place.
-    pub(super) fn new(allocator: &Allocator<'_>, plan: &WindowsPlan, rows: u64) -> Result<Self, RunError> {
+    pub(crate) fn new(allocator: &Allocator<'_>, plan: &WindowsPlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         let words = plan.words.iter();
         let words = words.map(|width| allocator.bytes(rows.max(1) * width.bytes() as u64));
@@ -77,12 +77,12 @@ impl WindowRows {
     }
 
     /// Rows there is room for.
-    pub(super) fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// Points the kernel that fills it at it.
-    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+    pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
         let outputs = args.outputs[..MAX_OUTPUTS / 2].iter_mut().skip(self.values.len());
         for (output, words) in outputs.zip(&self.words) {
@@ -91,7 +91,7 @@ impl WindowRows {
     }
 
     /// After `rows` rows are in it: puts them in order; `texts`: those whose places are in the words.
-    pub(super) fn complete(
+    pub(crate) fn complete(
         &mut self,
         allocator: &Allocator<'_>,
         rows: u64,
@@ -190,7 +190,7 @@ impl WindowRows {
     }
 
     /// Writes the directory, before a launch that reads it.
-    pub(super) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+    pub(crate) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         let Some(order) = &self.order else {
             return Ok(());
         };
@@ -212,11 +212,11 @@ impl WindowRows {
     }
 
     /// Address of the directory.
-    pub(super) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.directory.as_ref().map_or(0, DeviceBuffer::address)
     }
 
-    pub(super) fn regions(&self) -> Vec<&dyn Region> {
+    pub(crate) fn regions(&self) -> Vec<&dyn Region> {
         let mut all: Vec<&dyn Region> = self.values.iter().flat_map(DeviceColumn::regions).collect();
         all.extend(self.words.iter().map(|words| words as &dyn Region));
         if let Some(order) = &self.order {
@@ -230,7 +230,7 @@ impl WindowRows {
         all
     }
 
-    pub(super) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+    pub(crate) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         let mut all: Vec<&mut dyn Region> = (self.values.iter_mut())
             .flat_map(DeviceColumn::regions_mut)
             .collect();

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 /// Chunks of the table.
 const CHUNKS: usize = 1200;
 
-/// Chunks that a launch reads, so small ones (`execution/chunks.rs`).
+/// Chunks that a launch reads, so small ones (`transfer/chunks.rs`).
 const TOGETHER: usize = 16;
 
-/// Launches that may be queued ahead (`execution/chunks.rs`), and some for what runs.
+/// Launches that may be queued ahead (`transfer/chunks.rs`), and some for what runs.
 const AHEAD: u64 = 4 + 8;
 
 const QUERIES: &[&str] = &[

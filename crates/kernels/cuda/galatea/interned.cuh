@@ -18,7 +18,7 @@
 
 namespace galatea {
 
-// Words of the head. Host twin: crates/engine/src/execution/interned.rs.
+// Words of the head. Host twin: crates/engine/src/string/interned.rs.
 constexpr u32 INTERNED_USED = 0;     // words of texts; the first is none
 constexpr u32 INTERNED_WORDS = 1;    // words there are for texts
 constexpr u32 INTERNED_SLOTS = 2;    // a power of two

@@ -2,14 +2,14 @@
 
 use super::{CONTROL_WORDS, Form, SMALL_WORDS, SinkState};
 use crate::device::{DeviceRuntime, RunError};
-use crate::execution::built::BuiltTable;
-use crate::execution::device_columns::Allocator;
-use crate::execution::interned::InternedTexts;
-use crate::execution::results::Rows;
-use crate::execution::results::contents::{Contents, GroupStorage};
-use crate::execution::row_heap::RowHeap;
-use crate::execution::working::zeroed;
+use crate::joins::build_table::BuiltTable;
 use crate::report::RunReport;
+use crate::results::Rows;
+use crate::results::contents::{Contents, GroupStorage};
+use crate::rows::columns::Allocator;
+use crate::rows::heap::RowHeap;
+use crate::rows::zeroed;
+use crate::string::interned::InternedTexts;
 use galatea_base::policy::policy;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::group_layout::DenseLayout;
@@ -22,7 +22,7 @@ use std::ops::Range;
 
 policy! {
     /// When dense groups are told from accumulators without a row before they are read.
-    pub(in crate::execution) struct FinishPolicy {
+    pub(crate) struct FinishPolicy {
         /// Words of accumulators at least: reading 40,000 and looking through them on the host takes 0.4 ms,
         /// counting and collecting on the device some ten microseconds.
         collected_words: usize = 1 << 15,
@@ -35,7 +35,7 @@ const POLICY: FinishPolicy = FinishPolicy::DEFAULT;
 
 impl SinkState {
     /// After the last launch: adds up copies of groups, where there are any.
-    pub(in crate::execution) fn fold(
+    pub(crate) fn fold(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -50,7 +50,7 @@ impl SinkState {
     }
 
     /// After the last launch: completes a build side of query number `owner`.
-    pub(in crate::execution) fn complete(
+    pub(crate) fn complete(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -72,7 +72,7 @@ impl SinkState {
     }
 
     /// Reads the contents back, unless they stay on the device; what is left of rows goes to `rows`.
-    pub(in crate::execution) fn finish(
+    pub(crate) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,

@@ -5,10 +5,9 @@ use super::Outcome;
 use super::doubt::{Doubt, row_error};
 use crate::config::{Fallback, GalateaConfig};
 use crate::device::RunError;
-use crate::execution::attempt::repeat_async;
+use crate::execution::attempt::{LastResort, LastStep, repeat_async};
 use crate::execution::error::Failure;
 use crate::execution::executor::Executor;
-use crate::execution::result_queue::ResultQueue;
 use crate::execution::source::store_error;
 use crate::facts::ByteCount;
 use crate::graph::{InputPlan, PipelineGraph, PlanKey, renewed_host};
@@ -16,9 +15,10 @@ use crate::metrics;
 use crate::metrics::PipelineOutcome;
 use crate::nodes::{GpuExec, PlaceAgain};
 use crate::report::{PlanReport, RunReport};
+use crate::results::queue::ResultQueue;
 use crate::session::Session;
 use arrow::array::RecordBatch;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -213,30 +213,46 @@ impl Task {
         *self.last.lock() = Some(Outcome::Ran(Box::new(report), graph));
     }
 
-    /// What comes of a run that failed before a row was read.
+    /// The rows of a subtree whose last attempt on the device failed before a row was read.
     fn failed(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
+        let doubt = match &failure {
+            Failure::Run(RunError::Raised(raised)) => self.doubt(raised),
+            _ => None,
+        };
+        let root = self.graph.root();
+        let step = LastStep::after(
+            &failure,
+            LastResort {
+                sorts: root.sorts() && !root.is_whole(),
+                is_doubted: doubt.is_some(),
+                may_fall_back: self.config.fallback != Fallback::Error,
+            },
+        );
+        let is_cancelled = matches!(failure, Failure::Run(RunError::Cancelled));
+        let rows = match step {
+            LastStep::Fail => Err(self.error(failure)),
+            LastStep::SortOnHost => self.sort_on_host(&failure),
+            LastStep::RunOnHost => self.run_on_host(&failure, doubt),
+        };
+        // The executor has counted a cancelled pipeline.
+        if !is_cancelled {
+            metrics::ended(match &rows {
+                Err(_) => PipelineOutcome::Failed,
+                Ok(_) => PipelineOutcome::FellBack,
+            });
+        }
+        rows
+    }
+
+    /// The error of the query.
+    fn error(&self, failure: Failure) -> DataFusionError {
         match failure {
-            Failure::Store(error) if !error.is_refusal() => {
-                metrics::ended(PipelineOutcome::Failed);
-                Err(store_error(error))
-            }
-            Failure::Input(error) => {
-                metrics::ended(PipelineOutcome::Failed);
-                Err(error)
-            }
-            Failure::Run(RunError::Cancelled) => exec_err!("the query was cancelled"),
-            Failure::Run(RunError::Raised(raised)) if self.doubt(&raised).is_none() => {
-                metrics::ended(PipelineOutcome::Failed);
-                Err(row_error(&raised, &self.cpu).into())
-            }
-            failure => {
-                let stream = self.fall_back(failure);
-                metrics::ended(match &stream {
-                    Ok(_) => PipelineOutcome::FellBack,
-                    Err(_) => PipelineOutcome::Failed,
-                });
-                stream
-            }
+            Failure::Store(error) => store_error(error),
+            Failure::Run(RunError::Cancelled) => exec_datafusion_err!("the query was cancelled"),
+            Failure::Run(RunError::Raised(raised)) => row_error(&raised, &self.cpu).into(),
+            Failure::Run(error) => DataFusionError::External(Box::new(error)),
+            Failure::Dimension(_, reason) => DataFusionError::External(Box::new(reason)),
+            Failure::Pool(error) | Failure::Input(error) => error,
         }
     }
 
@@ -301,34 +317,13 @@ impl Task {
         MemoryConsumer::new(format!("GpuExec {of}")).register(self.context.memory_pool())
     }
 
-    /// Runs the subtree on DataFusion's operators, or says why not.
-    fn fall_back(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
-        let raised = match &failure {
-            Failure::Run(RunError::Raised(raised)) => self.doubt(raised),
-            _ => None,
-        };
-        let reason = match &raised {
+    /// Runs the subtree on DataFusion's operators.
+    fn run_on_host(&self, failure: &Failure, doubt: Option<Doubt>) -> Result<SendableRecordBatchStream> {
+        let reason = match doubt {
             Some(doubt) => format!("{doubt}: {failure}"),
             None => failure.to_string(),
         };
-        if let Some(sorted) = self.sorted_by_host(&failure)? {
-            let reason = format!("the order alone: {reason}");
-            tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
-            *self.last.lock() = Some(Outcome::FellBack(reason));
-            return self.execute_host(sorted);
-        }
-        // Whatever the setting: the CPU raises the error as well, or does not need the row.
-        if self.config.fallback == Fallback::Error && raised.is_none() {
-            return match failure {
-                Failure::Store(error) => Err(store_error(error)),
-                Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),
-                Failure::Dimension(_, reason) => Err(DataFusionError::External(Box::new(reason))),
-                Failure::Pool(error) | Failure::Input(error) => Err(error),
-            };
-        }
-        if let Some((shape, refused)) = self.refusal(&failure) {
-            self.session.engine().history().refuse(shape, refused);
-        }
+        self.remember(failure);
         // A compiler's message carries the whole program: the log takes it, the user gets its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
         let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
@@ -341,25 +336,23 @@ impl Task {
         self.execute_host(renewed_host(&self.cpu)?)
     }
 
-    /// The rows of the pipeline, sorted by the CPU, where the device cannot sort them or has no memory for
-    /// it.
-    fn sorted_by_host(&self, failure: &Failure) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Failure::Run(error), true) = (
-            failure,
-            self.graph.root().sorts() && !self.graph.root().is_whole(),
-        ) else {
-            return Ok(None);
-        };
-        if !(error.wants_memory() || matches!(error, RunError::Unsupported(_))) {
-            return Ok(None);
-        }
+    /// The next run of the same pipeline over the same data does not try again what the device refused.
+    fn remember(&self, failure: &Failure) {
         if let Some((shape, refused)) = self.refusal(failure) {
             self.session.engine().history().refuse(shape, refused);
         }
+    }
+
+    /// Runs the subtree without its order on the device, and sorts its rows on the CPU.
+    fn sort_on_host(&self, failure: &Failure) -> Result<SendableRecordBatchStream> {
         let sort = renewed_host(&self.cpu)?;
         let Some(input) = sort.children().first().map(|input| Arc::clone(input)) else {
-            return Ok(None);
+            return self.run_on_host(failure, None);
         };
+        self.remember(failure);
+        let reason = format!("the order alone: {failure}");
+        tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
+        *self.last.lock() = Some(Outcome::FellBack(reason));
         let mut unsorted = self.graph.clone();
         unsorted.root_mut().shape = None;
         unsorted.root_mut().unsort();
@@ -373,7 +366,7 @@ impl Task {
             self.report.clone(),
         );
         let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        sort.replace_children(vec![Arc::new(rows)], changed).map(Some)
+        self.execute_host(sort.replace_children(vec![Arc::new(rows)], changed)?)
     }
 
     /// Runs what stands for the pipeline.

@@ -1,0 +1,21 @@
+//! Chunks of columns on their way to the device.
+//!
+//! ```text
+//! chunks       which chunks are in device memory, which are transferred, and in what order they are scanned
+//!    ├─ chunk_link   copies over the link; packed codes are unpacked by a kernel behind the copy
+//!    ├─ slot_ring    slots that chunks pass through, if the columns exceed device memory
+//!    └─ arrivals     one kernel for several chunks, which waits for each (`galatea.persistent_scan`)
+//! ```
+//!
+//! Reference: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, section 3.3 (transfer
+//! methods).
+
+pub(crate) mod arrivals;
+pub(crate) mod chunk_link;
+pub(crate) mod chunks;
+pub(crate) mod slot_ring;
+
+/// Its tuning policies.
+pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
+    vec![arrivals::ArrivalPolicy::listed(), chunks::LaunchPolicy::listed()]
+}
