@@ -1,4 +1,4 @@
-//! Makes a DataFusion context that exists already a Galatea one, and runs a query in it.
+//! Converts an existing DataFusion context into a Galatea session, and runs a query in it.
 //!
 //! `cargo run --release -p galatea --example embed_in_datafusion`
 
@@ -15,7 +15,7 @@ async fn main() -> Result<()> {
     .collect()
     .await?;
 
-    // One call: tables, functions and settings stay as they are. Without a GPU nothing changes.
+    // One call. Tables, functions and settings are unchanged. Without a GPU, nothing changes.
     galatea::install(&ctx)?;
 
     ctx.sql("SELECT shop, sum(amount) AS total FROM sales GROUP BY shop ORDER BY shop")

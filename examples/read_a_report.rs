@@ -1,4 +1,4 @@
-//! Says where a query ran, why not on the GPU, and where its time went.
+//! Prints the device of a query, the reasons if it is not the GPU, and the times of its phases.
 //!
 //! `cargo run --release -p galatea --example read_a_report`
 
@@ -20,7 +20,7 @@ async fn main() -> Result<()> {
         .sum();
     println!("{}\n\n{rows} rows", galatea::outline(&plan, true));
 
-    // Every plan has a report of its own, so queries that run at once do not mix.
+    // Every plan has its own report, so concurrent queries do not mix.
     if let Some(report) = galatea::query_report(&plan) {
         println!("ran on the {}", report.device);
         report

@@ -1,4 +1,4 @@
-//! Registers a folder of Parquet files as a table; its columns are encoded when a query first reads them.
+//! Registers a folder of Parquet files as a table. Its columns are encoded when a query first reads them.
 //!
 //! `cargo run --release -p galatea --example register_parquet_folder -- FOLDER`
 
@@ -9,7 +9,7 @@ use datafusion::prelude::ParquetReadOptions;
 async fn main() -> Result<()> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| "data".to_string());
     let ctx = galatea::session()
-        .with_setting("galatea.gpu_memory_limit", "50%")
+        .with_setting("galatea.memory.gpu_limit", "50%")
         .with_file_queries(true)
         .build()?;
     ctx.register_parquet("readings", &folder, ParquetReadOptions::default())

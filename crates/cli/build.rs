@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from.
+//! Passes the commit of the build to the program.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_string());
     println!("cargo::rustc-env=GALATEA_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
-    // Programs for use know their commit; a build for tests is not made anew for every commit.
+    // Release builds contain their commit. Test builds are not rebuilt for every commit.
     #[expect(
         clippy::disallowed_methods,
         reason = "cargo tells build scripts by the environment"

@@ -1,11 +1,11 @@
-//! Tuning policies: the constants of each mechanism as one value that says what they mean.
+//! Tuning policies: the constants of each mechanism, collected in one documented value.
 //!
-//! A policy holds what no setting forces and no measurement of the device tells (`galatea calibrate` does
-//! that for rates and latencies). It is declared beside its mechanism by `policy!`.
+//! A policy holds constants that no setting overrides and that are not measured on the device (`galatea
+//! calibrate` measures rates and latencies). The `policy!` macro declares it beside its mechanism.
 
 use std::fmt::{Display, Formatter, Result};
 
-/// Declares a policy: a struct whose fields have documentation and a value, and `DEFAULT`, the value that the
+/// Declares a policy: a struct with documented fields, each with its value, and `DEFAULT`, the value that the
 /// mechanism uses.
 #[macro_export]
 macro_rules! policy {
@@ -25,7 +25,7 @@ macro_rules! policy {
             /// The value in use.
             pub const DEFAULT: Self = Self { $($field: $value,)+ };
 
-            /// Its constants, with their meaning.
+            /// The constants of the policy, with their meaning.
             pub fn listed() -> $crate::policy::Policy {
                 $crate::policy::Policy::new(
                     stringify!($name),
@@ -42,30 +42,30 @@ macro_rules! policy {
 }
 pub use crate::policy;
 
-/// A policy, as it is listed.
+/// A policy, as listed to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Name of its type.
+    /// Name of the policy's type.
     pub name: &'static str,
-    /// What it decides.
+    /// The decision that the policy controls.
     pub about: String,
-    /// Its constants.
+    /// The constants of the policy.
     pub constants: Vec<Constant>,
 }
 
-/// A constant of a policy, as it is listed.
+/// A constant of a policy, as listed to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constant {
     /// Name.
     pub name: &'static str,
     /// Value.
     pub value: String,
-    /// What it means, with its unit.
+    /// Meaning and unit.
     pub meaning: String,
 }
 
 impl Policy {
-    /// A policy of that name, from the lines of its documentation.
+    /// Creates a policy of that name from the lines of its documentation.
     pub fn new(name: &'static str, about: &str, constants: Vec<Constant>) -> Self {
         Self {
             name,
@@ -76,7 +76,7 @@ impl Policy {
 }
 
 impl Constant {
-    /// A constant of that name, from the lines of its documentation.
+    /// Creates a constant of that name from the lines of its documentation.
     pub fn new(name: &'static str, value: &dyn Value, meaning: &str) -> Self {
         Self {
             name,
@@ -88,7 +88,7 @@ impl Constant {
 
 /// A value of a constant.
 pub trait Value {
-    /// As it is listed: large and small floats by their exponents.
+    /// The value as listed: large and small floats are printed with exponents.
     fn shown(&self) -> String;
 }
 
@@ -117,7 +117,7 @@ impl<T: Value, const N: usize> Value for [T; N] {
     }
 }
 
-/// Lines of a doc comment as one.
+/// Joins the lines of a doc comment into one.
 fn sentence(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,22 +1,22 @@
 //! Why a part of a plan stays on the CPU.
 //!
-//! Placement asks before it acts: every component answers `Result<_, Reason>`, and the reason travels
-//! unchanged to EXPLAIN, to the metrics and to the user's screen. A reason is data, not prose: the variant
-//! says which rule refused, the fields say what it refused, and [`Display`](std::fmt::Display) makes one line
-//! of it.
+//! Placement checks before it acts: every component returns `Result<_, Reason>`, and the reason is passed on
+//! unchanged to EXPLAIN, to the metrics and to the user's screen. A reason is data, not prose: the variant is
+//! the rule that refused, the fields are the refused object, and [`Display`](std::fmt::Display) prints both
+//! as one line.
 
 use arrow::datatypes::DataType;
 use std::fmt;
 use std::time::Duration;
 
-/// How a time is known.
+/// Source of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// By the cost model.
+    /// Predicted by the cost model.
     Predicted,
-    /// By the cost model, with reading and copying columns that are not in device memory yet.
+    /// Predicted by the cost model, including reading and copying columns that are not in device memory yet.
     PredictedWithLoading,
-    /// By an earlier run.
+    /// Measured in an earlier run.
     Measured,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Basis {
     }
 }
 
-/// Bytes in the largest binary unit of which there is one.
+/// Formats bytes in the largest binary unit that is not larger than the number.
 pub fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64 / 1024.0;
@@ -46,40 +46,40 @@ pub fn size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// A time as EXPLAIN shows it.
+/// Formats a time as EXPLAIN shows it.
 pub fn milliseconds(time: Duration) -> String {
     let time = time.as_secs_f64() * 1e3;
     let digits = if time < 10.0 { 2 } else { 0 };
     format!("{time:.digits$} ms")
 }
 
-/// Why something is not executed on the device.
+/// The reason why a part of a plan is not executed on the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// A value of this type is not represented on the device.
     #[error("type {data_type} has no device representation (in {place})")]
     Type {
-        /// The type that was asked for.
+        /// The unsupported type.
         data_type: DataType,
         /// The expression or column it occurs in.
         place: String,
     },
-    /// All GPU subtrees together are expected to save too little of the query's time for a prediction to be
-    /// relied on.
+    /// All GPU subtrees together are expected to save less of the query's time than the error of a
+    /// prediction.
     #[error("the device is expected to save {} of {}, which is within the error of the prediction", milliseconds(*saved), milliseconds(*of))]
     Gain {
-        /// What they are expected to save.
+        /// Time that the GPU subtrees are expected to save.
         saved: Duration,
-        /// What the query is expected to take on the CPU.
+        /// Expected time of the query on the CPU.
         of: Duration,
     },
-    /// A function without a device version, or not for these arguments.
+    /// A function without a device version, at least for these arguments.
     #[error("function {name}: {detail}")]
     Function {
         /// SQL name of the function.
         name: String,
-        /// What is missing.
+        /// The unsupported argument or form.
         detail: String,
     },
     /// An operator without a device version for these operand types.
@@ -100,22 +100,22 @@ pub enum Reason {
         /// Type of the result.
         to: DataType,
     },
-    /// An expression of a kind that the compiler does not know.
+    /// An expression that the compiler does not support.
     #[error("expression {expression}: {detail}")]
     Expression {
         /// The expression as DataFusion prints it.
         expression: String,
-        /// What is missing.
+        /// The unsupported argument or form.
         detail: String,
     },
-    /// Values may leave 128 bits, where the device has no wider integer.
+    /// Values may exceed 128 bits, the widest integer of the device.
     #[error("{expression} may need values between {low} and {high}: more than 128 bits")]
     Overflow {
-        /// The expression concerned.
+        /// The expression that may overflow.
         expression: String,
-        /// Lower end of the interval of values, as far as it is known.
+        /// Lower bound of the values, if it is known.
         low: String,
-        /// Upper end.
+        /// Upper bound.
         high: String,
     },
     /// A column is not encoded in the way the expression needs.
@@ -123,40 +123,40 @@ pub enum Reason {
     Encoding {
         /// Index of the column in the input of the expression.
         column: usize,
-        /// The encoding that would do.
+        /// An encoding that would be supported.
         needed: &'static str,
     },
-    /// Tables made for an expression would be too large.
+    /// Lookup tables of an expression would be too large.
     #[error("{expression} would need {asked} {unit}, limit {limit}")]
     Limit {
-        /// What needs them.
+        /// The expression that needs the tables.
         expression: String,
-        /// How many are needed.
+        /// The number needed.
         asked: u64,
         /// The limit.
         limit: u64,
-        /// What is counted.
+        /// Unit of the number and the limit, plural.
         unit: &'static str,
     },
-    /// Rows of a build side have the same key, of which a join takes one row.
+    /// Several rows of a build side have the same key, but the join supports unique build keys only.
     #[error("{expression} would need {rows} rows of one key, limit 1")]
     RepeatedKey {
         /// The join.
         expression: String,
-        /// The rows of that key, or a lower bound.
+        /// Number of rows with that key, or a lower bound of it.
         rows: u64,
     },
-    /// The keys of groups that are a build side lie too far apart for arrays by key.
+    /// The group keys of a build side span a range that is too large for an array indexed by key.
     #[error(
         "a join with groups would need {numbers} keys of groups, from the least to the greatest, limit {limit}"
     )]
     ScatteredGroups {
-        /// The numbers from the least key to the greatest.
+        /// Number of integers from the smallest to the largest key.
         numbers: u64,
         /// The limit.
         limit: u64,
     },
-    /// An expression has more levels than passes over it can go through.
+    /// An expression is nested deeper than the passes over it support.
     #[error("expression too deep: {levels} levels, the limit is {limit}")]
     TooDeep {
         /// Levels of the expression.
@@ -164,12 +164,12 @@ pub enum Reason {
         /// The limit.
         limit: u64,
     },
-    /// A plan node, or a form of it, without a device version.
+    /// A plan node, or a form of a plan node, without a device version.
     #[error("{node}: {detail}")]
     Node {
         /// DataFusion's name of the node.
         node: String,
-        /// What is missing.
+        /// The unsupported argument or form.
         detail: String,
     },
     /// The device would be slower.
@@ -177,11 +177,11 @@ pub enum Reason {
     Cost {
         /// Time on the device.
         device: Duration,
-        /// How it is known.
+        /// Source of the time on the device.
         device_basis: Basis,
         /// Time on the CPU.
         cpu: Duration,
-        /// How it is known.
+        /// Source of the time on the CPU.
         cpu_basis: Basis,
     },
     /// The GPU would be faster if the columns were loaded and the kernels compiled.
@@ -193,11 +193,12 @@ pub enum Reason {
         first: Duration,
         /// Time on the CPU.
         cpu: Duration,
-        /// Share of the warm-up, in percent, that runs on the CPU have lost for want of it. A query warms the
-        /// GPU up itself when the rest no longer exceeds its time on the CPU.
+        /// Share of the warm-up cost, in percent, that runs on the CPU have lost because the GPU was cold. A
+        /// query warms up the GPU itself once the remaining share no longer exceeds the query's time on the
+        /// CPU.
         paid: u32,
     },
-    /// The driver of the GPU initialises, and the CPU answers sooner.
+    /// The GPU driver is still initialising, and the CPU finishes sooner.
     #[error("the GPU is starting (0.3 s, once for the process)")]
     Starting,
     /// A setting rules the device out.
@@ -208,31 +209,31 @@ pub enum Reason {
         /// Its value.
         value: String,
     },
-    /// The emulated device, in a session whose program has not allowed it.
+    /// The device is emulated, and the session's program has not allowed that.
     #[error(
         "this session does not allow the emulated device, which compiles code with the machine's C++ compiler and loads it: \
          SessionBuilder::with_emulated_device does, and --set galatea.device=emulated on the command line"
     )]
     EmulatedDevice,
-    /// There is no usable device.
+    /// No usable device exists.
     #[error("no device: {detail}")]
     Device {
-        /// What was looked for and how to get it.
+        /// The device that was searched for, and how to get one.
         detail: String,
     },
 }
 
 impl Reason {
-    /// Whether the rows of a build side are the cause, however the build side is made.
+    /// Whether the rows of a build side are the cause, independently of the build method.
     pub fn is_of_rows(&self) -> bool {
         matches!(self, Self::RepeatedKey { .. } | Self::ScatteredGroups { .. })
     }
 
-    /// A text that kernels compute is needed by its codes.
+    /// A computed string would need dictionary codes.
     pub fn without_dictionary(text: impl fmt::Display) -> Self {
         Self::Expression {
             expression: text.to_string(),
-            detail: "a computed text without a dictionary".to_owned(),
+            detail: "a computed string without a dictionary".to_owned(),
         }
     }
 }

@@ -1,19 +1,21 @@
-//! Values of settings: what each accepts, and how it is shown.
+//! Values of settings: the accepted words of each, and how values are shown.
 
 use std::fmt::Display;
 
 /// A value that a setting can hold.
 ///
-/// Parsing is total over text and its inverse is [`Display`]: what `SHOW` prints can be `SET` again.
+/// Parsing accepts any string and returns `None` for invalid ones. It is the inverse of [`Display`]: a value
+/// that `SHOW` prints can be `SET` again.
 pub trait SettingValue: Display + Sized {
-    /// What is accepted, as help shows it: `auto, cpu or gpu`.
+    /// The accepted values as help shows them: `auto, cpu or gpu`.
     fn accepts() -> String;
 
-    /// Reads a value, or says nothing: the caller's error names the setting and [`accepts`](Self::accepts).
+    /// Parses a value. Returns `None` without an error: the caller's error names the setting and
+    /// [`accepts`](Self::accepts).
     fn parse(text: &str) -> Option<Self>;
 }
 
-/// Writes an enum whose variants are a setting's words.
+/// Declares an enum that a setting accepts by the names of its variants.
 #[macro_export]
 macro_rules! words {
     ($(#[doc = $help:literal])+ $name:ident { $( $(#[doc = $variant_help:literal])+ $variant:ident = $word:literal, )+ }) => {
@@ -40,7 +42,7 @@ macro_rules! words {
     };
 }
 
-/// `a, b or c`.
+/// Formats the words as `a, b or c`.
 pub fn one_of(words: &[&str]) -> String {
     match words {
         [] => String::new(),

@@ -1,10 +1,10 @@
-//! Whether two results are the same.
+//! Checks whether two results are equal.
 //!
 //! Integers, decimals, strings, booleans, dates, times and NULLs must be identical, and so must names and
 //! types of the columns. Floats may differ by a relative tolerance, because their sums depend on the order of
-//! addition; NaN equals NaN and the zeros equal each other. Rows come in order where the query has an ORDER
-//! BY that decides it, in any order otherwise: then both results are sorted by their exact columns first, so
-//! that floats which differ a little do not change which rows are compared.
+//! addition; NaN equals NaN, and the zeros equal each other. If the query has an ORDER BY that determines the
+//! order, rows are compared in order. Otherwise both results are first sorted by their exact columns, so that
+//! small differences of floats do not change the pairs of compared rows.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,18 +16,18 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 
-/// How far two floats of 64 bits may be apart, relative to the larger.
+/// The maximum difference of two 64-bit floats, relative to the larger.
 pub const RELATIVE_TOLERANCE: f64 = 1e-9;
 
-/// The same for floats of 32 and 16 bits, whose own precision is less.
+/// The same for floats of 32 and 16 bits, which are less precise.
 pub const RELATIVE_TOLERANCE_SMALL: f64 = 1e-5;
 
-/// Whether the order of rows counts.
+/// Whether the order of rows is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOrder {
-    /// Row by row.
+    /// Compares row by row.
     Fixed,
-    /// As multisets of rows.
+    /// Compares multisets of rows.
     Any,
 }
 
@@ -50,7 +50,7 @@ pub enum Difference {
     },
     /// A value differs.
     Value {
-        /// The row, from 0, after sorting where the order is free.
+        /// The row, from 0; after sorting if the order is free.
         row: usize,
         /// The column's name.
         column: String,
@@ -80,10 +80,10 @@ impl fmt::Display for Difference {
 
 impl std::error::Error for Difference {}
 
-/// Compares `actual` to `expected`; both may be in any number of batches, or none for no rows.
+/// Compares `actual` with `expected`. Both may have any number of batches, or none for no rows.
 pub fn compare(expected: &[RecordBatch], actual: &[RecordBatch], order: RowOrder) -> Result<(), Difference> {
     let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
-    // Without any batch there is no schema to compare; such a result has no rows.
+    // A result without batches has no rows and no schema to compare.
     if let (Some(first), Some(second)) = (expected.first(), actual.first()) {
         let (expected, actual) = (columns(&first.schema()), columns(&second.schema()));
         if expected != actual {
@@ -131,7 +131,7 @@ fn columns(schema: &Schema) -> String {
     format!("({})", columns.join(", "))
 }
 
-/// A result in one piece.
+/// A result in a single batch.
 struct Table {
     rows: usize,
     names: Vec<String>,
@@ -175,7 +175,7 @@ impl Table {
     }
 }
 
-/// Comparable keys of columns; none when there is no column.
+/// Comparable keys of columns; `None` if there are no columns.
 fn keys(columns: &[ArrayRef], rows: usize) -> Option<Vec<OwnedRow>> {
     if columns.is_empty() {
         return None;
@@ -193,7 +193,7 @@ fn is_float(kind: &DataType) -> bool {
     matches!(kind, DataType::Float16 | DataType::Float32 | DataType::Float64)
 }
 
-/// A float for sorting; NULL sorts as a NaN of its own.
+/// A float for sorting. NULL sorts like a separate NaN.
 fn float(column: &ArrayRef, row: usize) -> f64 {
     match ScalarValue::try_from_array(column, row) {
         Ok(ScalarValue::Float64(Some(value))) => value,
@@ -358,7 +358,7 @@ mod tests {
             Ok(())
         );
         assert_eq!(column_of(compare(&[base()], &[turned], RowOrder::Fixed)), "i");
-        // Two rows twice is not one row twice and another once.
+        // One row twice, compared with two different rows.
         let twice = |rows: &[i64]| [batch(vec![("i", Arc::new(Int64Array::from(rows.to_vec())))])];
         assert!(compare(&twice(&[1, 1, 2]), &twice(&[1, 2, 2]), RowOrder::Any).is_err());
     }

@@ -11,7 +11,7 @@ import duckdb
 
 job = json.load(sys.stdin)
 connection = duckdb.connect()
-# It would be drawn on standard output, before the answer.
+# A progress bar would be printed on standard output, before the response.
 connection.execute("SET enable_progress_bar = false")
 for name, files in job["tables"].items():
     kind = "TABLE" if job["in_memory"] else "VIEW"

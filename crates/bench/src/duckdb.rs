@@ -1,8 +1,8 @@
-//! The same queries on DuckDB, over the same files, in the same run.
+//! Runs the same queries on DuckDB, over the same files, in the same run.
 //!
-//! DuckDB runs in a Python process with its module `duckdb`, when one is installed (`pip install duckdb`):
-//! the wheel is what users run, built as its authors build it. Time is taken there around execution and
-//! fetching of the result.
+//! DuckDB runs in a Python process with its module `duckdb`, if it is installed (`pip install duckdb`). Users
+//! run the same wheel, built by its authors. The process measures the time of execution and of fetching the
+//! result.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,22 +16,22 @@ use crate::{BenchError, Result};
 
 const SCRIPT: &str = include_str!("duckdb.py");
 
-/// What DuckDB is asked for.
+/// A request to the Python process.
 #[derive(Serialize)]
 pub(crate) struct Job<'a> {
-    /// Parquet files by table; a pattern for several.
+    /// Parquet files by table; a pattern for several files.
     pub(crate) tables: BTreeMap<&'a str, String>,
-    /// Whether they are read into tables of its own first.
+    /// Whether the files are first read into DuckDB's own tables.
     pub(crate) in_memory: bool,
-    /// Names and texts.
+    /// Names and SQL strings.
     pub(crate) queries: Vec<(&'a str, &'a str)>,
-    /// Measured runs of each.
+    /// Number of measured runs of each query.
     pub(crate) iterations: u32,
-    /// Runs before them.
+    /// Number of warm-up runs before them.
     pub(crate) warmups: u32,
 }
 
-/// What it answers.
+/// The response of the Python process.
 #[derive(Deserialize)]
 pub(crate) struct Answer {
     version: String,
@@ -45,14 +45,14 @@ pub(crate) struct Answer {
 pub(crate) struct Run {
     query: String,
     iteration: u32,
-    /// Whether it does not count.
+    /// Whether it is a warm-up run, which is not measured.
     pub(crate) warmup: bool,
-    /// From the text to the last row.
+    /// Seconds from the SQL string to the last row.
     pub(crate) seconds: f64,
     rows: u64,
 }
 
-/// The version of the Python module `duckdb`; none when there is no Python or no such module.
+/// The version of the Python module `duckdb`; `None` without Python or the module.
 pub fn version() -> Option<String> {
     let output = Command::new("python3")
         .args(["-c", "import duckdb; print(duckdb.__version__)"])
@@ -65,7 +65,7 @@ pub fn version() -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// Runs the plan's queries, over the files or, `in_memory`, over tables made of them first.
+/// Runs the plan's queries, over the files or, if `in_memory`, over tables loaded from them first.
 ///
 /// # Errors
 /// Python or a query failed; the message is Python's last line.
@@ -91,7 +91,7 @@ pub fn measure(plan: &Plan, in_memory: bool) -> Result<Vec<ResultRow>> {
             .map(|query| (query.name.as_str(), query.sql.as_str()))
             .collect(),
         iterations: plan.iterations.max(1),
-        // Unlike ours, its plans do not hang on earlier runs.
+        // Unlike ours, its plans do not depend on earlier runs.
         warmups: plan.warmups.min(1),
     };
     let answer = run(&job)?;
@@ -105,7 +105,7 @@ pub fn measure(plan: &Plan, in_memory: bool) -> Result<Vec<ResultRow>> {
 /// Runs a job in a Python process.
 ///
 /// # Errors
-/// As [`measure`].
+/// Those of [`measure`].
 pub(crate) fn run(job: &Job<'_>) -> Result<Answer> {
     let failed = |cause: &dyn std::fmt::Display| BenchError::DuckDb(cause.to_string());
     let mut python = Command::new("python3")

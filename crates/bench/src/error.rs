@@ -28,7 +28,7 @@ pub enum BenchError {
         /// The writer's error.
         source: parquet::errors::ParquetError,
     },
-    /// A name that a workload does not have.
+    /// A name that is not in a workload.
     #[error("unknown {kind}: {name}\nhint: {kind}s of {workload} are {known}")]
     Unknown {
         /// Table or query.
@@ -37,20 +37,20 @@ pub enum BenchError {
         name: String,
         /// The workload.
         workload: String,
-        /// The known names.
+        /// The valid names.
         known: String,
     },
-    /// A scale that a workload cannot have.
+    /// A scale that a workload does not support.
     #[error("invalid scale: {scale}\nhint: scales are from {min} to {max}")]
     Scale {
-        /// The requested one.
+        /// The requested scale.
         scale: f64,
-        /// The smallest.
+        /// The smallest scale.
         min: f64,
-        /// The largest.
+        /// The largest scale.
         max: f64,
     },
-    /// The output directory holds other data.
+    /// The output directory contains other data.
     #[error(
         "'{}' holds other data: {found}, not {asked}\nhint: choose another --out, or --force to replace it",
         path.display()
@@ -58,25 +58,25 @@ pub enum BenchError {
     OtherData {
         /// The directory.
         path: PathBuf,
-        /// The data that is there.
+        /// The existing data.
         found: String,
-        /// The requested one.
+        /// The requested data.
         asked: String,
     },
-    /// A directory that should hold a workload's tables does not.
+    /// A directory does not contain the tables of a workload.
     #[error("no {workload} tables in '{}': looked for {missing}\nhint: galatea generate {workload} --out '{}'", path.display(), path.display())]
     NoData {
         /// The workload.
         workload: String,
         /// The directory.
         path: PathBuf,
-        /// The files that were looked for.
+        /// The missing files.
         missing: String,
     },
     /// Cancelled, by Ctrl-C or the caller.
     #[error("cancelled")]
     Cancelled,
-    /// DuckDB's side of a comparison failed.
+    /// DuckDB failed.
     #[error("duckdb: {0}")]
     DuckDb(String),
     /// A figure could not be drawn.
@@ -93,64 +93,64 @@ pub enum BenchError {
         /// The line.
         line: String,
     },
-    /// Events of a stream were lost, or came twice: a defect.
+    /// Events of a stream were lost or duplicated: a defect.
     #[error("{query}: {expected} events belong in results, {found} are there")]
     Lost {
         /// The query.
         query: &'static str,
-        /// Events that were sent, and pass its filter.
+        /// Number of events that were sent and pass its filter.
         expected: u64,
-        /// Events in its results.
+        /// Number of events in its results.
         found: u64,
     },
-    /// A kernel and the CPU do not agree: a defect, of either.
+    /// The results of a kernel and of the CPU differ: a defect of one of them.
     #[error("{what}: value {value} has {found} on the device, {expected} on the CPU")]
     WrongResult {
         /// Query or kernel.
         what: String,
-        /// Number of the group; 0 of a sum without groups.
+        /// Number of the group; 0 for a sum without groups.
         value: usize,
         /// The CPU's result.
         expected: u64,
         /// The device's.
         found: u64,
     },
-    /// A result that differs from an earlier one of the same query: a defect.
+    /// A result differs from an earlier one of the same query: a defect.
     #[error("query {query}, {what}: the result differs from the first run's: {difference}")]
     Differs {
         /// The query.
         query: String,
-        /// Under which conditions.
+        /// The condition of the differing run.
         what: String,
         /// The first difference.
         difference: Box<Difference>,
     },
-    /// A way across the link failed.
+    /// A transfer method failed.
     #[error(transparent)]
     Transfer(#[from] galatea_memory::transfer::TransferError),
     /// A clustering failed.
     #[error(transparent)]
     KMeans(#[from] galatea_kmeans::KMeansError),
-    /// An experiment on device memory, and no device.
+    /// An experiment on device memory has no device.
     #[error(
         "no device to measure: {reason}\nhint: without a GPU, --set galatea.device=emulated shows that everything works"
     )]
     NoDevice {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An experiment on residency, with a query that keeps nothing in device memory.
+    /// An experiment on residency has a query that keeps nothing in device memory.
     #[error("query {query} keeps nothing in device memory: {reasons}")]
     NothingResident {
         /// The query.
         query: String,
-        /// Why parts of it ran on the CPU.
+        /// The reasons that parts of it ran on the CPU.
         reasons: String,
     },
-    /// Clients that did not end in time: a defect, or a machine much too slow.
+    /// Clients did not finish in time: a defect, or a much too slow machine.
     #[error("{clients} clients had no answer {seconds} s after they should have ended")]
     NoAnswer {
-        /// How many were started.
+        /// Number of started clients.
         clients: usize,
         /// The time limit.
         seconds: u64,
@@ -158,10 +158,10 @@ pub enum BenchError {
     /// A client's thread could not be started.
     #[error("cannot start a client: {0}")]
     Thread(std::io::Error),
-    /// A layout that is impossible.
+    /// A conflict layout is impossible.
     #[error(transparent)]
     Layout(#[from] galatea_layout::LayoutError),
-    /// The device heap's, or the device's.
+    /// An error of the device heap or the device.
     #[error(transparent)]
     Heap(#[from] galatea_memory::HeapError),
     /// A sort failed.

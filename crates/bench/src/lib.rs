@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! workload/   generators of data, and the queries as published
-//! measure     one query run and timed, on Galatea and on DataFusion's CPU operators
-//! duckdb      the same queries on DuckDB, where its Python module is installed
+//! measure     runs and times one query, on Galatea and on DataFusion's CPU operators
+//! duckdb      the same queries on DuckDB, if its Python module is installed
 //! allocator/  experiments on the device heap, which have no queries
 //! conflicts/  experiments on bank and value conflicts in shared memory
 //! residency/  queries with a part of their data in device memory
-//! kmeans/     clustering: an iteration beside reading the points once
-//! joins/      joins in device memory, costs over rows, groups and build sides
+//! kmeans/     clustering: an iteration compared with one read of the points
+//! joins/      joins in device memory, costs by rows, groups and build sides
 //! random/     random queries, compared with DataFusion's CPU operators
-//! sort/       keys with row numbers beside reading the keys, ORDER BY beside the CPU
+//! sort/       keys with row numbers compared with one read of the keys, ORDER BY compared with the CPU
 //! streams     continuous queries: latencies of a stream of events
 //! concurrency/ many clients on one device
-//! compare     whether two results are the same
+//! compare     whether two results are equal
 //! markdown    tables of summaries
-//! result      rows: one per run, written as CSV and JSON lines with the command that made them
+//! result      rows: one per run, written as CSV and JSON lines with their command
 //! ```
 //!
 //! Experiments on streams, the link and the heap that need no query are in `galatea_experiments`.
@@ -44,5 +44,5 @@ pub use error::BenchError;
 pub use harness::plot::Figure;
 pub use harness::{Cells, Finding, Report};
 
-/// What this crate's functions return.
+/// The result of this crate's functions.
 pub type Result<T, E = BenchError> = std::result::Result<T, E>;

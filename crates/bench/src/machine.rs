@@ -1,4 +1,4 @@
-//! The surroundings of a measurement: machine, commit, date.
+//! The environment of a measurement: machine, commit, date.
 
 use std::process::Command;
 
@@ -6,12 +6,12 @@ use galatea_device::MachineMemory;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
-/// The surroundings of a run.
+/// The environment of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Processor, cores, memory, and the GPU where there is one.
+    /// Processor, cores, memory, and the GPU if one exists.
     pub description: String,
-    /// The commit of the working tree, `-dirty` when it had changes, `unknown` outside of one.
+    /// The commit of the working tree, with `-dirty` if it had changes, `unknown` outside of one.
     pub commit: String,
     /// Today in UTC, `yyyy-mm-dd`.
     pub date: String,
@@ -30,7 +30,7 @@ impl Machine {
         ]
     }
 
-    /// Describes this machine, whose GPU is `gpu`. `commit` replaces git's answer, for binaries away from
+    /// Describes this machine, with the GPU `gpu`. `commit` replaces git's answer, for binaries outside of
     /// their working tree.
     pub fn look(gpu: Option<&str>, commit: Option<String>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-/// A table, to which columns are added one after the other.
+/// A table that is built column by column.
 #[derive(Debug, Clone)]
 pub struct Table<R> {
     rows: Vec<R>,
@@ -25,18 +25,18 @@ impl<R> Table<R> {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Adds a column of words, on the left.
+    /// Adds a left-aligned column of words.
     #[must_use]
     pub fn words<D: Display>(self, head: &str, cell: impl Fn(&R) -> D) -> Self {
         self.column(head, "---", cell)
     }
 
-    /// Adds a column of numbers, on the right.
+    /// Adds a right-aligned column of numbers.
     #[must_use]
     pub fn numbers<D: Display>(self, head: &str, cell: impl Fn(&R) -> D) -> Self {
         self.column(head, "---:", cell)

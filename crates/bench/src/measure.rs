@@ -1,16 +1,16 @@
-//! How one query is run and timed.
+//! Runs and times one query.
 //!
-//! | mode | what is measured |
+//! | mode | measured |
 //! | --- | --- |
 //! | hot | columns in device memory, kernels compiled: warm-up runs first, then the measured ones |
 //! | host | encoded columns in host memory, nothing kept in device memory: every byte crosses the link |
-//! | parquet | the first run of a new session: files are read, decoded, encoded; kernels come from the disk cache |
+//! | parquet | the first run of a new session: files are read, decoded, encoded; kernels are loaded from the disk cache |
 //! | cpu | DataFusion's CPU operators over the files, in the same binary and a session that has read them before |
-//! | cpu-first | the same, the first run of a new session: what parquet is compared with |
+//! | cpu-first | the same in the first run of a new session: the baseline of parquet |
 //! | memory | DataFusion's CPU operators over its own in-memory tables |
 //!
-//! Time runs from the SQL text to the last row of the result in this process. Results of the first run of
-//! every mode are returned, so that a caller can compare them.
+//! Time is measured from the SQL text to the last row of the result in this process. Results of the first run
+//! of every mode are returned, so that a caller can compare them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,11 +42,11 @@ pub enum Mode {
     Parquet,
     /// In Parquet files, for Galatea on the CPU: its own plans and DataFusion's operators.
     Cpu,
-    /// The same in a session that has not seen the files.
+    /// The same in a session that has not read the files.
     CpuFirst,
     /// In Parquet files, for DataFusion: joins in the order of its plans.
     DataFusion,
-    /// The same in a session that has not seen the files.
+    /// The same in a session that has not read the files.
     DataFusionFirst,
     /// In Arrow batches in memory, for DataFusion's CPU operators.
     Memory,
@@ -65,8 +65,8 @@ impl Mode {
         ("memory", Self::Memory),
     ];
 
-    /// Warm-up runs of a query, where `asked` are wanted: on the CPU, earlier runs matter only for the page
-    /// cache.
+    /// The number of warm-up runs of a query if `asked` are requested. On the CPU, earlier runs affect only
+    /// the page cache.
     fn warmups(self, asked: u32) -> u32 {
         match self {
             Self::Hot | Self::Host => asked,
@@ -79,10 +79,10 @@ impl Mode {
     fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Hot | Self::Parquet => &[],
-            Self::Host => &[("galatea.cache_device", "false")],
+            Self::Host => &[("galatea.cache.device", "false")],
             Self::Cpu | Self::CpuFirst => &[("galatea.device", "cpu")],
             Self::DataFusion | Self::DataFusionFirst | Self::Memory => {
-                &[("galatea.device", "cpu"), ("galatea.join_order", "written")]
+                &[("galatea.device", "cpu"), ("galatea.join.order", "written")]
             }
         }
     }
@@ -123,21 +123,21 @@ impl FromStr for Mode {
     }
 }
 
-/// One run of a query, timed.
+/// A timed run of a query.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// The result.
     pub batches: Vec<RecordBatch>,
-    /// SQL text to physical plan.
+    /// Time from the SQL text to the physical plan.
     pub planning: Duration,
-    /// SQL text to the last row.
+    /// Time from the SQL text to the last row.
     pub total: Duration,
     /// The engine's report.
     pub report: Option<QueryReport>,
 }
 
 impl Run {
-    /// Rows of the result.
+    /// Number of rows of the result.
     pub fn rows(&self) -> u64 {
         self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
     }
@@ -164,42 +164,43 @@ pub async fn run(ctx: &SessionContext, sql: &str) -> Result<Run> {
 /// Measured rates that bound a query, in bytes per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ceilings {
-    /// Reading device memory: bounds hot queries' kernels.
+    /// Reading device memory: bounds the kernels of hot queries.
     pub device: f64,
     /// Copying from pinned host memory to the device: bounds host-resident queries.
     pub link: f64,
 }
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The tables.
     pub tables: Tables,
     /// The queries.
     pub queries: Vec<Query>,
-    /// Measured runs of each query.
+    /// Number of measured runs of each query.
     pub iterations: u32,
-    /// Runs before them that do not count; modes that measure first runs have none, those of the CPU one.
+    /// Number of warm-up runs before them. Modes that measure first runs have none, those of the CPU have
+    /// one.
     pub warmups: u32,
     /// Settings of the sessions, by full name.
     pub settings: Vec<(String, String)>,
     /// The machine to record.
     pub machine: Machine,
-    /// The rates that bound it; none without a GPU.
+    /// The bounding rates; `None` without a GPU.
     pub ceilings: Option<Ceilings>,
 }
 
 /// The rows of one mode, and the result of each query's first run.
 #[derive(Debug)]
 pub struct Measured {
-    /// One per run.
+    /// One row per run.
     pub rows: Vec<ResultRow>,
     /// By query, in the plan's order.
     pub results: Vec<Vec<RecordBatch>>,
 }
 
 impl Plan {
-    /// Runs all queries in `mode`; `done` is told after each.
+    /// Runs all queries in `mode`. `done` is called after each.
     pub async fn measure(&self, mode: Mode, mut done: impl FnMut(&Query)) -> Result<Measured> {
         let mut measured = Measured {
             rows: Vec::new(),
@@ -212,16 +213,16 @@ impl Plan {
                 if run_number > 0 && run_number == warmups {
                     Device::finish_compiling();
                 }
-                // A first run needs a session that has read nothing; the others share one.
+                // A first run needs a session that has read nothing. The other modes share one session.
                 let ctx = match &shared {
                     Some(ctx) if !mode.measures_first_runs() => ctx,
                     _ => shared.insert(self.session(mode).await?),
                 };
                 let run = run(ctx, &query.sql).await?;
                 match mode.measures_first_runs() {
-                    // The next session has the machine for itself.
+                    // The warm-up must not disturb the next session.
                     true => _ = galatea::cancel_background(ctx),
-                    // The next run finds what this one lacked.
+                    // The next run uses the columns and kernels of the warm-up.
                     false => galatea::finish_background(ctx).await,
                 }
                 measured
@@ -297,7 +298,7 @@ impl Plan {
     }
 }
 
-/// The seed of a workload's data; TPC's generators have their own.
+/// The seed of a workload's data. TPC's generators have their own.
 fn seed(workload: Workload) -> u64 {
     match workload {
         Workload::Tpch | Workload::Tpcds => 0,

@@ -1,9 +1,9 @@
 //! Results of queries: one self-describing row per run, and their files.
 //!
-//! Every run is a row, warm-ups and first runs included; medians are for reading, rows are for keeping. A row
-//! holds all that it takes to repeat the run (machine, commit, seed, every parameter) and all observations
-//! (each phase's time, bytes, the measured ceiling and the fraction of it, never clamped: a fraction above 1
-//! shows a wrong count of bytes).
+//! Every run is a row, including warm-ups and first runs; summaries show medians. A row contains everything
+//! that is required to repeat the run (machine, commit, seed, every parameter) and all observations (the time
+//! of each phase, bytes, the measured ceiling and the fraction of it, which is never clamped: a fraction
+//! above 1 shows a wrong count of bytes).
 //!
 //! ```text
 //! bench/results/2026-11-20-nvidia-h200/
@@ -53,27 +53,27 @@ pub struct ResultRow {
     pub benchmark: String,
     /// The query's name.
     pub query: String,
-    /// What ran it.
+    /// The engine that ran it.
     pub engine: Engine,
     /// Residency of the data: `hot`, `host`, `parquet`, `memory`.
     pub mode: String,
-    /// Where the query ran: `GPU`, `CPU`, `GPU and CPU`.
+    /// The device of the query: `GPU`, `CPU`, `GPU and CPU`.
     pub device: String,
-    /// Why parts ran on the CPU, joined by semicolons.
+    /// The reasons that parts ran on the CPU, joined by semicolons.
     pub reasons: String,
-    /// The number of the run, from 0; runs before the first measured one have `warmup`.
+    /// The number of the run, from 0. Runs before the first measured one have `warmup`.
     pub iteration: u32,
-    /// Whether it is a warm-up run, which medians leave out.
+    /// Whether it is a warm-up run, which medians exclude.
     pub warmup: bool,
     /// Scale factor of the data.
     pub scale: f64,
-    /// Seed of the data; 0 where the generator has none.
+    /// Seed of the data; 0 if the generator has none.
     pub seed: u64,
     /// Every other parameter: settings, compression, threads.
     pub parameters: BTreeMap<String, String>,
     /// Rows of the result.
     pub rows: u64,
-    /// Seconds from SQL text to physical plan.
+    /// Seconds from the SQL text to the physical plan.
     pub planning_s: f64,
     /// Seconds of generating and compiling kernels.
     pub compile_s: f64,
@@ -83,18 +83,18 @@ pub struct ResultRow {
     pub transfer_s: f64,
     /// Seconds of kernels.
     pub kernel_s: f64,
-    /// Seconds from SQL text to the last row.
+    /// Seconds from the SQL text to the last row.
     pub total_s: f64,
     /// Bytes that kernels read from device memory.
     pub device_bytes: u64,
     /// Bytes that crossed the link.
     pub link_bytes: u64,
-    /// The measured rate that bounds this mode, in bytes per second: device memory when hot, the link from
-    /// the host.
+    /// The measured rate that bounds this mode, in bytes per second: of device memory for hot queries, of the
+    /// link for host-resident ones.
     pub ceiling: Option<f64>,
     /// Bytes over time over the ceiling.
     pub fraction: Option<f64>,
-    /// Where it was measured.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -103,7 +103,7 @@ impl ResultRow {
     /// Sets the phases from the engine's report, and the total measured around it.
     pub fn observe(&mut self, report: Option<&QueryReport>, planning: Duration, total: Duration) {
         let phases = report.map_or_else(QueryPhases::default, |report| report.phases);
-        // An engine that times planning itself knows better; the clock around it includes the caller.
+        // The engine's own time of planning is more precise; the clock around it includes the caller.
         let planning = if phases.planning.is_zero() {
             planning
         } else {
@@ -123,7 +123,7 @@ impl ResultRow {
         }
     }
 
-    /// Sets the ceiling and the fraction of it that `bytes` in `seconds` reached.
+    /// Sets the ceiling, and the fraction of it that reading `bytes` in `seconds` reached.
     pub fn set_ceiling(&mut self, ceiling: f64, bytes: u64, seconds: f64) {
         self.ceiling = Some(ceiling);
         self.fraction = (seconds > 0.0 && bytes > 0).then(|| bytes as f64 / seconds / ceiling);
@@ -169,7 +169,7 @@ impl ResultRow {
 /// Median and spread of some runs, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
     /// The middle one, or the mean of the two in the middle.
     pub median: f64,
@@ -180,7 +180,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of `seconds`; none without a run.
+    /// The summary of `seconds`; `None` without a run.
     pub fn of(seconds: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = seconds.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -231,9 +231,9 @@ pub fn directory(root: &Path, machine: &Machine) -> PathBuf {
     root.join(format!("{}-{}", machine.date, machine.slug()))
 }
 
-/// Writes `<name>.csv`, `<name>.jsonl` and the README that lists both with `command`; returns the directory.
+/// Writes `<name>.csv`, `<name>.jsonl` and the README that lists both with `command`. Returns the directory.
 ///
-/// Files of the same name are replaced: a name stands for one command, and a day's last run of it counts.
+/// Replaces files of the same name: a name identifies one command, and its last run of a day is kept.
 pub fn write(root: &Path, name: &str, command: &str, rows: &[ResultRow]) -> Result<PathBuf> {
     let Some(first) = rows.first() else {
         return Ok(root.to_path_buf());
@@ -249,7 +249,7 @@ pub fn write(root: &Path, name: &str, command: &str, rows: &[ResultRow]) -> Resu
     )
 }
 
-/// Writes a command's files, and its section into the directory's README; returns the directory.
+/// Writes a command's files, and its section into the directory's README. Returns the directory.
 pub(crate) fn write_files(
     root: &Path,
     name: &str,
@@ -289,7 +289,7 @@ pub(crate) fn csv_of(rows: impl Iterator<Item = Vec<(&'static str, String)>>) ->
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Rows as JSON, one a line.
+/// Rows as JSON, one per line.
 pub(crate) fn json_lines<R: Serialize>(rows: &[R]) -> String {
     let line = |row| serde_json::to_string(row).expect("a row is plain data") + "\n";
     rows.iter().map(line).collect()
@@ -304,7 +304,7 @@ pub fn origin(machine: &Machine, seed: u64) -> (String, String) {
     (names.to_string(), values.to_string())
 }
 
-/// A number of a CSV file with six digits after the point; empty for a missing number.
+/// A number of a CSV file with six decimals; empty for a missing number.
 pub(crate) fn real(value: impl Into<Option<f64>>) -> String {
     value
         .into()
@@ -316,7 +316,7 @@ pub(crate) fn optional(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:e}"))
 }
 
-/// The section of one command: how to run it again, and its tables.
+/// The section of one command: the command to repeat it, and its tables.
 pub(crate) fn section(name: &str, command: &str, machine: &Machine, tables: &str) -> String {
     let commit = &machine.commit;
     format!("## {name}\n\n```\n{command}\n```\n\nCommit {commit}.\n\n{tables}\n")

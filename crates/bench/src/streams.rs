@@ -1,10 +1,10 @@
-//! Continuous queries over a stream of events that comes at a fixed rate: how long results take, and whether
-//! any event is lost.
+//! Continuous queries over a stream of events at a fixed rate: latencies of results, and a check that no
+//! event is lost.
 //!
-//! An event's time is when it is due, by the clock. A thread sends batches of the events that are due; each
-//! batch waits for its last event. The latency of a filtered row is from its time to the return of its batch
-//! to the query's reader; that of a window's groups from the end of the window, which is later than the time
-//! of each of its events. Events that are counted by the windows are compared with those that were sent.
+//! An event's time is its due time by the clock. A thread sends batches of due events; each batch waits for
+//! its last event. The latency of a filtered row is measured from its time to the return of its batch to the
+//! query's reader. That of a window's groups is measured from the end of the window, which is later than the
+//! times of its events. The number of events counted by the windows is compared with the number sent.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -20,18 +20,18 @@ use galatea_kernels::pattern;
 
 use crate::{BenchError, Result};
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Events a second.
+    /// Number of events per second.
     pub rate: u64,
     /// Duration of a run.
     pub duration: Duration,
-    /// Measured runs.
+    /// Number of measured runs.
     pub runs: usize,
     /// Seed of the keys.
     pub seed: u64,
-    /// On the emulated device.
+    /// Whether to run on the emulated device.
     pub emulated: bool,
 }
 
@@ -39,10 +39,10 @@ pub struct Plan {
 const TICK: Duration = Duration::from_millis(1);
 /// The length of a window.
 const WINDOW: Duration = Duration::from_millis(10);
-/// Groups of a window.
+/// Number of groups of a window.
 const KEYS: u64 = 1000;
 
-/// A query, and what its latencies count from.
+/// A query, and the start of its latencies.
 struct Query {
     name: &'static str,
     sql: &'static str,
@@ -77,13 +77,13 @@ fn now() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Sends events as they are due; their number, and that of those that pass the filter.
+/// Sends events when they are due. Returns the number of events, and of those that pass the filter.
 fn send(sender: &ChannelSender, plan: &Plan) -> (u64, u64) {
     let batch = (plan.rate as f64 * TICK.as_secs_f64()).max(1.0) as u64;
     let step = 1e9 / plan.rate as f64;
     let keys = (0..batch).map(|row| (pattern(plan.seed, row) % KEYS) as i32);
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values(keys));
-    // The first event of a batch passes the filter, and of others one in a hundred.
+    // The first event of a batch passes the filter, and one in a hundred of the others.
     let values: Vec<i64> = (0..batch).map(|row| ((row * 7919 + 7) % 10_000) as i64).collect();
     let passing = values.iter().filter(|value| **value % 100 == 7).count() as u64;
     let values: ArrayRef = Arc::new(Int64Array::from(values));
@@ -99,7 +99,7 @@ fn send(sender: &ChannelSender, plan: &Plan) -> (u64, u64) {
         let Ok(events) = RecordBatch::try_new(Arc::clone(&schema), columns) else {
             break;
         };
-        // The query failed: its error is returned.
+        // The query failed, and its error is returned.
         if sender.send_blocking(events).is_err() {
             break;
         }
@@ -110,11 +110,11 @@ fn send(sender: &ChannelSender, plan: &Plan) -> (u64, u64) {
 
 /// One run of a query.
 struct Measured {
-    /// In nanoseconds, sorted.
+    /// Latencies in nanoseconds, sorted.
     latencies: Vec<i64>,
-    /// Events sent, and those of them that pass the filter.
+    /// Number of events sent, and of those that pass the filter.
     sent: (u64, u64),
-    /// Events in results.
+    /// Number of events in results.
     counted: u64,
     seconds: f64,
 }
@@ -156,7 +156,7 @@ async fn measure(ctx: &SessionContext, query: &Query, plan: &Plan) -> Result<Mea
     })
 }
 
-/// Runs the queries on the device and on DataFusion's operators; `done` is given each row.
+/// Runs the queries on the device and on DataFusion's operators, and passes each row to `done`.
 ///
 /// # Errors
 /// DataFusion's; [`BenchError::Lost`].
@@ -177,7 +177,7 @@ pub async fn run(plan: &Plan, done: &mut impl FnMut(Row)) -> Result<()> {
     for query in &QUERIES {
         for (engine, ctx) in &engines {
             let (mut rates, mut p50, mut p99, mut most) = (vec![], vec![], vec![], vec![]);
-            // The first run compiles.
+            // The first run compiles kernels.
             for number in 0..=plan.runs {
                 let measured = measure(ctx, query, plan).await?;
                 check(query, &measured)?;
@@ -215,7 +215,7 @@ pub async fn run(plan: &Plan, done: &mut impl FnMut(Row)) -> Result<()> {
     Ok(())
 }
 
-/// Every event is in the results once: in a window, or if it passes the filter.
+/// Checks that every event is in the results once: in a window, or if it passes the filter.
 fn check(query: &Query, measured: &Measured) -> Result<()> {
     let expected = match query.from.is_zero() {
         true => measured.sent.1,

@@ -1,6 +1,6 @@
-//! TPC-H queries 1 and 6 and the 13 of the Star Schema Benchmark on the emulated device: 1, 4 and 32 clients
-//! at once under small limits on device memory, every admission policy and every policy of replacement. Each
-//! answer is the CPU's, nothing fails or falls back, and memory stays below the limit.
+//! TPC-H queries 1 and 6 and the 13 of the Star Schema Benchmark on the emulated device: 1, 4 and 32
+//! concurrent clients under small limits on device memory, with every admission policy and every replacement
+//! policy. Each answer is the CPU's, nothing fails or falls back, and memory use stays below the limit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use galatea_engine::session::Session;
 /// 30,000 rows in each of the large tables.
 const SCALE: f64 = 0.005;
 
-/// How long all clients of one case may take on two cores.
+/// The time limit for all clients of one case on two cores.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// Less than any query but the smallest reads, and enough for what they work in.
+/// Less than any query but the smallest reads, but enough for their working memory.
 const SMALL: &str = "640 KiB";
 
 struct Case {
     limit: &'static str,
     clients: usize,
-    /// Queries of each client; all are run by one client or another.
+    /// Number of queries of each client. Together, the clients run all queries.
     each: usize,
     admission: &'static str,
     replacement: &'static str,
@@ -83,8 +83,7 @@ async fn tables(ctx: &SessionContext, root: &Path) {
     }
 }
 
-/// A client: a session of its own over the shared tables, store and device, whose names are looked up in one
-/// schema.
+/// A client: a separate session over the shared tables, store and device. It looks up names in one schema.
 fn client(ctx: &SessionContext, workload: Workload) -> SessionContext {
     let ctx = SessionContext::new_with_state(ctx.state());
     let state = ctx.state_ref();
@@ -103,7 +102,7 @@ fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
     engine(ctx).device(&config).expect("the emulated device")
 }
 
-/// Runs a query and compares; where it ran must be the device.
+/// Runs a query and compares its answer. It must have run on the device.
 async fn check(ctx: SessionContext, query: &Query, expected: &[RecordBatch], context: &str) {
     let name = format!("{context}, query {}", query.name);
     let frame = ctx.sql(&query.sql).await.expect("a plan");
@@ -125,7 +124,7 @@ async fn every_policy_answers_as_the_cpu() {
     for workload in [Workload::Tpch, Workload::Ssb] {
         let directory = root.path().join(workload.to_string());
         let mut options = GenerateOptions::new(workload, SCALE, &directory);
-        // Row groups are kept whole: small ones, so that there is something to evict.
+        // Row groups are cached as a whole. They are small, so that some can be evicted.
         options.parts = 12;
         generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
     }
@@ -140,7 +139,7 @@ async fn every_policy_answers_as_the_cpu() {
         .with_file_queries(true)
         .with_emulated_device(EmulatorOptions::default())
         .with_setting("galatea.device", "cpu")
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .build()
         .expect("a session");
     tables(&ctx, root.path()).await;
@@ -154,9 +153,9 @@ async fn every_policy_answers_as_the_cpu() {
     ctx.sql(device_setting).await.expect("a setting");
     for case in CASES {
         for (name, value) in [
-            ("galatea.gpu_memory_limit", case.limit),
-            ("galatea.admission", case.admission),
-            ("galatea.replacement", case.replacement),
+            ("galatea.memory.gpu_limit", case.limit),
+            ("galatea.memory.admission", case.admission),
+            ("galatea.memory.replacement", case.replacement),
         ] {
             engine(&ctx).set(name, value).expect("a setting of the engine");
         }

@@ -1,5 +1,5 @@
-//! What EXPLAIN shows of TPC-H 1, 3 and 6 and of query 2.1 of the Star Schema Benchmark, in all forms, and a
-//! generated kernel of each sink, as files to read and to compare with. `INSTA_UPDATE=always cargo test
+//! Snapshots of EXPLAIN for TPC-H 1, 3 and 6 and query 2.1 of the Star Schema Benchmark, in all forms, and of
+//! a generated kernel of each sink, as files for reading and comparison. `INSTA_UPDATE=always cargo test
 //! --workspace --test explain` writes them anew.
 
 use arrow::array::AsArray;
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 
 const SCALE: f64 = 0.005;
 
-/// A session with the workload's tables, whose plans are the same on every machine.
+/// A session with the workload's tables. Its plans are equal on every machine.
 async fn session(workload: Workload, root: &Path) -> SessionContext {
     let directory = root.join(workload.to_string());
     let options = GenerateOptions::new(workload, SCALE, &directory);
@@ -95,9 +95,9 @@ async fn plans_read_as_they_did() {
     }
 }
 
-/// Plans that stay on the CPU read like those of the device.
+/// Plans on the CPU have the form of those on the device.
 #[tokio::test]
-async fn plans_on_the_cpu_read_as_they_did() {
+async fn snapshot_of_cpu_plans() {
     let root = tempfile::tempdir().expect("a folder");
     let ctx = session(Workload::Tpch, root.path()).await;
     run(&ctx, "SET galatea.device = 'cpu'").await;
@@ -120,7 +120,7 @@ async fn plans_on_the_cpu_read_as_they_did() {
     }
 }
 
-/// An operator of the CPU that ran says how many rows it returned, and how long it computed.
+/// An executed CPU operator shows the number of rows that it returned, and its time.
 #[tokio::test]
 async fn operators_of_the_cpu_say_where_time_went() {
     let ctx = emulated();
@@ -146,9 +146,9 @@ async fn operators_of_the_cpu_say_where_time_went() {
     assert!(outline.contains("filters       k > 10"), "{outline}");
 }
 
-/// After it has run, a plan says by which strategy, how long it took and what it read.
+/// An executed plan shows its strategy, its time and the bytes that it read.
 #[tokio::test]
-async fn a_plan_that_ran_says_where_time_and_bytes_went() {
+async fn snapshot_of_explain_analyze() {
     let root = tempfile::tempdir().expect("a folder");
     let ctx = session(Workload::Tpch, root.path()).await;
     let sql = &Workload::Tpch.select(SCALE, &["6".to_string()]).expect("a query")[0].sql;
@@ -176,9 +176,9 @@ async fn a_plan_that_ran_says_where_time_and_bytes_went() {
     assert!(fact("over the link").ends_with("KiB"), "{outline}");
 }
 
-/// A share of a range of numbers, and a join by a key: what statistics tell exactly.
+/// A share of a range of numbers, and a join by a key, which statistics estimate exactly.
 #[tokio::test]
-async fn rows_that_were_expected_stand_beside_those_that_passed() {
+async fn explain_analyze_shows_estimated_and_actual_rows() {
     let root = tempfile::tempdir().expect("a folder");
     let ctx = session(Workload::Tpch, root.path()).await;
     for (sql, expected) in [
@@ -204,12 +204,12 @@ fn gpu(plan: &Arc<dyn ExecutionPlan>) -> Option<&GpuExec> {
         .or_else(|| plan.children().into_iter().find_map(gpu))
 }
 
-/// An order that the device makes.
+/// An ORDER BY that the device sorts.
 const ORDER: &str = "SELECT k, v FROM t WHERE g = 3 ORDER BY v DESC, k";
 
 /// Rows that are sorted on the device are not sorted again.
 #[tokio::test]
-async fn an_order_reads_as_it_did() {
+async fn snapshot_of_sort_plan() {
     let ctx = emulated();
     let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
     run(&ctx, table).await;
@@ -219,13 +219,13 @@ async fn an_order_reads_as_it_did() {
     });
 }
 
-/// The first rows of each group of an order, and sums so far.
+/// The first rows of each group in an order, and running sums.
 const WINDOW: &str = "SELECT * FROM (SELECT g, k, v, rank() OVER (PARTITION BY g ORDER BY v DESC) AS place, \
      sum(v) OVER (PARTITION BY g ORDER BY v DESC) AS so_far FROM t) WHERE place <= 3";
 
-/// Functions and order of a window are named, and its rows are those of another pipeline.
+/// The plan names the functions and the order of a window. Its rows are those of another pipeline.
 #[tokio::test]
-async fn a_window_reads_as_it_did() {
+async fn snapshot_of_window_plan() {
     let ctx = emulated();
     let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
     run(&ctx, table).await;
@@ -235,7 +235,7 @@ async fn a_window_reads_as_it_did() {
     });
 }
 
-/// Every function over every kind of frame compiles for a GPU, where its compiler is found.
+/// Every function over every kind of frame compiles for a GPU, if NVRTC is found.
 #[tokio::test]
 async fn windows_compile_for_a_gpu() {
     let Some(nvrtc) = testing::nvrtc() else { return };
@@ -275,16 +275,15 @@ async fn windows_compile_for_a_gpu() {
     }
 }
 
-/// Texts that kernels compute, as conditions and as keys of groups and joins, compile for a GPU, where its
-/// compiler is found.
+/// Computed strings, as conditions and as keys of groups and joins, compile for a GPU, if NVRTC is found.
 #[tokio::test]
-async fn computed_texts_compile_for_a_gpu() {
+async fn computed_strings_compile_for_a_gpu() {
     let Some(nvrtc) = testing::nvrtc() else { return };
     let ctx = emulated();
     let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, CAST(value AS VARCHAR) AS s, \
          CAST(value % 9 AS VARCHAR) AS w FROM generate_series(1, 500)";
     run(&ctx, table).await;
-    run(&ctx, "SET galatea.build_rows = '1'").await;
+    run(&ctx, "SET galatea.tuning.build_rows = '1'").await;
     for sql in [
         "SELECT concat(s, '-', w, g), count(*) FROM t WHERE upper(s || w) LIKE '%1%' GROUP BY 1",
         "SELECT length(u), count(*) FROM (SELECT DISTINCT lower(concat_ws('/', s, k, w)) AS u FROM t) GROUP BY 1",
@@ -312,7 +311,7 @@ fn compiles(source: &str, nvrtc: &Nvrtc) {
 /// Names and values of settings under `galatea.`.
 type Settings = &'static [(&'static str, &'static str)];
 
-/// The kernel of the first pipeline before the main one that ran by this strategy.
+/// The kernel of the first pipeline with this strategy that ran before the main one.
 fn side<'r>(report: &'r RunReport, strategy: &str) -> &'r str {
     let found = report.builds.iter().find(|build| build.strategy == strategy);
     let strategies: Vec<&str> = report.builds.iter().map(|build| &*build.strategy).collect();
@@ -321,9 +320,9 @@ fn side<'r>(report: &'r RunReport, strategy: &str) -> &'r str {
         .source
 }
 
-/// A generated kernel of each sink, to read and to compare with.
+/// A generated kernel of each sink, for reading and comparison.
 #[tokio::test]
-async fn generated_kernels_read_as_they_did() {
+async fn snapshot_of_generated_kernels() {
     let ctx = emulated();
     let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
     run(&ctx, table).await;
@@ -333,19 +332,19 @@ async fn generated_kernels_read_as_they_did() {
     let pairs = "SELECT a.k, b.k FROM t a LEFT JOIN t b ON a.g = b.g AND a.v + 990 < b.v WHERE a.k < 30";
     let kernels: [(&str, Settings, &str); 14] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
-        ("shared", &[("group_by", "copies")], groups),
-        ("dense", &[("group_by", "dense")], groups),
-        ("hash", &[("group_by", "hash")], groups),
-        ("append", &[("row_output", "direct")], rows),
-        ("chains", &[("row_output", "heap")], rows),
+        ("shared", &[("aggregate.strategy", "copies")], groups),
+        ("dense", &[("aggregate.strategy", "dense")], groups),
+        ("hash", &[("aggregate.strategy", "hash")], groups),
+        ("append", &[("tuning.row_output", "direct")], rows),
+        ("chains", &[("tuning.row_output", "heap")], rows),
         ("sort", &[], ORDER),
         ("windows", &[], WINDOW),
         ("window-functions", &[], WINDOW),
-        ("build", &[("build_rows", "1")], join),
+        ("build", &[("tuning.build_rows", "1")], join),
         ("lists", &[], pairs),
         ("probe", &[], pairs),
         ("mark", &[], pairs),
-        ("partition", &[("join_partitions", "16")], join),
+        ("partition", &[("join.partitions", "16")], join),
     ];
     let nvrtc = testing::nvrtc();
     for (sink, settings, sql) in kernels {
@@ -359,7 +358,7 @@ async fn generated_kernels_read_as_they_did() {
             .expect("it ran on the device");
         let source = match sink {
             "build" | "windows" => &report.builds.first().expect("a build side").source,
-            "lists" => side(&report, "lists by key"),
+            "lists" => side(&report, "multimap by key"),
             "probe" => side(&report, "rows with their lists"),
             "mark" => side(&report, "marks"),
             "partition" => &report.partitioning.as_ref().expect("rows in partitions").source,

@@ -1,5 +1,5 @@
-//! Generated kernels compile for a GPU, where its compiler is found: the emulated device takes code that
-//! NVRTC refuses, such as a name of a header that the kernel does not include.
+//! Generated kernels compile for a GPU, if NVRTC is found. The emulated device accepts code that NVRTC
+//! refuses, such as a name from a header that the kernel does not include.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -40,7 +40,7 @@ impl Subscriber for Sources {
     fn exit(&self, _: &Id) {}
 }
 
-/// The field that has the source.
+/// The log field that contains the source.
 struct Source<'s>(&'s Sources);
 
 impl Visit for Source<'_> {
@@ -53,7 +53,7 @@ impl Visit for Source<'_> {
     fn record_debug(&mut self, _: &Field, _: &dyn Debug) {}
 }
 
-/// Statements that random queries do not draw.
+/// Statements that random queries do not contain.
 const STATEMENTS: &[&str] = &[
     "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, CAST(value AS DECIMAL(38, 0)) AS d FROM generate_series(1, 5000)",
     "SELECT count(*), sum(k) FROM t TABLESAMPLE BERNOULLI (10) REPEATABLE (7)",
@@ -74,7 +74,7 @@ async fn generated_kernels_compile_for_a_gpu() {
     let ctx = galatea::session()
         .with_emulated_device(EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .with_setting("galatea.fallback", "error")
         .build()
         .expect("a session");

@@ -1,8 +1,8 @@
-//! Random queries, on random tables under random settings, against DataFusion's CPU operators
+//! Random queries on random tables under random settings, against DataFusion's CPU operators
 //! (`galatea_bench::random`), on the emulated device.
 //!
-//! `GALATEA_SEED=17` starts with query 17, `GALATEA_CAMPAIGN=1000` runs as many queries more than the usual
-//! few, `GALATEA_TEST_DEVICE=gpu` takes a GPU.
+//! `GALATEA_SEED=17` starts with query 17, `GALATEA_CAMPAIGN=1000` runs 1000 queries in addition to the usual
+//! few, `GALATEA_TEST_DEVICE=gpu` uses a GPU.
 
 use std::time::Duration;
 

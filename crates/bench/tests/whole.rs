@@ -1,6 +1,6 @@
 //! TPC-H's 22 queries, the 13 of the Star Schema Benchmark and ClickBench's 43 on the emulated device, over
-//! small generated Parquet files: all of their work is done there, whatever the settings, and each answer is
-//! that of DataFusion's CPU operators, in the first run and in that of the kept plan.
+//! small generated Parquet files. All of their work runs there under all settings, and each answer equals
+//! that of DataFusion's CPU operators, in the first run and with the cached plan.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,30 +15,42 @@ use tempfile::TempDir;
 /// Settings of a session.
 type Settings = &'static [(&'static str, &'static str)];
 
-/// Little memory, small tiles, hashes that are all equal, and every strategy that can be forced.
+/// Little memory, small tiles, colliding hashes, and every strategy that can be forced.
 const HOSTILE: &[Settings] = &[
     &[
-        ("galatea.gpu_memory_limit", "64 MiB"),
-        ("galatea.cache_device", "false"),
+        ("galatea.memory.gpu_limit", "64 MiB"),
+        ("galatea.cache.device", "false"),
     ],
-    &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
     &[
-        ("galatea.group_by", "hash"),
-        ("galatea.collide_hashes", "true"),
-        ("galatea.hash_slots", "2"),
+        ("galatea.tuning.rows_per_thread", "1"),
+        ("galatea.tuning.block_threads", "32"),
     ],
-    &[("galatea.build_rows", "0"), ("galatea.join_partitions", "4")],
-    &[("galatea.row_output", "heap"), ("galatea.build_rows", "0")],
-    &[("galatea.join_order", "written"), ("galatea.chunk_rows", "1000")],
+    &[
+        ("galatea.aggregate.strategy", "hash"),
+        ("galatea.debug.collide_hashes", "true"),
+        ("galatea.tuning.hash_slots", "2"),
+    ],
+    &[
+        ("galatea.tuning.build_rows", "0"),
+        ("galatea.join.partitions", "4"),
+    ],
+    &[
+        ("galatea.tuning.row_output", "heap"),
+        ("galatea.tuning.build_rows", "0"),
+    ],
+    &[
+        ("galatea.join.order", "written"),
+        ("galatea.tuning.chunk_rows", "1000"),
+    ],
 ];
 
 /// A workload's tables, and its queries.
 struct Generated {
     workload: Workload,
     queries: Vec<Query>,
-    /// Queries that statistics of the files answer, before anything is placed.
+    /// Queries that statistics of the files answer before placement.
     by_statistics: &'static [&'static str],
-    /// Queries that may find no row at this scale.
+    /// Queries that may return no row at this scale.
     empty: &'static [&'static str],
     tables: Tables,
     _root: TempDir,
@@ -51,7 +63,7 @@ impl Generated {
         generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
         let mut queries = workload.select(scale, &[]).expect("all queries");
         for query in &mut queries {
-            // Constants that leave rows of small tables.
+            // Constants that select rows of small tables.
             for (large, small) in [
                 ("> 100000", "> 20"),
                 (" OFFSET 10000", ""),
@@ -80,13 +92,13 @@ impl Generated {
         ctx
     }
 
-    /// Runs all queries, by default settings and others; what is wrong with any.
+    /// Runs all queries, with default settings and others, and reports all problems.
     async fn check(&self, others: &[Settings]) {
-        let cpu: Settings = &[("galatea.device", "cpu"), ("galatea.join_order", "written")];
+        let cpu: Settings = &[("galatea.device", "cpu"), ("galatea.join.order", "written")];
         let cpu = self.session(galatea::session(), cpu).await;
         let mut devices = Vec::new();
         for settings in [&[] as Settings].iter().chain(others) {
-            // Whatever would stay on the CPU is an error, but the final order of few rows.
+            // Anything that would run on the CPU is an error, except the final order of few rows.
             let device = galatea::session()
                 .with_emulated_device(EmulatorOptions::default())
                 .with_setting("galatea.device", "emulated")
@@ -143,7 +155,7 @@ async fn ssb_runs_on_the_device_under_all_settings() {
     ssb.check(HOSTILE).await;
 }
 
-/// 20,000 rows; the statistics of the file tell how many, and the range of a date.
+/// 20,000 rows. The statistics of the file contain the number of rows, and the range of a date.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clickbench_runs_on_the_device() {
     let mut hits = Generated::new(Workload::Hits, 0.000_2);

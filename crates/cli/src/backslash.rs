@@ -31,7 +31,7 @@ const COMMANDS: [(&str, &str); 13] = [
     ),
 ];
 
-/// Statements that only Galatea has, and its commands outside of the prompt. The help fits a screen of 24
+/// Statements that exist only in Galatea, and commands outside of the prompt. The help fits a screen of 24
 /// lines.
 const STATEMENTS: [(&str, &str); 4] = [
     (
@@ -49,10 +49,10 @@ const STATEMENTS: [(&str, &str); 4] = [
     ),
 ];
 
-/// The shell's action after a command.
+/// The next action of the shell after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Go on.
+    /// Continue with the next input.
     Continue,
     /// Quit.
     Quit,
@@ -62,7 +62,7 @@ pub(crate) enum Next {
     File(PathBuf),
 }
 
-/// Runs the command `text`, which is without its backslash.
+/// Runs the command `text`, given without its backslash.
 pub(crate) fn run(output: &mut Output, text: &str) -> Result<Next, CliError> {
     let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let argument = Some(argument.trim()).filter(|argument| !argument.is_empty());
@@ -117,14 +117,14 @@ fn usage(message: String) -> CliError {
     CliError::Other(message)
 }
 
-/// A file's name without the quotes that SQL would have around it.
+/// The file name without the quotes that SQL requires around it.
 fn unquoted(name: &str) -> &str {
     name.strip_prefix('\'')
         .and_then(|rest| rest.strip_suffix('\''))
         .unwrap_or(name)
 }
 
-/// The new value of a switch; without an argument it is inverted.
+/// The new value of a switch. Without an argument, the switch is inverted.
 fn switch(command: &str, value: Option<&str>, is: bool) -> Result<bool, CliError> {
     match value.map(str::to_ascii_lowercase).as_deref() {
         None => Ok(!is),
@@ -209,7 +209,7 @@ fn help() -> String {
     text + "Tab completes names, settings and files. Ctrl-C cancels a query, Ctrl-D quits.\n"
 }
 
-/// Reports the effect of a command; not where programs read the results.
+/// Reports the effect of a command on standard error, except while the start-up file runs.
 fn say(output: &Output, text: &str) {
     if !output.starting {
         let _ = writeln!(io::stderr(), "{text}");

@@ -1,4 +1,4 @@
-//! Where in a statement an error is: its line, and a mark below it.
+//! The position of an error in a statement: its line, and a mark below it.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use datafusion::common::Location;
 use datafusion::error::DataFusionError;
 use unicode_width::UnicodeWidthStr;
 
-/// The text between the parser's message and the place.
+/// The string between a parser's message and the position.
 const PLACE: &str = " at Line: ";
 
-/// The message of a parser's error without the place that it ends with, and the place.
+/// Splits the message of a parser's error into the message proper and the position at its end.
 pub(crate) fn place_of(message: &str) -> (&str, Option<Location>) {
     let Some((before, place)) = message.rsplit_once(PLACE) else {
         return (message, None);
@@ -24,7 +24,7 @@ pub(crate) fn place_of(message: &str) -> (&str, Option<Location>) {
     }
 }
 
-/// Where `error` says that it is.
+/// The position that `error` reports.
 pub(crate) fn location(error: &DataFusionError) -> Option<Location> {
     match error {
         DataFusionError::SQL(parser, _) => place_of(&parser.to_string()).1,
@@ -38,7 +38,7 @@ pub(crate) fn location(error: &DataFusionError) -> Option<Location> {
     }
 }
 
-/// Where a statement begins: in a file, where it is from one, and on which line.
+/// Where a statement begins: its file, if it is from one, and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) file: Option<PathBuf>,
@@ -52,7 +52,7 @@ impl Default for Origin {
 }
 
 impl Origin {
-    /// What is before a line of the statement, which is the first or one of the next.
+    /// The prefix of a line of the statement, which is the first line or a later one.
     fn title(&self, line: u64) -> String {
         let line = self.line + line - 1;
         match &self.file {
@@ -62,14 +62,14 @@ impl Origin {
     }
 }
 
-/// The first line of `sql` that is not a comment: where an error is whose place is not known better.
+/// The first line of `sql` that is not a comment. Errors without a better position are reported there.
 pub(crate) fn beginning(sql: &str, origin: &Origin) -> Option<String> {
     let mut lines = (1..).zip(sql.lines());
     let (number, line) = lines.find(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with("--"))?;
     Some(format!("{}{line}", origin.title(number)))
 }
 
-/// The line of `sql` at `location`, and a mark below the place: up to `end`, or below the word.
+/// The line of `sql` at `location`, and a mark below the position: up to `end`, or below the word.
 pub(crate) fn shown(sql: &str, location: Location, end: Option<Location>, origin: &Origin) -> Option<String> {
     let line = sql
         .lines()
@@ -86,7 +86,7 @@ pub(crate) fn shown(sql: &str, location: Location, end: Option<Location>, origin
             let letters = end.column.saturating_sub(location.column);
             rest.char_indices().nth(usize::try_from(letters).ok()?)
         }
-        // What goes on in the next line is marked up to the end of this one.
+        // An expression that continues in the next line is marked up to the end of this one.
         Some(_) => None,
         None => rest
             .char_indices()
@@ -94,7 +94,7 @@ pub(crate) fn shown(sql: &str, location: Location, end: Option<Location>, origin
     };
     let marks = rest[..marked.map_or(rest.len(), |(at, _)| at)].width().max(1);
     let title = origin.title(location.line);
-    // Tabs keep their width above and below.
+    // Tabs keep their width in both lines.
     let gap: String = before
         .chars()
         .flat_map(|letter| {

@@ -1,8 +1,8 @@
-//! The line editor's helper: DataFusion's highlighting and hints, and completion of names and keywords.
+//! The helper of the line editor: DataFusion's highlighting and hints, and completion of names and keywords.
 //!
-//! Inside quotes after FROM, JOIN or LOCATION, file names; after SET and SHOW, settings; elsewhere keywords,
-//! tables, columns and functions. Names are read from the session's catalogs before every line, so that a
-//! table just created is known.
+//! Inside quotes after FROM, JOIN or LOCATION it completes file names; after SET and SHOW, settings;
+//! elsewhere keywords, tables, columns and functions. Names are read from the session's catalogs before every
+//! line, so that a newly created table is included.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
-/// Shown on an empty line of a statement that has begun.
+/// The remark on an empty line inside a statement.
 const BEGUN: &str = "a semicolon ends the statement, Ctrl-C leaves it";
 
 /// The names of a session.
@@ -28,9 +28,9 @@ struct Names {
 }
 
 pub(crate) struct PromptHelper {
-    /// Highlights and hints.
+    /// Provides highlighting and hints.
     inner: CliHelper,
-    /// Whether the line goes on with a statement.
+    /// Whether the line continues a statement.
     begun: bool,
     files: FilenameCompleter,
     names: RefCell<Names>,
@@ -47,7 +47,7 @@ impl PromptHelper {
         }
     }
 
-    /// Prepares for the next line, which goes on with a statement or begins one: reads the session's names
+    /// Prepares for the next line, which continues a statement or begins one, by reading the session's names
     /// again. Names that cannot be read are not completed.
     pub(crate) async fn refresh(&mut self, ctx: &SessionContext, begun: bool) {
         self.begun = begun;
@@ -74,8 +74,8 @@ impl PromptHelper {
     }
 }
 
-/// The names of the session's tables and of their columns. They are read from the catalogs and not by a
-/// query, which would be placed, run on the device and reported as the user's are.
+/// The names of the session's tables and of their columns. They are read from the catalogs instead of by a
+/// query, because a query would be placed, run on the device and reported like those of the user.
 async fn tables_and_columns(ctx: &SessionContext) -> Vec<String> {
     let mut names = Vec::new();
     let catalogs = ctx
@@ -139,7 +139,7 @@ fn candidates(names: &Names, line: &str, position: usize) -> (usize, Vec<Pair>) 
     let settings = names.settings.iter().map(String::as_str).filter(|_| is_setting);
     let words = names.words.iter().map(String::as_str).filter(|_| !is_setting);
     let mut found: Vec<Pair> = words.chain(settings).filter(matches).map(pair).collect();
-    // Keywords in the case that is being typed.
+    // Keywords are completed in the case of the prefix.
     let is_lower = prefix.chars().all(|c| !c.is_uppercase());
     found.extend(ALL_KEYWORDS.iter().copied().filter(matches).map(|keyword| {
         if is_lower {
@@ -181,7 +181,7 @@ impl Highlighter for PromptHelper {
     }
 }
 
-/// A remark behind the cursor. It cannot be accepted into the line as completions can.
+/// A remark behind the cursor. Unlike completions, it cannot be accepted into the line.
 pub(crate) struct Remark(String);
 
 impl Hint for Remark {
@@ -197,7 +197,7 @@ impl Hint for Remark {
 impl Hinter for PromptHelper {
     type Hint = Remark;
 
-    /// An empty line of a statement says how it ends.
+    /// On an empty line of a statement, the hint is the remark about the end of statements.
     fn hint(&self, line: &str, position: usize, ctx: &Context<'_>) -> Option<Remark> {
         if self.begun {
             return line.is_empty().then(|| Remark(BEGUN.to_string()));

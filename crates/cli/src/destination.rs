@@ -1,8 +1,9 @@
-//! Whether COPY can create what it is told to.
+//! Checks whether COPY can create its files.
 //!
-//! The object store of local files writes beside the file and renames, and creates directories that are
-//! missing. It tries again when the system says that a directory is missing: where one exists but takes no
-//! files, as in `/proc`, it would try for ever. So a file is created there first, and removed.
+//! The object store of local files writes to a file beside the destination, renames it, and creates missing
+//! directories. It retries if the system reports a missing directory. In a directory that exists but accepts
+//! no files, such as `/proc`, it would retry for ever. So this module first creates a file there and removes
+//! it.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -14,8 +15,8 @@ use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::CopyTo;
 
-/// Refuses a COPY whose files the system does not let this process create. Other stores than local files
-/// report that themselves.
+/// Refuses a COPY if the system does not permit this process to create its files. Stores other than local
+/// files report that themselves.
 pub(crate) fn check(copy: &CopyTo) -> Result<()> {
     let url = ListingTableUrl::parse(&copy.output_url)?;
     if url.scheme() != "file" || url.get_glob().is_some() {
@@ -24,7 +25,7 @@ pub(crate) fn check(copy: &CopyTo) -> Result<()> {
     let Ok(path) = url.get_url().to_file_path() else {
         return Ok(());
     };
-    // Directories that do not exist are created, in the nearest that does.
+    // Missing directories are created in the nearest existing one.
     let nearest = match path.is_dir() {
         true => Some(path.as_path()),
         false => path.ancestors().skip(1).find(|path| path.exists()),
@@ -42,7 +43,7 @@ fn try_create(directory: &Path) -> std::io::Result<()> {
     let path = directory.join(format!(".galatea-{}", process::id()));
     match OpenOptions::new().write(true).create_new(true).open(&path) {
         Ok(_) => fs::remove_file(&path),
-        // Of another statement, or left behind by a process that was killed.
+        // The file belongs to another statement, or a killed process left it.
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(cause) => Err(cause),
     }

@@ -1,8 +1,8 @@
 //! Error messages: a lower-case line that states the problem, then a hint that states the remedy.
 //!
-//! DataFusion's errors carry the layers they passed through; a message is the innermost cause, in the user's
-//! words (the column, the file), with the names that exist. [`explain`] does that for common causes; every
-//! other error is shown unchanged.
+//! DataFusion's errors carry the layers that they passed through. A message here is the innermost cause in
+//! the user's words (the column, the file), with the existing names. [`explain`] does that for common causes.
+//! Every other error is shown unchanged.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) enum CliError {
     Query {
         /// The error.
         error: DataFusionError,
-        /// The statement, where there is one.
+        /// The statement, if the error is of one.
         statement: Option<Box<Statement>>,
     },
     /// A generator or a measurement failed.
@@ -35,10 +35,10 @@ pub(crate) enum CliError {
     /// The device cannot be calibrated.
     #[error(transparent)]
     Calibrate(#[from] galatea::CalibrateError),
-    /// There is no folder for generated data.
+    /// No folder is available for generated data.
     #[error("no cache folder for generated data: {0}")]
     NoCache(CacheRefusal),
-    /// --data-path is not a directory that can be entered.
+    /// `--data-path` is not a directory that can be entered.
     #[error("cannot use the data path '{}': {cause}", path.display())]
     DataPath {
         /// The path as given.
@@ -46,7 +46,7 @@ pub(crate) enum CliError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// A file of -f cannot be read.
+    /// A file of `-f` cannot be read.
     #[error("cannot read '{}': {cause}", path.display())]
     File {
         /// The path as given.
@@ -65,7 +65,7 @@ pub(crate) enum CliError {
     /// The reader of the results has closed its end.
     #[error("standard output is closed")]
     Closed,
-    /// Anything else, as text: a wrong command, or results that differ.
+    /// Any other error as a string: a wrong command, or results that differ.
     #[error("{0}")]
     Other(String),
     /// Ctrl-C.
@@ -81,9 +81,9 @@ pub(crate) enum CliError {
 pub(crate) struct Statement {
     text: String,
     origin: Origin,
-    /// The place of the expression in which a row raised an error.
+    /// The position of the expression that raised an error.
     raised: Option<Span>,
-    /// Whether the user does not have the statement before the eyes, but a file or a stream.
+    /// Whether the statement is from a file or a stream, so that the user does not see it.
     in_script: bool,
 }
 
@@ -116,7 +116,7 @@ impl From<std::io::Error> for CliError {
 }
 
 impl CliError {
-    /// The failure of a statement, whose message shows the place in its text.
+    /// The failure of a statement. The message shows the position in the statement.
     pub(crate) fn of_statement(error: DataFusionError, statement: &str, raised: Option<Span>) -> Self {
         match error.into() {
             Self::Query { error, .. } => Self::Query {
@@ -132,7 +132,7 @@ impl CliError {
         }
     }
 
-    /// The failure of a statement that begins at `origin`.
+    /// Sets the `origin` at which the failed statement begins.
     pub(crate) fn begun_at(mut self, origin: Origin, in_script: bool) -> Self {
         if let Self::Query {
             statement: Some(statement),
@@ -160,15 +160,15 @@ pub(crate) fn report(error: &CliError) {
     if matches!(error, CliError::Closed) {
         return;
     }
-    // A closed terminal gets no message.
+    // If the terminal is closed, the message is dropped.
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
-/// A failed query's message; below it the place in the statement, where that is known, and a hint on lines of
-/// their own.
+/// The message of a failed query; below it the position in the statement, if known, and a hint on lines of
+/// its own.
 fn explain(error: &DataFusionError, statement: Option<&Statement>) -> String {
     let (message, hint) = cause(error);
-    // Galatea's messages contain their hints.
+    // Messages of Galatea contain their hints.
     let (message, hint) = match (hint, message.split_once("\nhint: ")) {
         (None, Some((message, hint))) => (message.to_string(), Some(hint.to_string())),
         (hint, _) => (message, hint),
@@ -202,7 +202,7 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
         return (row.to_string(), None);
     }
     match error {
-        // Context names the file or the setting: it leads, the cause follows.
+        // The context names the file or the setting, so it is shown before the cause.
         DataFusionError::Context(context, inner) if context.starts_with("cannot read") => {
             let (message, hint) = cause(inner);
             (format!("{context}: {}", lower_first(&message)), hint)
@@ -245,9 +245,10 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
     }
 }
 
-/// Errors that are plain text: Galatea's contain their hints, DataFusion's get one where it helps.
+/// Errors that are plain strings. Those of Galatea contain their hints; those of DataFusion get one if it
+/// helps.
 fn plain_cause(message: &str) -> (String, Option<String>) {
-    // A backtrace, where it is enabled, follows the message.
+    // A backtrace, if enabled, follows the message.
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
     if let Some(name) = message
         .strip_prefix("table '")
@@ -267,8 +268,8 @@ fn plain_cause(message: &str) -> (String, Option<String>) {
     (message.to_string(), None)
 }
 
-/// A call whose arguments fit none of a function's signatures. DataFusion reports each of them, in part as an
-/// error of its own; what ends the message is the same for all: the call with its types, and the signatures.
+/// A call with arguments that match none of a function's signatures. DataFusion reports each signature, some
+/// as separate errors. All these messages end in the call with its types and the list of signatures.
 fn wrong_arguments(message: &str) -> Option<(String, Option<String>)> {
     let (_, rest) = message.split_once("No function matches the given name and argument types '")?;
     let (call, rest) = rest.split_once("'. ")?;
@@ -319,8 +320,8 @@ fn schema_cause(schema: &SchemaError) -> (String, Option<String>) {
     }
 }
 
-/// The name that `wanted` was probably meant to be: the same but for case, a part of it, or a typing error
-/// away.
+/// The name that the user probably meant by `wanted`: one that differs in case only, contains `wanted` or is
+/// contained in it, or differs by a typing error.
 pub(crate) fn closest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
     let wanted = wanted.to_ascii_lowercase();
     let distance = |name: &String| {

@@ -1,5 +1,5 @@
-//! Ctrl-C: the first cancels the statement, a second one ends the process ([`signals`](crate::signals)), even
-//! while a query is being cancelled.
+//! Ctrl-C: the first press cancels the statement. The second ends the process ([`signals`](crate::signals)),
+//! even while a query is being cancelled.
 
 use std::any::Any;
 use std::mem;
@@ -13,18 +13,18 @@ use tokio::sync::oneshot;
 use crate::errors::CliError;
 use crate::signals::pressed_unless;
 
-/// The stack of the threads of a query: planning and evaluating recurse with the depth of its expressions. It
-/// is address space until it is used.
+/// The stack size of a query's threads: planning and evaluation recurse with the depth of expressions. An
+/// unused stack is address space only.
 const STACK: usize = 64 << 20;
 
-/// How long a cancelled query may take to end.
+/// The time that a cancelled query has to end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Runs `work` on a thread of its own until it ends or Ctrl-C is pressed.
+/// Runs `work` on a separate thread until it ends or Ctrl-C is pressed.
 ///
-/// A cancelled query is dropped at the next point where it yields. Operators that compute for long between
-/// such points would keep the thread that polls them from anything else, so they are polled elsewhere:
-/// control returns at once, and the rest of the query ends by itself or with the process.
+/// A cancelled query is dropped at the next point at which it yields. Operators that compute for a long time
+/// between such points would block the thread that polls them, so other threads poll them: control returns at
+/// once, and the rest of the query ends by itself or with the process.
 pub(crate) async fn interruptible<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, CliError>
 where
     T: Send + 'static,
@@ -33,7 +33,7 @@ where
     interruptible_unless(|| false, work).await
 }
 
-/// The same; a Ctrl-C for which `ends` returns true is the work's own, which is still waited for.
+/// Like [`interruptible`], but if `ends` returns true for a Ctrl-C, the work handles it and is still awaited.
 pub(crate) async fn interruptible_unless<T, F>(
     ends: impl Fn() -> bool,
     work: impl FnOnce() -> F + Send + 'static,
@@ -49,7 +49,7 @@ where
         let done = runtime.block_on(async {
             tokio::select! {
                 done = work() => Some(done),
-                // Cancelled, or the result is no longer awaited.
+                // The work was cancelled, or its result is no longer awaited.
                 _ = stopped => None,
             }
         });
@@ -70,7 +70,7 @@ where
         },
         () = pressed_unless(ends) => {
             let _ = stop.send(());
-            // A query that yields is dropped properly.
+            // A query that yields is dropped in time.
             let _ = tokio::time::timeout(PATIENCE, &mut receive).await;
             abandon();
             Err(CliError::Cancelled)
@@ -78,7 +78,7 @@ where
     }
 }
 
-/// The threads that queries run on; none before the first, and after one was cancelled.
+/// The runtime of queries; `None` before the first query, and after one was cancelled.
 static QUERIES: Mutex<Option<Runtime>> = Mutex::new(None);
 
 /// The runtime of queries.
@@ -98,20 +98,20 @@ fn queries() -> Result<Handle, CliError> {
     }
 }
 
-/// Threads that wait for those of cancelled queries.
+/// Threads that wait for the threads of cancelled queries.
 static ABANDONED: Mutex<Vec<thread::JoinHandle<()>>> = Mutex::new(Vec::new());
 
-/// How long the process waits at its end for threads of cancelled queries: the driver aborts when it ends
-/// under a call.
+/// The time that the process waits at its end for threads of cancelled queries, because the driver aborts if
+/// the process ends during a call.
 const END: Duration = Duration::from_secs(1);
 
-/// Abandons the threads of a cancelled query: they may run for long, and the next query needs threads.
+/// Abandons the threads of a cancelled query: they may run for a long time, and the next query needs threads.
 fn abandon() {
     let runtime = QUERIES.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(runtime) = runtime else { return };
     let (send, receive) = mpsc::channel();
     let waiter = thread::Builder::new().name("abandoned".to_string());
-    // Dropping it waits for what its threads still do.
+    // Dropping the runtime waits for the tasks that its threads still run.
     match waiter.spawn(move || drop::<Result<Runtime, _>>(receive.recv())) {
         Ok(waiter) => {
             let _ = send.send(runtime);
@@ -122,7 +122,7 @@ fn abandon() {
     }
 }
 
-/// Waits for threads of cancelled queries before the process ends, though not for long.
+/// Waits for threads of cancelled queries before the process ends, up to a short limit.
 pub(crate) fn settle() {
     let abandoned = mem::take(&mut *ABANDONED.lock().unwrap_or_else(PoisonError::into_inner));
     let begun = Instant::now();
@@ -144,10 +144,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A thread of a cancelled query that ends soon has ended before the process does; one that does not is
-    /// not waited for.
+    /// The process waits for a thread of a cancelled query that ends soon, and not for one that does not.
     #[test]
-    fn the_end_waits_for_abandoned_threads_but_not_for_long() {
+    fn exit_waits_briefly_for_abandoned_threads() {
         let run = |time: Duration| {
             let done = Arc::new(AtomicBool::new(false));
             let (runtime, flag) = (queries().expect("threads"), Arc::clone(&done));

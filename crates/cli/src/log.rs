@@ -1,4 +1,4 @@
-//! Messages of the engine on standard error: warnings by default, more by `RUST_LOG=galatea=debug`.
+//! Messages of the engine on standard error: warnings by default, more with `RUST_LOG=galatea=debug`.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The filter without `RUST_LOG`.
+/// The filter if `RUST_LOG` is not set.
 const DEFAULT: &str = "galatea=warn";
 
-/// Shows messages from now on.
+/// Starts to show messages.
 pub(crate) fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     tracing_subscriber::fmt()
@@ -22,7 +22,7 @@ pub(crate) fn start() {
         .init();
 }
 
-/// A message as errors are shown: `warning: a table was not read (file: x.parquet)`.
+/// Formats a message like an error: `warning: a table was not read (file: x.parquet)`.
 struct Plain;
 
 impl<S, N> FormatEvent<S, N> for Plain

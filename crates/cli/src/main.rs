@@ -1,20 +1,20 @@
-//! `galatea`: SQL over files, on the GPU where there is one.
+//! `galatea`: SQL over files, on the GPU if one is available.
 //!
 //! ```text
 //! arguments/  the command line, as clap parses it
-//! commands/   one file per subcommand, the prompt among them
+//! commands/   one file per subcommand, including the prompt
 //! session     the session that all of them share
-//! shell       runs text: from arguments, files, standard input, the prompt
-//! script      text as statements and backslash commands
+//! shell       runs SQL and commands: from arguments, files, standard input, the prompt
+//! script      splits input into statements and backslash commands
 //! statements  one statement: plan, run, print, footer
 //! plan        from a statement to a plan
 //! destination whether COPY can create its files
-//! backslash   the prompt's own commands
+//! backslash   the commands of the prompt
 //! output/     formats, tables fitted to the terminal, the pager
 //! progress    bars
 //! errors      error messages, with a mark in the statement (caret) and a hint
 //! log         warnings of the engine
-//! interrupt   Ctrl-C cancels, a second one ends the process (signals)
+//! interrupt   Ctrl-C cancels, a second press ends the process (signals)
 //! ```
 //!
 //! Exit codes: 0 success, 1 an error, 2 wrong arguments, 130 cancelled by Ctrl-C.
@@ -83,7 +83,7 @@ fn start(arguments: Arguments) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| CliError::Other(format!("cannot start threads: {cause}")))?;
     let result = runtime.block_on(commands::run(arguments));
-    // A thread may still generate data; the process does not wait for it.
+    // A thread may still generate data. The process does not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(200));
     interrupt::settle();
     result

@@ -1,9 +1,9 @@
 //! From a statement to a plan.
 //!
 //! DataFusion's command registers the object stores that COPY and CREATE EXTERNAL TABLE name (`s3://`,
-//! `gs://`), which its library does not. So these go through that command, over a session that keeps the plan
-//! instead of running it, since results are printed here; COPY with a query in the place of its own, which
-//! that command would read in its own way.
+//! `gs://`); its library does not. So these statements go through that command, over a session that keeps the
+//! plan instead of running it, because results are printed here. The query of a COPY is replaced by a query
+//! without tables, because the command would interpret it differently.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,17 +28,17 @@ use crate::destination;
 
 /// The kind of a statement's result.
 pub(crate) enum Planned {
-    /// Rows. `complete`: short ones, of which all are shown.
+    /// Rows. `complete`: the result is short, and all of its rows are shown.
     Rows { frame: DataFrame, complete: bool },
     /// The text of DataFusion's EXPLAIN.
     Text(DataFrame),
     /// The outline of a plan.
     Outline(DataFrame),
-    /// The outline of a plan that has run.
+    /// The outline of an executed plan.
     Analysis(DataFrame),
 }
 
-/// Plans `statement`. Statements that return no rows are carried out here.
+/// Plans `statement`. Statements that return no rows are executed here.
 pub(crate) async fn plan(
     ctx: &SessionContext,
     stores: &Arc<InstrumentedObjectStoreRegistry>,
@@ -75,7 +75,7 @@ pub(crate) async fn plan(
     planned.ok_or_else(|| exec_datafusion_err!("the statement is empty"))
 }
 
-/// The text of a COPY with the target of another one, of a query without tables.
+/// The SQL of a COPY to the same target, but of a query without tables.
 fn copy_of_nothing(copy: &CopyToStatement) -> String {
     let mut text = format!("COPY (SELECT 1) TO '{}'", copy.target.replace('\'', "''"));
     if let Some(format) = &copy.stored_as {
@@ -92,8 +92,7 @@ fn copy_of_nothing(copy: &CopyToStatement) -> String {
     text
 }
 
-/// Whether EXPLAIN ANALYZE names the format that it wants. Its plan does not tell: the default is a format,
-/// too.
+/// Whether EXPLAIN ANALYZE names a format. Its plan does not show that, because the default is a format, too.
 fn names_format(statement: &str) -> bool {
     let words = statement.split_whitespace().map(str::to_ascii_uppercase);
     let mut words = words.skip_while(|word| word != "EXPLAIN");
@@ -101,11 +100,11 @@ fn names_format(statement: &str) -> bool {
     options.is_some_and(|word| word == "FORMAT" || word.starts_with('('))
 }
 
-/// A session that plans.
+/// A session that only plans.
 struct Planner {
     ctx: SessionContext,
     names_format: bool,
-    /// The statement, where the command plans another one in its place.
+    /// The statement, if the command plans another one in its place.
     copy: Option<CopyToStatement>,
     planned: Mutex<Option<Planned>>,
 }
@@ -167,7 +166,7 @@ impl CliSessionContext for Planner {
         CliSessionContext::register_table_options_extension_from_scheme(&self.ctx, scheme);
     }
 
-    /// Keeps the plan, and gives the caller nothing to run.
+    /// Keeps the plan, and returns a frame without work.
     async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
         let plan = match &self.copy {
             Some(copy) => {

@@ -1,4 +1,4 @@
-//! Progress of long work, on a terminal.
+//! Progress of long work on a terminal.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -14,7 +14,7 @@ use indicatif::{
     HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
 };
 
-/// One bar per table, on standard error; nothing where that is no terminal, or when asked to be quiet.
+/// One bar per table on standard error; none if that is not a terminal, or in quiet mode.
 pub(crate) struct Bars {
     all: MultiProgress,
     bars: Mutex<HashMap<String, ProgressBar>>,
@@ -74,13 +74,13 @@ impl Progress for Bars {
             ));
         });
         if skipped {
-            // A table that exists needs no bar; the command reports it.
+            // An existing table needs no bar. The command reports it.
             tracing::debug!(table, rows, "complete already");
         }
     }
 }
 
-/// A bar over `length` steps, for measurements.
+/// A bar of `length` steps, for measurements.
 pub(crate) fn steps(quiet: bool, prefix: &str, length: u64) -> ProgressBar {
     let bar = if quiet || !io::stderr().is_terminal() {
         ProgressBar::hidden()
@@ -92,19 +92,19 @@ pub(crate) fn steps(quiet: bool, prefix: &str, length: u64) -> ProgressBar {
     bar
 }
 
-/// How long a statement runs before its progress is shown.
+/// The time that a statement runs before its progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Shows the activity of a statement, from its first second on, until its result is printed.
+/// Shows the activity of a statement, from its first second until its result is printed.
 pub(crate) struct Watch {
     watcher: Mutex<Option<Watcher>>,
     scans: Scans,
 }
 
-/// The scans of the plan that runs, once there is one and where the CPU runs all of it.
+/// The scans of the running plan, if the CPU runs all of it.
 type Scans = Arc<Mutex<Option<ScanProgress>>>;
 
-/// A thread of its own: queries may keep those of the runtime computing.
+/// A separate thread: queries may keep those of the runtime busy.
 struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -124,7 +124,7 @@ impl Watch {
         let shared = Arc::clone(&scans);
         let work = move || watch(&stopped, reports.as_deref(), &shared);
         let spawned = thread::Builder::new().name("progress".to_string()).spawn(work);
-        // Without a thread there is no bar.
+        // Without a thread, no bar is shown.
         let watcher = spawned.ok().map(|thread| Watcher { stop, thread });
         Self {
             watcher: Mutex::new(watcher),
@@ -132,17 +132,17 @@ impl Watch {
         }
     }
 
-    /// Shows the share of the rows that the scans of `plan` have read, unless it reports its progress itself.
+    /// Shows the share of rows that the scans of `plan` have read, unless the plan reports its own progress.
     pub(crate) fn follow(&self, plan: &Arc<dyn ExecutionPlan>) {
         *self.scans.lock().unwrap_or_else(PoisonError::into_inner) = ScanProgress::of(plan);
     }
 
-    /// Removes the bar; there is no other from now on.
+    /// Removes the bar. No other bar appears afterwards.
     pub(crate) fn end(&self) {
         let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Watcher { stop, thread }) = watcher {
             drop(stop);
-            // The screen is free when the thread has ended.
+            // The screen is free after the thread has ended.
             let _ = thread.join();
         }
     }
@@ -154,8 +154,8 @@ impl Drop for Watch {
     }
 }
 
-/// Standard error, a little narrower than it is: a bar fills its line, and the `^C` that a terminal echoes
-/// behind it must not begin another, which would be cleared in its place.
+/// Standard error, reported narrower than it is. A bar fills its line, and the `^C` that a terminal echoes
+/// behind it must not wrap to another line, which would be cleared instead.
 #[derive(Debug)]
 struct Narrower;
 
@@ -167,7 +167,7 @@ impl Narrower {
         io::stderr().write_all(text.as_bytes())
     }
 
-    /// Moves the cursor by the control sequence that ends in `direction`, which takes 0 for 1.
+    /// Moves the cursor by the control sequence that ends in `direction`. The sequence treats 0 as 1.
     fn move_by(steps: usize, direction: char) -> io::Result<()> {
         match steps {
             0 => Ok(()),
@@ -216,7 +216,7 @@ impl TermLike for Narrower {
     }
 }
 
-/// What a step has done, where that is no share of a known whole.
+/// The work that a step has done, if the total is unknown.
 fn counted(progress: QueryProgress) -> String {
     match progress {
         QueryProgress {
@@ -233,7 +233,7 @@ fn counted(progress: QueryProgress) -> String {
     }
 }
 
-/// Draws until `stopped` has no sender any more.
+/// Draws until `stopped` has lost its sender.
 fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>, scans: &Scans) {
     let goes_on = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
     if !goes_on(PATIENCE) {
@@ -253,7 +253,7 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>, scans: &Scans) 
             scans.as_ref().map(ScanProgress::get)
         });
         let step = progress.map_or_else(|| "running".to_string(), |progress| progress.step.to_string());
-        // A clustering ends when it has converged, not when it has done all the iterations that it may.
+        // k-means ends when it has converged, possibly before the maximum number of iterations.
         let total = progress
             .filter(|progress| progress.step != QueryStep::Clustering)
             .and_then(|progress| progress.total);

@@ -1,9 +1,9 @@
-//! The place in a statement of the expression in which a row raised an error.
+//! Finds the position in a statement of the expression that raised an error for a row.
 //!
-//! The error has the expression as the plan writes it: columns by their names, and the casts that the planner
-//! added. It is compared with the expressions of the statement without casts, qualifiers and parentheses. An
-//! expression of a view, or one that the planner rewrote, is none of the statement's, and the message alone
-//! shows it.
+//! The error contains the expression as the plan writes it: with column names, and with casts that the
+//! planner added. It is compared with the expressions of the statement, without casts, qualifiers and
+//! parentheses. An expression of a view, or one that the planner rewrote, is not found in the statement. The
+//! message alone shows it.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Spanned, Visit, visit_expressions};
 use galatea::RowError;
 
-/// The place of the expression in the statement; `None` of errors that no row raised.
+/// The position of the expression in the statement; `None` if no row raised the error.
 pub(crate) async fn raised_at(
     ctx: &SessionContext,
     statement: &str,
@@ -33,7 +33,7 @@ fn find(statement: &Statement, expression: &str) -> Option<Span> {
     }
 }
 
-/// The place of the first expression that is the same.
+/// The position of the first equal expression.
 fn find_in(tree: &impl Visit, expression: &str) -> Option<Span> {
     let operand = operand_of_cast(expression);
     let wanted = comparable(operand.unwrap_or(expression));
@@ -64,7 +64,7 @@ fn operand_of_cast(expression: &str) -> Option<&str> {
     (rest == ")").then_some(operand)
 }
 
-/// Where the parenthesis ends that is open at the start.
+/// The end of the parenthesis that is open at the start.
 fn end_of_parentheses(text: &str) -> Option<usize> {
     let mut depth = 0;
     text.char_indices().find_map(|(at, letter)| {
@@ -78,8 +78,8 @@ fn end_of_parentheses(text: &str) -> Option<usize> {
     })
 }
 
-/// An expression without casts, the qualifiers of columns, parentheses, quotes, space and the types that
-/// DataFusion writes around constants.
+/// An expression without casts, column qualifiers, parentheses, quotes, spaces and the types that DataFusion
+/// writes around constants.
 fn comparable(text: &str) -> String {
     plain(&without_casts(text))
 }
@@ -104,7 +104,7 @@ fn without_casts(text: &str) -> String {
     format!("{before}{}", without_casts(after))
 }
 
-/// The types that the names of columns have around constants: those that end like others come before them.
+/// The types that column names have around constants. A type that ends like another one precedes it.
 const TYPES: [&str; 14] = [
     "UInt8",
     "UInt16",

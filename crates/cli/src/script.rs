@@ -1,12 +1,13 @@
-//! Text of arguments, files, standard input and the prompt as a sequence of statements and commands.
+//! Splits input of arguments, files, standard input and the prompt into statements and commands.
 //!
-//! Statements end at semicolons, as DataFusion's own tokenizer sees them: not those in quotes or comments.
-//! Where a statement could begin, a backslash begins a command, which takes the rest of its line.
+//! Statements end at semicolons, as DataFusion's own tokenizer finds them, not at those in quotes or
+//! comments. If a backslash is where a statement could begin, it begins a command, which extends to the end
+//! of the line.
 
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-/// A statement or a command, and the line of the text that it begins on.
+/// A statement or a command, and the line of the input on which it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) line: u64,
@@ -16,13 +17,13 @@ pub(crate) struct Piece {
 /// A statement or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// A statement, without its semicolon and the space around it, with its comments.
+    /// A statement with its comments, but without its semicolon and the space around it.
     Statement(String),
-    /// A command, without its backslash.
+    /// A command without its backslash.
     Command(String),
 }
 
-/// The tokens of `text`, as far as it can be read, and whether that is to its end.
+/// The tokens of `text` up to the first that cannot be read, and whether all could be read.
 fn tokens(text: &str, dialect: &str) -> (Vec<TokenWithSpan>, bool) {
     let dialect: Box<dyn Dialect> = dialect_from_str(dialect).unwrap_or_else(|| Box::new(GenericDialect {}));
     let mut tokens = Vec::new();
@@ -30,7 +31,7 @@ fn tokens(text: &str, dialect: &str) -> (Vec<TokenWithSpan>, bool) {
     (tokens, read.is_ok())
 }
 
-/// Byte offsets of positions in a text, which come in ascending order.
+/// Byte offsets of ascending positions in the input.
 struct Offsets<'a> {
     text: &'a str,
     at: Location,
@@ -77,12 +78,13 @@ pub(crate) fn pieces(text: &str, dialect: &str) -> Vec<Piece> {
     found
 }
 
-/// Ends of lines in `text`.
+/// The number of line ends in `text`.
 fn lines(text: &str) -> u64 {
     text.bytes().map(|byte| u64::from(byte == b'\n')).sum()
 }
 
-/// Takes statements up to the first command or the end; the text after the command. `line`: that of the text.
+/// Collects statements up to the first command or the end. Returns the input after the command. `line` is the
+/// number of the first line of `text`.
 fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piece>) -> Option<&'a str> {
     let (tokens, readable) = tokens(text, dialect);
     let mut offsets = Offsets::new(text);
@@ -94,7 +96,7 @@ fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piec
             input: Input::Statement(raw.trim().to_string()),
         }
     };
-    // Where the statement begins, and whether it has begun.
+    // The start of the statement, and whether it has begun.
     let (mut start, mut begun) = (0, false);
     for token in tokens {
         match token.token {
@@ -119,14 +121,14 @@ fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piec
             _ => begun = true,
         }
     }
-    // The parser refuses text without tokens, an open string for example.
+    // Input without tokens, such as an open string, is kept for the parser to refuse.
     if begun || !readable {
         found.push(statement(start, text.len()));
     }
     None
 }
 
-/// The command that a word alone stands for at the prompt, as in other shells.
+/// The command that a single word means at the prompt, as in other shells.
 pub(crate) fn command_of_word(text: &str) -> Option<&'static str> {
     let word = text.trim().trim_end_matches(';').trim_end();
     match word.to_ascii_lowercase().as_str() {
@@ -136,7 +138,7 @@ pub(crate) fn command_of_word(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether what has been typed so far can be run: a command, or statements up to a semicolon.
+/// Whether the input so far can be run: a command, or statements up to a semicolon.
 pub(crate) fn is_complete(text: &str, dialect: &str) -> bool {
     let begun = text.trim_start();
     if begun.is_empty() || begun.starts_with('\\') || command_of_word(begun).is_some() {

@@ -16,14 +16,14 @@ use galatea::SessionBuilder;
 use crate::arguments::SessionArguments;
 use crate::errors::CliError;
 
-/// A session, and the object stores that its queries reach.
+/// A session, and the object stores of its queries.
 pub(crate) struct Session {
     pub(crate) ctx: SessionContext,
     pub(crate) stores: Arc<InstrumentedObjectStoreRegistry>,
 }
 
-/// A session with the settings of `--set`, but for those of DataFusion's runtime, which only statements set.
-/// `--set galatea.device=emulated` allows the emulated device; SQL alone does not.
+/// A session with the settings of `--set`, except those of DataFusion's runtime, which only statements set.
+/// `--set galatea.device=emulated` permits the emulated device; SQL alone does not.
 pub(crate) fn builder(arguments: &SessionArguments) -> SessionBuilder {
     let mut builder = galatea::session();
     for (name, value) in arguments.settings.iter().filter(|(name, _)| !is_runtime(name)) {
@@ -38,7 +38,7 @@ fn is_runtime(name: &str) -> bool {
 
 /// Builds the session and applies `--set`.
 pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliError> {
-    // DATAFUSION_* variables set DataFusion's settings, as in its own command.
+    // `DATAFUSION_*` variables set DataFusion's settings, as in its own command.
     let mut options = ConfigOptions::from_env()?;
     let defaults = ConfigOptions::default();
     if options.explain.format == defaults.explain.format {
@@ -47,13 +47,13 @@ pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliEr
     if options.format.null == defaults.format.null {
         options.format.null = "NULL".to_string();
     }
-    // Errors show the place in the statement that they are about.
+    // Errors show their position in the statement.
     options.sql_parser.collect_spans = true;
     let config = SessionConfig::from(options).with_information_schema(true);
     let stores = Arc::new(InstrumentedObjectStoreRegistry::new());
     let runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(stores.clone())
-        // A file that appears while the prompt is open is seen by the next query.
+        // A file that appears while the prompt is open is visible to the next query.
         .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
         .build_arc()?;
     let ctx = builder(arguments)

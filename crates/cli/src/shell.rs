@@ -14,17 +14,17 @@ use crate::output::{Output, RowLimit};
 use crate::script::{Input, Piece, pieces};
 use crate::statements;
 
-/// A session with its way of printing.
+/// A session with its output options.
 pub(crate) struct Shell {
     pub(crate) ctx: SessionContext,
     pub(crate) stores: Arc<InstrumentedObjectStoreRegistry>,
     pub(crate) output: Output,
 }
 
-/// Where a script is from.
+/// The origin of a script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Script<'a> {
-    /// An argument or a line of the prompt: its author sees it.
+    /// An argument or a line of the prompt, which its author sees.
     Typed,
     /// Standard input.
     Input,
@@ -35,9 +35,9 @@ pub(crate) enum Script<'a> {
 /// How a script ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// At its end.
+    /// All of it has run.
     Through,
-    /// At a `\q`.
+    /// A `\q` ended it.
     Quit,
 }
 
@@ -70,7 +70,7 @@ impl Shell {
         Ok(Ended::Through)
     }
 
-    /// Runs a command; false to quit.
+    /// Runs a command. Returns false to quit.
     async fn command(&mut self, text: &str) -> Result<bool, CliError> {
         match backslash::run(&mut self.output, text)? {
             Next::Continue => Ok(true),

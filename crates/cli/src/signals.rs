@@ -1,7 +1,7 @@
-//! Presses of Ctrl-C, for those who wait for one. Where nobody does, it ends the process.
+//! Distributes Ctrl-C to its subscribers. Without a subscriber, Ctrl-C ends the process.
 //!
-//! The signal is waited for on a thread of its own. Inside the query runtime it might be missed: signals are
-//! seen by a worker that is idle, and a query can keep all of them computing.
+//! A separate thread waits for the signal. Inside the query runtime the signal might be missed: only an idle
+//! worker handles signals, and a query can keep all workers busy.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -10,10 +10,10 @@ use tokio::runtime::Builder;
 use tokio::signal;
 use tokio::sync::watch;
 
-/// Counts Ctrl-C, for subscribers.
+/// The number of presses of Ctrl-C, for subscribers.
 static PRESSED: OnceLock<watch::Sender<u64>> = OnceLock::new();
 
-/// Resolves at the next Ctrl-C; never where the system has no such signal.
+/// Resolves at the next Ctrl-C; never if the system has no such signal.
 pub(crate) async fn pressed() {
     pressed_unless(|| false).await;
 }
@@ -29,7 +29,7 @@ pub(crate) async fn pressed_unless(ends: impl Fn() -> bool) {
     std::future::pending::<()>().await;
 }
 
-/// Keeps Ctrl-C from ending the process as long as the value lives: another program has the terminal.
+/// Keeps Ctrl-C from ending the process while the value lives, because another program has the terminal.
 pub(crate) fn hold() -> impl Sized {
     PRESSED.get_or_init(listen).subscribe()
 }
@@ -37,7 +37,7 @@ pub(crate) fn hold() -> impl Sized {
 fn listen() -> watch::Sender<u64> {
     let (sender, _) = watch::channel(0);
     let presses = sender.clone();
-    // Without a thread or a runtime Ctrl-C keeps its meaning: it ends the process.
+    // Without a thread or a runtime, Ctrl-C ends the process as usual.
     let _ = thread::Builder::new().name("signals".to_string()).spawn(move || {
         let Ok(runtime) = Builder::new_current_thread().enable_io().build() else {
             return;
@@ -45,7 +45,7 @@ fn listen() -> watch::Sender<u64> {
         runtime.block_on(async {
             while signal::ctrl_c().await.is_ok() {
                 if presses.receiver_count() == 0 {
-                    // Pressed twice; work that still runs cannot be stopped otherwise.
+                    // The second press: work that still runs cannot be stopped in another way.
                     galatea_device::exit_at_once(130);
                 }
                 presses.send_modify(|count| *count += 1);

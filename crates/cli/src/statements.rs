@@ -1,4 +1,4 @@
-//! One statement: plan, run, print, and a footer with the device it ran on.
+//! One statement: plan, run, print, and a footer with its device.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::plan::{Planned, plan};
 use crate::progress::Watch;
 use crate::raised::raised_at;
 
-/// The name under which the session's memory knows results that are being printed.
+/// The name of the memory reservation for results that are being printed.
 const CONSUMER: &str = "galatea";
 
-/// Runs one statement, prints its result and its footer. Ctrl-C cancels it, unless it ends early with what it
-/// has; a second one cancels that, too.
+/// Runs one statement, and prints its result and its footer. Ctrl-C cancels the statement, unless it can end
+/// early with a partial result. A second Ctrl-C cancels that, too.
 pub(crate) async fn run(
     ctx: &SessionContext,
     stores: &Arc<InstrumentedObjectStoreRegistry>,
@@ -61,7 +61,7 @@ pub(crate) async fn run(
         return Ok(());
     }
     let report = galatea::last_query_report(ctx);
-    // The time that somebody read in a pager is not the statement's.
+    // The time that the user spends in a pager is not part of the statement's.
     let elapsed = printed.complete.unwrap_or_else(Instant::now) - start;
     let mut text = summary(&printed, elapsed);
     if let Some(report) = &report {
@@ -73,7 +73,7 @@ pub(crate) async fn run(
             times(elapsed, report.as_ref().map(|report| &report.phases))
         );
     }
-    // Programs read the result alone: the footer goes to standard error.
+    // Programs read only the result, so the footer goes to standard error.
     if output.form().is_for_readers() && output.target.path().is_none() {
         let _ = writeln!(io::stdout(), "{text}\n");
     } else {
@@ -91,7 +91,7 @@ async fn execute(
 ) -> Result<Printed> {
     if let Some(frame) = galatea::own_statement(ctx, sql).await? {
         let printed = rows(output, frame, RowLimit(None), watch).await;
-        // Not a query: it ran on no device.
+        // The statement is not a query, so it ran on no device.
         if let Some(reports) = galatea::reports(ctx) {
             reports.clear();
         }
@@ -155,7 +155,7 @@ async fn execute(
     }
 }
 
-/// Whether a plan is that of a statement which has run and returns no rows.
+/// Whether the plan belongs to a statement that has already run and returns no rows.
 fn is_carried_out(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.schema.fields().is_empty())
 }
@@ -182,7 +182,7 @@ async fn rows(output: &Output, frame: DataFrame, limit: RowLimit, watch: &Watch)
     write_rows(output, stream, limit, &options, &memory, watch).await
 }
 
-/// The amount printed, and the time it took.
+/// The number of printed rows, and the time.
 fn summary(printed: &Printed, elapsed: Duration) -> String {
     let seconds = format!("{:.3} s.", elapsed.as_secs_f64());
     if printed.columns == 0 && printed.rows == 0 {
@@ -203,7 +203,7 @@ fn summary(printed: &Printed, elapsed: Duration) -> String {
     format!("{text} in {seconds}")
 }
 
-/// Where a query ran, and why not on the GPU.
+/// The device of a query, and the reason if it is not the GPU.
 pub(crate) fn footer(ctx: &SessionContext, report: &QueryReport) -> String {
     let wants_gpu = GalateaConfig::of(ctx.copied_config().options()).device == DeviceChoice::Auto;
     let nothing_placed = report.device == QueryDevice::Cpu && report.placed == 0;
@@ -219,7 +219,7 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
         return text + ", no GPU here.";
     }
     if let [first, others @ ..] = report.reasons.as_slice() {
-        // A reason may have a hint on further lines: EXPLAIN shows all, the footer one.
+        // A reason may have a hint on further lines. EXPLAIN shows all of them, the footer the first.
         let first = first.lines().next().unwrap_or_default();
         let on_cpu = if report.device == QueryDevice::Cpu {
             ""
@@ -239,8 +239,8 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
     text
 }
 
-/// The time of a statement, and of its phases as far as there are any. Planning and execution add up to the
-/// whole; the phases of pipelines on a device are within execution, where pipelines overlap.
+/// The time of a statement, and of its phases if they are recorded. Planning and execution add up to the
+/// total. Phases of pipelines on a device are part of execution, where pipelines overlap.
 fn times(elapsed: Duration, phases: Option<&QueryPhases>) -> String {
     let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
     let time = format!("Time: {}.", milliseconds(elapsed));

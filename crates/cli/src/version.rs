@@ -1,6 +1,6 @@
-//! Versions of the program and its parts, for `--version` and reports of bugs.
+//! Versions of the program and its parts, for `--version` and bug reports.
 
-/// The commit it was built from, or `unknown`.
+/// The commit of the build, or `unknown`.
 pub(crate) const COMMIT: &str = env!("GALATEA_COMMIT");
 
 /// One line each: galatea with its commit, DataFusion, and the NVRTC of this machine.

@@ -1,13 +1,13 @@
-//! No two files of a crate import each other, directly or round about, and no two modules of a folder do:
-//! each can be read after those it uses.
+//! No two files of a crate import each other, directly or indirectly, and neither do two modules of a folder:
+//! each can be read after those that it uses.
 //!
-//! A file uses another where a `use` or a path leads to it, in its code or in a macro. A name that a module
-//! only imports or re-exports leads to the file that defines it, and declaring or re-exporting a module below
-//! is no use of it. A module that names its own children without a prefix is composed of them, which is no
-//! use either: they may import it. Code for tests does not count.
+//! A file uses another if a `use` or a path resolves to it, in its code or in a macro. A name that a module
+//! only imports or re-exports resolves to the file that defines it. Declaring or re-exporting a child module
+//! is not a use. A module that names its own children without a prefix is composed of them, which is not a
+//! use either: they may import it. Code for tests is excluded.
 //!
-//! A module of a folder is a file, or a folder with all files below it. Of two that lie side by side, one
-//! uses the other where any of its files does, at every level from the root of the crate.
+//! A module of a folder is a file, or a folder with all files below it. Of two sibling modules, one uses the
+//! other if any of its files does, at every level from the root of the crate.
 
 mod sources;
 
@@ -24,28 +24,28 @@ use syn::{Attribute, Item, ItemUse, Macro, UseTree, Visibility};
 /// A module's path below its crate: `["pipeline", "bind"]`.
 type Module = Vec<String>;
 
-/// A file as a module, with what it imports and what it passes on.
+/// A file as a module, with its imports and re-exports.
 #[derive(Default)]
 struct Source {
     /// Its path below `src`.
     file: String,
-    /// Paths it uses, absolute below the crate.
+    /// The paths that it uses, absolute below the crate.
     uses: Vec<Vec<String>>,
-    /// Names that it imports or re-exports, each with its path. A glob import has the name `*`.
+    /// The names that it imports or re-exports, each with its path. A glob import has the name `*`.
     names: Vec<(String, Vec<String>)>,
 }
 
 /// A crate's modules that are files.
 type Sources = BTreeMap<Module, Source>;
 
-/// Which modules each module uses, each with an example: `file -> path`.
+/// The modules that each module uses, each with an example: `file -> path`.
 type Edges = BTreeMap<Module, BTreeMap<Module, String>>;
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let mut test = false;
         if attribute.path().is_ident("cfg") {
-            // Other conditions than a plain `test` keep the code.
+            // Conditions other than a plain `test` keep the code.
             let _ = attribute.parse_nested_meta(|meta| {
                 test |= meta.path.is_ident("test");
                 Ok(())
@@ -91,12 +91,12 @@ impl Collector<'_> {
             // Names of modules declared here need no `self::`.
             let local = [vec!["self".to_string()], path.clone()].concat();
             let outside = self.absolute(&path);
-            // What is passed on from elsewhere than below is used, too.
+            // A re-export is a use unless it is from a child module.
             let used = outside
                 .clone()
                 .filter(|path| !exported || !path.starts_with(self.module));
             self.source.uses.extend(used);
-            // Modules below name what is imported here without a word for it.
+            // Child modules refer to these imported names without a prefix.
             let from = outside.or_else(|| self.absolute(&local));
             self.source.names.extend(from.map(|from| (shown, from)));
         };
@@ -136,7 +136,7 @@ impl<'a> Visit<'a> for Collector<'_> {
         self.tree(&item.tree, &mut Vec::new(), exported);
     }
 
-    /// Paths among what a macro is given, or expands to.
+    /// Paths in the arguments or the expansion of a macro.
     fn visit_macro(&mut self, item: &'a Macro) {
         let mut tokens = Vec::new();
         add_tokens(TokenBuffer::new2(item.tokens.clone()).begin(), &mut tokens);
@@ -147,7 +147,7 @@ impl<'a> Visit<'a> for Collector<'_> {
         visit::visit_macro(self, item);
     }
 
-    /// The module that may see an item is not used by it.
+    /// A visibility restriction is not a use of the module that it names.
     fn visit_visibility(&mut self, _: &'a Visibility) {}
 
     fn visit_path(&mut self, path: &'a syn::Path) {
@@ -163,7 +163,7 @@ impl<'a> Visit<'a> for Collector<'_> {
     }
 }
 
-/// Adds names and signs, those within brackets too, with an empty string for all else.
+/// Adds names and punctuation, including those within brackets, and an empty string for all other tokens.
 fn add_tokens(mut cursor: Cursor<'_>, tokens: &mut Vec<String>) {
     while !cursor.eof() {
         if let Some((name, rest)) = cursor.ident() {
@@ -184,7 +184,7 @@ fn add_tokens(mut cursor: Cursor<'_>, tokens: &mut Vec<String>) {
     }
 }
 
-/// Paths that begin at the crate's root or at a module beside.
+/// Paths that begin at the crate's root or at a sibling module.
 fn paths_of(tokens: &[String]) -> Vec<Vec<String>> {
     let begins = |at: usize| {
         let follows = at > 0 && tokens[at - 1] == ":";
@@ -208,7 +208,7 @@ fn paths_of(tokens: &[String]) -> Vec<Vec<String>> {
     starts.map(path).filter(|path| path.len() > 1).collect()
 }
 
-/// The module that a file below `src` is.
+/// The module of a file below `src`.
 fn module_of(file: &Path) -> Module {
     let mut parts: Module = file
         .with_extension("")
@@ -241,7 +241,7 @@ fn sources<'a>(files: impl IntoIterator<Item = (&'a Path, String)>) -> Sources {
     sources
 }
 
-/// The file that `path` leads to, through re-exports.
+/// The file to which `path` resolves, through re-exports.
 fn target(sources: &Sources, path: &[String], depth: usize) -> Option<Module> {
     let length = (0..=path.len())
         .rev()
@@ -261,7 +261,7 @@ fn target(sources: &Sources, path: &[String], depth: usize) -> Option<Module> {
     }
 }
 
-/// Which files each file uses.
+/// The files that each file uses.
 fn file_edges(sources: &Sources) -> Edges {
     let mut edges = Edges::new();
     for (module, source) in sources {
@@ -276,7 +276,7 @@ fn file_edges(sources: &Sources) -> Edges {
     edges
 }
 
-/// Which modules each module of a folder uses beside it. A use of a module above or below is none.
+/// The sibling modules that each module of a folder uses. Uses of its parents or children are excluded.
 fn folder_edges(files: &Edges) -> Edges {
     let mut edges = Edges::new();
     for (user, used) in files {
@@ -354,7 +354,7 @@ static CRATES: LazyLock<BTreeMap<String, Edges>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Fails with the cycles of any crate, by a view of its files' uses.
+/// Fails with the cycles of any crate, in a view of its files' uses.
 fn assert_no_cycles(modules: &str, view: impl Fn(&Edges) -> Edges) {
     let found = CRATES.iter().map(|(name, files)| report(name, &view(files)));
     let found: String = found.collect();
@@ -371,7 +371,7 @@ fn modules_of_a_folder_do_not_import_each_other() {
     assert_no_cycles("modules of a folder", folder_edges);
 }
 
-/// The floors of the engine's modules in a document: rows `| floor | modules | ...`, each module in
+/// The levels of the engine's modules in a document: rows `| floor | modules | ...`, each module in
 /// backticks.
 fn floors(document: &str) -> BTreeMap<String, usize> {
     let row = |line: &str| {
@@ -383,7 +383,7 @@ fn floors(document: &str) -> BTreeMap<String, usize> {
     document.lines().filter_map(row).flatten().collect()
 }
 
-/// Uses of modules that are on no floor, or on none below.
+/// Uses of modules that have no level, or no lower one.
 fn uses_up(edges: &Edges, floors: &BTreeMap<String, usize>) -> Vec<String> {
     let floor = |module: &Module| floors.get(&module.join("::"));
     let top = edges.iter().filter(|(module, _)| module.len() == 1);
@@ -427,7 +427,7 @@ fn a_use_of_a_module_above_would_be_found() {
     );
 }
 
-/// Sources by path and text.
+/// Sources by path and contents.
 fn planted<const FILES: usize>(files: [(&str, &str); FILES]) -> Sources {
     sources(files.map(|(path, text)| (Path::new(path), text.to_string())))
 }

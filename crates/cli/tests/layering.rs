@@ -1,4 +1,4 @@
-//! The shape of the workspace, held by tests: layers, unsafe code, foreign functions.
+//! Checks the structure of the workspace: layers, unsafe code, foreign functions.
 
 mod sources;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 use sources::source_files;
 
-/// Crates bottom up. A crate may depend on those before it.
+/// Crates from bottom to top. A crate may depend on those before it.
 const LAYERS: [&str; 16] = [
     "galatea-base",
     "galatea-emulator",
@@ -46,7 +46,7 @@ const SAFE: [&str; 13] = [
     "galatea-cli",
 ];
 
-/// Who may use what foreign functions need.
+/// The crates that may use the dependencies for foreign functions.
 const FOREIGN: [(&str, &[&str]); 3] = [
     ("cudarc", &["galatea-emulator", "galatea-device"]),
     ("libloading", &["galatea-emulator", "galatea-device"]),
@@ -72,7 +72,7 @@ fn packages(metadata: &Metadata) -> BTreeMap<&str, &Package> {
         .collect()
 }
 
-/// Edges from a crate to one at its level or above, of `(crate, dependencies)`.
+/// Edges from a crate to one of the same or a higher level, of `(crate, dependencies)`.
 fn edges_up<'a>(crates: impl IntoIterator<Item = (&'a str, Vec<&'a str>)>) -> Vec<String> {
     let level = |name: &str| LAYERS.iter().position(|layer| *layer == name);
     let mut found = Vec::new();
@@ -106,7 +106,7 @@ fn dependencies_go_down() {
             package
                 .dependencies
                 .iter()
-                // A crate asks for its own features in its tests by depending on itself there.
+                // A crate may depend on itself for its tests, to enable its own features there.
                 .filter(|dependency| {
                     dependency.kind != DependencyKind::Development || dependency.name != package.name.as_str()
                 })
@@ -159,7 +159,7 @@ fn crates_above_the_kernels_forbid_unsafe_code() {
     }
 }
 
-/// Files that may be longer than the rest, each with what keeps it in one piece. The list shrinks.
+/// Files that may be longer than the others. The list shrinks.
 const LONG: [(&str, usize); 1] = [("emulator/tests/kernels.rs", 1000)];
 
 #[test]

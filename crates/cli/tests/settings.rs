@@ -1,4 +1,4 @@
-//! What messages and documents name as a setting is one.
+//! Settings that messages and documents name exist.
 
 mod sources;
 
@@ -8,15 +8,16 @@ use std::path::Path;
 use galatea::{EngineSettings, GalateaConfig};
 use sources::source_files;
 
-/// The names after `galatea.` in a text, where that is no part of a longer word.
+/// The names after `galatea.` in a string, unless that is part of a longer word.
 fn named(text: &str) -> Vec<&str> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices("galatea.")
         .filter(|(at, _)| !text[..*at].ends_with(|c: char| word(c) || matches!(c, '.' | '/' | '-' | '*')))
         .filter_map(|(at, prefix)| {
             let rest = &text[at + prefix.len()..];
-            let end = rest.find(|c: char| !word(c)).unwrap_or(rest.len());
-            (end > 0).then(|| &rest[..end])
+            let end = rest.find(|c: char| !word(c) && c != '.').unwrap_or(rest.len());
+            let name = rest[..end].trim_end_matches('.');
+            (!name.is_empty()).then_some(name)
         })
         .collect()
 }
@@ -34,12 +35,13 @@ fn every_setting_that_is_named_exists() {
     files.extend(
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| Path::new("../..").join(name)),
     );
+    source_files(Path::new("../../docs/src"), &["md"], &mut files);
     assert!(files.len() > 100, "no sources found");
     let mut seen = 0;
     for file in files {
         let text = fs::read_to_string(&file).expect("a source file");
         for name in named(&text) {
-            // Names of settings that there are not, in tests and examples of the refusal.
+            // Nonexistent settings, in tests and examples of the error.
             let example = ["devise", "colour", "x", "d"].contains(&name);
             seen += 1;
             assert!(

@@ -1,4 +1,4 @@
-//! The accumulators that aggregates need, and how results are made from them.
+//! The accumulators that aggregates need, and how results are computed from them.
 
 mod finish;
 
@@ -11,9 +11,9 @@ use super::shared_sums::shared_sums;
 use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 use galatea_expression::code::Code;
-use galatea_expression::{Emitter, Expr, Interval, Kind, TextForm, Value, result_range};
+use galatea_expression::{Emitter, Expr, Interval, Kind, StringForm, Value, result_range};
 
-/// One accumulator and what a row adds to it.
+/// An accumulator and the value that each row adds to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contribution {
     /// Kind of accumulator.
@@ -22,25 +22,26 @@ pub struct Contribution {
     pub condition: Option<String>,
     /// C++ expression added.
     pub value: String,
-    /// Integers that it can be, as far as that is known.
+    /// The interval of the value; all of `i128` if it is unknown.
     pub range: (i128, i128),
     /// First word in the group's words in global memory.
     pub word: usize,
-    /// First word in the group's words while a block collects.
+    /// First word in the group's words in a block's partial result.
     pub partial: usize,
 }
 
-/// The range of values of which nothing is known.
+/// The range of a value without a derived interval.
 const UNKNOWN: (i128, i128) = (i128::MIN, i128::MAX);
 
 impl Contribution {
-    /// Whether values are unsigned numbers of 32 bits.
+    /// Whether the values fit an unsigned 32-bit integer.
     pub fn is_narrow(&self) -> bool {
         let (low, high) = self.range;
         low >= 0 && high <= i128::from(u32::MAX)
     }
 
-    /// Share of the rows whose value changes the high half of a 64-bit sum, taken to be half of the largest.
+    /// Estimated share of the rows that change the high half of a 64-bit sum. Values are assumed to average
+    /// half of the largest one.
     pub fn high_halves(&self) -> f64 {
         let (low, high) = self.range;
         let largest = low.unsigned_abs().max(high.unsigned_abs());
@@ -48,35 +49,36 @@ impl Contribution {
     }
 }
 
-/// The least or the greatest text of a group, whose accumulator is the text's place (`interned.cuh`). A row
-/// that has a better one writes it down and puts its place there, in global memory, however the others are
-/// collected: that happens a few dozen times for a group, and elsewhere there is no text to compare with.
+/// The accumulator of MIN or MAX over strings: the place of the best string so far among the interned strings
+/// (`interned.cuh`). A row with a better string interns it and updates the word in global memory, whichever
+/// strategy collects the other accumulators. This happens a few dozen times per group, and only global memory
+/// holds the string to compare with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extreme {
-    /// Whether it is the least one.
+    /// Whether this is MIN.
     pub least: bool,
     /// C++ condition for the row to count; `None` for every row.
     pub condition: Option<String>,
-    /// C++ expression of the text.
+    /// C++ expression of the string.
     pub text: String,
-    /// Number of the table of texts.
+    /// Index of the lookup table of interned strings.
     pub table: usize,
-    /// Its word in the group's words in global memory.
+    /// Word in the group's words in global memory.
     pub word: usize,
 }
 
-/// The accumulators of a group and how results come out of them.
+/// The accumulators of a group and the computation of results from them.
 #[derive(Debug, Clone, Default)]
 pub struct AccumulatorPlan {
-    /// What a row adds.
+    /// The accumulators that rows add to.
     pub contributions: Vec<Contribution>,
-    /// Texts that a row may be the least or the greatest of.
+    /// The accumulators of MIN and MAX over strings.
     pub extremes: Vec<Extreme>,
-    /// One per aggregate call.
+    /// The result columns, one per aggregate call.
     pub finishes: Vec<Finish>,
     /// Words per group in global memory.
     pub words: usize,
-    /// Words per group while a block collects.
+    /// Words per group in a block's partial result.
     pub partial_words: usize,
 }
 
@@ -109,11 +111,11 @@ impl AccumulatorPlan {
         word
     }
 
-    /// The accumulators of calls, whose arguments are emitted as `rewrite` makes them; `bounds`: how often a
-    /// value can be added, and whether a group exists only if it has a row.
+    /// The accumulators of `aggregates`. `rewrite` maps source columns to kernel columns. `bounds` contains
+    /// the maximum number of values that are added, and whether a group exists only if it has a row.
     ///
     /// # Errors
-    /// The emitter's; calls without accumulators.
+    /// Errors of the emitter; calls without accumulators.
     pub fn of_calls(
         aggregates: &[AggregateCall],
         rewrite: &dyn Fn(&Expr) -> Expr,
@@ -126,7 +128,7 @@ impl AccumulatorPlan {
         for (call, shared) in aggregates.iter().zip(shared_sums(aggregates)) {
             let filter = call.filter.as_ref().map(rewrite);
             let filter = filter.map(|f| emitter.emit(&f, code)).transpose()?;
-            // An argument is evaluated for the rows that the call's filter keeps.
+            // The argument is evaluated only for rows that pass the call's filter.
             let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
             let mut emit = |e: &Expr| emitter.emit_where(&kept, &rewrite(e), code);
             if let Some((argument, each)) = shared {
@@ -139,7 +141,7 @@ impl AccumulatorPlan {
             let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
             let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
             if let ([argument], true) = (&arguments[..], call.function.orders_values())
-                && let Some((text, form)) = emitter.compared_text(argument)
+                && let Some((text, form)) = emitter.compared_string(argument)
             {
                 accumulators.extreme(call, (argument, text, form), filter.as_ref());
                 continue;
@@ -153,12 +155,12 @@ impl AccumulatorPlan {
         Ok(accumulators)
     }
 
-    /// Adds a call of MIN or MAX of values that are compared as texts: the C++ of the text and the number of
-    /// the table of texts.
+    /// Adds a MIN or MAX whose values are compared as strings. `text` is the C++ expression of the string and
+    /// `table` the index of the table of interned strings.
     fn extreme(
         &mut self,
         call: &AggregateCall,
-        (argument, (text, table), form): (&Value, (String, usize), TextForm),
+        (argument, (text, table), form): (&Value, (String, usize), StringForm),
         filter: Option<&Value>,
     ) {
         let extreme = Extreme {
@@ -182,20 +184,20 @@ impl AccumulatorPlan {
         });
         self.finishes.push(Finish {
             form: FinishForm::Place { word, form },
-            // The place of a text is not 0.
+            // The place of an interned string is never 0.
             valid: Some(word),
             data_type: call.field.data_type().clone(),
             limit: None,
         });
     }
 
-    /// A word that counts all rows of a group.
+    /// The word that counts all rows of a group.
     pub fn row_count(&mut self) -> usize {
         self.add(Accumulator::Count, None, "1ull".into(), (1, 1))
     }
 
-    /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a
-    /// row.
+    /// Adds an aggregate call. `rows` is the maximum number of values that are added. `grouped`: a group
+    /// exists only if it has a row.
     pub fn call(
         &mut self,
         call: &AggregateCall,
@@ -282,8 +284,8 @@ impl AccumulatorPlan {
         Ok(())
     }
 
-    /// Adds a call that sums its argument plus `each`: by the sum of the arguments, which other calls have,
-    /// too.
+    /// Adds a call that sums its argument plus the constant `each`. It reuses the sum of the argument, which
+    /// other calls share.
     pub fn sum_plus(
         &mut self,
         call: &AggregateCall,
@@ -304,7 +306,7 @@ impl AccumulatorPlan {
         Ok(())
     }
 
-    /// Adds a call of a function of moments.
+    /// Adds a variance, covariance, correlation or regression call.
     pub fn moment(
         &mut self,
         call: &AggregateCall,
@@ -352,7 +354,8 @@ impl AccumulatorPlan {
         Ok(())
     }
 
-    /// The sum of an integer, or of the product of two, that no number of rows lets leave its words.
+    /// The sum of an integer or of the product of two integers, wide enough that no number of rows overflows
+    /// it.
     fn exact_sum(
         &mut self,
         call: &AggregateCall,
@@ -441,8 +444,8 @@ impl AccumulatorPlan {
         })
     }
 
-    /// The sum of 128-bit integers that may leave 128 bits: sums of the upper and of the lower 64 bits of
-    /// each value.
+    /// The sum of 128-bit integers that may overflow 128 bits: separate sums of the upper and the lower 64
+    /// bits of each value.
     fn sum_in_halves(&mut self, argument: &Value, condition: &Option<String>) -> FinishForm {
         let mut half = |value: String, range: Interval| {
             let range = (range.low, range.high);
@@ -519,8 +522,8 @@ impl AccumulatorPlan {
                 complement,
                 values: values.clone(),
             },
-            // Those are compared as texts.
-            Kind::I128 | Kind::Text | Kind::MadeText | Kind::Place => {
+            // MIN and MAX of these are compared as strings.
+            Kind::I128 | Kind::Text | Kind::ComputedString | Kind::Place => {
                 return Err(Reason::Type {
                     data_type: argument.data_type.clone(),
                     place: "min or max".into(),
@@ -530,7 +533,7 @@ impl AccumulatorPlan {
     }
 }
 
-/// Sums of `rows` values; `None`: more than 128 bits.
+/// The interval of the sum of `rows` values; `None` if it exceeds 128 bits.
 fn sums_of(argument: &Value, rows: u64) -> Option<Interval> {
     let (low, high) = argument.range?;
     let rows = Interval {
@@ -540,12 +543,12 @@ fn sums_of(argument: &Value, rows: u64) -> Option<Interval> {
     Interval { low, high }.multiply(rows)
 }
 
-/// Whether the sum of `rows` decimals may leave 128 bits. Of 64-bit integers there are never rows enough.
+/// Whether the sum of `rows` decimals may overflow 128 bits. Sums of 64-bit integers never do.
 fn may_leave_128_bits(argument: &Value, rows: u64) -> bool {
     argument.range.is_some() && argument.data_type.is_decimal() && sums_of(argument, rows).is_none()
 }
 
-/// What the sum of `rows` values must fit; `None` where it does in any case.
+/// The type limits of the sum of `rows` values; `None` if the sum always fits.
 fn limit_of(call: &AggregateCall, argument: &Value, rows: u64) -> Option<Limit> {
     argument.range?;
     let range = result_range(call.field.data_type())?;
@@ -555,7 +558,7 @@ fn limit_of(call: &AggregateCall, argument: &Value, rows: u64) -> Option<Limit> 
     })
 }
 
-/// Whether `rows` sums of the value and a constant fit 64 bits.
+/// Whether the sum of `rows` values, each plus the constant, fits 64 bits.
 fn fits_plus(argument: &Value, each: i64, rows: u64) -> bool {
     let Some((low, high)) = argument.range else {
         return false;
@@ -572,7 +575,7 @@ fn missing(call: &AggregateCall) -> Reason {
     }
 }
 
-/// The condition for a row to count, from a filter and the arguments' NULL flags.
+/// The condition for a row to count: it passes the filter and no argument is NULL.
 fn condition(arguments: &[&Value], filter: Option<&Value>) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(filter) = filter {

@@ -11,10 +11,10 @@ use galatea_kernels::MergeWord;
 pub enum AggregateFunction {
     /// `COUNT(x)`, and `COUNT(*)` without an argument.
     Count,
-    /// `SUM(x)`: exact for integers and decimals, with an error where the result leaves its type; double for
-    /// floats.
+    /// `SUM(x)`: exact for integers and decimals, with an error if the result exceeds its type; computed in
+    /// doubles for floats.
     Sum,
-    /// `SUM(x)` that wraps for integers, and does not count the digits of decimals.
+    /// `SUM(x)` that wraps for integers and does not check the precision of decimals.
     SumWrapping,
     /// `AVG(x)` of decimals (exact) and doubles.
     Avg,
@@ -28,12 +28,12 @@ pub enum AggregateFunction {
     BitOr,
     /// `BIT_XOR(x)`.
     BitXor,
-    /// A function of moments. Two arguments are the parts of one, as of a key.
+    /// A function of moments. Two arguments are encoded as a tuple, like a compound key.
     Moment(Moment),
 }
 
 impl AggregateFunction {
-    /// The function of that name in DataFusion, if a pipeline computes it.
+    /// The aggregate function of this DataFusion name, if pipelines support it.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "count" => Self::Count,
@@ -51,7 +51,7 @@ impl AggregateFunction {
         })
     }
 
-    /// Its name.
+    /// The function's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -71,17 +71,17 @@ impl AggregateFunction {
         }
     }
 
-    /// Whether results are made on the host alone, so that no other pipeline can read them where they are.
+    /// Whether results are computed only on the host, so that other pipelines cannot read them on the device.
     pub fn finishes_on_host(self) -> bool {
         matches!(self, Self::Moment(_))
     }
 
-    /// Whether a value that comes again changes nothing, so that DISTINCT may be left out.
+    /// Whether duplicate values do not change the result, so that DISTINCT can be dropped.
     pub fn ignores_repeats(self) -> bool {
         self.orders_values() || matches!(self, Self::BitAnd | Self::BitOr)
     }
 
-    /// Whether the function compares values (so strings need order-preserving codes).
+    /// Whether the function compares values (strings then need order-preserving codes).
     pub fn orders_values(self) -> bool {
         matches!(self, Self::Min | Self::Max)
     }
@@ -90,18 +90,18 @@ impl AggregateFunction {
 /// One aggregate of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AggregateCall {
-    /// What is computed.
+    /// The aggregate function.
     pub function: AggregateFunction,
-    /// Of what; `None` for `COUNT(*)`.
+    /// The argument; `None` for `COUNT(*)`.
     pub argument: Option<Expr>,
     /// `FILTER (WHERE ...)`.
     pub filter: Option<Expr>,
-    /// Name and type of the result, as DataFusion plans it.
+    /// Name and type of the result, as planned by DataFusion.
     pub field: FieldRef,
 }
 
 impl AggregateCall {
-    /// Whether a pipeline computes this call exactly as DataFusion does.
+    /// Checks that a pipeline computes this call exactly as DataFusion does.
     pub fn supports(&self) -> Result<(), Reason> {
         let Some(argument) = &self.argument else {
             return Ok(());
@@ -142,13 +142,13 @@ impl AggregateCall {
     }
 }
 
-/// Whether sums of products of the type's values are exact.
+/// Whether sums of products of values of this type are exact.
 pub fn is_exact(data_type: &DataType) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128};
     data_type.is_integer() || matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..))
 }
 
-/// Whether values of the type are strings or bytes.
+/// Whether values of this type are strings or binary.
 pub fn is_string(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -156,7 +156,7 @@ pub fn is_string(data_type: &DataType) -> bool {
     )
 }
 
-/// Whether MIN and MAX map the type's values to ranks.
+/// Whether MIN and MAX map values of this type to ranks.
 fn is_ordered(data_type: &DataType) -> bool {
     use DataType::{
         Boolean, Date32, Date64, Decimal128, Duration, Float32, Float64, Time32, Time64, Timestamp,
@@ -177,7 +177,7 @@ fn is_ordered(data_type: &DataType) -> bool {
         )
 }
 
-/// How a word (or two) takes values; the device twin is `aggregate.cuh`.
+/// How one or two words accumulate values; the device twin is `aggregate.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Accumulator {
     /// Number of rows.
@@ -193,14 +193,14 @@ pub enum Accumulator {
     SumF64,
     /// Maximum of order-preserving 64-bit ranks; zero is the identity.
     Max64,
-    /// Bits set in any value.
+    /// Bitwise OR of all values.
     Or64,
-    /// Bits set in an odd number of values.
+    /// Bitwise XOR of all values.
     Xor64,
 }
 
 impl Accumulator {
-    /// Words it occupies in global memory.
+    /// Number of words in global memory.
     pub fn words(self) -> usize {
         if matches!(self, Self::Sum128 | Self::SumWidening) {
             2
@@ -209,12 +209,12 @@ impl Accumulator {
         }
     }
 
-    /// Words it occupies while a block collects.
+    /// Number of words in a block's partial result.
     pub fn partial_words(self) -> usize {
         if self == Self::Sum128 { 2 } else { 1 }
     }
 
-    /// The function of `PrivateWords` that updates a partial.
+    /// The function of `PrivateWords` that updates a partial result.
     pub fn update_partial(self) -> &'static str {
         match self {
             Self::Count | Self::Sum64 | Self::SumWidening => "sum64",
@@ -235,7 +235,7 @@ impl Accumulator {
         }
     }
 
-    /// How its first word in global memory merges with another.
+    /// The merge operation of its first word in global memory.
     pub fn merge_word(self) -> MergeWord {
         match self {
             Self::Count | Self::Sum64 => MergeWord::Sum64,
@@ -247,7 +247,7 @@ impl Accumulator {
         }
     }
 
-    /// The enumerator of `galatea::Merge`.
+    /// The corresponding enumerator of `galatea::Merge`.
     pub fn merge(self) -> &'static str {
         match self {
             Self::Count | Self::Sum64 => "Merge::Sum64",
@@ -261,11 +261,11 @@ impl Accumulator {
     }
 }
 
-/// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is
-/// multiplied by. Counts of a block fit 32 bits.
+/// Maximum number of rows that a block of a launch collects before it merges. The interval of a widening sum
+/// is multiplied by it. Counts of a block fit 32 bits.
 pub const BLOCK_ROWS: u64 = 1 << 24;
 
-/// How a sum of integers is accumulated without leaving its words.
+/// The width of a sum of integers, such that it cannot overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SumWidth {
     /// 64 bits over all rows.
@@ -276,7 +276,8 @@ pub(super) enum SumWidth {
     Wide,
 }
 
-/// The width that a sum of `rows` values of at most that size needs; `None`: more than 128 bits.
+/// The width that a sum of `rows` values needs, given the largest absolute value; `None` if it exceeds 128
+/// bits.
 pub(super) fn sum_width(largest: u128, rows: u64) -> Option<SumWidth> {
     let bound = |rows: u64| largest.checked_mul(u128::from(rows.max(1)));
     if bound(rows)? > i128::MAX as u128 {
@@ -295,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_width_of_a_sum_holds_every_row() {
+    fn sum_width_fits_all_rows() {
         assert_eq!(sum_width(1, u64::MAX / 2), Some(SumWidth::Narrow));
         assert_eq!(sum_width(1 << 38, 1 << 30), Some(SumWidth::Widening));
         assert_eq!(sum_width(1 << 62, 1 << 30), Some(SumWidth::Wide));

@@ -1,13 +1,13 @@
-//! Binding: a plan meets the encodings of its columns.
+//! Binding: adapts a plan to the encodings of its columns.
 //!
-//! Everything that depends on the data, and on the model of the device (`KernelOptions::machine`), is decided
-//! here: how each column is read and decoded, which accumulators the aggregates need, how keys become groups,
-//! which strategy the group-by takes, and where dimensions are looked up.
+//! All choices that depend on the data and on the device model (`KernelOptions::machine`) are taken here: how
+//! each column is read and decoded, which accumulators the aggregates need, how keys become groups, which
+//! strategy the group-by uses, and which memory holds the build sides.
 
 use super::bound::BoundPipeline;
 use super::column_access::{AccessForm, ColumnAccess};
-use super::dimension_memory::DimensionInput;
 use super::generate::{self, Lookups};
+use super::lookup_memory::BuildSideInput;
 use super::options::KernelOptions;
 use super::plan::{PipelinePlan, SinkPlan};
 use super::rows::{LIVE, RowLoops};
@@ -17,21 +17,21 @@ use super::strategy::Strategy;
 use crate::choices::GroupBy;
 use galatea_base::reason::Reason;
 use galatea_expression::code::{Code, line};
-use galatea_expression::{Dimension, Emitter, Expr, LookupTable, Parameters, Part};
+use galatea_expression::{Emitter, Expr, LookupSide, LookupTable, Parameters, Part};
 use galatea_kernels::{MAX_LITERALS, MAX_TABLES};
 use galatea_store::TableView;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order, and to the
-/// rows of its dimensions.
+/// Binds `plan` to the encodings of `view` and to the rows of its build sides. The columns of `view` are
+/// `plan.columns()` in ascending order.
 ///
 /// # Errors
-/// The [`Reason`] why no kernel can be made for these encodings.
+/// The [`Reason`] why no kernel supports these encodings.
 pub fn bind(
     plan: &PipelinePlan,
     view: &TableView,
-    dimensions: &[Arc<Dimension>],
+    build_sides: &[Arc<LookupSide>],
     options: KernelOptions,
 ) -> Result<BoundPipeline, Reason> {
     let sources: Vec<usize> = plan.columns().into_iter().collect();
@@ -42,11 +42,11 @@ pub fn bind(
         .map(|(source, column)| ColumnAccess::new(*source, column, &mut parameters))
         .collect();
     let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
-    let lookups = DimensionInput {
+    let lookups = BuildSideInput {
         plan,
         columns: &columns,
         rewrite: &rewrite,
-        dimensions,
+        build_sides,
         options: &options,
         rows: view.rows,
     }
@@ -67,24 +67,24 @@ pub fn bind(
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
     let mut loops = RowLoops::new(&columns, items);
     let mut body = Code::default();
-    // Where rows are those of the table, in its order, a warp has some that follow each other.
-    let in_order = !dimensions.iter().any(|dimension| dimension.gives_rows());
+    // A warp has consecutive rows if the rows are those of the table, in its order.
+    let in_order = !build_sides.iter().any(|build_side| build_side.gives_rows());
     let offsets = in_order.then(|| {
         columns
             .iter()
             .map(|column| column.form.offset_type())
             .collect::<Vec<_>>()
     });
-    // Evaluates the conjuncts of a stage for row `i`; what is emitted after them is evaluated where they
-    // hold.
+    // Evaluates the conjuncts of a stage for row `i`. Statements that are emitted afterwards are evaluated
+    // only if they hold.
     let filter_row = |stage: &Stage, emitter: &mut Emitter<'_>, row: &mut Code, body: &mut Code| {
         let mut keep = Vec::new();
         for index in &stage.filters {
-            // All rows need the first filter.
+            // The first filter is needed for all rows.
             if let (0, Some(offsets)) = (*index, &offsets) {
                 emitter.begin_scans(offsets.clone(), items);
             }
-            // A filter is evaluated for the rows that those before it keep.
+            // A filter is evaluated only for rows that pass the previous filters.
             keep.push(emitter.emit_where(&keep, &filters[*index], row)?.code);
             body.nest(0, &emitter.end_scans());
         }
@@ -96,14 +96,14 @@ pub fn bind(
     for stage in &stages.before {
         let mut row = Code::default();
         let mut emitter = Emitter::new(&bindings, &mut parameters)
-            .with_dimensions(dimensions, &lookups.packed)
+            .with_build_sides(build_sides, &lookups.packed)
             .with_guard(LIVE);
         filter_row(stage, &mut emitter, &mut row, &mut body)?;
         loops.stage(&stage.columns, &row, &mut body);
     }
     let mut row = Code::default();
     let mut emitter = Emitter::new(&bindings, &mut parameters)
-        .with_dimensions(dimensions, &lookups.packed)
+        .with_build_sides(build_sides, &lookups.packed)
         .with_guard(LIVE);
     filter_row(&stages.last, &mut emitter, &mut row, &mut body)?;
     let input = SinkInput {
@@ -128,8 +128,8 @@ pub fn bind(
     } = input.bind(emitter, &mut values)?;
     sink.before_rows(&mut body);
     if sink.is_warp_aggregated() {
-        // Which lanes have the row is computed where all of them still execute: later the compiler may make
-        // anything of the mask of active lanes, and lanes that wait for others would hang.
+        // The mask of live rows is computed while all lanes of the warp still execute. Later the compiler may
+        // choose any mask of active lanes, and lanes that wait for others would hang.
         body.lines("const u32 warp_live = __ballot_sync(0xffffffffu, live != 0);");
         row.lines("const u32 active = __ballot_sync(warp_live, (live >> i & 1u) != 0);");
     }
@@ -146,22 +146,22 @@ pub fn bind(
     };
     let mut looked_up = Lookups {
         code: lookups.prologue(sink.dynamic_shared(), block, &mut parameters),
-        finds_keys: dimensions.iter().any(|dimension| dimension.has_key_table()),
+        finds_keys: build_sides.iter().any(|build_side| build_side.has_key_table()),
         pairs: false,
-        windows: dimensions.iter().any(|dimension| dimension.is_windows()),
-        entries: dimensions.iter().any(|dimension| dimension.is_entries()),
+        windows: build_sides.iter().any(|build_side| build_side.is_windows()),
+        entries: build_sides.iter().any(|build_side| build_side.is_entries()),
     };
-    for (number, _) in (dimensions.iter().enumerate()).filter(|(_, dimension)| dimension.is_pairs()) {
+    for (number, _) in (build_sides.iter().enumerate()).filter(|(_, build_side)| build_side.is_pairs()) {
         let directory = LookupTable::Built {
-            dimension: number,
+            build_side: number,
             part: Part::Directory,
         };
         let table = parameters.lookup_table(directory);
         line!(looked_up.code, "PairCursor pairs{number}(args.tables[{table}]);");
         looked_up.pairs = true;
     }
-    // Blocks stay close together where their rows are in partitions: in as few of them as possible at a time.
-    let in_partitions = dimensions.iter().any(|dimension| dimension.is_partitions());
+    // If the rows are partitioned, blocks stay close together, so that few partitions are in use at a time.
+    let in_partitions = build_sides.iter().any(|build_side| build_side.is_partitions());
     let steps = match in_partitions {
         true => 1,
         false => sink.steps(),
@@ -182,16 +182,16 @@ pub fn bind(
         rows: view.rows,
         selectivity,
         why,
-        dimensions: lookups.notes,
+        build_sides: lookups.notes,
     };
     bound.source = generate::kernel(&bound, &*sink, &looked_up, &body).into();
     check(&bound.parameters)?;
     Ok(bound)
 }
 
-/// Rows of a thread in a step. More rows in flight hide latency as long as their registers leave enough for
-/// other threads: a single group keeps its accumulators in a few registers, so a thread can hold 16
-/// narrow rows whose expressions are cheap.
+/// Rows per thread in a step. More rows in flight hide latency as long as their registers leave enough for
+/// other threads. A single group keeps its accumulators in a few registers, so a thread can hold 16 narrow
+/// rows with cheap expressions.
 fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &KernelOptions) -> u32 {
     let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
     let wide = columns
@@ -200,7 +200,7 @@ fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &Ker
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let most = match cost {
-        // As many as columns are laid out for.
+        // The number of rows per thread that columns are laid out for.
         _ if options.group_by == GroupBy::Slots => 8,
         0..=40 if scalar && row_bytes <= 16 => 16,
         0..=80 if !wide => 8,
@@ -210,12 +210,12 @@ fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &Ker
     most.min(options.items)
 }
 
-/// Rewrites an expression over source columns to kernel columns.
+/// Rewrites source columns of an expression to kernel columns.
 fn to_kernel_columns(expr: &Expr, columns: &[usize]) -> Expr {
     expr.remap_columns(&|source| columns.binary_search(&source).unwrap_or(usize::MAX))
 }
 
-/// Refuses what exceeds the argument of the kernel.
+/// Refuses parameters that exceed the kernel's argument.
 fn check(parameters: &Parameters) -> Result<(), Reason> {
     for (asked, limit, unit) in [
         (parameters.literals.len(), MAX_LITERALS, "literals"),

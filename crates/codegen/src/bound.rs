@@ -2,7 +2,7 @@
 
 use super::accumulators::AccumulatorPlan;
 use super::build_plan::{
-    BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan,
+    BuildPlan, GroupBuildPlan, MarkPlan, MultimapPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan,
 };
 use super::column_access::ColumnAccess;
 use super::group_key::GroupKey;
@@ -11,44 +11,44 @@ use super::strategy::Strategy;
 use galatea_expression::Parameters;
 use std::sync::Arc;
 
-/// A pipeline ready to compile and run.
+/// A pipeline that is ready to be compiled and run.
 #[derive(Debug, Clone)]
 pub struct BoundPipeline {
-    /// The kernel, entry `pipeline`.
+    /// Source of the kernel; its entry point is `pipeline`.
     pub source: Arc<str>,
     /// Literals and lookup tables.
     pub parameters: Parameters,
-    /// The columns it reads, in kernel order.
+    /// The columns that the kernel reads, in kernel order.
     pub columns: Vec<ColumnAccess>,
     /// How rows are collected.
     pub strategy: Strategy,
-    /// What to make of the sink's contents.
+    /// How results are computed from the sink's contents.
     pub result: ResultPlan,
     /// Threads of a block.
     pub block: u32,
     /// Dynamic shared memory of a block, in bytes.
     pub dynamic_shared: u32,
-    /// Rows of a thread in a step.
+    /// Rows per thread in a step.
     pub items: u32,
     /// Rows of a morsel.
     pub morsel_rows: u32,
-    /// Whether its rows are in partitions.
+    /// Whether the input rows are partitioned.
     pub in_partitions: bool,
-    /// Whether its kernel can wait for chunks that come while it runs.
+    /// Whether the kernel can wait for chunks that arrive while it runs.
     pub awaits: bool,
-    /// Whether hashes are forced to collide.
+    /// Whether all hashes are forced to collide.
     pub collide: bool,
-    /// Rows of the table it was bound to: sums were proven to fit for that many.
+    /// Number of rows of the table at binding; sums are proven to fit for this number of rows.
     pub rows: u64,
-    /// Guess of the share of rows that pass the filters.
+    /// Estimated share of rows that pass the filters.
     pub selectivity: f64,
-    /// Why dense groups are collected as they are.
+    /// Reason for the strategy of dense groups, for EXPLAIN.
     pub why: Option<String>,
-    /// Of each dimension which memory it is looked up in, and why, for EXPLAIN.
-    pub dimensions: Vec<String>,
+    /// For each build side, the memory that it is looked up in and the reason, for EXPLAIN.
+    pub build_sides: Vec<String>,
 }
 
-/// What the host makes of a sink's contents.
+/// How results are computed from a sink's contents.
 #[derive(Debug, Clone)]
 pub enum ResultPlan {
     /// Groups of accumulator words; `key` is `None` for the single group of a scalar aggregate.
@@ -57,7 +57,7 @@ pub enum ResultPlan {
         key: Option<GroupKey>,
         /// The accumulators.
         accumulators: AccumulatorPlan,
-        /// Word that tells used groups of a dense strategy from unused ones.
+        /// Word that is nonzero if a group of a dense strategy is used.
         occupied: Option<usize>,
     },
     /// Columns of rows.
@@ -66,22 +66,22 @@ pub enum ResultPlan {
     Build(BuildPlan),
     /// Groups that stay on the device as a build side.
     BuildGroups(GroupBuildPlan),
-    /// The build side of a join whose keys repeat, which stays on the device.
-    Lists(ListsPlan),
+    /// The multimap build side of a join, which stays on the device.
+    Multimap(MultimapPlan),
     /// The probe side of such a join, which stays on the device.
     Probe(ProbePlan),
-    /// Which of its rows fulfil the condition.
+    /// Bitmaps of the pairs and rows that fulfil a join condition.
     Mark(MarkPlan),
     /// Rows in the order of a window, which stay on the device.
     Windows(WindowsPlan),
     /// Rows by position, which stay on the device.
     Store(StorePlan),
-    /// Rows in partitions, which stay on the device.
+    /// Partitioned rows, which stay on the device.
     Partition(PartitionPlan),
 }
 
 impl BoundPipeline {
-    /// Words of a group in global memory: key words of a hash slot, then accumulators.
+    /// Words per group in global memory: key words of a hash slot, then accumulators.
     pub fn slot_words(&self) -> usize {
         match &self.result {
             ResultPlan::Groups {
@@ -96,7 +96,7 @@ impl BoundPipeline {
             ResultPlan::Rows(_)
             | ResultPlan::Build(_)
             | ResultPlan::BuildGroups(_)
-            | ResultPlan::Lists(_)
+            | ResultPlan::Multimap(_)
             | ResultPlan::Probe(_)
             | ResultPlan::Mark(_)
             | ResultPlan::Windows(_)

@@ -1,20 +1,20 @@
-//! Build sides as pipelines make them.
+//! Plans of build sides that pipelines build.
 
 use super::plan::Marking;
-use galatea_expression::{BuiltColumn, Dimension, GroupWords, KeySpace, OrderedText, Spare, WindowShape};
+use galatea_expression::{BuiltColumn, GroupWords, KeySpace, LookupSide, OrderedString, Spare, WindowShape};
 use galatea_kernels::KeyWidth;
 
-/// A build side as a pipeline makes it.
+/// A build side built by a pipeline.
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
-    /// The possible keys.
+    /// The key space.
     pub keys: KeySpace,
     /// Its columns, in the order of the outputs.
     pub columns: Vec<BuiltColumn>,
-    /// Whether no two rows may have the same key.
+    /// Whether keys are required to be unique.
     pub unique: bool,
-    /// The column whose entries say where there is no row, by position, and what they are there; without it
-    /// there is a bit for each index, or a table of keys.
+    /// The position of the column that marks indices without a row, and the sentinel that its entries hold
+    /// there. `None`: presence is a bitmap or a table of keys.
     pub marker: Option<(usize, Spare)>,
 }
 
@@ -24,7 +24,7 @@ impl BuildPlan {
         self.keys.indices()
     }
 
-    /// Slots of its table of keys, if it has one.
+    /// Number of slots of the table of keys, if it has one.
     pub fn slots(&self) -> Option<u64> {
         self.keys.slots
     }
@@ -44,28 +44,28 @@ impl BuildPlan {
         presence + self.columns.iter().map(column).sum::<u64>()
     }
 
-    /// What others look up.
-    pub fn dimension(&self) -> Dimension {
-        Dimension::built(&self.keys, &self.columns, self.marker)
+    /// The build side as other pipelines look it up.
+    pub fn build_side(&self) -> LookupSide {
+        LookupSide::built(&self.keys, &self.columns, self.marker)
     }
 }
 
-/// The build side of a join whose keys repeat.
+/// The multimap build side of a join.
 #[derive(Debug, Clone)]
-pub struct ListsPlan {
-    /// The possible keys.
+pub struct MultimapPlan {
+    /// The key space.
     pub keys: KeySpace,
-    /// The columns that it has of the join, in the order of the outputs.
+    /// The columns of the join that this side provides, in the order of the outputs.
     pub columns: Vec<BuiltColumn>,
 }
 
-impl ListsPlan {
-    /// What others look up.
-    pub fn dimension(&self) -> Dimension {
-        Dimension::lists(&self.keys)
+impl MultimapPlan {
+    /// The build side as other pipelines look it up.
+    pub fn build_side(&self) -> LookupSide {
+        LookupSide::lists(&self.keys)
     }
 
-    /// Bytes of what is touched by key: the list of each.
+    /// Bytes of the arrays that are read by key: the start of each key's list.
     pub fn lookup_bytes(&self) -> u64 {
         let slots = self.keys.slots.map_or(0, |slots| 8 * slots);
         4 * self.keys.indices() + slots
@@ -73,119 +73,119 @@ impl ListsPlan {
 
     /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
-        // The slot and rank of each row, and its place in a list.
+        // The slot, the rank and the list position of each row.
         self.lookup_bytes() + rows * 12 + row_bytes(&self.columns, rows)
     }
 }
 
-/// The probe side of a join whose keys repeat.
+/// The probe side of a multimap join.
 #[derive(Debug, Clone)]
 pub struct ProbePlan {
-    /// Which build side has the lists.
-    pub dimension: usize,
-    /// The columns that it has of the join, in the order of the outputs.
+    /// Number of the build side with the multimap.
+    pub build_side: usize,
+    /// The columns of the join that this side provides, in the order of the outputs.
     pub columns: Vec<BuiltColumn>,
-    /// Whether rows without partners are pairs.
+    /// Whether rows without a match are kept.
     pub keeps_all: bool,
 }
 
 impl ProbePlan {
     /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
-        // Where the list starts, how long it is, and the pairs before.
+        // The list start, the list length and the offset of the first pair.
         rows * 16 + row_bytes(&self.columns, rows)
     }
 }
 
-/// Which pairs of a join, and which of its rows, fulfil the condition.
+/// Marks of the pairs and rows that fulfil a join condition.
 #[derive(Debug, Clone, Copy)]
 pub struct MarkPlan {
-    /// The build side whose pairs are the rows.
-    pub dimension: usize,
-    /// What becomes of them.
+    /// Number of the build side that consists of the pairs.
+    pub build_side: usize,
+    /// The marks that are written.
     pub marking: Marking,
 }
 
-/// Rows that are put in the order of a window.
+/// Rows that are sorted into the order of a window.
 #[derive(Debug, Clone)]
 pub struct WindowsPlan {
     /// The columns that are kept, in the order of the outputs.
     pub columns: Vec<BuiltColumn>,
-    /// The words behind them, the most significant first.
+    /// The words of the sort key after the columns, the most significant first.
     pub words: Vec<KeyWidth>,
-    /// How many of them are of partitions, and how many of the order in these.
+    /// Number of words of the partition, and of the order within the partition.
     pub keys: [usize; 2],
-    /// The texts without a dictionary in them, with the number of the word.
-    pub texts: Vec<(usize, OrderedText)>,
-    /// The functions.
+    /// The strings without a dictionary in the sort key, each with the number of its word.
+    pub texts: Vec<(usize, OrderedString)>,
+    /// The window functions.
     pub shape: WindowShape,
 }
 
 impl WindowsPlan {
-    /// What others look up.
-    pub fn dimension(&self) -> Dimension {
-        Dimension::windows(&self.columns, self.shape.clone())
+    /// The build side as other pipelines look it up.
+    pub fn build_side(&self) -> LookupSide {
+        LookupSide::windows(&self.columns, self.shape.clone())
     }
 
-    /// Bytes of the rows as they are stored, of so many.
+    /// Bytes of `rows` stored rows.
     pub fn stored_bytes(&self, rows: u64) -> u64 {
         let words = self.words.iter().map(|width| width.bytes() as u64);
         rows.saturating_mul(words.sum()) + row_bytes(&self.columns, rows)
     }
 
-    /// Bytes of what is made of them, of so many: the order, partitions and peers with where they begin, sums
-    /// and trees.
+    /// Bytes of the arrays that are derived from `rows` rows: the order, partitions and peers with their
+    /// starts, prefix sums and trees.
     pub fn made_bytes(&self, rows: u64) -> u64 {
         let derived = self.shape.derived.iter().map(|derived| derived.form.bytes());
         rows.saturating_mul(20 + derived.sum::<u64>())
     }
 }
 
-/// Rows by position, which are a part of another pipeline's rows.
+/// Rows by position that are one part of another pipeline's input.
 #[derive(Debug, Clone)]
 pub struct StorePlan {
     /// The columns that are kept, in the order of the outputs.
     pub columns: Vec<BuiltColumn>,
-    /// Which part.
+    /// Number of the part.
     pub part: u32,
 }
 
 impl StorePlan {
-    /// What others look up.
-    pub fn dimension(&self) -> Dimension {
-        Dimension::stored(&self.columns, self.part)
+    /// The build side as other pipelines look it up.
+    pub fn build_side(&self) -> LookupSide {
+        LookupSide::stored(&self.columns, self.part)
     }
 
-    /// Bytes of so many rows.
+    /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
         row_bytes(&self.columns, rows)
     }
 }
 
-/// Rows in partitions.
+/// Partitioned rows.
 #[derive(Debug, Clone)]
 pub struct PartitionPlan {
     /// The columns that are kept, in the order of the outputs.
     pub columns: Vec<BuiltColumn>,
     /// Number of partitions.
     pub parts: u32,
-    /// Whether rows are counted, and nothing else.
+    /// Whether rows are only counted.
     pub counts: bool,
 }
 
 impl PartitionPlan {
-    /// What others look up.
-    pub fn dimension(&self) -> Dimension {
-        Dimension::partitions(&self.columns)
+    /// The build side as other pipelines look it up.
+    pub fn build_side(&self) -> LookupSide {
+        LookupSide::partitions(&self.columns)
     }
 
-    /// Bytes, of so many rows.
+    /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
         row_bytes(&self.columns, rows)
     }
 }
 
-/// Bytes of columns by position.
+/// Bytes of columns stored by position.
 fn row_bytes(columns: &[BuiltColumn], rows: u64) -> u64 {
     let column = |column: &BuiltColumn| {
         let nulls = if column.nullable { rows.div_ceil(8) } else { 0 };
@@ -197,20 +197,20 @@ fn row_bytes(columns: &[BuiltColumn], rows: u64) -> u64 {
 /// Groups as a build side.
 #[derive(Debug, Clone)]
 pub struct GroupBuildPlan {
-    /// The possible keys, each of which has its group.
+    /// The key space; each key has a group.
     pub keys: KeySpace,
-    /// What is left of each group.
+    /// The words that are kept of each group.
     pub words: GroupWords,
 }
 
 impl GroupBuildPlan {
-    /// Words of all possible groups.
+    /// Total number of words of all possible groups.
     pub fn words(&self) -> u64 {
         (self.keys.indices()).saturating_mul(self.words.stride as u64)
     }
 
-    /// What others look up.
-    pub fn dimension(&self) -> Dimension {
-        Dimension::grouped(&self.keys, self.words.clone())
+    /// The build side as other pipelines look it up.
+    pub fn build_side(&self) -> LookupSide {
+        LookupSide::grouped(&self.keys, self.words.clone())
     }
 }

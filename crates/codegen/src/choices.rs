@@ -1,21 +1,21 @@
-//! Forms of a pipeline that a setting can force.
+//! Pipeline variants that a setting can force.
 
 use galatea_base::setting::words;
 
 words! {
-    /// How groups are accumulated (`galatea.group_by`).
+    /// How groups are accumulated (`galatea.aggregate.strategy`).
     GroupBy {
-        /// What the model finds cheapest.
+        /// The strategy with the lowest estimated cost.
         Auto = "auto",
         /// In registers of each thread.
         Registers = "registers",
-        /// In shared memory, a copy per thread.
+        /// In shared memory, one copy per thread.
         Threads = "threads",
-        /// In shared memory, copies for groups of lanes.
+        /// In shared memory, with copies shared by groups of lanes.
         Copies = "copies",
         /// In shared memory, in the slots of a laid-out column.
         Slots = "slots",
-        /// Accumulators in device memory, one set for every possible group.
+        /// In device memory, one set of accumulators for every possible group.
         Dense = "dense",
         /// A hash table in device memory.
         Hash = "hash",
@@ -23,11 +23,11 @@ words! {
 }
 
 words! {
-    /// Which rows of a group are added up before it is updated (`galatea.group_combine`).
+    /// Pre-aggregation of rows of a group before the group is updated (`galatea.aggregate.preaggregation`).
     GroupCombine {
-        /// What the model finds cheapest.
+        /// The variant with the lowest estimated cost.
         Auto = "auto",
-        /// None.
+        /// No pre-aggregation.
         Off = "off",
         /// Consecutive rows of a thread.
         Runs = "runs",
@@ -37,9 +37,9 @@ words! {
 }
 
 words! {
-    /// Where dimensions are looked up (`galatea.dimensions`).
-    DimensionMemory {
-        /// In shared memory where they fit and rows are many, by slot if that saves decoding.
+    /// The memory that holds build sides for lookups (`galatea.join.lookup_memory`).
+    LookupMemory {
+        /// In shared memory if the build side fits and rows are many, by slot if that saves decoding.
         Auto = "auto",
         /// In device memory, through the cache.
         Cache = "cache",
@@ -51,15 +51,15 @@ words! {
 }
 
 words! {
-    /// Where the rows of a filter go before they are returned (`galatea.row_output`).
+    /// Where the rows of a filter are written before they are returned (`galatea.tuning.row_output`).
     RowOutput {
-        /// Direct where few rows are expected to pass, the heap otherwise.
+        /// Direct if few rows are expected to pass, the heap otherwise.
         Auto = "auto",
         /// Columns as long as the table, up to a limit at which they are drained.
         Direct = "direct",
-        /// Columns of the exact size, after a pass that counts.
+        /// Columns of the exact size, after a counting pass.
         Counted = "counted",
-        /// Pages of the device heap, taken as rows come.
+        /// Pages of the device heap, allocated on demand.
         Heap = "heap",
     }
 }

@@ -5,7 +5,7 @@ use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Scalar, ScalarRange, SlotLayout, Width};
 use std::sync::Arc;
 
-/// How the kernel reads one column.
+/// How the kernel reads a column.
 #[derive(Debug, Clone)]
 pub struct ColumnAccess {
     /// Index in the source's schema.
@@ -14,27 +14,27 @@ pub struct ColumnAccess {
     pub form: AccessForm,
     /// Whether any chunk has a validity bitmap.
     pub nullable: bool,
-    /// What expressions see.
+    /// The column as expressions use it.
     pub binding: ColumnBinding,
-    /// For a laid-out column, whose codes are slots: what slots mean.
+    /// The mapping from slots to codes, if the column is laid out and encoded as slots.
     pub slots: Option<SlotAccess>,
 }
 
-/// How slots are read.
+/// How the slots of a laid-out column are read.
 #[derive(Debug, Clone)]
 pub struct SlotAccess {
-    /// The slot map, the values and the pattern they were made for.
+    /// The slot map, the values and the access pattern that they were laid out for.
     pub layout: Arc<SlotLayout>,
-    /// The lookup table of the slots' codes: one `u32` per slot, 0 for slots of NULL and for holes.
+    /// The lookup table from slot to code: one `u32` per slot, 0 for the slot of NULL and for unused slots.
     pub table: usize,
 }
 
 /// Physical form of a column in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessForm {
-    /// `base + factor * code`, codes (of a laid-out column: slots) of `width` bytes.
+    /// `base + factor * code`, with codes (slots of a laid-out column) of `width` bytes.
     Integer {
-        /// Bytes per code, 0 when every value is its chunk's base.
+        /// Bytes per code; 0 if every value is its chunk's base.
         width: usize,
         /// Common factor.
         factor: u64,
@@ -47,12 +47,12 @@ pub enum AccessForm {
     Float64,
     /// 16 bytes, two's complement.
     Wide,
-    /// Dictionary code (of a laid-out column: slot) of `width` bytes.
+    /// Dictionary codes (slots of a laid-out column) of `width` bytes.
     Code {
         /// Bytes per code.
         width: usize,
     },
-    /// Offsets of `offset_width` bytes into the chunk's bytes.
+    /// Offsets of `offset_width` bytes into the chunk's string bytes.
     Text {
         /// Bytes per offset.
         offset_width: usize,
@@ -60,7 +60,7 @@ pub enum AccessForm {
 }
 
 impl AccessForm {
-    /// Bytes per row of the main buffer; text counts its offsets only.
+    /// Bytes per row of the main buffer; for strings, only the offsets are counted.
     pub fn row_bytes(self) -> usize {
         match self {
             Self::Integer { width, .. } | Self::Code { width } => width,
@@ -74,7 +74,7 @@ impl AccessForm {
 }
 
 impl AccessForm {
-    /// C++ type of the offsets of a text.
+    /// C++ type of the offsets of a string column.
     pub(super) fn offset_type(self) -> Option<&'static str> {
         match self {
             Self::Text { offset_width: 4 } => Some("u32"),
@@ -85,7 +85,7 @@ impl AccessForm {
 }
 
 impl ColumnAccess {
-    /// The access of a store column; `parameters` take the lookup table of a laid-out one.
+    /// The access to a stored column. The lookup table of a laid-out column is added to `parameters`.
     pub fn new(source: usize, column: &Column, parameters: &mut Parameters) -> Self {
         let nullable = column.null_count > 0;
         let slots = column.layout().map(|layout| SlotAccess {
@@ -156,7 +156,7 @@ impl ColumnAccess {
     }
 }
 
-/// The interval of an integer column as the kernel decodes it: rows that are NULL hold their chunk's base.
+/// The interval of an integer column as the kernel decodes it: NULL rows hold their chunk's base.
 pub fn integer_range(column: &Column) -> (i128, i128) {
     let bases = column
         .chunks

@@ -1,4 +1,4 @@
-//! Generation: a bound pipeline becomes one CUDA C++ kernel.
+//! Code generation: a bound pipeline becomes one CUDA C++ kernel.
 //!
 //! ```text
 //! for each morsel of this block
@@ -7,11 +7,11 @@
 //!         for each stage:  if live: load its columns; for each row: live &= conjuncts; in the last one: row → sink
 //! ```
 //!
-//! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row
-//! left, which is what makes selective scans read less than their columns; columns that will be read anyway
-//! are loaded together (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the
-//! slots of laid-out columns are looked up in a table of their codes first (`rows.rs`). Before the morsels,
-//! small dimensions are copied into shared memory (`dimension_memory.rs`). The sink adds its own statements
+//! A column that only few rows need is loaded in a stage of its own, by the threads that still have a live
+//! row. Selective scans thereby read only parts of their columns. Columns that would be read in any case are
+//! loaded together (`stages.rs`). Rows are decoded to the narrowest C++ type that their interval allows; the
+//! slots of laid-out columns are first translated to codes by a lookup table (`rows.rs`). Before the morsels,
+//! small build sides are copied into shared memory (`lookup_memory.rs`). The sink adds its own statements
 //! (`sink`).
 
 use super::bound::BoundPipeline;
@@ -31,43 +31,43 @@ const HEADERS: [&str; 8] = [
     "strings",
 ];
 
-/// Header of the tables of keys that rows are looked up in, or stored in.
+/// Header of key tables, which rows are looked up in or inserted into.
 const KEY_TABLE: &str = "key_table";
 
-/// Header of joins whose keys repeat.
+/// Header of multimap joins.
 const PAIRS: &str = "pairs";
 
-/// Header of rows in the order of a window.
+/// Header of windows.
 const WINDOWS: &str = "windows";
 
 /// Header of regular expressions.
 const AUTOMATON: &str = "automaton";
 
-/// Header of texts that are made of others.
-const MADE_TEXT: &str = "made_text";
+/// Header of computed strings.
+const COMPUTED_STRING: &str = "computed_string";
 
-/// Header of texts that are found by their places.
+/// Header of interned strings.
 const INTERNED: &str = "interned";
 
-/// Header of texts that a warp goes through together.
-const TEXT_SCAN: &str = "text_scan";
+/// Header of string searches by whole warps.
+const STRING_SCAN: &str = "string_scan";
 
-/// What a pipeline looks up, as far as the text of the kernel depends on it.
+/// The lookups of a pipeline that affect its kernel's source.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// The statements that copy dimensions into shared memory, and that declare cursors of pairs.
+    /// The statements that copy build sides into shared memory and declare cursors over pairs.
     pub(super) code: Code,
-    /// Whether it finds keys in tables of keys.
+    /// Whether it searches key tables.
     pub(super) finds_keys: bool,
     /// Whether its rows are the pairs of a join.
     pub(super) pairs: bool,
-    /// Whether its rows are those of a window.
+    /// Whether its rows are in the order of a window.
     pub(super) windows: bool,
     /// Whether its rows are entries that another pipeline left on the device.
     pub(super) entries: bool,
 }
 
-/// The kernel of a pipeline: `stages` is what is done with the rows of a step.
+/// The kernel of a pipeline. `stages` contains the statements for the rows of a step.
 pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, stages: &Code) -> String {
     let (block, items) = (bound.block, bound.items);
     let geometry = Geometry { block, items };
@@ -81,9 +81,9 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
         (lookups.pairs, &PAIRS),
         (lookups.windows, &WINDOWS),
         (bound.parameters.has_automata, &AUTOMATON),
-        (bound.parameters.makes_texts, &MADE_TEXT),
-        (bound.parameters.finds_texts, &INTERNED),
-        (bound.parameters.scans_texts, &TEXT_SCAN),
+        (bound.parameters.computes_strings, &COMPUTED_STRING),
+        (bound.parameters.finds_strings, &INTERNED),
+        (bound.parameters.scans_strings, &STRING_SCAN),
     ];
     let also = also
         .into_iter()
@@ -117,8 +117,8 @@ if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsig
     code.as_str().to_owned()
 }
 
-/// What a block does with a morsel. A thread has rows that follow each other in columns, which it loads as
-/// vectors; entries are looked up row by row, so those that follow each other are of different threads.
+/// The loop over a morsel. Columns are loaded as vectors, so a thread has consecutive rows. Entries are
+/// looked up row by row, so consecutive entries belong to different threads.
 fn morsel(bound: &BoundPipeline, sink: &dyn Sink, entries: bool, stages: &Code) -> Code {
     let (block, items, rows) = (bound.block, bound.items, bound.morsel_rows);
     let mut code = Code::default();

@@ -1,4 +1,5 @@
-//! Which way dense groups are collected: the model of `galatea_layout` over a sample of the rows.
+//! Chooses the strategy of dense groups, by applying the cost model of `galatea_layout` to a sample of the
+//! rows.
 
 use super::accumulators::{AccumulatorPlan, Contribution};
 use super::aggregate::Accumulator;
@@ -16,89 +17,92 @@ use galatea_layout::model::{
 use std::fmt::Write;
 
 policy! {
-    /// How dense groups are collected, beside what the model of grouped aggregation predicts.
+    /// Constants of the choice that the cost model of grouped aggregation does not cover.
     pub(super) struct GroupPolicy {
-        /// Words of registers that groups may take of a thread.
+        /// Maximum number of register words per thread for groups.
         register_words: u64 = 16,
-        /// Rows of a thread that start a group anew, at most, for runs to pay.
+        /// Maximum share of a thread's rows that start a new run of a group, for pre-aggregation of runs to
+        /// pay.
         runs: f64 = 0.5,
-        /// Slowdown, at most, of atomics on groups that miss the L2 cache; measured on an H200.
+        /// Maximum slowdown of atomics on groups that miss the L2 cache; measured on an H200.
         l2_miss_slowdown: f64 = 2.2,
-        /// Registers of a multiprocessor, of every NVIDIA GPU since 2012.
+        /// Registers of a multiprocessor, the same on every NVIDIA GPU since 2012.
         registers: u32 = 64 << 10,
-        /// Registers of a thread at most.
+        /// Maximum number of registers per thread.
         most_registers: u32 = 255,
-        /// Registers that code takes besides the rows that a thread holds, about.
+        /// Approximate number of registers that code takes besides the rows of a thread.
         code_registers: u32 = 16,
-        /// Share of the time that merging blocks must take for larger ones, which are fewer, to be
-        /// considered, and what they must save.
+        /// Minimum share of the time spent on merging blocks for larger (and thus fewer) blocks to be
+        /// considered, and minimum share that they must save.
         merging: f64 = 0.03,
-        /// What the test for a carry costs of an update of the high half, where there is none.
+        /// Cost of the test for a carry that does not occur, relative to an update of the high half.
         carry: f64 = 0.2,
-        /// What registers of a hot group add to the time: lanes diverge, and the kernel has fewer registers
-        /// for rows. On an H200 10 to 23 %.
+        /// Share of time that the registers of a hot group add: lanes diverge, and the kernel has fewer
+        /// registers for rows. 10 to 23 % on an H200.
         hot_cost: f64 = 0.17,
-        /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for
-        /// sorted rows, and 50 % in TPC-H's first query, whose sums take many registers.
+        /// Share of time that pre-aggregation of runs adds, and the additional share if every row begins a
+        /// run. On an H200, 6 to 40 % for sorted rows, and 50 % in TPC-H's first query with its many
+        /// registers for sums.
         run_cost: [f64; 2] = [0.6, 0.4],
-        /// Bytes of shared memory that the model leaves for what else a kernel keeps there.
+        /// Bytes of shared memory that the model leaves for other uses of the kernel.
         other_shared_bytes: u64 = 2 << 10,
-        /// Share of a multiprocessor's memory that lookups want of its cache. SSB 3.2 looks up 120 million
-        /// rows beside 15,000 groups: 1.47 ms where groups in shared memory leave less, 0.45 with all of it
-        /// (H200).
+        /// Share of a multiprocessor's cache and shared memory that lookups need as cache. SSB 3.2 looks up
+        /// 120 million rows and has 15,000 groups: 1.47 ms if groups in shared memory leave less cache, 0.45
+        /// ms with all of it (H200).
         cache_share: f64 = 0.5,
-        /// Share of rows that are expected to be grouped from which on groups stay in shared memory whatever
-        /// they leave: atomics of so many take as long as lookups that miss the cache.
+        /// Share of grouped rows above which groups stay in shared memory however little cache they leave:
+        /// the atomics of more rows take as long as lookups that miss the cache.
         grouped_share: f64 = 0.25,
-        /// Time, relative to the best way, of one that leaves lookups their cache.
+        /// Maximum time, relative to the fastest strategy, of a strategy that leaves enough cache for
+        /// lookups.
         spared_cache: f64 = 1.25,
     }
 }
 
 const POLICY: GroupPolicy = GroupPolicy::DEFAULT;
 
-/// What is known of the groups when a way is chosen.
+/// Properties of the groups that the choice depends on.
 #[derive(Debug)]
 pub(super) struct GroupedRows<'a> {
-    /// Possible groups.
+    /// Number of possible groups.
     pub groups: u64,
-    /// What is kept per group.
+    /// Accumulators of each group.
     pub plan: &'a AccumulatorPlan,
-    /// Rows of the table.
+    /// Number of rows of the table.
     pub rows: u64,
-    /// Share of them that is expected to pass the filters.
+    /// Share of the rows that is expected to pass the filters.
     pub passing: f64,
-    /// Whether rows look others up through the cache.
+    /// Whether rows look up build sides through the cache.
     pub looks_up: bool,
-    /// Bytes of the columns of a row.
+    /// Bytes per row of all columns.
     pub row_bytes: usize,
-    /// Rows a thread holds.
+    /// Rows per thread in a step.
     pub items: u32,
-    /// Instructions that a row takes besides its updates.
+    /// Instructions per row besides the updates of accumulators.
     pub instructions: f64,
-    /// The groups of some rows, in the order in which lanes touch them.
+    /// The groups of sampled rows, in the order of the lanes' accesses.
     pub sample: Option<Sample>,
-    /// The column of the only key, where it is laid out.
+    /// The only key's column, if it is laid out.
     pub slots: Option<SlotKey>,
 }
 
 /// A key that is a laid-out column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SlotKey {
-    /// Its slots.
+    /// Slots of the column.
     pub slots: ColumnSlots,
-    /// What it costs.
+    /// Cost of reading the column.
     pub column: LaidOutColumn,
 }
 
-/// The chosen way, and why.
+/// The chosen strategy.
 #[derive(Debug)]
 pub(super) struct GroupChoice {
     /// How rows are collected.
     pub strategy: Strategy,
-    /// The groups that have registers of their own.
+    /// The groups that are accumulated in registers.
     pub hot: Vec<u32>,
-    /// Why, for EXPLAIN.
+    /// The reason, for EXPLAIN.
     pub why: String,
 }
 
@@ -107,12 +111,12 @@ struct Candidate {
     cost: Cost,
 }
 
-/// Chooses for dense groups, honouring what is forced.
+/// Chooses a strategy for dense groups; a forced strategy is preferred.
 pub(super) fn choose(rows: &GroupedRows<'_>, options: &KernelOptions) -> GroupChoice {
     let hot = rows.sample.as_ref().map(Sample::hot).unwrap_or_default();
     let mut candidates = candidates(rows, options, options.group_by, &hot);
     if candidates.is_empty() && !matches!(options.group_by, GroupBy::Dense | GroupBy::Hash) {
-        // What was forced cannot hold the groups: as many copies as can.
+        // The forced strategy cannot hold the groups: use the maximum number of copies that fits.
         let any = KernelOptions {
             group_copies: 0,
             ..*options
@@ -142,7 +146,7 @@ pub(super) fn choose(rows: &GroupedRows<'_>, options: &KernelOptions) -> GroupCh
 }
 
 impl Candidate {
-    /// Whether lookups would miss a cache that its groups leave too small, while few rows are grouped.
+    /// Whether the layout leaves too little cache for lookups although only few rows are grouped.
     fn starves_lookups(&self, rows: &GroupedRows<'_>, machine: &Machine) -> bool {
         let bytes = self.layout.bytes(rows.plan);
         let blocks = u64::from(machine.resident_blocks(self.layout.block, bytes));
@@ -152,7 +156,7 @@ impl Candidate {
     }
 }
 
-/// Accumulators in device memory, because of `why` unless that is forced.
+/// Accumulators in device memory. `why` is the reason, unless the strategy is forced.
 fn dense(rows: &GroupedRows<'_>, options: &KernelOptions, why: &str) -> GroupChoice {
     let warps = options.aggregates_warps();
     let bytes = 8 * rows.plan.words as u64;
@@ -179,8 +183,8 @@ fn dense(rows: &GroupedRows<'_>, options: &KernelOptions, why: &str) -> GroupCho
     }
 }
 
-/// Copies of groups in device memory: updates of the hottest KiB take less time with more, clearing and
-/// adding them up takes more.
+/// Number of copies of the groups in device memory. More copies speed up updates of the hottest KiB, but take
+/// longer to clear and to add up.
 fn dense_copies(rows: &GroupedRows<'_>, options: &KernelOptions, updates: Updates, warps: bool) -> u32 {
     let machine = &options.machine;
     let words = rows.rows as f64 * rows.plan.words as f64;
@@ -193,7 +197,7 @@ fn dense_copies(rows: &GroupedRows<'_>, options: &KernelOptions, updates: Update
     let seconds = |copies: f64| {
         let hot = words * updates.in_a_kib / (in_a_kib * copies);
         let all = words * updates.all / machine.global_atomics_per_second;
-        // Half of the L2 cache is near; beyond all of it, device memory is what limits updates.
+        // Half of the L2 cache is near. Groups larger than the whole cache are limited by device memory.
         let far = (2.0 * bytes * copies / machine.l2_bytes as f64)
             .sqrt()
             .clamp(1.0, POLICY.l2_miss_slowdown);
@@ -215,7 +219,7 @@ fn dense_copies(rows: &GroupedRows<'_>, options: &KernelOptions, updates: Update
         .unwrap_or(1)
 }
 
-/// What fits, cheapest first.
+/// The layouts that fit, cheapest first.
 fn candidates(
     rows: &GroupedRows<'_>,
     options: &KernelOptions,
@@ -245,13 +249,13 @@ fn candidates(
     candidates
 }
 
-/// Whether there are hot groups, and registers for them.
+/// Whether hot groups exist and fit into registers.
 fn registers(rows: &GroupedRows<'_>, hot: &[u32]) -> bool {
     let words = hot.len() as u64 * rows.plan.partial_words as u64;
     (1..=POLICY.register_words).contains(&words)
 }
 
-/// The layouts that may be taken, simple ones first.
+/// The allowed layouts, simple ones first.
 fn layouts(rows: &GroupedRows<'_>, options: &KernelOptions, forced: GroupBy) -> Vec<AccumulatorLayout> {
     let allowed = |way| forced == GroupBy::Auto || forced == way;
     let mut layouts = Vec::new();
@@ -278,7 +282,7 @@ fn layouts(rows: &GroupedRows<'_>, options: &KernelOptions, forced: GroupBy) -> 
             }
             (1, _) => layouts.push(AccumulatorLayout::OneCopy),
             (_, GroupCombine::Warps) => {}
-            // With a stride of 32 every lane has a bank of its own; an odd one spreads fewer copies over all
+            // With a stride of 32 every lane has its own bank. An odd stride spreads fewer copies over all
             // banks.
             (32, _) => layouts.push(AccumulatorLayout::Replicated { copies, stride: 32 }),
             _ => layouts.push(AccumulatorLayout::Replicated {
@@ -290,7 +294,7 @@ fn layouts(rows: &GroupedRows<'_>, options: &KernelOptions, forced: GroupBy) -> 
     layouts
 }
 
-/// The layout in blocks of the size that suits it; `None` where it does not fit.
+/// The layout with the best block size; `None` if it does not fit.
 fn candidate(
     rows: &GroupedRows<'_>,
     options: &KernelOptions,
@@ -322,7 +326,7 @@ fn candidate(
         block: *block,
     });
     let mut fitting = sizes.filter(|layout| layout.bytes(rows.plan) <= limit).peekable();
-    // Drawing rows of millions of groups takes longer than most queries, and so many never fit.
+    // Sampling rows of millions of groups takes longer than most queries, and such group tables never fit.
     fitting.peek()?;
     let (uniform, cool);
     let groups = match &rows.sample {
@@ -361,7 +365,7 @@ fn candidate(
             .cost
             .ok()?;
         if runs {
-            // Only the first row of a run updates shared memory; lanes whose runs start at different rows
+            // Only the first row of a run updates shared memory. Lanes with runs that start at different rows
             // diverge.
             let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
             cost.shared_seconds *= changes;
@@ -372,8 +376,8 @@ fn candidate(
         cost.seconds *= 1.0 + POLICY.hot_cost * hot.len() as f64;
         Some(Candidate { layout, cost })
     };
-    // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is
-    // worth it.
+    // Chooses the smallest blocks that keep half of the threads busy, or larger ones if they save enough
+    // merging time.
     let busy = |layout: &SharedLayout| {
         let blocks = options
             .machine
@@ -383,7 +387,7 @@ fn candidate(
     let mut best: Option<Candidate> = None;
     for layout in fitting {
         let worth = match &best {
-            // Registers of hot groups leave too few for the rows of very large blocks.
+            // Registers of hot groups leave too few registers for the rows of very large blocks.
             Some(best) if busy(&best.layout) && !hot.is_empty() && layout.block > 512 => false,
             Some(best) if busy(&best.layout) => best.cost.merge_seconds > POLICY.merging * best.cost.seconds,
             _ => true,
@@ -410,12 +414,12 @@ fn candidate(
 fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
     let words = plan.partial_words as f64;
     match layout.accumulators {
-        // Every row looks at every group.
+        // Every row is compared with every group.
         AccumulatorLayout::Registers => layout.groups as f64 * (1.0 + 2.0 * words),
         // Rows of a run are added up in registers.
         _ if layout.runs => 10.0 + 3.0 * words,
         AccumulatorLayout::PerThread => 3.0 + 4.0 * words,
-        // Matching, and for each word a tree of shuffles.
+        // A warp match, then a tree of shuffles for each word.
         AccumulatorLayout::WarpAggregated => 100.0 + 40.0 * words,
         AccumulatorLayout::OneCopy | AccumulatorLayout::Replicated { .. } | AccumulatorLayout::Slots => {
             let update = |c: &Contribution| match c.accumulator {
@@ -430,8 +434,8 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
     }
 }
 
-/// The machine with as many threads of a multiprocessor as registers allow, each of which holds its rows and
-/// what code needs; one block runs in any case.
+/// The machine with its threads per multiprocessor limited by registers: each thread holds its rows and needs
+/// registers for code. One block runs in any case.
 fn with_registers(machine: &Machine, rows: &GroupedRows<'_>, block: u32) -> Machine {
     let of_rows = u32::try_from(rows.row_bytes)
         .unwrap_or(u32::MAX)
@@ -448,7 +452,7 @@ fn with_registers(machine: &Machine, rows: &GroupedRows<'_>, block: u32) -> Mach
     }
 }
 
-/// What is kept per group, as the model has it.
+/// The accumulators of a group, in the terms of the model.
 fn kept(plan: &AccumulatorPlan) -> Accumulators {
     let mut found = Accumulators::default();
     let mut high_halves = 0.0;
@@ -461,7 +465,8 @@ fn kept(plan: &AccumulatorPlan) -> Accumulators {
             }
             Accumulator::Sum128 => 2,
             Accumulator::Sum64 | Accumulator::SumWidening => 1,
-            // Doubles and maxima are read and compared and swapped, which costs about what two halves do.
+            // Doubles and maxima are updated by compare-and-swap loops, which cost about as much as two
+            // halves.
             Accumulator::SumF64 | Accumulator::Max64 | Accumulator::Or64 | Accumulator::Xor64 => {
                 high = POLICY.carry;
                 1
@@ -474,7 +479,7 @@ fn kept(plan: &AccumulatorPlan) -> Accumulators {
     found
 }
 
-/// The best, what bounds it, and what the others would cost of it.
+/// The best layout, its bottleneck, and the relative cost of the other layouts.
 fn explain(candidates: &[Candidate], rows: &GroupedRows<'_>, measured: bool) -> String {
     let Some(best) = candidates.first() else {
         return String::new();

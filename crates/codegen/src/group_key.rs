@@ -1,8 +1,8 @@
-//! Group keys: how the values of the key expressions become one number, and back.
+//! Group keys: maps the values of key expressions to one number, and back.
 //!
-//! A key part with a known interval has finitely many values; NULL is one more. When the product over all
-//! parts is small the mixed-radix number of a row *is* its group (dense); when it fits 64 bits it is the key
-//! of a hash slot (packed); otherwise the slot stores a word of null bits followed by the parts' own words.
+//! A key part with a bounded interval has finitely many values, plus one for NULL. If the product over all
+//! parts is small, the mixed-radix number of a row *is* its group (dense). If it fits 64 bits, it is the key
+//! of a hash slot (packed). Otherwise the slot stores a word of null bits followed by the words of each part.
 
 use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -18,7 +18,7 @@ pub struct KeyPart {
     pub data_type: DataType,
     /// How values are represented on the device.
     pub form: KeyForm,
-    /// Whether NULL is a value of its own.
+    /// Whether the part can be NULL.
     pub nullable: bool,
 }
 
@@ -29,9 +29,9 @@ pub enum KeyForm {
     Integer {
         /// Least value.
         low: i128,
-        /// Number of values; `None` when it is 2^64 or more.
+        /// Number of values; `None` if it is 2^64 or more.
         size: Option<u64>,
-        /// Words needed when stored as they are: 1, or 2 for 128-bit values.
+        /// Number of words if stored unchanged: 1, or 2 for 128-bit values.
         words: usize,
     },
     /// Rank in a sorted dictionary.
@@ -39,14 +39,14 @@ pub enum KeyForm {
         /// The dictionary.
         values: ArrayRef,
     },
-    /// The bits of a double (floats are widened), with -0 folded into 0.
+    /// The bits of a double (floats are widened), with -0 normalised to 0.
     Float64,
-    /// The place of a text that has no dictionary.
+    /// The place of an interned string.
     Text,
 }
 
 impl KeyPart {
-    /// The part a key expression's value makes.
+    /// The key part of a key expression's value.
     pub fn new(value: &Value) -> Result<Self, Reason> {
         let form = match &value.kind {
             Kind::Bool => KeyForm::Integer {
@@ -72,10 +72,10 @@ impl KeyPart {
             },
             Kind::F32 | Kind::F64 => KeyForm::Float64,
             Kind::Place => KeyForm::Text,
-            Kind::Text | Kind::MadeText => {
+            Kind::Text | Kind::ComputedString => {
                 return Err(Reason::Expression {
                     expression: "group key".into(),
-                    detail: "text without a dictionary".into(),
+                    detail: "a string without a dictionary".into(),
                 });
             }
         };
@@ -86,7 +86,7 @@ impl KeyPart {
         })
     }
 
-    /// Number of distinct numbers the part takes, NULL included; `None` when unknown or 2^64 or more.
+    /// Number of distinct values of the part, NULL included; `None` if it is unknown or 2^64 or more.
     pub(super) fn radix(&self) -> Option<u64> {
         let size = match &self.form {
             KeyForm::Integer { size, .. } => (*size)?,
@@ -105,17 +105,17 @@ impl KeyPart {
     }
 }
 
-/// How the parts together identify a group.
+/// How the parts of a key identify a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLayout {
-    /// The mixed-radix number is the group; there are `groups` of them.
+    /// The mixed-radix number is the number of the group.
     Dense {
         /// Number of groups.
         groups: u64,
     },
-    /// The mixed-radix number plus one is a 64-bit hash key, never zero.
+    /// The mixed-radix number plus one is a 64-bit hash key; it is never zero.
     Packed,
-    /// Null bits, then each part's words.
+    /// The word of null bits, followed by the words of each part.
     Words(usize),
 }
 
@@ -124,12 +124,12 @@ pub enum KeyLayout {
 pub struct GroupKey {
     /// Parts in output order.
     pub parts: Vec<KeyPart>,
-    /// How they are combined.
+    /// How the parts are combined.
     pub layout: KeyLayout,
 }
 
 impl GroupKey {
-    /// Dense up to `dense_limit` groups, then packed, then words.
+    /// Dense up to `dense_limit` groups, otherwise packed if it fits 64 bits, otherwise words.
     pub fn new(parts: Vec<KeyPart>, dense_limit: u64) -> Result<Self, Reason> {
         let product = product(&parts);
         let layout = match product {
@@ -148,12 +148,13 @@ impl GroupKey {
         Ok(Self { parts, layout })
     }
 
-    /// Possible groups of `rows` rows.
+    /// Maximum number of groups of `rows` rows.
     pub fn groups_among(&self, rows: u64) -> u64 {
         product(&self.parts).map_or(rows, |groups| groups.min(rows))
     }
 
-    /// Words of a hash slot before its accumulators: the key, and the state word of a multi-word key.
+    /// Number of words of a hash slot before its accumulators: the key, and the state word of a multi-word
+    /// key.
     pub fn slot_key_words(&self) -> usize {
         match self.layout {
             KeyLayout::Dense { .. } => 0,
@@ -162,7 +163,7 @@ impl GroupKey {
         }
     }
 
-    /// Key words proper (without the state word).
+    /// Number of key words (without the state word).
     pub fn key_words(&self) -> usize {
         match self.layout {
             KeyLayout::Dense { .. } => 0,
@@ -171,8 +172,8 @@ impl GroupKey {
         }
     }
 
-    /// The number of the group of a key of one part with that code: of a dictionary the code, of integers
-    /// `base + factor * code`.
+    /// The group of a value of a single-part key, given its encoded value. `code` is the dictionary code, or
+    /// encodes the integer `base + factor * code`.
     pub fn group_of_code(&self, code: u32, base: i64, factor: u64) -> u32 {
         match self.parts.first().map(|part| &part.form) {
             Some(KeyForm::Integer { low, .. }) => {
@@ -182,7 +183,7 @@ impl GroupKey {
         }
     }
 
-    /// The last group of a dense key, of NULL where the only part has it.
+    /// The last group of a dense key, which is the group of NULL if the key has a single nullable part.
     pub fn last_group(&self) -> u32 {
         match self.layout {
             KeyLayout::Dense { groups } => (groups - 1) as u32,
@@ -196,7 +197,7 @@ impl GroupKey {
             KeyLayout::Dense { .. } => self.emit_number("u32", "group", values, code),
             KeyLayout::Packed => {
                 self.emit_number("u64", "packed", values, code);
-                // Zero means an empty slot.
+                // Zero marks an empty slot.
                 code.lines("const u64 key[1] = {packed + 1ull};");
             }
             KeyLayout::Words(words) => self.emit_words(words, values, code),
@@ -260,8 +261,8 @@ impl GroupKey {
         );
     }
 
-    /// The values of groups, one column per part. `words` are the columns of the key's words; of a dense key
-    /// the groups' numbers.
+    /// The key values of groups, one column per part. `words` contains the columns of the key words, or the
+    /// group numbers of a dense key.
     pub fn decode(&self, words: Vec<Vec<u64>>) -> Vec<KeyColumn> {
         if let KeyLayout::Words(_) = self.layout {
             return self.decode_words(words);
@@ -307,7 +308,7 @@ impl GroupKey {
 }
 
 impl KeyPart {
-    /// Takes the part's digits off mixed-radix numbers.
+    /// Splits the part's digits off mixed-radix numbers.
     fn decode_digits(&self, numbers: &mut [u64]) -> KeyColumn {
         let radix = self.radix().unwrap_or(1);
         let digits: Vec<u64> = numbers
@@ -326,7 +327,7 @@ impl KeyPart {
             KeyForm::Integer { low, words: 2, .. } => {
                 KeyValues::Wide(digits.iter().map(|digit| low + i128::from(*digit)).collect())
             }
-            // In 64 bits sums wrap to the right value, also of unsigned ones.
+            // In 64 bits, sums wrap to the correct value, also for unsigned integers.
             KeyForm::Integer { low, .. } => {
                 let low = *low as i64;
                 KeyValues::Narrow(
@@ -342,20 +343,20 @@ impl KeyPart {
     }
 }
 
-/// A part's values of many groups.
+/// The values of one key part for many groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyColumn {
-    /// The values; anything where NULL.
+    /// The values; undefined for NULL.
     pub values: KeyValues,
-    /// Which are not NULL; `None` when none is.
+    /// The validity of the values; `None` if none is NULL.
     pub nulls: Option<NullBuffer>,
 }
 
 /// Values of a key part.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValues {
-    /// Integers, dates, timestamps, decimals (unscaled), booleans as 0 and 1, in 64 bits; unsigned ones by
-    /// their bits.
+    /// Integers, dates, timestamps, decimals (unscaled) and booleans (0 and 1) in 64 bits; unsigned integers
+    /// by their bits.
     Narrow(Vec<i64>),
     /// The same in 128 bits.
     Wide(Vec<i128>),
@@ -363,18 +364,18 @@ pub enum KeyValues {
     Codes(Vec<u32>),
     /// Floats.
     Floats(Vec<f64>),
-    /// Places of texts.
+    /// Places of interned strings.
     Places(Vec<u64>),
 }
 
-/// The number of combinations of values.
+/// The product of the parts' numbers of values.
 fn product(parts: &[KeyPart]) -> Option<u64> {
     parts
         .iter()
         .try_fold(1u64, |product, part| product.checked_mul(part.radix()?))
 }
 
-/// A 128-bit constant in C++, which has no such literals.
+/// A 128-bit constant in C++, which has no 128-bit literals.
 pub fn i128_literal(value: i128) -> String {
     let bits = value as u128;
     format!(

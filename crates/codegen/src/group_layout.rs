@@ -1,16 +1,16 @@
-//! Where the accumulators of dense groups are.
+//! Layouts of the accumulators of dense groups.
 //!
-//! In a block, an accumulator is an array of elements, one per group and copy: whole 64-bit words where each
-//! thread has a copy of its own, otherwise planes of 32-bit words with native atomics. Which element a row
-//! updates is the layout's ([`AccumulatorLayout`]):
+//! Within a block, an accumulator is an array of elements, one per group and copy. The elements are whole
+//! 64-bit words if each thread has its own copy, otherwise planes of 32-bit words with native atomics. The
+//! layout ([`AccumulatorLayout`]) determines the element that a row updates:
 //!
 //! | layout | element | conflicts |
 //! | --- | --- | --- |
 //! | registers | none: a register per group and thread | none |
 //! | a copy per thread | group × threads + thread | none, no atomics |
-//! | one copy | group | wherever lanes update one bank, fewer where a warp's lanes combine their rows first |
-//! | copies | group × stride + lane mod copies | none with 32 copies; fewer the more copies there are |
-//! | slots | the slot that the row of a laid-out column names | those the column's layout left |
+//! | one copy | group | when lanes update the same bank; fewer if the lanes of a warp combine their rows first |
+//! | copies | group × stride + lane mod copies | none with 32 copies; fewer with more copies |
+//! | slots | the slot that the laid-out column encodes for the row | those that remain in the column's layout |
 
 use super::accumulators::{AccumulatorPlan, Contribution};
 use super::aggregate::Accumulator;
@@ -20,43 +20,44 @@ use std::fmt;
 /// How a block collects dense groups (Sitaridi & Ross §1-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedLayout {
-    /// Groups.
+    /// Number of groups.
     pub groups: u64,
-    /// Where their accumulators are.
+    /// Layout of their accumulators.
     pub accumulators: AccumulatorLayout,
-    /// The slots of the laid-out column, where accumulators are in them.
+    /// The slots of the laid-out column, if accumulators are indexed by slot.
     pub slots: Option<ColumnSlots>,
-    /// Whether consecutive rows of a thread with one group are added up in registers first: for columns
-    /// sorted or clustered by group.
+    /// Whether consecutive rows of a thread with the same group are added up in registers first, for columns
+    /// that are sorted or clustered by group.
     pub runs: bool,
-    /// The most frequent groups, whose rows go to registers of each thread: lanes would conflict in them
-    /// however many copies there are.
+    /// Number of the most frequent groups that are accumulated in registers of each thread. Lanes would
+    /// conflict on these groups despite any number of copies.
     pub hot: u32,
     /// Threads of a block.
     pub block: u32,
 }
 
-/// Slots of a laid-out column that hold accumulators.
+/// Slots of a laid-out column that index accumulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSlots {
     /// Kernel column.
     pub column: usize,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
-    /// Distinct values: slots below this are the values themselves, slots from here on are copies.
+    /// Number of distinct values: slots below it are the values themselves, slots from it on are copies.
     pub values: u32,
-    /// Lookup table: of the first slots the group, of copies the first slot, all ones for holes.
+    /// Index of the lookup table: the group for first slots, the first slot for copies, all ones for unused
+    /// slots.
     pub table: usize,
 }
 
-/// What an element of an accumulator is in shared memory.
+/// Representation of an accumulator's element in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementForm {
     /// `u32` counts.
     Count,
-    /// So many planes of `u32`.
+    /// The given number of `u32` planes.
     Split(u64),
-    /// So many planes of `u64`.
+    /// The given number of `u64` planes.
     Whole(u64),
 }
 
@@ -71,7 +72,7 @@ impl ElementForm {
 }
 
 impl SharedLayout {
-    /// Elements of an accumulator.
+    /// Number of elements of an accumulator.
     pub fn elements(&self) -> u64 {
         match (self.accumulators, self.slots) {
             (AccumulatorLayout::Registers, _) => 0,
@@ -85,10 +86,10 @@ impl SharedLayout {
         }
     }
 
-    /// Bytes of shared memory that the accumulators take.
+    /// Bytes of shared memory for the accumulators.
     pub fn bytes(&self, plan: &AccumulatorPlan) -> u64 {
         let per_element: u64 = plan.contributions.iter().map(|c| self.form(c).bytes()).sum();
-        // Planes of whole words come first, so nothing is lost to alignment but at the end.
+        // Planes of whole words come first, so alignment adds padding only at the end.
         (self.elements().saturating_mul(per_element)).saturating_add(7) & !7
     }
 
@@ -97,7 +98,7 @@ impl SharedLayout {
         self.accumulators == AccumulatorLayout::WarpAggregated
     }
 
-    /// Whether each thread has elements of its own.
+    /// Whether each thread has its own elements.
     pub(super) fn is_privatised(&self) -> bool {
         matches!(
             self.accumulators,
@@ -105,7 +106,7 @@ impl SharedLayout {
         )
     }
 
-    /// What an element of the accumulator is.
+    /// The element form of the accumulator.
     pub(super) fn form(&self, c: &Contribution) -> ElementForm {
         match c.accumulator {
             Accumulator::Count => ElementForm::Count,
@@ -116,7 +117,7 @@ impl SharedLayout {
         }
     }
 
-    /// By contribution: the form of its elements, and the first byte of their array.
+    /// For each contribution, the form of its elements and the byte offset of their array.
     pub(super) fn arrays(&self, plan: &AccumulatorPlan) -> Vec<(ElementForm, u64)> {
         let mut arrays: Vec<(ElementForm, u64)> =
             plan.contributions.iter().map(|c| (self.form(c), 0)).collect();
@@ -157,14 +158,14 @@ impl fmt::Display for SharedLayout {
     }
 }
 
-/// How dense groups lie in global memory: `[copy][group][word]`.
+/// Layout of dense groups in global memory: `[copy][group][word]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DenseLayout {
-    /// Groups.
+    /// Number of groups.
     pub groups: u64,
     /// Whether the lanes of a warp combine their rows of a group before one update.
     pub warp_aggregated: bool,
-    /// Copies of each group: a power of two up to 32.
+    /// Number of copies of each group: a power of two up to 32.
     pub copies: u32,
 }
 

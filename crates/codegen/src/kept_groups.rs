@@ -1,5 +1,5 @@
-//! Groups that stay on the device: where in a group table the parts of the key and the aggregates are, for
-//! the pipelines that read them.
+//! Groups that stay on the device: the layout of key parts and aggregates in a group table, for the pipelines
+//! that read it.
 
 use super::accumulators::{AccumulatorPlan, Finish, FinishForm};
 use super::bound::{BoundPipeline, ResultPlan};
@@ -8,16 +8,16 @@ use super::strategy::Strategy;
 use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 use galatea_expression::{
-    CodedStrings, DigitValue, Dimension, GroupColumn, GroupForm, GroupNull, GroupWords, Interval, Product,
-    TextForm, domain,
+    CodedStrings, DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Interval, LookupSide, Product,
+    StringForm, domain,
 };
 use std::collections::BTreeMap;
 
-/// What other pipelines look up of the groups of a pipeline, by the number of the entry.
+/// The groups of a pipeline as a build side, which other pipelines look up by entry number.
 ///
 /// # Errors
-/// [`Reason::Type`] of an aggregate that is finished on the host alone, [`Reason::Node`] of rows.
-pub fn entries(bound: &BoundPipeline) -> Result<Dimension, Reason> {
+/// [`Reason::Type`] of an aggregate that is computed only on the host, [`Reason::Node`] of rows.
+pub fn entries(bound: &BoundPipeline) -> Result<LookupSide, Reason> {
     let ResultPlan::Groups {
         key,
         accumulators,
@@ -26,7 +26,7 @@ pub fn entries(bound: &BoundPipeline) -> Result<Dimension, Reason> {
     else {
         return Err(Reason::Node {
             node: "AggregateExec".into(),
-            detail: "rows are no groups".into(),
+            detail: "the rows are not groups".into(),
         });
     };
     let stride = bound.slot_words();
@@ -39,22 +39,22 @@ pub fn entries(bound: &BoundPipeline) -> Result<Dimension, Reason> {
     let keys = columns.len();
     columns.extend(aggregates(accumulators, (first, keys), bound.rows)?);
     let occupied = match (hashed, occupied) {
-        // The key of a free slot, or its state, is 0.
+        // The first word of a free slot, its key or its state, is 0.
         (true, _) => Some(0),
         (false, word) => word.map(|word| first + word),
     };
-    Ok(Dimension::entries(GroupWords {
+    Ok(LookupSide::entries(GroupWords {
         stride,
         occupied,
         columns,
     }))
 }
 
-/// The parts of the key, numbered from 0.
+/// The columns of the key parts, numbered from 0.
 fn key_columns(key: &GroupKey, hashed: bool) -> Result<BTreeMap<usize, GroupColumn>, Reason> {
     let mut columns = BTreeMap::new();
     if let KeyLayout::Words(_) = key.layout {
-        // The state, the bits of what is NULL, then the words of each part.
+        // The state word, the null bits, then the words of each part.
         let (bits, mut word) = (1, 2);
         for (number, part) in key.parts.iter().enumerate() {
             let (form, words) = word_form(part, word);
@@ -98,7 +98,7 @@ fn key_columns(key: &GroupKey, hashed: bool) -> Result<BTreeMap<usize, GroupColu
     Ok(columns)
 }
 
-/// A part of a key that is stored as it is, from `word` on, and its words.
+/// The form of a key part that is stored unchanged from `word` on, and its number of words.
 fn word_form(part: &KeyPart, word: usize) -> (GroupForm, usize) {
     let all = Interval {
         low: i128::MIN,
@@ -137,7 +137,7 @@ fn word_form(part: &KeyPart, word: usize) -> (GroupForm, usize) {
         }
         KeyForm::Float64 => (GroupForm::Float { word }, 1),
         KeyForm::Text => {
-            let form = TextForm::Text;
+            let form = StringForm::Text;
             (GroupForm::Text { word, form }, 1)
         }
     }
@@ -150,8 +150,8 @@ fn unsupported(data_type: &DataType) -> Reason {
     }
 }
 
-/// How the aggregates of groups of at most `rows` rows are finished, whose words begin at the first number;
-/// they are numbered from the second on.
+/// The computation of each aggregate from the words of a group with at most `rows` rows. `first` is the first
+/// accumulator word, and `number` the column number of the first aggregate.
 pub(super) fn aggregates(
     accumulators: &AccumulatorPlan,
     (first, number): (usize, usize),
@@ -289,7 +289,7 @@ pub(super) fn aggregates(
                     (false, Some(product)) if product.within(long) => Product::Narrow,
                     (false, _) => Product::Widened,
                     (true, Some(_)) => Product::Wide,
-                    // It could leave 128 bits, which is an error.
+                    // The average could exceed 128 bits, which is an error.
                     (true, None) => return Err(unsupported(data_type)),
                 };
                 let interval = times(values, i128::from(factor));

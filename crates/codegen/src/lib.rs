@@ -1,20 +1,20 @@
-//! Pipelines: what one generated kernel computes, from plan to CUDA C++.
+//! Pipelines, from plan to CUDA C++. A pipeline is the computation of one generated kernel.
 //!
 //! A pipeline is `scan → filters and lookups → sink`. Every projection below the sink has been substituted
-//! into the expressions, so all of them speak of source columns. It exists in two forms; binding also
-//! generates the kernel's text:
+//! into the expressions, so all of them refer to source columns. A pipeline exists in two forms; binding also
+//! generates the source of the kernel:
 //!
 //! ```text
 //! PipelinePlan      planning: typed expressions, no data, no GPU        (plan.rs, aggregate.rs)
-//!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_choice.rs)
-//! BoundPipeline     chosen strategy (group_choice.rs, dimension_memory.rs), accumulators, literals
-//!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, rows.rs, sink/*.rs)
+//!     │ bind        execution: with encodings, ranges and row count     (bind.rs, sink_choice.rs)
+//! BoundPipeline     chosen strategy (group_choice.rs, lookup_memory.rs), accumulators, literals
+//!     │ generate    CUDA C++ source, the same for equal shapes          (generate.rs, rows.rs, sink/*.rs)
 //! BoundPipeline::source, compiled in device/prepared.rs
 //! ```
 //!
-//! Binding is where the interval of every expression is known: it picks 32-, 64- or 128-bit arithmetic,
-//! proves sums to fit 64 bits, and turns group keys into dense numbers. Literals stay parameters, so two
-//! queries that differ only in them share one compiled kernel.
+//! Binding derives the interval of every expression: it picks 32-, 64- or 128-bit arithmetic, proves that
+//! sums fit 64 bits, and turns group keys into dense numbers. Literals stay parameters, so two queries that
+//! differ only in them share one compiled kernel.
 
 #![forbid(unsafe_code)]
 
@@ -25,12 +25,12 @@ pub mod bound;
 pub mod build_plan;
 pub mod choices;
 pub mod column_access;
-mod dimension_memory;
 mod generate;
 mod group_choice;
 pub mod group_key;
 pub mod group_layout;
 pub mod kept_groups;
+mod lookup_memory;
 pub mod moments;
 pub mod options;
 pub mod output;
@@ -48,13 +48,13 @@ pub use partition::{Halves, Meeting};
 pub use plan::looked_up;
 pub use plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, TopRows, WindowInput};
 
-/// Its tuning policies.
+/// The tuning policies of code generation.
 pub fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![
         sink_choice::SinkPolicy::listed(),
         group_choice::GroupPolicy::listed(),
         sample::SamplePolicy::listed(),
-        dimension_memory::DimensionPolicy::listed(),
+        lookup_memory::LookupPolicy::listed(),
         stages::LoadPolicy::listed(),
         sink::partition::StagingPolicy::listed(),
     ]

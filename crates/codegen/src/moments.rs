@@ -1,21 +1,21 @@
 //! Variance, covariance, correlation and linear regression of integers and decimals, from sums of values and
 //! of products.
 //!
-//! Sums of squares of floats lose digits where the values are far from zero, compared with how far they are
-//! from each other; DataFusion therefore updates means row by row (Welford), which words that are merged in
-//! any order cannot. Sums of integers and of decimals, which are integers, lose nothing: they are exact in
-//! 128 bits, which the values' interval and the number of rows promise when a pipeline is bound, and so is
-//! what is computed of them with integers. With m the integer next to the mean:
+//! Sums of squares of floats lose digits if the values are far from zero compared with the distances between
+//! them. DataFusion therefore updates means row by row (Welford), which is not possible for words that are
+//! merged in any order. Sums of integers and of decimals (as integers) lose nothing: they are exact in 128
+//! bits, which the values' interval and the number of rows guarantee when a pipeline is bound. All further
+//! integer arithmetic on them is exact as well. With m the integer next to the mean:
 //!
 //! ```text
 //! sum (a - m)(b - k)  =  sum ab - m sum b - k sum a + n m k        modulo 2^128, and it fits
 //! about the means     =  that - (sum (a - m)) (sum (b - k)) / n
 //! ```
 //!
-//! For a variance the second term is at most half of the first, so a result is wrong by a few units of the
-//! last place of a double. Floats take two passes over the rows (`placement/aggregate/deviations.rs`).
+//! For a variance the second term is at most half of the first, so the error of a result is a few units of
+//! the last place of a double. Floats take two passes over the rows (`placement/aggregate/deviations.rs`).
 
-/// A function of the first and second moments of one or two arguments, which are (y, x) for a regression.
+/// A function of the first and second moments of one or two arguments: (y, x) for a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are those of SQL")]
 pub enum Moment {
@@ -38,7 +38,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// All of them, by DataFusion's names.
+    /// All moment functions, by their DataFusion names.
     pub(super) const ALL: [(&'static str, Self); 16] = [
         ("var", Self::VarSamp),
         ("var_pop", Self::VarPop),
@@ -58,7 +58,7 @@ impl Moment {
         ("regr_sxy", Self::RegrSxy),
     ];
 
-    /// How many arguments it has.
+    /// Number of arguments.
     pub fn arguments(self) -> usize {
         match self {
             Self::VarSamp | Self::VarPop | Self::StddevSamp | Self::StddevPop => 1,
@@ -66,7 +66,7 @@ impl Moment {
         }
     }
 
-    /// Which sums it is made of.
+    /// The sums that the function is computed from.
     pub(super) fn sums(self) -> &'static [MomentSum] {
         use MomentSum::{A, Aa, Ab, B, Bb};
         match self {
@@ -81,7 +81,7 @@ impl Moment {
         }
     }
 
-    /// The result for a group; `None` is NULL.
+    /// The result of a group; `None` is NULL.
     pub fn finish(self, group: &Moments) -> Option<f64> {
         let n = group.count as f64;
         let some = group.count > 0;
@@ -113,31 +113,31 @@ impl Moment {
     }
 }
 
-/// A sum over the rows of a group, of the arguments a and b.
+/// A sum over the rows of a group, where a and b are the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MomentSum {
-    /// Of a.
+    /// The sum of a.
     A,
-    /// Of b.
+    /// The sum of b.
     B,
-    /// Of a².
+    /// The sum of a².
     Aa,
-    /// Of a b.
+    /// The sum of a b.
     Ab,
-    /// Of b².
+    /// The sum of b².
     Bb,
 }
 
 /// The sums of a group.
 #[derive(Debug, Clone, Default)]
 pub struct Moments {
-    /// Rows in which no argument is NULL.
+    /// Number of rows without a NULL argument.
     pub count: u64,
-    /// Of a and of b.
+    /// The sums of a and b.
     pub sums: [i128; 2],
-    /// Of a², a b and b².
+    /// The sums of a², a b and b².
     pub products: [i128; 3],
-    /// By what integers are divided to get the values of a and of b.
+    /// Divisors that convert the integers to the values of a and b.
     pub units: [f64; 2],
 }
 
@@ -146,7 +146,7 @@ impl Moments {
         self.sums[of] as f64 / self.count as f64 / self.units[of]
     }
 
-    /// The sum of the products of the distances of two arguments from their means.
+    /// The sum of the products of the two arguments' distances from their means.
     fn central(&self, left: usize, right: usize) -> f64 {
         let n = i128::from(self.count.max(1));
         let nearest = |of: usize| (2 * self.sums[of] + n).div_euclid(2 * n);
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn values_far_from_zero_lose_no_digits() {
-        // The squares have 116 bits, the variance is 1.25.
+    fn variance_of_values_far_from_zero_is_exact() {
+        // The squares have 116 bits; the variance is 1.25.
         let far = 1_i128 << 58;
         let group = of(&[
             (far, -far),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_and_equal_values_have_no_deviation() {
+    fn moments_of_few_rows_and_equal_values() {
         let (none, one, same) = (of(&[]), of(&[(7, 1)]), of(&[(7, 1), (7, 2), (7, 5)]));
         assert_eq!(Moment::VarPop.finish(&none), None);
         assert_eq!(Moment::RegrCount.finish(&none), Some(0.0));

@@ -1,31 +1,32 @@
-//! Rows that a pipeline returns: the columns that its kernel writes, and what results are made of them.
+//! Rows that a pipeline returns: the columns that its kernel writes, and how results are computed from them.
 
 use super::column_access::{AccessForm, ColumnAccess};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 use galatea_expression::code::Code;
-use galatea_expression::{Emitter, Expr, HostFunction, Kind, OrderedText, Value};
+use galatea_expression::{Emitter, Expr, HostFunction, Kind, OrderedString, Value};
 use galatea_kernels::MAX_OUTPUTS;
 use std::sync::Arc;
 
-/// What is returned of rows.
+/// The returned rows.
 #[derive(Debug, Clone, Default)]
 pub struct RowsPlan {
-    /// What the kernel writes: the columns that results are made of, each once, then the words of an order.
+    /// The columns that the kernel writes: those that results are computed from, each once, then the words of
+    /// the sort key.
     pub columns: Vec<OutputColumn>,
-    /// The results, in their order.
+    /// The result columns, in order.
     pub results: Vec<RowResult>,
-    /// The texts without a dictionary in the words of the order, with the number of the word, from 0 on.
-    pub texts: Vec<(usize, OrderedText)>,
+    /// The strings without a dictionary in the sort key, each with the number of its word from 0 on.
+    pub texts: Vec<(usize, OrderedString)>,
 }
 
 /// A column of the result.
 #[derive(Debug, Clone)]
 pub enum RowResult {
-    /// A column as the kernel wrote it.
+    /// A column as written by the kernel.
     Column(usize),
-    /// What the host computes of others.
+    /// A column that the host computes from others.
     Computed {
         /// The function.
         function: Arc<HostFunction>,
@@ -39,13 +40,13 @@ pub enum RowResult {
 pub struct OutputColumn {
     /// Type of the result column.
     pub data_type: DataType,
-    /// What is written per row.
+    /// The values that the kernel writes.
     pub form: OutputForm,
-    /// C++ of the value and, for nullable columns, of its NULL flag.
+    /// C++ expressions of the value and, for nullable columns, of its NULL flag.
     pub code: (String, Option<String>),
 }
 
-/// What a row of an output column holds on the device.
+/// Representation of an output column's values on the device.
 #[derive(Debug, Clone)]
 pub enum OutputForm {
     /// Sign-extended integer of 4, 8 or 16 bytes.
@@ -64,25 +65,25 @@ pub enum OutputForm {
         /// The dictionary.
         values: ArrayRef,
     },
-    /// The number of a row, `chunk << 32 | row`: the host gathers the text that the row has there.
-    Row(TextSource),
+    /// The row number, `chunk << 32 | row`. The host gathers the string by it.
+    Row(StringSource),
 }
 
-/// Where texts without a dictionary are, which are returned by the numbers of their rows.
+/// Location of strings without a dictionary that are returned by row number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextSource {
+pub enum StringSource {
     /// A kernel column.
     Column(usize),
     /// A column of a build side.
     BuildSide {
         /// Number of the build side.
-        dimension: usize,
+        build_side: usize,
         /// Number of its column.
         column: usize,
     },
 }
 
-/// Bytes of a row in the columns, and in those that say which values are NULL.
+/// Bytes per row of the columns, validity included.
 pub fn row_bytes(columns: &[OutputColumn]) -> u64 {
     let of = |column: &OutputColumn| column.row_bytes() as u64 + u64::from(column.nullable());
     columns.iter().map(of).sum()
@@ -106,8 +107,8 @@ impl OutputColumn {
 }
 
 impl RowsPlan {
-    /// The plan of these outputs over kernel columns; `emitter` writes into `code` how their values are
-    /// computed.
+    /// The plan of `outputs` over kernel columns. `emitter` writes the statements that compute their values
+    /// to `code`.
     pub(super) fn new(
         outputs: &[Expr],
         columns: &[ColumnAccess],
@@ -123,8 +124,8 @@ impl RowsPlan {
         Ok(plan)
     }
 
-    /// How an output comes about; what the kernel has to write for it is added to the columns, unless it is
-    /// among those that are `written` already.
+    /// The result column of an output. The columns that it needs are added to the plan, unless they are in
+    /// `written`.
     fn result(
         &mut self,
         output: &Expr,
@@ -134,8 +135,8 @@ impl RowsPlan {
         code: &mut Code,
     ) -> Result<RowResult, Reason> {
         let has_no_dictionary = |text: &Expr| {
-            let is_text = |column: usize| is_text(&columns[column]);
-            text.as_column().is_some_and(is_text) || emitter.row_of_text(text).is_some()
+            let is_string = |column: usize| is_string(&columns[column]);
+            text.as_column().is_some_and(is_string) || emitter.row_of_string(text).is_some()
         };
         if let Some((function, arguments)) = output.hosted()
             && output.is_for_host(&has_no_dictionary)
@@ -151,14 +152,14 @@ impl RowsPlan {
             return Ok(RowResult::Column(number));
         }
         let number = self.columns.len();
-        let text = text_column(output, columns);
-        self.columns.push(match (text, emitter.row_of_text(output)) {
+        let text = string_column(output, columns);
+        self.columns.push(match (text, emitter.row_of_string(output)) {
             (Some(text), _) => text,
-            (None, Some((dimension, column, row))) => {
+            (None, Some((build_side, column, row))) => {
                 let row = emitter.emit(&row, code)?;
                 OutputColumn {
                     data_type: output.data_type().clone(),
-                    form: OutputForm::Row(TextSource::BuildSide { dimension, column }),
+                    form: OutputForm::Row(StringSource::BuildSide { build_side, column }),
                     code: (row.code, row.null),
                 }
             }
@@ -169,17 +170,17 @@ impl RowsPlan {
     }
 }
 
-/// Whether a column is text without a dictionary.
-fn is_text(column: &ColumnAccess) -> bool {
+/// Whether a column contains strings without a dictionary.
+fn is_string(column: &ColumnAccess) -> bool {
     matches!(column.form, AccessForm::Text { .. })
 }
 
-/// A text column without a dictionary; the host gathers the bytes by row.
-fn text_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn> {
-    let column = expr.as_column().filter(|column| is_text(&columns[*column]))?;
+/// The output of a string column without a dictionary; the host gathers the bytes by row.
+fn string_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn> {
+    let column = expr.as_column().filter(|column| is_string(&columns[*column]))?;
     Some(OutputColumn {
         data_type: expr.data_type().clone(),
-        form: OutputForm::Row(TextSource::Column(column)),
+        form: OutputForm::Row(StringSource::Column(column)),
         code: ("(u64(cursor.index()) << 32 | (row + i))".into(), None),
     })
 }
@@ -196,7 +197,7 @@ pub fn column(index: usize, value: &Value) -> Result<OutputColumn, Reason> {
         Kind::Code { values } => OutputForm::Code {
             values: values.clone(),
         },
-        Kind::Text | Kind::MadeText | Kind::Place => {
+        Kind::Text | Kind::ComputedString | Kind::Place => {
             return Err(Reason::without_dictionary(format_args!("output {index}")));
         }
     };
@@ -207,7 +208,7 @@ pub fn column(index: usize, value: &Value) -> Result<OutputColumn, Reason> {
     })
 }
 
-/// Refuses more outputs than a pipeline can have.
+/// Refuses more outputs than a pipeline supports.
 pub(crate) fn check_number(outputs: &[OutputColumn]) -> Result<(), Reason> {
     if outputs.len() > MAX_OUTPUTS / 2 {
         return Err(Reason::Limit {

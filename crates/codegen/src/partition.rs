@@ -1,14 +1,15 @@
-//! A pipeline in two, so that its rows are in partitions when they meet a build side.
+//! Splits a pipeline in two, so that its rows are partitioned before they probe a build side.
 //!
 //! ```text
-//! scan ── filters ── look up ── sink            each row touches a random place of the build side
+//! scan ── filters ── look up ── sink            each row accesses a random place of the build side
 //!
-//! scan ── filters ── partitions                 rows leave in the order of their key's partition
-//!                        └── look up ── sink    which the places of the build side are in, too: those of a partition fit the cache
+//! scan ── filters ── partitions                 rows are written in the order of their key's partition
+//!                        └── look up ── sink    a partition's rows access a part that fits the cache
 //! ```
 //!
-//! The first pipeline keeps what the second one reads of a row: values of columns and of other build sides,
-//! and nothing that is computed of them, since that could raise an error for a row that has no partner.
+//! The first pipeline stores the parts of a row that the second one reads: columns and values of other build
+//! sides. It stores no computed values, since their computation could raise an error for a row without a
+//! match.
 
 use super::plan::{Partitioning, PipelinePlan, RowOrder, SinkPlan};
 use arrow::datatypes::{Field, Schema};
@@ -18,12 +19,12 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Which build side the rows of a pipeline meet.
+/// The build side that partitions are aligned with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meeting {
-    /// The one that they are stored in.
+    /// The build side that the pipeline itself builds.
     Own,
-    /// One that they look up, by its number.
+    /// The build side with this number, which the pipeline looks up.
     Other(usize),
 }
 
@@ -31,19 +32,21 @@ pub enum Meeting {
 /// by partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Halves {
-    /// Brings rows into partitions.
+    /// Writes rows into partitions.
     pub first: PipelinePlan,
-    /// Goes through them.
+    /// Reads the partitions.
     pub second: PipelinePlan,
 }
 
 impl PipelinePlan {
-    /// The key by which its rows meet a build side; `None` if there is none, or more than one.
+    /// The key of the rows in the build side; `None` if the key is missing or not unique.
     pub fn key_of(&self, meeting: Meeting) -> Option<&Expr> {
         match (meeting, &self.sink) {
             (
                 Meeting::Own,
-                SinkPlan::Build { key, .. } | SinkPlan::BuildGroups { key, .. } | SinkPlan::Lists { key, .. },
+                SinkPlan::Build { key, .. }
+                | SinkPlan::BuildGroups { key, .. }
+                | SinkPlan::Multimap { key, .. },
             ) => Some(key),
             (Meeting::Own, _) => None,
             (Meeting::Other(wanted), sink) => {
@@ -51,8 +54,8 @@ impl PipelinePlan {
                 for expression in self.expressions() {
                     collect_keys(expression, wanted, &mut keys);
                 }
-                if let SinkPlan::Probe { dimension, key, .. } = sink
-                    && *dimension == wanted
+                if let SinkPlan::Probe { build_side, key, .. } = sink
+                    && *build_side == wanted
                 {
                     keys.push(key);
                 }
@@ -62,13 +65,16 @@ impl PipelinePlan {
         }
     }
 
-    /// How many of its filters come before the first that looks up the build side of that number.
-    pub fn filters_before(&self, dimension: usize) -> usize {
-        let first = self.filters.iter().position(|filter| looks_up(filter, dimension));
+    /// Number of filters before the first one that looks up build side number `build_side`.
+    pub fn filters_before(&self, build_side: usize) -> usize {
+        let first = self
+            .filters
+            .iter()
+            .position(|filter| looks_up(filter, build_side));
         first.unwrap_or(self.filters.len())
     }
 
-    /// Of a pipeline that brings rows into partitions: the one that only counts them.
+    /// The pipeline that only counts the rows per partition, if this pipeline writes partitions.
     pub fn counting_partitions(&self) -> Option<Self> {
         let SinkPlan::Partition { key, by, .. } = &self.sink else {
             return None;
@@ -84,10 +90,10 @@ impl PipelinePlan {
         Some(Self { sink, ..self.clone() })
     }
 
-    /// The pipeline in two; build side number `rows` of the second one is the rows of the first. `None` where
-    /// rows cannot be kept in between.
+    /// Splits the pipeline in two. The rows of the first pipeline are build side number `rows` of the second
+    /// one. `None` if the rows cannot be stored in between.
     pub fn in_partitions(&self, meeting: Meeting, rows: usize, by: Partitioning) -> Option<Halves> {
-        // What finds the first rows of an order goes through the rows several times.
+        // A top-k search reads its rows several times.
         let first_rows = matches!(
             &self.sink,
             SinkPlan::Materialise {
@@ -99,10 +105,10 @@ impl PipelinePlan {
             return None;
         }
         let key = self.key_of(meeting)?.clone();
-        // Filters keep their order: one may rely on those before it.
+        // Filters keep their order: one may rely on the previous ones.
         let split = match meeting {
             Meeting::Own => self.filters.len(),
-            Meeting::Other(dimension) => self.filters_before(dimension),
+            Meeting::Other(build_side) => self.filters_before(build_side),
         };
         let (before, behind) = self.filters.split_at(split);
         let kept = Kept {
@@ -136,26 +142,29 @@ impl PipelinePlan {
     }
 }
 
-/// What is kept of rows between two pipelines.
+/// The columns that are stored between the two pipelines.
 struct Kept {
     meeting: Meeting,
-    /// The build side that the rows are.
+    /// Number of the build side that contains the stored rows.
     rows: usize,
     columns: RefCell<Vec<Expr>>,
-    /// Whether something cannot be kept.
+    /// Whether a value cannot be stored.
     refused: RefCell<bool>,
 }
 
 impl Kept {
-    /// The expression over the rows that are kept.
+    /// The expression over the stored rows.
     fn read(&self, expression: &Expr) -> Expr {
         expression.replaced(&|node| {
             let is_value = match node.kind() {
-                ExprKind::Column(_) | ExprKind::RowNumber | ExprKind::TableRow | ExprKind::ByRow(_) => true,
-                ExprKind::Member { dimension, key }
-                | ExprKind::Absent { dimension, key }
-                | ExprKind::Lookup { dimension, key, .. } => {
-                    if self.meeting == Meeting::Other(*dimension) {
+                ExprKind::Column(_)
+                | ExprKind::RowNumber
+                | ExprKind::TableRow
+                | ExprKind::LateMaterialised(_) => true,
+                ExprKind::Member { build_side, key }
+                | ExprKind::Absent { build_side, key }
+                | ExprKind::Lookup { build_side, key, .. } => {
+                    if self.meeting == Meeting::Other(*build_side) {
                         return None;
                     }
                     *self.refused.borrow_mut() |= !is_plain(key);
@@ -167,7 +176,7 @@ impl Kept {
         })
     }
 
-    /// The column that keeps the value.
+    /// The stored column of the value.
     fn column(&self, value: &Expr) -> Expr {
         let mut columns = self.columns.borrow_mut();
         let known = columns.iter().position(|column| column == value);
@@ -180,7 +189,7 @@ impl Kept {
     }
 }
 
-/// Whether evaluating a key raises no error, wherever that is.
+/// Whether evaluating a key never raises an error.
 fn is_plain(key: &Expr) -> bool {
     match key.kind() {
         ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::RowNumber => true,
@@ -190,20 +199,20 @@ fn is_plain(key: &Expr) -> bool {
     }
 }
 
-/// Whether the expression looks up the dimension.
+/// Whether the expression looks up the build side.
 fn looks_up(expression: &Expr, wanted: usize) -> bool {
     let mut keys = Vec::new();
     collect_keys(expression, wanted, &mut keys);
     !keys.is_empty()
 }
 
-/// The keys by which the dimension is looked up.
+/// The lookup keys of the build side.
 fn collect_keys<'e>(expression: &'e Expr, wanted: usize, keys: &mut Vec<&'e Expr>) {
     match expression.kind() {
-        ExprKind::Member { dimension, key }
-        | ExprKind::Absent { dimension, key }
-        | ExprKind::Lookup { dimension, key, .. }
-            if *dimension == wanted =>
+        ExprKind::Member { build_side, key }
+        | ExprKind::Absent { build_side, key }
+        | ExprKind::Lookup { build_side, key, .. }
+            if *build_side == wanted =>
         {
             keys.push(key);
         }

@@ -1,7 +1,7 @@
-//! What a pipeline computes, known at planning time.
+//! The plan of a pipeline at planning time.
 
 mod order;
-mod texts;
+mod strings;
 
 pub use order::{RowOrder, TopRows, WindowInput};
 
@@ -15,24 +15,24 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Aggregates of a pipeline at most. A compiler takes a time that is quadratic in them: seconds for so many.
+/// Maximum number of aggregates of a pipeline. Compile time is quadratic in it: seconds at this limit.
 const MAX_AGGREGATES: usize = 256;
 
-/// What one pipeline computes.
+/// The plan of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelinePlan {
     /// Conjuncts over source columns, in the order they are applied.
     pub filters: Vec<Expr>,
-    /// Where surviving rows go.
+    /// The sink of the surviving rows.
     pub sink: SinkPlan,
     /// Schema of the record batches the pipeline returns.
     pub output: SchemaRef,
 }
 
-/// Where surviving rows go.
+/// The sink of the surviving rows of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SinkPlan {
-    /// `GROUP BY keys`; no keys makes exactly one row.
+    /// `GROUP BY keys`; without keys, the result is exactly one row.
     Aggregate {
         /// Group expressions, in output order.
         keys: Vec<Expr>,
@@ -41,117 +41,117 @@ pub enum SinkPlan {
         /// Whether the groups stay on the device for other pipelines.
         kept: bool,
     },
-    /// One output row per surviving row.
+    /// Returns one output row per surviving row.
     Materialise {
         /// Output expressions.
         outputs: Vec<Expr>,
-        /// In which order rows are wanted, if that matters.
+        /// The requested order of the rows, if any.
         order: Option<RowOrder>,
     },
-    /// A build side of other pipelines: the rows as arrays by key, which stay on the device.
+    /// A build side of other pipelines: arrays by key, which stay on the device.
     Build {
-        /// The key. Rows whose key is NULL are filtered out before.
+        /// The key. Rows with a NULL key have been filtered out.
         key: Expr,
         /// Columns of the build side, by number, ascending.
         columns: Vec<(usize, Expr)>,
-        /// Whether no two rows may have the same key.
+        /// Whether keys are required to be unique.
         unique: bool,
-        /// Rows at most, of a part of a build side.
+        /// Maximum number of rows, for a partition of a build side.
         most: Option<u64>,
     },
-    /// The build side of a join whose keys repeat: the rows as arrays by position, and a list of the rows of
-    /// each key, which stay on the device.
-    Lists {
+    /// The multimap build side of a join: arrays of rows by position and a list of the rows of each key,
+    /// which stay on the device.
+    Multimap {
         /// The key.
         key: Expr,
         /// Columns of the join, by number, ascending.
         columns: Vec<(usize, Expr)>,
-        /// Whether NULL is a key like others.
+        /// Whether NULL is a key like other values.
         null_keys: bool,
-        /// Whether rows whose key is NULL, and none, are kept, in no list; otherwise they are filtered out
-        /// before.
+        /// Whether rows with a NULL key, which matches nothing, are kept; they are in no list. Otherwise they
+        /// have been filtered out.
         keeps_all: bool,
-        /// Rows at most, of a part of a build side.
+        /// Maximum number of rows, for a partition of a build side.
         most: Option<u64>,
     },
-    /// The probe side of such a join: the rows as arrays by position, each with the list of its partners,
-    /// which stay on the device.
+    /// The probe side of such a join: arrays of rows by position, each with its list of matches, which stay
+    /// on the device.
     Probe {
-        /// Which build side has the lists.
-        dimension: usize,
-        /// What is looked up.
+        /// Number of the build side with the multimap.
+        build_side: usize,
+        /// The key to look up.
         key: Expr,
         /// Columns of the join, by number, ascending.
         columns: Vec<(usize, Expr)>,
-        /// Whether a row without partners is a pair, with NULL for the columns of the build side; otherwise
-        /// such rows are filtered out before.
+        /// Whether a row without a match yields a pair with NULL for the columns of the build side. Otherwise
+        /// such rows have been filtered out.
         keeps_all: bool,
     },
-    /// Which pairs of a join fulfil its condition, and which rows have one that does.
+    /// Marks of the pairs that fulfil a join condition, and of the rows with such a pair.
     Mark {
-        /// The build side whose pairs are the rows.
-        dimension: usize,
-        /// What becomes of them.
+        /// Number of the build side that consists of the pairs.
+        build_side: usize,
+        /// The marks that are written.
         marking: Marking,
     },
-    /// Rows of other pipelines: in the order of a window, which functions are computed over; they stay on the
+    /// Rows of other pipelines, sorted into the order of a window for window functions; they stay on the
     /// device.
     Windows(WindowInput),
-    /// Rows of another pipeline by position, which are a part of its rows; they stay on the device.
+    /// Rows by position that are one part of another pipeline's input; they stay on the device.
     Store {
         /// Columns of the other pipeline, by number, ascending.
         columns: Vec<(usize, Expr)>,
-        /// Which part.
+        /// Number of the part.
         part: u32,
     },
-    /// Rows of another pipeline, in partitions by a key; they stay on the device.
+    /// Rows of another pipeline, partitioned by a key; they stay on the device.
     Partition {
         /// The key.
         key: Expr,
-        /// What the other pipeline reads, by number, ascending.
+        /// The columns that the other pipeline reads, by number, ascending.
         columns: Vec<(usize, Expr)>,
-        /// The partitions.
+        /// The partitioning.
         by: Partitioning,
     },
-    /// A build side of other pipelines: groups by a key, as arrays of accumulators that stay on the device.
+    /// A build side of other pipelines: groups as arrays of accumulators by key, which stay on the device.
     BuildGroups {
-        /// The key, column 0 of the build side. Rows whose key is NULL are filtered out before.
+        /// The key, which is column 0 of the build side. Rows with a NULL key have been filtered out.
         key: Expr,
         /// Columns of the build side from 1 on.
         aggregates: Vec<AggregateCall>,
     },
 }
 
-/// Partitions of rows by a key: rows of one find their places in a build side next to each other.
+/// Partitioning by key: the rows of a partition access adjacent entries of a build side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Partitioning {
-    /// The keys of the build side.
+    /// The key space of the build side.
     pub keys: KeySpace,
     /// Number of partitions, a power of two.
     pub parts: u32,
-    /// Whether rows are counted, and nothing else.
+    /// Whether rows are only counted.
     pub counts: bool,
 }
 
-/// What becomes of the rows of a join, by whether a pair of theirs fulfils the condition.
+/// The result of a join, depending on which rows have a pair that fulfils the condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Marking {
-    /// The pairs, and rows that have none.
+    /// The pairs, and rows without a pair.
     Outer {
-        /// Whether there is a condition, and pairs that do not fulfil it are none.
+        /// Whether the join has a condition, which pairs must fulfil.
         conditional: bool,
-        /// Whether rows of the probe side stay that have none.
+        /// Whether probe rows without a pair are kept.
         probe: bool,
-        /// Whether rows of the build side stay that have none.
+        /// Whether build rows without a pair are kept.
         build: bool,
     },
-    /// The probe rows that have one.
+    /// The probe rows with a pair.
     Semi,
-    /// The probe rows that have none.
+    /// The probe rows without a pair.
     Anti,
-    /// All probe rows, and a column that says which have one.
+    /// All probe rows, and a column that contains whether they have a pair.
     Mark {
-        /// The number of the column.
+        /// Number of the column.
         column: usize,
     },
 }
@@ -168,7 +168,7 @@ impl std::fmt::Display for Marking {
 }
 
 impl SinkPlan {
-    /// The keys and the aggregates of groups, returned or kept by key.
+    /// The keys and aggregates of groups, returned or kept as a build side.
     pub fn grouped(&self) -> Option<(&[Expr], &[AggregateCall])> {
         match self {
             Self::Aggregate { keys, aggregates, .. } => Some((keys, aggregates)),
@@ -177,7 +177,7 @@ impl SinkPlan {
         }
     }
 
-    /// The same of groups that stay on the device for other pipelines.
+    /// This sink, with groups that stay on the device for other pipelines.
     pub fn kept(mut self) -> Self {
         if let Self::Aggregate { kept, .. } = &mut self {
             *kept = true;
@@ -185,18 +185,18 @@ impl SinkPlan {
         self
     }
 
-    /// The key and the columns of rows that stay on the device: a side of a join, or in partitions.
+    /// The key and the columns of rows that stay on the device as a join side or in partitions.
     pub fn keyed(&self) -> Option<(&Expr, &[(usize, Expr)])> {
         match self {
             Self::Build { key, columns, .. }
-            | Self::Lists { key, columns, .. }
+            | Self::Multimap { key, columns, .. }
             | Self::Probe { key, columns, .. }
             | Self::Partition { key, columns, .. } => Some((key, columns)),
             _ => None,
         }
     }
 
-    /// Whether columns of surviving rows are written down, one by one.
+    /// Whether the sink writes columns of single surviving rows.
     pub(crate) fn writes_rows(&self) -> bool {
         matches!(
             self,
@@ -204,13 +204,13 @@ impl SinkPlan {
         ) || self.keyed().is_some()
     }
 
-    /// What it does, in a word.
+    /// A verb for the sink's operation.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
             Self::Aggregate { .. } => "group",
             Self::Materialise { .. } => "filter",
-            Self::Build { .. } | Self::BuildGroups { .. } | Self::Lists { .. } => "build",
+            Self::Build { .. } | Self::BuildGroups { .. } | Self::Multimap { .. } => "build",
             Self::Probe { .. } => "probe",
             Self::Mark { .. } => "mark",
             Self::Windows(_) => "sort for windows",
@@ -220,7 +220,7 @@ impl SinkPlan {
         }
     }
 
-    /// The same with column `i` of the source being `columns[i]`.
+    /// Replaces source column `i` by `columns[i]`.
     pub fn substitute(self, columns: &[Expr]) -> Self {
         match self.map(&|e| Ok::<_, Infallible>(e.substitute(columns))) {
             Ok(sink) => sink,
@@ -228,7 +228,7 @@ impl SinkPlan {
         }
     }
 
-    /// The same with every expression replaced.
+    /// Replaces every expression.
     pub(super) fn map<E>(self, replace: &dyn Fn(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
         let all = |expressions: Vec<Expr>| expressions.iter().map(replace).collect::<Result<_, _>>();
         let numbered = |columns: Vec<(usize, Expr)>| {
@@ -277,13 +277,13 @@ impl SinkPlan {
                 unique,
                 most,
             },
-            Self::Lists {
+            Self::Multimap {
                 key,
                 columns,
                 null_keys,
                 keeps_all,
                 most,
-            } => Self::Lists {
+            } => Self::Multimap {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 null_keys,
@@ -291,17 +291,17 @@ impl SinkPlan {
                 most,
             },
             Self::Probe {
-                dimension,
+                build_side,
                 key,
                 columns,
                 keeps_all,
             } => Self::Probe {
-                dimension,
+                build_side,
                 key: replace(&key)?,
                 columns: numbered(columns)?,
                 keeps_all,
             },
-            Self::Mark { dimension, marking } => Self::Mark { dimension, marking },
+            Self::Mark { build_side, marking } => Self::Mark { build_side, marking },
             Self::Partition { key, columns, by } => Self::Partition {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
@@ -326,20 +326,20 @@ impl SinkPlan {
     }
 }
 
-/// The columns of one dimension among lookups by dimension and column, ascending.
-pub fn looked_up(lookups: &BTreeMap<(usize, usize), DataType>, dimension: usize) -> Vec<usize> {
-    let columns = lookups.keys().filter(|(number, _)| *number == dimension);
+/// The columns of build side `build_side` in a map keyed by build side and column, ascending.
+pub fn looked_up(lookups: &BTreeMap<(usize, usize), DataType>, build_side: usize) -> Vec<usize> {
+    let columns = lookups.keys().filter(|(number, _)| *number == build_side);
     columns.map(|(_, column)| *column).collect()
 }
 
 impl PipelinePlan {
-    /// The pipeline that only counts the rows which pass the filters.
+    /// The pipeline that only counts the rows that pass the filters.
     pub fn counting(&self) -> Self {
         Self::counts(self.filters.clone(), None)
     }
 
-    /// The pipeline that counts the rows which pass these filters: `rows`, of each `part` if there are parts,
-    /// then the second column.
+    /// The pipeline that counts the rows that pass these filters, in column `rows`. If `part` is given, the
+    /// rows are counted by part, and `rows` is the second column.
     pub fn counts(filters: Vec<Expr>, part: Option<Expr>) -> Self {
         let rows = Arc::new(Field::new("rows", DataType::Int64, false));
         let number = part
@@ -363,10 +363,10 @@ impl PipelinePlan {
         }
     }
 
-    /// The same with constants in place of what subqueries have returned by now.
+    /// Replaces pending constants by the values that subqueries have returned.
     ///
     /// # Errors
-    /// DataFusion's, if a subquery has not run.
+    /// DataFusion's error if a subquery has not run.
     pub fn resolved(&self) -> Result<Self, DataFusionError> {
         let is_pending = |e: &&Expr| matches!(e.kind(), ExprKind::Pending(_));
         let pending = |e: &Expr| e.constants().iter().any(is_pending);
@@ -381,7 +381,7 @@ impl PipelinePlan {
         })
     }
 
-    /// The same with other expressions where values of subqueries are read.
+    /// Replaces expressions that read values of subqueries.
     ///
     /// # Errors
     /// Those of `replace`.
@@ -394,7 +394,7 @@ impl PipelinePlan {
         })
     }
 
-    /// Whether results of its groups are made on the host alone.
+    /// Whether results of its groups are computed only on the host.
     pub fn finishes_on_host(&self) -> bool {
         let calls = self.sink.grouped().map_or(&[][..], |(_, aggregates)| aggregates);
         calls.iter().any(|call| call.function.finishes_on_host())
@@ -430,17 +430,17 @@ impl PipelinePlan {
         }
     }
 
-    /// The columns that rows look up in each dimension.
+    /// The columns that rows look up, by build side and column.
     pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
         self.expressions().iter().flat_map(|e| e.lookups()).collect()
     }
 
-    /// The columns that rows look up in one dimension, ascending.
-    pub fn lookups_of(&self, dimension: usize) -> Vec<usize> {
-        looked_up(&self.lookups(), dimension)
+    /// The columns that rows look up in one build side, ascending.
+    pub fn lookups_of(&self, build_side: usize) -> Vec<usize> {
+        looked_up(&self.lookups(), build_side)
     }
 
-    /// Refuses what no encoding of the columns could make fit into a pipeline.
+    /// Refuses plans that exceed the limits of a pipeline regardless of the columns' encodings.
     pub fn check(&self) -> Result<(), Reason> {
         let limit = |asked: usize, limit: usize, unit| match asked <= limit {
             true => Ok(()),
@@ -469,20 +469,20 @@ impl PipelinePlan {
         if let Some((_, aggregates)) = self.sink.grouped() {
             limit(aggregates.len(), MAX_AGGREGATES, "aggregates")?;
         }
-        if let Some(made) = self.coded_texts().into_iter().find(|text| text.is_made()) {
+        if let Some(made) = self.coded_strings().into_iter().find(|text| text.is_made()) {
             return Err(Reason::without_dictionary(made));
         }
         for expression in self.expressions() {
             expression.check_depth()?;
-            expression.check_joined_texts()?;
+            expression.check_joined_strings()?;
             expression.check_made()?;
         }
-        // Each takes a word at least.
+        // Each constant takes at least one word.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
         limit(constants.len(), MAX_LITERALS, "literals")
     }
 
-    /// Source columns the pipeline reads, ascending.
+    /// Source columns that the pipeline reads, ascending.
     pub fn columns(&self) -> BTreeSet<usize> {
         self.expressions().iter().flat_map(|e| e.columns()).collect()
     }

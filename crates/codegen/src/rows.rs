@@ -1,4 +1,4 @@
-//! Rows of a thread: loaded from columns, and decoded one by one.
+//! The rows of a thread: loaded from columns and decoded one by one.
 
 use super::column_access::{AccessForm, ColumnAccess};
 use galatea_expression::code::{Code, line};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Whether row `i` of the thread exists and has passed the filters so far.
 pub(super) const LIVE: &str = "(live >> i & 1u) != 0";
 
-/// Loads columns and goes through the rows of a thread, stage by stage.
+/// Loads columns and iterates over the rows of a thread, stage by stage.
 #[derive(Debug)]
 pub(super) struct RowLoops<'a> {
     columns: &'a [ColumnAccess],
@@ -17,7 +17,7 @@ pub(super) struct RowLoops<'a> {
 }
 
 impl<'a> RowLoops<'a> {
-    /// Of a pipeline whose threads hold `items` rows of these columns.
+    /// The loops of a pipeline with these columns and `items` rows per thread.
     pub(super) fn new(columns: &'a [ColumnAccess], items: u32) -> Self {
         Self {
             columns,
@@ -26,11 +26,11 @@ impl<'a> RowLoops<'a> {
         }
     }
 
-    /// A loop over the rows of threads that have a live one: loads those of the columns `used` that no
-    /// earlier loop did, and runs `row` for each row.
+    /// A loop for threads with a live row. Loads the columns `used` that no earlier loop loaded, and runs
+    /// `row` for each row.
     pub(super) fn stage(&mut self, used: &BTreeSet<usize>, row: &Code, code: &mut Code) {
         let items = self.items;
-        // Registers are declared outside the condition so that later stages see them.
+        // Registers are declared outside the condition so that later stages can use them.
         let fresh: Vec<usize> = used.iter().copied().filter(|k| !self.loaded[*k]).collect();
         let mut loads = Code::default();
         for &k in &fresh {
@@ -93,7 +93,7 @@ pub(super) fn declare_slot_tables(columns: &[ColumnAccess], code: &mut Code) {
     }
 }
 
-/// C++ element type of a column's codes; `None` when nothing is loaded per row.
+/// C++ element type of a column's codes; `None` if nothing is loaded per row.
 fn element(form: AccessForm) -> Option<&'static str> {
     Some(match form {
         AccessForm::Integer { width, .. } | AccessForm::Code { width } => match width {
@@ -114,7 +114,7 @@ fn element(form: AccessForm) -> Option<&'static str> {
 /// The declaration of `c{k}` for row `i`.
 fn decode(k: usize, column: &ColumnAccess) -> String {
     let code = match column.slots {
-        // What was loaded for a row that is not there, or dropped out before, is no slot.
+        // The slot that was loaded for a row that is not live is invalid.
         Some(_) => format!("s{k}[{LIVE} ? q{k}[i] : 0]"),
         None => format!("q{k}[i]"),
     };
@@ -143,13 +143,14 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
         (AccessForm::Float32, _) => format!("const float c{k} = q{k}[i];"),
         (AccessForm::Float64, _) => format!("const double c{k} = q{k}[i];"),
         (AccessForm::Code { width: 0 }, _) => format!("const u32 c{k} = 0;"),
-        // What was loaded for a row that is not there may be anything: tables by code have no entry for it.
+        // The code that was loaded for a row that is not live is undefined, and tables by code have no entry
+        // for it.
         (AccessForm::Code { .. }, _) if column.slots.is_none() => {
             format!("const u32 c{k} = {LIVE} ? u32({code}) : 0u;")
         }
         (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32({code});"),
         (form @ AccessForm::Text { .. }, _) => format!(
-            "const Text c{k} = text_at<{}>(o{k}, d{k}, row + i, end);",
+            "const Text c{k} = string_at<{}>(o{k}, d{k}, row + i, end);",
             form.offset_type().unwrap_or_default()
         ),
         (form, kind) => format!("#error column {k}: {form:?} as {kind:?}"),
@@ -163,9 +164,9 @@ mod tests {
     use galatea_expression::Parameters;
     use galatea_store::{ConflictLayout, Store, StoreOptions, StoredTable};
 
-    /// A slot that was loaded for a row that is not there may be anything: it must not be looked up.
+    /// The slot that was loaded for a row that is not live is undefined and must not be looked up.
     #[test]
-    fn slots_are_looked_up_for_live_rows_alone() {
+    fn slots_are_looked_up_only_for_live_rows() {
         let numbers = Int32Array::from_iter_values((0..100).map(|row| row % 3 * 10));
         let words = StringArray::from_iter_values((0..100).map(|row| ["a", "b"][row % 2]));
         let batch = RecordBatch::try_from_iter([

@@ -7,13 +7,13 @@ use galatea_store::{Chunk, Column, Encoding, TableView};
 use std::collections::HashMap;
 
 policy! {
-    /// Which rows are sampled for the choice of a group-by, and which groups are hot.
+    /// Policy of the sample for the choice of a group-by strategy, and of hot groups.
     pub(super) struct SamplePolicy {
-        /// Runs of rows in a sample, each the rows that one warp takes in one step.
+        /// Number of runs in a sample. A run contains the rows that one warp processes in one step.
         sampled_runs: usize = 48,
-        /// Share of the sample that a hot group has, at least.
+        /// Minimum share of the sample for a hot group.
         hot_share: f64 = 0.1,
-        /// Most hot groups.
+        /// Maximum number of hot groups.
         hot_groups: usize = 2,
     }
 }
@@ -22,18 +22,18 @@ const POLICY: SamplePolicy = SamplePolicy::DEFAULT;
 
 const LANES: usize = 32;
 
-/// Groups of runs of rows, each the rows that one warp takes in one step.
+/// The groups of sampled runs. A run contains the rows that one warp processes in one step.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
-    /// Access by access, 32 rows each.
+    /// Groups by access of a warp, 32 rows each.
     pub groups: Vec<u32>,
-    /// Share of the rows whose group is another than that of the row before in the same thread.
+    /// Share of the rows with a different group than the previous row of the same thread.
     pub changes: f64,
 }
 
 impl Sample {
-    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their
-    /// rows or do not.
+    /// Estimated updates of groups of `group_bytes` in device memory. `warps`: whether the lanes of a warp
+    /// combine their rows.
     pub(super) fn updates(&self, group_bytes: u64, warps: bool) -> Updates {
         let mut reach: HashMap<u64, u32> = HashMap::new();
         let mut all = 0_u32;
@@ -53,7 +53,7 @@ impl Sample {
         }
     }
 
-    /// The most frequent groups, if they are frequent enough to get registers of their own.
+    /// The most frequent groups, if they are frequent enough to be accumulated in registers.
     pub(super) fn hot(&self) -> Vec<u32> {
         let rows = self.frequencies();
         let frequent =
@@ -65,7 +65,7 @@ impl Sample {
             .collect()
     }
 
-    /// Rows of each group, most first.
+    /// The number of rows of each group, in descending order.
     fn frequencies(&self) -> Vec<(usize, u32)> {
         let mut rows: HashMap<u32, usize> = HashMap::new();
         self.groups
@@ -76,8 +76,8 @@ impl Sample {
         rows
     }
 
-    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not conflict in
-    /// shared memory.
+    /// The sample without hot groups: each of their rows is assigned to a group in its own lane's bank, so
+    /// they do not conflict in shared memory.
     pub(super) fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
         let beyond = groups.next_multiple_of(32) as u32;
         let own = |(row, group): (usize, &u32)| {
@@ -95,20 +95,20 @@ impl Sample {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Updates {
     pub(super) all: f64,
-    /// Those of that KiB of the groups to which most go.
+    /// Updates of the most frequently updated KiB of groups.
     pub(super) in_a_kib: f64,
 }
 
 impl Updates {
-    /// Of groups of which nothing is known.
+    /// Assumed values if no sample is available.
     pub(super) const GUESSED: Self = Self {
         all: 0.5,
         in_a_kib: 0.1,
     };
 }
 
-/// The groups of some rows of `view`, whose columns `keys` index; `None` where keys are computed, or the
-/// table has not the rows of a warp in any chunk. What filters drop is not known here.
+/// The groups of sampled rows of `view`; `keys` refer to its columns. `None` if keys are computed, or no
+/// chunk of the table has enough rows for a warp. Filters are not applied.
 pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32) -> Option<Sample> {
     let items = items as usize;
     let run = LANES * items;
@@ -128,7 +128,7 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
             followers += rows.len() - 1;
             changes += rows.windows(2).filter(|pair| pair[0] != pair[1]).count();
         }
-        // Row `i` of every lane is one access.
+        // Row `i` of every lane belongs to the same access.
         groups.extend(
             (0..items)
                 .flat_map(|i| (0..LANES).map(move |lane| lane * items + i))
@@ -145,7 +145,7 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
     })
 }
 
-/// Chunks and first rows of runs of so many rows, spread evenly over the whole ones there are.
+/// Chunks and first rows of runs of `run` rows, spread evenly over all complete runs.
 fn runs(view: &TableView, run: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_chunks: Vec<usize> = view.chunk_rows.iter().map(|rows| *rows as usize / run).collect();
     let all: usize = of_chunks.iter().sum();
@@ -161,7 +161,7 @@ fn runs(view: &TableView, run: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Whether rows can be read without decoding the column.
+/// Whether values can be read without decoding the column.
 fn readable(column: &Column) -> bool {
     matches!(
         column.encoding,
@@ -169,7 +169,7 @@ fn readable(column: &Column) -> bool {
     )
 }
 
-/// The group of a row: the digits of its parts, as `GroupKey::emit` has them.
+/// The group of a row: the digits of its key parts, as in `GroupKey::emit`.
 fn number(parts: &[(&KeyPart, &Column)], chunk: usize, row: usize) -> Option<u32> {
     let mut number = 0_u64;
     for (part, column) in parts {

@@ -1,13 +1,13 @@
 //! Sums that share accumulators: SUM(x + c) is SUM(x) plus c times the number of values, so any number of
-//! sums that differ in c take one sum and one count. Where integers of 64 bits wrap, they do in the sum as in
-//! the addition, so both are equal bit by bit; else sums are shared where they are known to fit.
+//! sums that differ only in c need one sum and one count. If 64-bit integers wrap, they wrap in the sum as in
+//! the addition, so both are bit-identical; otherwise sums are shared only if they provably fit.
 
 use super::aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::DataType;
 use galatea_expression::{Arithmetic, Expr, ExprKind, integer_literal};
 
-/// By call: what is summed instead of its argument, and what is added for each value; `None` of calls that
-/// are no such sum or have nothing to share.
+/// For each call, the argument to sum instead and the constant to add per value. `None` for calls that are no
+/// such sum or have nothing to share.
 pub(super) fn shared_sums(calls: &[AggregateCall]) -> Vec<Option<(Expr, i64)>> {
     let sums: Vec<_> = calls.iter().map(sum_of).collect();
     let others = |at: usize, of: &Expr| {
@@ -24,7 +24,8 @@ pub(super) fn shared_sums(calls: &[AggregateCall]) -> Vec<Option<(Expr, i64)>> {
     sums.iter().enumerate().map(shared).collect()
 }
 
-/// The argument of a sum of 64-bit integers, without a constant that is added to it, and that.
+/// Splits the argument of a sum of 64-bit integers into the argument without an added constant, and the
+/// constant.
 fn sum_of(call: &AggregateCall) -> Option<(Expr, i64)> {
     let argument = call.argument.as_ref()?;
     let is_sum = matches!(
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_one_value_and_constants_are_shared() {
+    fn sums_that_differ_by_a_constant_share_accumulators() {
         let x = Expr::column(0, DataType::Int64, true);
         let y = Expr::column(1, DataType::Int64, true);
         let seven = Expr::literal(ScalarValue::Int64(Some(7)));
@@ -93,7 +94,8 @@ mod tests {
             sum(arithmetic(Arithmetic::Add, &x, &seven), None),
             sum(arithmetic(Arithmetic::Add, &seven, &x), None),
             sum(arithmetic(Arithmetic::Subtract, &x, &seven), None),
-            // Not of that form, alone with its argument, alone with its filter.
+            // Calls that share nothing: not of that form, the only call with its argument, the only call with
+            // its filter.
             sum(arithmetic(Arithmetic::Subtract, &seven, &x), None),
             sum(arithmetic(Arithmetic::Add, &y, &seven), None),
             sum(arithmetic(Arithmetic::Add, &x, &seven), Some(flag)),

@@ -1,9 +1,12 @@
-//! Which sink a pipeline gets for its surviving rows, and the values that the sink takes of each.
+//! Chooses the sink for the surviving rows of a pipeline, and emits the values that the sink needs of each
+//! row.
 
 mod groups;
 
 use super::bound::ResultPlan;
-use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan};
+use super::build_plan::{
+    BuildPlan, MarkPlan, MultimapPlan, PartitionPlan, ProbePlan, StorePlan, WindowsPlan,
+};
 use super::column_access::ColumnAccess;
 use super::options::KernelOptions;
 use super::output::{self, RowsPlan};
@@ -12,8 +15,8 @@ use super::sink::Sink;
 use super::sink::append::AppendSink;
 use super::sink::build::BuildSink;
 use super::sink::chains::ChainsSink;
-use super::sink::lists::{ListsSink, MAX_COLUMNS};
 use super::sink::mark::MarkSink;
+use super::sink::multimap::{MAX_COLUMNS, MultimapSink};
 use super::sink::partition::{PartitionSink, block_for};
 use super::sink::probe::ProbeSink;
 use super::sink::store::StoreSink;
@@ -29,7 +32,7 @@ use galatea_expression::{
 use galatea_kernels::KeyWidth;
 use galatea_store::TableView;
 
-/// Rows of a table, and how many of them are expected to pass the filters.
+/// The number of rows of a table, and the expected number that pass the filters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cardinality {
     pub(super) rows: u64,
@@ -37,21 +40,22 @@ pub(super) struct Cardinality {
 }
 
 policy! {
-    /// Which sink a pipeline gets.
+    /// Constants of the choice of a sink.
     pub(super) struct SinkPolicy {
-        /// Rows that the columns of an append sink hold at once; where more are expected, heap pages are at
-        /// least as fast.
+        /// Maximum number of rows that the columns of an append sink hold at once. If more are expected, heap
+        /// pages are at least as fast.
         direct_rows: f64 = 16.0 * 1024.0 * 1024.0,
-        /// Share of indices that have a row from which on the entries of a column say so, not bits.
+        /// Minimum share of indices with a row for presence to be a sentinel in a column rather than a
+        /// bitmap.
         full_arrays: f64 = 0.5,
-        /// Most groups that are numbered densely rather than hashed.
+        /// Maximum number of groups that are numbered densely rather than hashed.
         dense_groups: u64 = 1 << 22,
     }
 }
 
 const POLICY: SinkPolicy = SinkPolicy::DEFAULT;
 
-/// Where rows that are returned go.
+/// Where returned rows are written.
 pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strategy {
     match forced {
         RowOutput::Direct => Strategy::Append { counted: false },
@@ -61,13 +65,13 @@ pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strat
     }
 }
 
-/// A sink plan, bound: how rows are collected, and what is made of them.
+/// A bound sink: how rows are collected, and how results are computed.
 #[derive(Debug)]
 pub(super) struct BoundSink {
     pub(super) sink: Box<dyn Sink>,
     pub(super) strategy: Strategy,
     pub(super) result: ResultPlan,
-    /// Why dense groups are collected as they are, or how rows are found by their keys.
+    /// The reason for the strategy of dense groups, or for the way rows are found by key.
     pub(super) why: Option<String>,
 }
 
@@ -82,22 +86,22 @@ impl BoundSink {
     }
 }
 
-/// What a sink is chosen by.
+/// Inputs of the choice of a sink.
 pub(super) struct SinkInput<'a> {
     pub(super) plan: &'a PipelinePlan,
     pub(super) view: &'a TableView,
     pub(super) columns: &'a [ColumnAccess],
-    /// From source columns to kernel columns.
+    /// Maps source columns to kernel columns.
     pub(super) rewrite: &'a dyn Fn(&Expr) -> Expr,
     pub(super) items: u32,
     pub(super) options: &'a KernelOptions,
     pub(super) cardinality: Cardinality,
-    /// Whether rows look others up through the cache.
+    /// Whether rows look up build sides through the cache.
     pub(super) looks_up: bool,
 }
 
 impl SinkInput<'_> {
-    /// The sink; the values that it takes of a live row are emitted into `code`.
+    /// Chooses the sink. The values that it needs of a live row are emitted into `code`.
     pub(super) fn bind(&self, emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
         match &self.plan.sink {
             SinkPlan::Aggregate { keys, aggregates, .. } => self.groups(keys, aggregates, emitter, code),
@@ -115,7 +119,7 @@ impl SinkInput<'_> {
                 };
                 self.rows(outputs, words, emitter, code)
             }
-            SinkPlan::Lists {
+            SinkPlan::Multimap {
                 key,
                 columns,
                 null_keys,
@@ -123,19 +127,19 @@ impl SinkInput<'_> {
                 most,
             } => self.lists((key, *most), columns, (*null_keys, *keeps_all), emitter, code),
             SinkPlan::Probe {
-                dimension,
+                build_side,
                 key,
                 columns,
                 keeps_all,
-            } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
-            SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
+            } => self.probe((*build_side, key), columns, *keeps_all, emitter, code),
+            SinkPlan::Mark { build_side, marking } => mark(*build_side, *marking, emitter, code),
             SinkPlan::Windows(input) => self.windows(input, emitter, code),
             SinkPlan::Store { columns, part } => self.store(columns, *part, emitter, code),
             SinkPlan::Partition { key, columns, by } => self.partition(key, columns, by, emitter, code),
         }
     }
 
-    /// Rows, and beside them the words of the order that they are to be sorted by.
+    /// Returned rows, and the words of the sort key if they are to be sorted.
     fn rows(
         &self,
         outputs: &[Expr],
@@ -150,9 +154,9 @@ impl SinkInput<'_> {
         for (index, word) in words.iter().enumerate() {
             let word = (self.rewrite)(word);
             let value = emitter.emit(&word, code)?;
-            // Words that are always zero order nothing.
+            // Words that are always zero do not affect the order.
             if value.range != Some((0, 0)) {
-                let texts = emitter.ordered_texts(&word).iter();
+                let texts = emitter.ordered_strings(&word).iter();
                 rows.texts
                     .extend(texts.map(|text| (columns.len() - outputs, *text)));
                 columns.push(output::column(outputs + index, &value)?);
@@ -176,7 +180,7 @@ impl SinkInput<'_> {
         })
     }
 
-    /// Rows in arrays by key.
+    /// A build side of rows in arrays by key.
     fn build(
         &self,
         (key, most): (&Expr, Option<u64>),
@@ -220,9 +224,9 @@ impl SinkInput<'_> {
         })
     }
 
-    /// The column whose entries say which indices have a row, instead of bits: then a row that looks up its
-    /// partner reads memory once instead of twice. Bits are a fraction of the bytes and stay in the cache of
-    /// a multiprocessor, so they are better where most of those that look are told that there is no row.
+    /// The column whose entries mark indices without a row by a sentinel, instead of a bitmap. A row then
+    /// reads memory once instead of twice to look up its match. A bitmap has a fraction of the bytes and
+    /// stays in the cache of a multiprocessor, so it is better if most lookups find no row.
     fn marker(&self, keys: &KeySpace, columns: &[BuiltColumn]) -> Option<(usize, Spare)> {
         let full = self.cardinality.passing >= POLICY.full_arrays * keys.indices() as f64;
         if keys.slots.is_some() || !full {
@@ -237,7 +241,7 @@ impl SinkInput<'_> {
         Some((position, spare))
     }
 
-    /// Columns that stay on the device, and the row's values of them.
+    /// Columns that stay on the device, and their values for the row.
     fn built(
         &self,
         columns: &[(usize, Expr)],
@@ -253,7 +257,7 @@ impl SinkInput<'_> {
         Ok((built, values))
     }
 
-    /// Rows by position, listed by key.
+    /// A multimap: rows by position, with lists by key.
     fn lists(
         &self,
         (key, most): (&Expr, Option<u64>),
@@ -283,9 +287,9 @@ impl SinkInput<'_> {
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let why = keys.why_table();
-        let plan = ListsPlan { keys, columns: built };
-        let result = ResultPlan::Lists(plan.clone());
-        let sink = ListsSink {
+        let plan = MultimapPlan { keys, columns: built };
+        let result = ResultPlan::Multimap(plan.clone());
+        let sink = MultimapSink {
             plan,
             number,
             null,
@@ -293,24 +297,24 @@ impl SinkInput<'_> {
         };
         Ok(BoundSink {
             why: why.map(str::to_owned),
-            ..BoundSink::new(sink, Strategy::Lists, result)
+            ..BoundSink::new(sink, Strategy::Multimap, result)
         })
     }
 
-    /// Rows by position, with the lists of their partners.
+    /// A probe side: rows by position, with the lists of their matches.
     fn probe(
         &self,
-        (dimension, key): (usize, &Expr),
+        (build_side, key): (usize, &Expr),
         columns: &[(usize, Expr)],
         keeps_all: bool,
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
         check_columns(columns.len())?;
-        let list = emitter.list(dimension, &(self.rewrite)(key), code)?;
+        let list = emitter.list(build_side, &(self.rewrite)(key), code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = ProbePlan {
-            dimension,
+            build_side,
             columns: built,
             keeps_all,
         };
@@ -322,7 +326,7 @@ impl SinkInput<'_> {
         ))
     }
 
-    /// Rows by position, with the words of a window's order.
+    /// Rows by position, with the words of a window's sort key.
     fn windows(
         &self,
         input: &WindowInput,
@@ -337,11 +341,11 @@ impl SinkInput<'_> {
             for word in expressions {
                 let word = (self.rewrite)(word);
                 let value = emitter.emit(&word, code)?;
-                // Words that are always zero order nothing.
+                // Words that are always zero do not affect the order.
                 if value.range == Some((0, 0)) {
                     continue;
                 }
-                let placed = emitter.ordered_texts(&word).iter();
+                let placed = emitter.ordered_strings(&word).iter();
                 texts.extend(placed.map(|text| (words.len(), *text)));
                 let width = match value.kind {
                     Kind::I32 => KeyWidth::Four,
@@ -386,7 +390,7 @@ impl SinkInput<'_> {
         ))
     }
 
-    /// Rows by position, in partitions.
+    /// Partitioned rows by position.
     fn partition(
         &self,
         key: &Expr,
@@ -418,7 +422,7 @@ impl SinkInput<'_> {
     }
 }
 
-/// Refuses more columns of a side of a join than there are outputs.
+/// Refuses a join side with more columns than outputs.
 fn check_columns(columns: usize) -> Result<(), Reason> {
     if columns <= MAX_COLUMNS {
         return Ok(());
@@ -433,12 +437,12 @@ fn check_columns(columns: usize) -> Result<(), Reason> {
 
 /// Marks of pairs and rows.
 fn mark(
-    dimension: usize,
+    build_side: usize,
     marking: Marking,
     mut emitter: Emitter<'_>,
     code: &mut Code,
 ) -> Result<BoundSink, Reason> {
-    let pair = emitter.pair_of_row(dimension, code)?;
-    let result = ResultPlan::Mark(MarkPlan { dimension, marking });
+    let pair = emitter.pair_of_row(build_side, code)?;
+    let result = ResultPlan::Mark(MarkPlan { build_side, marking });
     Ok(BoundSink::new(MarkSink { pair }, Strategy::Mark, result))
 }

@@ -1,10 +1,11 @@
-//! Stages: which columns a pipeline loads together.
+//! Stages: groups the columns that a pipeline loads together.
 //!
-//! Loading a column only where a row survived saves memory traffic when whole 32-byte sectors go unread, and
-//! costs latency, since the load waits for the filters before it. The expected share of sectors that no
-//! surviving row touches, `(1 - s)^(rows per sector)` for the selectivity `s` so far, decides: a conjunct (or
-//! the sink) whose columns would be read anyway joins the stage before it. Selectivities are estimated from
-//! the columns' intervals, as if values were uniform; a wrong estimate costs time, never the answer.
+//! Loading a column only for surviving rows saves memory traffic if whole 32-byte sectors are not read. It
+//! costs latency, since the load waits for the previous filters. The decision depends on the expected share
+//! of sectors that no surviving row accesses, `(1 - s)^(rows per sector)` for the selectivity `s` so far: a
+//! conjunct (or the sink) is added to the previous stage if its columns would be read anyway. Selectivities
+//! are estimated from the columns' intervals, assuming a uniform distribution. A wrong estimate costs time,
+//! but does not affect the result.
 
 use super::column_access::ColumnAccess;
 use galatea_base::policy::policy;
@@ -12,11 +13,11 @@ use galatea_expression::{ColumnKind, Comparison, Expr, ExprKind};
 use std::collections::BTreeSet;
 
 policy! {
-    /// Which columns of a pipeline are loaded together.
+    /// Policy for loading columns together.
     pub(super) struct LoadPolicy {
-        /// Bytes that the memory system moves at once.
+        /// Bytes of a memory transaction.
         sector_bytes: f64 = 32.0,
-        /// Share of untouched sectors from which loading a column later pays.
+        /// Minimum share of unread sectors for loading a column later to pay.
         worth_waiting: f64 = 0.4,
     }
 }
@@ -28,16 +29,16 @@ const POLICY: LoadPolicy = LoadPolicy::DEFAULT;
 pub(super) struct Stage {
     /// Indices of the conjuncts.
     pub(super) filters: Vec<usize>,
-    /// Columns used, loaded before or here.
+    /// Columns used, loaded before or in this stage.
     pub(super) columns: BTreeSet<usize>,
 }
 
 /// The stages of a pipeline, in order.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Stages {
-    /// Those that only filter.
+    /// The stages that only filter.
     pub(super) before: Vec<Stage>,
-    /// The one whose rows go to the sink in the same loop.
+    /// The last stage, which passes rows to the sink in the same loop.
     pub(super) last: Stage,
 }
 
@@ -77,12 +78,12 @@ pub(super) fn plan(
     stages
 }
 
-/// The share of rows that all conjuncts keep, guessed as above.
+/// The estimated share of rows that pass all conjuncts.
 pub(super) fn selectivity(filters: &[Expr], columns: &[ColumnAccess]) -> f64 {
     filters.iter().map(|filter| estimate(filter, columns)).product()
 }
 
-/// Starts a new stage when forced, or when waiting for some fresh column pays.
+/// Starts a new stage if forced, or if loading some new column later pays.
 fn extend(
     stages: &mut Stages,
     fresh: impl Iterator<Item = usize>,
@@ -96,13 +97,13 @@ fn extend(
     }
 }
 
-/// Share of a column's sectors that hold no surviving row.
+/// Share of a column's sectors that contain no surviving row.
 fn untouched(column: &ColumnAccess, selectivity: f64) -> f64 {
     let rows = POLICY.sector_bytes / column.form.row_bytes().max(1) as f64;
     (1.0 - selectivity).powf(rows)
 }
 
-/// The share of rows a conjunct keeps, as if values were uniform between the column's least and greatest.
+/// The share of rows that pass a conjunct, assuming that the column's values are uniformly distributed.
 fn estimate(filter: &Expr, columns: &[ColumnAccess]) -> f64 {
     let guess = match filter.kind() {
         ExprKind::Compare {

@@ -15,30 +15,30 @@ pub enum Strategy {
     Hash {
         /// Whether the lanes of a warp combine their rows of a group before one update.
         warp_aggregated: bool,
-        /// Whether rows of new groups may overflow into heap pages; otherwise it is fully sized.
+        /// Whether rows of new groups may overflow into heap pages; otherwise the table is fully sized.
         overflows: bool,
     },
-    /// Rows are appended to output columns, of the exact size when they were counted before.
+    /// Rows are appended to output columns, which have the exact size if rows were counted before.
     Append {
-        /// Whether a pass counts first.
+        /// Whether a counting pass runs first.
         counted: bool,
     },
-    /// Rows are appended to output columns, and sorted there by the last of them.
+    /// Rows are appended to output columns and sorted there by the sort key in the last columns.
     Sort {
-        /// How many of the columns are words of the order, the most significant first.
+        /// Number of columns that are words of the sort key, the most significant first.
         words: usize,
-        /// Whether rows keep the places that they have in their table, since they may be in order there.
+        /// Whether rows keep their positions in the table, since they may already be in order.
         in_order: bool,
     },
-    /// Rows are appended to chains of heap pages, one chain a block.
+    /// Rows are appended to chains of heap pages, one chain per block.
     Chains,
     /// Rows are stored in arrays by key.
     Build,
     /// Groups are collected in arrays by key.
     BuildGroups,
-    /// Rows are stored by position, and listed by key.
-    Lists,
-    /// Rows are stored by position, with the list of their partners.
+    /// Rows are stored by position, with lists by key.
+    Multimap,
+    /// Rows are stored by position, with the lists of their matches.
     Probe,
     /// Rows are stored by position.
     Store,
@@ -51,15 +51,15 @@ pub enum Strategy {
         /// Threads of a block.
         block: u32,
     },
-    /// Rows are stored by position, and sorted by the last of them for windows over them.
+    /// Rows are stored by position and sorted by the words in the last columns, for window functions.
     Windows {
-        /// Words of the order.
+        /// Number of words of the sort key.
         words: usize,
     },
 }
 
 impl Strategy {
-    /// Whether it uses memory that a query could do without, at the price of time.
+    /// Whether the strategy uses memory that is not required, to save time.
     pub fn uses_optional_memory(&self) -> bool {
         match self {
             Self::Hash { overflows, .. } => !overflows,
@@ -71,7 +71,7 @@ impl Strategy {
             | Self::Chains
             | Self::Build
             | Self::BuildGroups
-            | Self::Lists
+            | Self::Multimap
             | Self::Probe
             | Self::Store
             | Self::Mark
@@ -110,7 +110,7 @@ impl std::fmt::Display for Strategy {
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),
             Self::BuildGroups => write!(f, "groups by key"),
-            Self::Lists => write!(f, "lists by key"),
+            Self::Multimap => write!(f, "multimap by key"),
             Self::Probe => write!(f, "rows with their lists"),
             Self::Store => write!(f, "rows by position"),
             Self::Mark => write!(f, "marks"),

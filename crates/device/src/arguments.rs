@@ -1,14 +1,14 @@
-//! What a kernel is called with.
+//! The arguments of kernels.
 //!
-//! Every kernel takes one struct by value. Its C header is the document; the Rust twin is declared with
-//! [`kernel_arguments!`](crate::kernel_arguments), which also writes the layout down as data, so that a test
-//! can compile a probe of `static_assert`s against the header ([`Layout::probe`]). A kernel whose arguments
-//! are only known at run time (generated code) is called with [`ArgumentBytes`].
+//! Every kernel takes one struct by value. Its C header is the reference; the Rust twin is declared with
+//! [`kernel_arguments!`](crate::kernel_arguments), which also records the layout as data, so that a test can
+//! compile a probe of `static_assert`s against the header ([`Layout::probe`]). If the arguments of a kernel
+//! are only determined at run time (generated code), it is called with [`ArgumentBytes`].
 //!
 //! A typed kernel's Rust arguments are [`In`], [`Out`] and [`InOut`] over buffers or slices of them: `&` for
-//! memory that it reads, `&mut` for memory that it writes, so the borrow checker refuses overlap. Each yields
-//! the address for the struct and a [`Reference`], range and access, which the launch uses to order the work
-//! with the buffer's life.
+//! memory that it reads, `&mut` for memory that it writes, so the borrow checker refuses overlap. Each
+//! returns the address for the struct and a [`Reference`] (range and access). The launch uses it to order the
+//! work relative to the buffer's lifetime.
 
 use std::marker::PhantomData;
 
@@ -21,15 +21,15 @@ use crate::stream::Stream;
 /// The by-value argument of a kernel.
 ///
 /// # Safety
-/// [`KernelArguments::as_bytes`] must be the kernel's one parameter: its size and layout by the C++
-/// declaration, aligned as there. Device code is trusted like our own; what it does with the addresses in it
-/// is its declaration's business.
+/// [`KernelArguments::as_bytes`] must be the kernel's one parameter, with the size, layout and alignment of
+/// the C++ declaration. Device code is trusted like our own: the implementation does not check how it uses
+/// the addresses.
 pub unsafe trait KernelArguments {
-    /// The parameter as the kernel sees it.
+    /// The bytes of the kernel's parameter.
     fn as_bytes(&self) -> &[u8];
 }
 
-/// The layout of an argument struct, as Rust has it.
+/// The layout of an argument struct in Rust.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     /// The struct's name in C++, in namespace `galatea`.
@@ -56,7 +56,7 @@ pub struct Field {
 }
 
 impl Layout {
-    /// C++ that compiles only where the header agrees with Rust.
+    /// C++ code that compiles only if the header agrees with Rust.
     #[must_use]
     pub fn probe(&self) -> String {
         use std::fmt::Write as _;
@@ -88,7 +88,7 @@ impl Layout {
     }
 }
 
-/// An argument struct with a written layout: what [`kernel_arguments!`](crate::kernel_arguments) implements.
+/// An argument struct with a recorded layout. [`kernel_arguments!`](crate::kernel_arguments) implements it.
 pub trait ArgumentStruct: KernelArguments + Pod {
     /// Its layout.
     const LAYOUT: Layout;
@@ -96,9 +96,8 @@ pub trait ArgumentStruct: KernelArguments + Pod {
 
 /// Declares a kernel's argument struct, the twin of a C header.
 ///
-/// The fields must be plain data ([`Pod`](bytemuck::Pod)) without padding between them, which is checked when
-/// it is compiled; agreement with the header is checked by a test over
-/// [`Layout::probe`](crate::Layout::probe).
+/// The fields must be plain data ([`Pod`](bytemuck::Pod)) without padding between them, which is checked at
+/// compile time. A test over [`Layout::probe`](crate::Layout::probe) checks agreement with the header.
 ///
 /// ```
 /// use galatea_device::{DevicePointer, kernel_arguments};
@@ -141,7 +140,7 @@ macro_rules! kernel_arguments {
         unsafe impl $crate::bytemuck::Zeroable for $name {}
         // SAFETY: repr(C), all fields Pod and no padding: both checked above; Copy and 'static.
         unsafe impl $crate::bytemuck::Pod for $name {}
-        // SAFETY: the kernel's declaration is the header named, which a test compares with this struct.
+        // SAFETY: the kernel's declaration is in the named header, which a test compares with this struct.
         unsafe impl $crate::KernelArguments for $name {
             fn as_bytes(&self) -> &[u8] {
                 $crate::bytemuck::bytes_of(self)
@@ -163,8 +162,8 @@ macro_rules! kernel_arguments {
     };
 }
 
-/// A kernel argument laid out at run time: fields are appended at their natural alignment, as C++ lays a
-/// struct out.
+/// A kernel argument laid out at run time: fields are appended at their natural alignment, as in a C++
+/// struct.
 #[derive(Debug, Clone, Default)]
 pub struct ArgumentBytes {
     /// 16-byte units, so that the start is aligned for every field.
@@ -174,13 +173,13 @@ pub struct ArgumentBytes {
 }
 
 impl ArgumentBytes {
-    /// No fields yet.
+    /// Creates arguments without fields.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends a field, after padding to its alignment; returns its offset.
+    /// Appends a field, after padding to its alignment. Returns its offset.
     pub fn push<T: Pod>(&mut self, value: T) -> usize {
         // Not `align_of::<T>()` alone: device code aligns __int128 to 16, as Rust does since 1.77.
         let alignment = align_of::<T>();
@@ -193,14 +192,14 @@ impl ArgumentBytes {
         offset
     }
 
-    /// Size as C++ has it: a multiple of the alignment.
+    /// Size as in C++: a multiple of the alignment.
     #[must_use]
     pub fn size(&self) -> usize {
         self.len.next_multiple_of(self.alignment.max(1))
     }
 }
 
-// SAFETY: fields are laid out by the rule C++ uses for a struct of the same fields; the generator of the
+// SAFETY: fields are laid out by the rule that C++ uses for a struct of the same fields; the generator of the
 // kernel declares its struct from the same list.
 unsafe impl KernelArguments for ArgumentBytes {
     fn as_bytes(&self) -> &[u8] {
@@ -217,7 +216,7 @@ pub struct DevicePointer<T> {
 }
 
 impl<T> DevicePointer<T> {
-    /// No memory.
+    /// The null pointer.
     pub const NULL: Self = Self::new(0);
 
     /// A pointer to an address.
@@ -250,7 +249,7 @@ impl<T> std::fmt::Debug for DevicePointer<T> {
     }
 }
 
-// SAFETY: transparent over u64, whose zero is a value.
+// SAFETY: transparent over u64, for which zero is valid.
 unsafe impl<T> Zeroable for DevicePointer<T> {}
 // SAFETY: transparent over u64, which is Pod; the phantom has no size and no lifetime.
 unsafe impl<T: 'static> Pod for DevicePointer<T> {}
@@ -260,7 +259,7 @@ unsafe impl<T: 'static> Pod for DevicePointer<T> {}
 pub enum Access {
     /// Reads only.
     Read,
-    /// Writes all of it, without reading.
+    /// Writes the whole range without reading.
     Write,
     /// Reads and writes.
     ReadWrite,
@@ -327,7 +326,7 @@ macro_rules! argument {
                 self.slice.len()
             }
 
-            /// Whether there are none.
+            /// Whether it contains no values.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.slice.is_empty()
@@ -354,14 +353,14 @@ macro_rules! argument {
 }
 
 argument! {
-    /// Device memory a kernel only reads: `In(&buffer)` or `In(buffer.slice(..)?)`.
+    /// Device memory that a kernel only reads: `In(&buffer)` or `In(buffer.slice(..)?)`.
     In, DeviceSlice, Read
 }
 argument! {
-    /// Device memory a kernel writes all of, without reading: `Out(&mut buffer)`.
+    /// Device memory that a kernel writes completely, without reading: `Out(&mut buffer)`.
     Out, DeviceSliceMut, Write
 }
 argument! {
-    /// Device memory a kernel reads and writes: `InOut(&mut buffer)`.
+    /// Device memory that a kernel reads and writes: `InOut(&mut buffer)`.
     InOut, DeviceSliceMut, ReadWrite
 }

@@ -1,28 +1,29 @@
-//! The device-memory budget: one limit per device and process, which fails exactly like a full card.
+//! The device-memory budget: one limit per device and process. Exceeding it fails exactly like a full card.
 //!
-//! Every device allocation of this crate is charged here before the driver is asked for it, and returned when
-//! it is freed. The charge is the memory that the driver takes: sizes are rounded up to [`GRANULARITY`] and
-//! asked for at that size, so the sum charged equals the driver's own figure of bytes in use (a test compares
-//! them).
+//! Every device allocation of this crate is charged here before the driver is called, and the charge is
+//! returned when the memory is freed. The charge equals the memory that the driver uses: sizes are rounded up
+//! to [`GRANULARITY`] and requested at that size, so the sum of charges equals the driver's own figure of
+//! bytes in use (a test compares them).
 //!
 //! Not charged: the driver's own context (some hundred MiB on a card) and loaded modules, which exist whether
-//! queries run or not; and the slack that the driver's pool keeps for reuse after a free, which it gives back
-//! when an allocation needs it.
+//! queries run or not; and the slack that the driver's pool keeps for reuse after a free, which it releases
+//! if an allocation needs it.
 //!
 //! The limit is the smaller of the configured one and the card's memory. An allocation over it fails with
-//! [`DeviceError::OutOfMemory`] without any call to the driver; when the card itself is full (another process
-//! has the rest) the driver's refusal becomes the same error. Callers need one way to cope, and tests can
-//! exercise it with any limit.
+//! [`DeviceError::OutOfMemory`] without any call to the driver. If the card itself is full (because of
+//! another process), the driver's refusal becomes the same error. So callers handle both in one way, and
+//! tests can exercise it with any limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::errors::{DeviceError, Result};
 
-/// Allocations are charged and made in multiples of this many bytes: the driver's own unit in a pool.
+/// Allocations are charged and requested in multiples of this number of bytes, the driver's own unit in a
+/// pool.
 pub const GRANULARITY: u64 = 512;
 
 pub(crate) const HINT: &str =
-    "raise galatea.gpu_memory_limit if the card has more, or lower the memory a query asks for";
+    "raise galatea.memory.gpu_limit if the card has more, or lower the memory a query asks for";
 
 /// Device memory in use by this process on one device, and its limit. Lock-free.
 #[derive(Debug)]
@@ -45,13 +46,13 @@ impl MemoryBudget {
         }
     }
 
-    /// Most bytes that may be in use.
+    /// The most bytes that may be in use.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit, capped at the card's memory; `None` is all of it. Memory in use is not taken away:
+    /// Changes the limit, capped at the card's memory; `None` is all of it. Memory in use is not reclaimed:
     /// allocations fail until enough of it has been freed.
     pub fn set_limit(&self, limit: Option<u64>) {
         self.limit.store(
@@ -72,18 +73,18 @@ impl MemoryBudget {
         self.limit().saturating_sub(self.used())
     }
 
-    /// Most bytes that were in use at one time.
+    /// The most bytes that were in use at one time.
     #[must_use]
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// Forgets the peak so far, to measure the next phase's.
+    /// Resets the peak, to measure the next phase's.
     pub fn reset_peak(&self) {
         self.peak.store(self.used(), Ordering::Relaxed);
     }
 
-    /// Live allocations.
+    /// Number of live allocations.
     #[must_use]
     pub fn allocations(&self) -> u64 {
         self.allocations.load(Ordering::Relaxed)
@@ -98,7 +99,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Charges an allocation; the charge is exact under concurrent calls.
+    /// Charges an allocation. The charge is exact under concurrent calls.
     pub(crate) fn charge(&self, bytes: u64) -> Result<()> {
         let limit = self.limit();
         let charged = self

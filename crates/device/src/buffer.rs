@@ -2,15 +2,15 @@
 //!
 //! A buffer is allocated and freed in the order of one stream, its *home* (`cuMemAllocAsync`,
 //! `cuMemFreeAsync` on the device's pool): neither waits for the device. Other streams may use it. The first
-//! use by another stream makes that stream wait for what the home stream has queued so far, and freeing makes
-//! the home stream wait for what every other user has queued: so a buffer is never used before it exists nor
-//! after it is gone. Order between later writes and reads on several streams is the caller's, by events.
+//! use by another stream makes that stream wait for the work queued in the home stream so far, and freeing
+//! makes the home stream wait for the work queued by every other user. So a buffer is never used before it is
+//! allocated or after it is freed. The caller orders later writes and reads on several streams by events.
 //!
-//! Words that a stream stores by itself ([`Stream::write_word`]) are in memory outside of the pool, which is
-//! kept for the next user when its users are done; dropping them waits for that.
+//! Words that a stream stores by itself ([`Stream::write_word`]) are in memory outside of the pool. The
+//! memory is reused after its users are done; dropping the words waits for that.
 //!
-//! Only plain data ([`Pod`]) lives in buffers, so any bytes are a value: [`Unwritten`] memory holds
-//! unspecified values, not undefined ones, and is a type of its own so that nobody reads it by accident.
+//! Buffers contain only plain data ([`Pod`]), so any bytes are a valid value. [`Unwritten`] memory holds
+//! unspecified values, not undefined ones, and has a type of its own to prevent accidental reads.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -27,7 +27,7 @@ use crate::host::checked_end;
 use crate::stream::{Guest, Stream};
 use crate::sys::Code;
 
-/// Least bytes of memory outside of the pool.
+/// Minimum size in bytes of memory outside of the pool.
 const LEAST_WORDS: u64 = 4 << 10;
 
 /// Device memory of one buffer, charged to the budget.
@@ -35,10 +35,10 @@ pub(crate) struct Allocation {
     address: CUdeviceptr,
     /// Bytes charged; 0 for an empty buffer, which has no memory.
     charge: u64,
-    /// Whether it is in the pool; the driver refuses to store words by itself in memory that is.
+    /// Whether the memory is in the pool. The driver refuses to store words by itself in memory of the pool.
     pooled: bool,
     home: Stream,
-    /// Other streams that have used it and may still.
+    /// Other streams that have used the buffer and may still use it.
     guests: Mutex<Vec<Guest>>,
 }
 
@@ -48,7 +48,7 @@ impl Allocation {
         context.bind()?;
         let charge = match pooled {
             true => MemoryBudget::charge_of(bytes),
-            // Few sizes, so that it can be used again.
+            // Few different sizes, for reuse.
             false => bytes.next_power_of_two().max(LEAST_WORDS),
         };
         let mut allocation = Self {
@@ -76,7 +76,7 @@ impl Allocation {
         }
     }
 
-    /// Asks the driver, and once more after its pool has given back the memory that it keeps for reuse.
+    /// Calls the driver, and once more after its pool has released the memory that it keeps for reuse.
     fn ask(context: &Context, stream: &Stream, bytes: u64, pooled: bool) -> Result<CUdeviceptr> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         let call = if pooled { "cuMemAllocAsync" } else { "cuMemAlloc" };
@@ -89,8 +89,7 @@ impl Allocation {
         };
         let mut code = ask();
         if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            // Frees that another stream has queued, or a pool in pieces too small: wait, return the slack,
-            // ask again.
+            // Another stream has queued frees, or the pool is too fragmented: wait, release the slack, retry.
             context.trim()?;
             code = ask();
         }
@@ -98,8 +97,8 @@ impl Allocation {
             return Ok(address);
         }
         if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            // In use by this process (without the charge under way), and the memory that the card had left
-            // for it.
+            // Bytes in use by this process (without the current charge), and the memory that the card had
+            // left for it.
             let used = context.budget.used().saturating_sub(bytes);
             let free = context.memory_info().map_or(0, |(free, _)| free);
             return Err(DeviceError::OutOfMemory {
@@ -145,8 +144,8 @@ impl Drop for Allocation {
         if context.bind_for_drop() {
             let mut guests = self.guests.get_mut().iter();
             let ordered = guests.all(|guest| guest.precede(&self.home).is_ok());
-            // The driver refuses an event, for lack of host memory perhaps: then the host waits. Where it
-            // cannot, the device is lost: the memory is left to the driver, which frees it with the context.
+            // The driver refused an event, possibly for lack of host memory: then the host waits. If the host
+            // cannot wait, the device is lost, and the driver frees the memory with the context.
             let unused = ordered || context.synchronize().is_ok();
             if !unused {
                 tracing::debug!(bytes = self.charge, "memory is left to the driver");
@@ -178,7 +177,7 @@ impl<T: Pod> DeviceBuffer<T> {
         })
     }
 
-    /// Memory that [`Stream::write_word`] stores into.
+    /// Allocates memory for [`Stream::write_word`].
     pub(crate) fn for_words(stream: &Stream, len: usize) -> Result<Self> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         Ok(Self {
@@ -194,13 +193,13 @@ impl<T: Pod> DeviceBuffer<T> {
         self.len
     }
 
-    /// Whether it holds nothing.
+    /// Whether it contains no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Size of the values in bytes; the budget is charged [`MemoryBudget::charge_of`] it.
+    /// Size of the values in bytes; the budget is charged [`MemoryBudget::charge_of`] this size.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.len as u64 * size_of::<T>() as u64
@@ -212,13 +211,13 @@ impl<T: Pod> DeviceBuffer<T> {
         self.allocation.address
     }
 
-    /// The stream it is allocated and freed in.
+    /// The stream of its allocation and free.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.allocation.home
     }
 
-    /// All of it, for reading.
+    /// The whole buffer, for reading.
     #[must_use]
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice {
@@ -229,7 +228,7 @@ impl<T: Pod> DeviceBuffer<T> {
         }
     }
 
-    /// All of it, for writing.
+    /// The whole buffer, for writing.
     #[must_use]
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut {
@@ -240,10 +239,10 @@ impl<T: Pod> DeviceBuffer<T> {
         }
     }
 
-    /// A range of it, for reading.
+    /// A range of the buffer, for reading.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when it is not inside.
+    /// [`DeviceError::Range`] if the range is not inside.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
         let (start, len) = resolve("device slice", range, self.len)?;
         let address = self.address() + (start * size_of::<T>()) as u64;
@@ -255,10 +254,10 @@ impl<T: Pod> DeviceBuffer<T> {
         })
     }
 
-    /// A range of it, for writing.
+    /// A range of the buffer, for writing.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when it is not inside.
+    /// [`DeviceError::Range`] if the range is not inside.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
         let (start, len) = resolve("device slice", range, self.len)?;
         let address = self.address() + (start * size_of::<T>()) as u64;
@@ -275,13 +274,13 @@ impl<T: Pod> DeviceBuffer<T> {
         self.allocation.guests.lock().len()
     }
 
-    /// Orders work that `stream` is about to get after this buffer's allocation, and the buffer's end after
-    /// that work. The copies of [`Stream`] and launches that name their references do this themselves; a
-    /// launch whose arguments hold a bare [`DeviceBuffer::address`] on a stream that is not the buffer's home
-    /// needs it once before.
+    /// Orders the next work of `stream` after this buffer's allocation, and the buffer's end after that work.
+    /// The copies of [`Stream`] and launches that list their references do this themselves. It must be called
+    /// once before a launch that passes a bare [`DeviceBuffer::address`] on a stream that is not the buffer's
+    /// home.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn used_by(&self, stream: &Stream) -> Result<()> {
         self.allocation.used_by(stream)
     }
@@ -299,7 +298,7 @@ impl<T> std::fmt::Debug for DeviceBuffer<T> {
     }
 }
 
-/// Device memory nobody has written yet: its values are unspecified.
+/// Device memory that was not written yet: its values are unspecified.
 #[derive(Debug)]
 pub struct Unwritten<T>(DeviceBuffer<T>);
 
@@ -314,7 +313,7 @@ impl<T: Pod> Unwritten<T> {
         self.0.len()
     }
 
-    /// Whether it holds nothing.
+    /// Whether it contains no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -326,14 +325,14 @@ impl<T: Pod> Unwritten<T> {
         self.0.address()
     }
 
-    /// All of it, to be written by a copy or a kernel.
+    /// The whole buffer, to be written by a copy or a kernel.
     #[must_use]
     pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         self.0.as_slice_mut()
     }
 
-    /// The buffer, on the caller's word that all that is read from it has been written before in stream
-    /// order. Sound even if not: all bytes are values of `T`.
+    /// Returns the buffer. The caller asserts that all values that are read have been written before in
+    /// stream order. The call is sound in any case: all bytes are values of `T`.
     #[must_use]
     pub fn assume_written(self) -> DeviceBuffer<T> {
         self.0
@@ -373,7 +372,7 @@ macro_rules! slice_methods {
                 self.len
             }
 
-            /// Whether it holds nothing.
+            /// Whether it contains no values.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0
@@ -448,7 +447,7 @@ impl<'a, T: Pod> From<&'a mut Unwritten<T>> for DeviceSliceMut<'a, T> {
     }
 }
 
-/// Start and length of a range, checked.
+/// Checks a range. Returns its start and length.
 pub(crate) fn resolve(
     what: &'static str,
     range: impl RangeBounds<usize>,

@@ -2,32 +2,33 @@
 //!
 //! # Key
 //! A cubin is named by the BLAKE3 digest of this record, version [`KEY_VERSION`]. Every field is written as
-//! its length (64 bits, little endian) and its bytes; lists as their length and each item so. Change the
-//! version with the record.
+//! its length (64 bits, little endian) and its bytes; a list is written as its length, followed by each item
+//! in the same form. Any change of the record must change the version.
 //!
 //! | # | field | why |
 //! | --- | --- | --- |
 //! | 1 | `galatea cubin`, [`KEY_VERSION`] | keys of other records never collide |
 //! | 2 | source | |
-//! | 3 | entries, in order | a cubin is kept with its kernels |
-//! | 4 | all options, in order, as compiled with | defaults, tier, own ones, and the emulated device's, which name its revision and instrumentation |
+//! | 3 | entries, in order | a cubin is stored with its kernels |
+//! | 4 | all options, in order, as compiled with | defaults, tier, own ones, and the emulated device's, which
+//! include its revision and instrumentation |
 //! | 5 | digest of all headers (names and texts, in order) | |
 //! | 6 | NVRTC version | its code differs |
 //! | 7 | driver version | minor-version compatibility is not a promise for every cubin |
-//! | 8 | architecture | |
+//! | 7 | driver version | minor-version compatibility is not guaranteed for every cubin |
 //! | 9 | target: `gpu` or `emulated` | their images have nothing in common |
 //!
 //! The program's name is not part of it: it only appears in messages.
 //!
 //! # Files
 //! `<cache directory>/cubin/v1/<key>`: a header (magic, key, length and BLAKE3 digest of the image), then the
-//! image. A file is written under another name and renamed into place, so readers and writers in any number
-//! of processes see a whole file or none. A file whose header does not fit its contents is ignored and
-//! written anew. Nothing here can fail a query: where the folder cannot be read or written, programs are
-//! compiled in every process, and a warning says so once.
+//! image. A file is written under another name and renamed into place, so any number of reading and writing
+//! processes see a whole file or none. A file is ignored and overwritten if its header does not match its
+//! contents. The cache never fails a query: if the folder cannot be read or written, programs are compiled in
+//! every process, and a warning is logged once.
 //!
-//! Files are touched when they are read; when they are more than [`DISK_LIMIT`] together, those not used for
-//! longest are removed.
+//! Files are touched when they are read. If their total size exceeds [`DISK_LIMIT`], the least recently used
+//! ones are removed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ use crate::cache_folder::{CacheFolder, CacheRefusal};
 
 /// Version of the key's record.
 pub const KEY_VERSION: u32 = 1;
-/// Bytes of cubins kept on disk.
+/// The most bytes of cubins kept on disk.
 pub const DISK_LIMIT: u64 = 512 << 20;
 
 const MAGIC: &[u8; 16] = b"galatea cubin 1\n";
@@ -57,7 +58,7 @@ pub(crate) struct KeyRecord<'a> {
     pub(crate) target: &'a str,
 }
 
-/// Name of a cubin.
+/// The name of a cubin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 32]);
 
@@ -96,16 +97,16 @@ impl std::fmt::Display for Key {
 /// The cache on disk.
 #[derive(Debug)]
 pub(crate) struct DiskCache {
-    /// None where nothing is kept.
+    /// `None` if nothing is cached.
     folder: Option<PathBuf>,
     limit: u64,
-    /// Bytes in the folder as far as this process knows; the maximum until it has scanned the folder.
+    /// Bytes in the folder according to this process; the maximum until it has scanned the folder.
     bytes: AtomicU64,
     warned: AtomicBool,
 }
 
 impl DiskCache {
-    /// The cache in a cache folder, or none where that was refused.
+    /// Creates the cache in a cache folder, or a disabled cache if the folder was refused.
     pub(crate) fn new(cache: Result<&CacheFolder, &CacheRefusal>) -> Self {
         let folder = cache
             .map_err(Clone::clone)
@@ -127,7 +128,7 @@ impl DiskCache {
         Some(self.folder.as_ref()?.join(key.to_string()))
     }
 
-    /// The image of a key, if its file is there and whole.
+    /// Loads the image of a key, if its file exists and is whole.
     pub(crate) fn load(&self, key: Key) -> Option<Vec<u8>> {
         let path = self.path(key)?;
         let mut file = match std::fs::read(&path) {
@@ -154,7 +155,7 @@ impl DiskCache {
         Some(file.split_off(HEADER))
     }
 
-    /// Writes an image; a failure costs a compilation in the next process, nothing else.
+    /// Writes an image. If that fails, the next process compiles again.
     pub(crate) fn store(&self, key: Key, image: &[u8]) {
         let Some(folder) = &self.folder else {
             return;
@@ -178,7 +179,8 @@ impl DiskCache {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Removes the files not used for longest until the rest is within the limit; the bytes of the rest.
+    /// Removes the least recently used files until the rest is within the limit. Returns the bytes of the
+    /// rest.
     fn make_room(&self, folder: &Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
@@ -195,7 +197,7 @@ impl DiskCache {
             }
             match std::fs::remove_file(&path) {
                 Ok(()) => bytes -= size,
-                // Removed by another process, or not ours to remove.
+                // Removed by another process, or owned by another user.
                 Err(error) => tracing::debug!(path = %path.display(), "a cached kernel stays: {error}"),
             }
         }

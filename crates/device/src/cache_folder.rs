@@ -1,9 +1,9 @@
 //! The cache folder: compiled kernels, calibrations, the demo's data.
 //!
 //! Its contents are executed: kernels on the GPU, objects of the emulated device in this process. So no other
-//! user may write there. It is made for this user alone, and a folder that others can write is not used: then
-//! nothing is kept, which costs a compilation in each process and is logged once. There is no fallback to the
-//! system's temporary folder, where anybody can make a folder first.
+//! user may write there. The folder is created for this user alone, and a folder that others can write is not
+//! used: then nothing is cached, so each process compiles again, and a warning is logged once. The system's
+//! temporary folder is no fallback, because any user can create a folder there first.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -18,20 +18,20 @@ use crate::environment;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheFolder(PathBuf);
 
-/// Why there is no cache folder. Queries run all the same.
+/// The reason why no cache folder is used. Queries run anyway.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheRefusal {
-    /// The user has no home.
+    /// The user has no home directory.
     #[error("the user has no home folder\nhint: name a folder of this user's with GALATEA_CACHE_DIR")]
     NoHome,
-    /// A path that depends on the current folder.
+    /// The path depends on the current folder.
     #[error("{} is not an absolute path\nhint: GALATEA_CACHE_DIR takes an absolute one", path.display())]
     Relative {
         /// The path given.
         path: PathBuf,
     },
-    /// It belongs to another user.
+    /// The folder belongs to another user.
     #[error(
         "{} belongs to user {owner}, and this process runs as user {user}\nhint: name a folder of this user's with GALATEA_CACHE_DIR",
         path.display()
@@ -44,7 +44,7 @@ pub enum CacheRefusal {
         /// The user of this process.
         user: u32,
     },
-    /// Others may write it.
+    /// Other users may write the folder.
     #[error(
         "others may write {} (mode {mode:03o})\nhint: empty it, and chmod go-w {}",
         path.display(), path.display()
@@ -55,7 +55,7 @@ pub enum CacheRefusal {
         /// Its permissions.
         mode: u32,
     },
-    /// It cannot be made or looked at.
+    /// The folder cannot be created or inspected.
     #[error("{}: {source}\nhint: name a folder of this user's with GALATEA_CACHE_DIR", path.display())]
     Io {
         /// The folder.
@@ -66,7 +66,7 @@ pub enum CacheRefusal {
 }
 
 impl CacheRefusal {
-    /// Says in the log, once a process, that nothing is kept.
+    /// Logs once per process that nothing is cached.
     pub(crate) fn warn_once(&self) {
         static WARNED: AtomicBool = AtomicBool::new(false);
         if !WARNED.swap(true, Ordering::Relaxed) {
@@ -76,7 +76,7 @@ impl CacheRefusal {
 }
 
 impl CacheFolder {
-    /// The folder given, or that of [`environment::cache_directory`], made if it is not there.
+    /// Opens the given folder, or that of [`environment::cache_directory`], and creates it if necessary.
     ///
     /// # Errors
     /// [`CacheRefusal`].
@@ -85,13 +85,13 @@ impl CacheFolder {
         private(path.ok_or(CacheRefusal::NoHome)?).map(Self)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A folder in it, made if it is not there.
+    /// Returns a subfolder, and creates it if necessary.
     ///
     /// # Errors
     /// [`CacheRefusal`].
@@ -100,7 +100,7 @@ impl CacheFolder {
     }
 }
 
-/// A folder that is there and that only this user can write.
+/// Checks that the folder exists and that only this user can write it.
 fn private(path: PathBuf) -> Result<PathBuf, CacheRefusal> {
     if path.is_relative() {
         return Err(CacheRefusal::Relative { path });
@@ -171,7 +171,7 @@ mod tests {
     fn folders_of_other_users_are_refused() {
         // SAFETY: no preconditions.
         let user = unsafe { libc::geteuid() };
-        // Root's own tests give a folder away; others find one of root's.
+        // Tests that run as root give a folder away; those of other users find one of root's.
         let root = tempfile::tempdir().unwrap();
         let (path, owner) = match user {
             0 => (root.path().to_owned(), 4711),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_is_refused() {
+    fn cache_path_that_is_no_folder_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();

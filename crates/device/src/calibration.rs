@@ -1,5 +1,6 @@
-//! Measured figures of a device, kept on disk: one file per device, valid until the device, its driver or the
-//! way of measuring changes. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
+//! Measured figures of a device, stored on disk: one file per device, valid until the device, its driver or
+//! the measurements change. Kernels measure the figures, so the measurements are in
+//! `galatea_kernels::calibrate`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,13 @@ use crate::device::Device;
 use crate::errors::{DeviceError, Result};
 use crate::info::DeviceInfo;
 
-/// Version of the file and of how its figures are measured.
+/// Version of the file and of the measurements.
 const VERSION: u32 = 2;
 
-/// CalibratedDevice figures of a device and its link: bytes per second unless named otherwise.
+/// Calibrated figures of a device and its link: bytes per second unless named otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// When they were measured, in seconds since 1970.
+    /// Time of the measurements, in seconds since 1970.
     pub measured_at: u64,
     /// Device memory read by a kernel.
     pub hbm_read: f64,
@@ -30,7 +31,7 @@ pub struct Calibration {
     pub both_ways: f64,
     /// Pageable host memory to the device.
     pub h2d_pageable: f64,
-    /// Registering touched host memory.
+    /// Registering host memory that was touched before.
     pub pinning: f64,
     /// One launch of an empty kernel in a row of many, nanoseconds.
     pub launch_nanoseconds: f64,
@@ -38,27 +39,27 @@ pub struct Calibration {
     pub round_trip_nanoseconds: f64,
     /// Figures for the model of grouped aggregation.
     pub grouping: GroupingRates,
-    /// The ways across the link.
+    /// Rates of the transfer methods.
     #[serde(default)]
     pub link: LinkRates,
-    /// Reading small chunks that come over it; none where it was not measured.
+    /// Times of small chunks that are transferred over the link; `None` if they were not measured.
     #[serde(default)]
     pub chunks: Option<ChunkTimes>,
 }
 
-/// What a chunk of host memory takes at least, from the call that copies it to the end of the kernel that
-/// reads it, where many follow each other: nanoseconds.
+/// Minimum time of a chunk of host memory, from the call that copies it to the end of the kernel that reads
+/// it, if many chunks follow each other: nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChunkTimes {
-    /// With a launch for each chunk, behind its copy.
+    /// With one launch per chunk, after its copy.
     pub launched: f64,
-    /// With one launch for many, which waits for them.
+    /// With one launch for many chunks, which waits for them.
     pub awaited: f64,
 }
 
-/// Bytes a second that a kernel reads of host memory, chunk by chunk, by each way across the link
-/// (`galatea_memory::transfer::Method`); none for those that the device does not have, or that were not
-/// measured.
+/// Bytes per second that a kernel reads from host memory, chunk by chunk, with each transfer method
+/// (`galatea_memory::transfer::Method`). `None` for methods that the device does not support, or that were
+/// not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkRates {
@@ -83,7 +84,7 @@ pub struct LinkRates {
 }
 
 impl LinkRates {
-    /// The figures that there are, by name.
+    /// The measured figures by name.
     pub fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
         let all = [
             ("pageable", self.pageable),
@@ -101,19 +102,19 @@ impl LinkRates {
 }
 
 /// Rates of a device that the model of grouped aggregation uses besides its sizes.
-/// `galatea_layout::model::Machine` says how each is used; a *round* is one request of each bank of shared
-/// memory.
+/// `galatea_layout::model::Machine` describes the use of each. A *round* is one request of each bank of
+/// shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupingRates {
     /// Rounds of shared memory per second, all multiprocessors together.
     pub rounds_per_second: f64,
-    /// Time of an update in shared memory until its warp can go on, in rounds of one multiprocessor.
+    /// Latency of an update in shared memory until its warp can continue, in rounds of one multiprocessor.
     pub update_latency: f64,
-    /// Rounds of finding the lanes of a warp with the same value.
+    /// Rounds to find the lanes of a warp with the same value.
     pub match_rounds: f64,
     /// Bytes read from device memory per second.
     pub memory_bytes_per_second: f64,
-    /// Bytes that a multiprocessor must have asked for to reach 63 % of that.
+    /// Bytes in flight of a multiprocessor that reach 63 % of that rate.
     pub memory_bytes_in_flight: f64,
     /// Atomics on different addresses of device memory per second.
     pub global_atomics_per_second: f64,
@@ -140,45 +141,45 @@ impl GroupingRates {
     }
 }
 
-/// Why a stored calibration is not used. Nothing fails because of it: constants of another device are scaled
-/// instead.
+/// The reason why a stored calibration is not used. No query fails because of it: the constants of another
+/// device are scaled instead.
 #[derive(Debug, thiserror::Error)]
 #[error("the calibration {} is not used: {refusal}\nhint: galatea calibrate renews it", path.display())]
 pub struct StaleCalibration {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The defect.
     pub refusal: CalibrationRefusal,
 }
 
-/// What is wrong with a stored calibration.
+/// A defect of a stored calibration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrationRefusal {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It is no calibration.
+    /// The file is not a calibration.
     #[error("it is damaged: {0}")]
     Damaged(serde_json::Error),
-    /// Another version of Galatea wrote it.
+    /// Another version of Galatea wrote the file.
     #[error("it has format {found}, this version has {VERSION}")]
     Version {
-        /// The format it has.
+        /// The format of the file.
         found: u32,
     },
-    /// It was measured on another device or with another driver.
+    /// The figures were measured on another device or with another driver.
     #[error("it was measured on {found}, this is {here}")]
     OtherDevice {
-        /// Where it was measured.
+        /// The device that was measured.
         found: Box<CalibratedDevice>,
-        /// Where it was looked for.
+        /// The present device.
         here: Box<CalibratedDevice>,
     },
-    /// A figure outside its plausible range.
+    /// A figure is outside of its plausible range.
     #[error("{name} is {value}, which is no positive number")]
     Figure {
-        /// The figure.
+        /// The name of the figure.
         name: &'static str,
         /// The stored value.
         value: f64,
@@ -192,9 +193,9 @@ pub struct CalibratedDevice {
     pub device: String,
     /// Its unique identifier.
     pub uuid: String,
-    /// CUDA version the driver speaks, (major, minor).
+    /// CUDA version of the driver, (major, minor).
     pub driver: (u32, u32),
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
 }
 
@@ -225,7 +226,7 @@ impl From<&DeviceInfo> for CalibratedDevice {
     }
 }
 
-/// The part that every format of the file has.
+/// The part that all formats of the file share.
 #[derive(Deserialize)]
 struct Head {
     version: u32,
@@ -239,10 +240,10 @@ struct Stored {
 }
 
 impl Calibration {
-    /// Where the calibration of a device is kept.
+    /// The path of a device's calibration.
     ///
     /// # Errors
-    /// [`DeviceError::NoCache`]: calibrations are not kept.
+    /// [`DeviceError::NoCache`]: calibrations are not stored.
     pub fn path(device: &Device) -> Result<PathBuf> {
         let name = format!("{}.json", device.info().uuid);
         let cache = device.cache().map_err(Clone::clone);
@@ -250,10 +251,10 @@ impl Calibration {
         Ok(folder.map_err(DeviceError::NoCache)?.join(name))
     }
 
-    /// The calibration stored for this device and driver; none where it was never measured.
+    /// Loads the calibration of this device and driver; `None` if the device was never calibrated.
     ///
     /// # Errors
-    /// [`StaleCalibration`]: what is stored is damaged, or of another device, driver or version.
+    /// [`StaleCalibration`]: the stored file is damaged, or of another device, driver or version.
     pub fn load(device: &Device) -> Result<Option<Self>, StaleCalibration> {
         let Ok(path) = Self::path(device) else {
             return Ok(None);
@@ -313,7 +314,7 @@ impl Calibration {
             .chain(chunks.into_iter().flatten())
     }
 
-    /// Stores it, in place of the one before.
+    /// Stores the calibration and replaces the previous one.
     ///
     /// # Errors
     /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used or written.
@@ -334,10 +335,10 @@ impl Calibration {
         write().map_err(|error| failed(&path, error))
     }
 
-    /// Removes the file that is stored for a device, valid or not; whether there was one.
+    /// Removes the stored file of a device, valid or not. Returns whether the file existed.
     ///
     /// # Errors
-    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or the file not
+    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or the file cannot be
     /// removed.
     pub fn forget(device: &Device) -> Result<bool> {
         let path = Self::path(device)?;

@@ -1,4 +1,4 @@
-//! Compiling programs to cubins with NVRTC, or for the emulated device. No GPU is needed.
+//! Compiles programs to cubins with NVRTC, or for the emulated device. No GPU is needed.
 
 use std::ffi::CString;
 use std::ptr;
@@ -16,15 +16,15 @@ use crate::sys::{Backend, Bound, Code, NvrtcTable};
 pub struct Nvrtc(&'static Bound);
 
 impl Nvrtc {
-    /// NVIDIA's, where it is installed.
+    /// NVIDIA's compiler, if it is installed.
     ///
     /// # Errors
-    /// What was tried, and how to get it.
+    /// The places that were searched, and how to install it.
     pub fn find() -> Result<Self, Missing> {
         Self::of(Backend::Gpu)
     }
 
-    /// The emulated device's, a C++ compiler of the host.
+    /// The emulated device's compiler, a C++ compiler of the host.
     ///
     /// # Errors
     /// The emulator's reason.
@@ -50,7 +50,7 @@ impl Nvrtc {
         before_the_end(|| self.compile_with_options(program, program.all_options(architecture)))
     }
 
-    /// As [`Nvrtc::compile`], with exactly these options.
+    /// Like [`Nvrtc::compile`], with exactly these options.
     pub(crate) fn compile_with_options(
         &self,
         program: &Program,
@@ -99,7 +99,7 @@ impl Nvrtc {
         let count = |list: &[_]| i32::try_from(list.len()).unwrap_or(i32::MAX);
 
         let mut handle: nvrtcProgram = ptr::null_mut();
-        // SAFETY: all strings are terminated and alive during the call; the arrays have the length given.
+        // SAFETY: all strings are terminated and alive during the call; the arrays have the given length.
         let code = unsafe {
             (table.nvrtcCreateProgram)(
                 &raw mut handle,
@@ -112,7 +112,8 @@ impl Nvrtc {
         };
         self.check(code)?;
         let mut handle = Handle { table, handle };
-        // SAFETY: the program was just created; the options are terminated, alive and as many as given.
+        // SAFETY: the program was just created; the options are terminated and alive, and their number is
+        // passed.
         let code = unsafe { (table.nvrtcCompileProgram)(handle.handle, count(&options), options.as_ptr()) };
         if code != Code::SUCCESS {
             let log = handle.log();
@@ -131,7 +132,7 @@ impl Nvrtc {
         // SAFETY: the program is compiled; the pointer is valid for a write.
         self.check(unsafe { (table.nvrtcGetCUBINSize)(handle.handle, &raw mut size) })?;
         let mut image = vec![0u8; size];
-        // SAFETY: the buffer has the size the compiler asked for.
+        // SAFETY: the buffer has the size that the compiler returned.
         self.check(unsafe { (table.nvrtcGetCUBIN)(handle.handle, image.as_mut_ptr().cast()) })?;
         Ok(image)
     }
@@ -156,7 +157,7 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Compiles a program to a cubin for an architecture that need not be here: how every kernel is checked
+/// Compiles a program to a cubin for an architecture that need not be present. So every kernel can be checked
 /// without a GPU.
 ///
 /// # Errors
@@ -188,7 +189,7 @@ impl Handle {
             return String::new();
         }
         let mut log = vec![0u8; size];
-        // SAFETY: the buffer has the size the compiler asked for.
+        // SAFETY: the buffer has the size that the compiler returned.
         if unsafe { (self.table.nvrtcGetProgramLog)(self.handle, log.as_mut_ptr().cast()) } != Code::SUCCESS {
             return String::new();
         }
@@ -203,7 +204,7 @@ impl Drop for Handle {
     }
 }
 
-/// Source with line numbers, as compilers count them.
+/// Formats source with line numbers as in compiler messages.
 fn listing(source: &str) -> String {
     use std::fmt::Write as _;
     let width = source.lines().count().max(1).to_string().len();

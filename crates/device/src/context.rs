@@ -1,16 +1,16 @@
-//! The context of one device, which everything that lives on the device holds on to.
+//! The context of one device, which all objects on the device keep alive.
 //!
 //! A process has one context per device (the driver's primary context), shared by all [`crate::Device`]
-//! handles of it, so the budget, the pinned host memory and the loss of the device are the process's.
+//! handles of it. So the budget, the pinned host memory and the loss of the device are per process.
 //!
 //! # Loss
 //! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory.
-//! The driver then answers every call with the same code. The first call that sees one marks the context as
-//! lost and reports [`DeviceError::LaunchFailed`] with all that is known; every later call fails at once with
-//! [`DeviceError::DeviceLost`], without asking the driver. Dropping things that lived there is silent: the
-//! driver freed them with the context. Only host memory is waited for, see `host`: copies that have begun may
-//! still write it. Other devices of the process are not touched. The next opening of the device gets a
-//! context and a budget of its own, even while others still hold objects of the lost one.
+//! The driver then returns the same code from every call. The first call that returns such a code marks the
+//! context as lost and reports [`DeviceError::LaunchFailed`] with all available details. Every later call
+//! fails at once with [`DeviceError::DeviceLost`], without calling the driver. Dropping objects of the
+//! context is silent: the driver freed them with the context. Only host memory is waited for, see `host`:
+//! copies that have begun may still write it. Other devices of the process are not affected. Opening the
+//! device again creates a new context and budget, even while others still hold objects of the lost one.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -28,7 +28,7 @@ use crate::info::{self, DeviceInfo};
 use crate::pins::PinTable;
 use crate::sys::{self, Backend, Code, Driver};
 
-/// Contexts open in this process, by device.
+/// Contexts that are open in this process, by device.
 type Contexts = HashMap<(Backend, usize), Weak<Context>>;
 
 pub(crate) struct Context {
@@ -40,25 +40,25 @@ pub(crate) struct Context {
     device: CUdevice,
     handle: CUcontext,
     pool: CUmemoryPool,
-    /// Bytes copied to the device and back, so far.
+    /// Bytes copied to the device and back so far.
     pub(crate) uploaded: AtomicU64,
     pub(crate) downloaded: AtomicU64,
     /// Idle streams, with their priorities.
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
-    /// Memory outside of the pool that nobody uses, with its bytes.
+    /// Unused memory outside of the pool, with its size in bytes.
     idle_words: Mutex<Vec<(CUdeviceptr, u64)>>,
     lost: OnceLock<String>,
     released: AtomicBool,
 }
 
-// SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a
+// SAFETY: the driver's handles may be used from any thread (each thread sets the context as current before a
 // call, see `bind`); everything else in here is Send and Sync.
 unsafe impl Send for Context {}
 // SAFETY: as above; the driver synchronises its own state.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// The context of a device, shared by all that have it open.
+    /// Opens the context of a device, which all its handles share.
     pub(crate) fn open(
         backend: Backend,
         ordinal: usize,
@@ -71,7 +71,8 @@ impl Context {
             if context.alive().is_ok() {
                 return Ok(context);
             }
-            // Somebody still holds the lost one. The driver makes another only when nobody retains it.
+            // The lost context is still referenced. The driver creates another only after all retains are
+            // released.
             context.release();
         }
         let context = Arc::new(Self::new(backend, ordinal, driver, info)?);
@@ -86,7 +87,7 @@ impl Context {
         driver.check("cuDevicePrimaryCtxRetain", unsafe {
             (driver.cuDevicePrimaryCtxRetain)(&raw mut handle, device)
         })?;
-        // From here on dropping `context` releases what was retained.
+        // From here on, dropping `context` releases the retained context.
         let mut context = Self {
             driver,
             backend,
@@ -110,7 +111,7 @@ impl Context {
             (driver.cuDeviceGetDefaultMemPool)(&raw mut pool, device)
         })?;
         context.pool = pool;
-        // Freed memory stays in the pool, or every synchronisation would hand it back to the card.
+        // Freed memory stays in the pool; otherwise every synchronisation would return it to the card.
         let mut threshold = u64::MAX;
         // SAFETY: the attribute's value is a 64-bit integer; the pool is the device's own.
         context.check("cuMemPoolSetAttribute", unsafe {
@@ -123,7 +124,7 @@ impl Context {
         Ok(context)
     }
 
-    /// Makes the context current on this thread; an error if the device is lost.
+    /// Sets the context as current on this thread. Fails if the device is lost.
     pub(crate) fn bind(&self) -> Result<()> {
         self.alive()?;
         let mut current = ptr::null_mut();
@@ -138,10 +139,10 @@ impl Context {
         })
     }
 
-    /// Gives the driver's context up, once: when nothing lives there any more, or when it is lost, after
-    /// which nothing calls the driver for what lived there.
+    /// Releases the driver's context, once: when no object uses it any more, or when it is lost. After that,
+    /// the driver is not called for objects of the context.
     fn release(&self) {
-        // Other threads take pinned memory for unused once the context is released.
+        // Once the context is released, other threads treat pinned memory as unused.
         self.pins.close();
         if !self.released.swap(true, Ordering::Relaxed) {
             // SAFETY: retained once in `new`, released once.
@@ -149,7 +150,7 @@ impl Context {
         }
     }
 
-    /// An error if the device is lost.
+    /// Returns an error if the device is lost.
     pub(crate) fn alive(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
@@ -165,7 +166,7 @@ impl Context {
         self.bind().is_ok()
     }
 
-    /// The outcome of a driver call; marks the device as lost where the code says so.
+    /// Checks the result of a driver call. Marks the device as lost if the code means that.
     #[inline]
     pub(crate) fn check(&self, call: &'static str, code: Code) -> Result<()> {
         if code == Code::SUCCESS {
@@ -175,7 +176,7 @@ impl Context {
         }
     }
 
-    /// As [`Context::check`], for calls that report the failure of earlier launches.
+    /// Like [`Context::check`], for calls that report the failure of earlier launches.
     #[inline]
     pub(crate) fn check_after(
         &self,
@@ -224,7 +225,7 @@ impl Context {
         }
     }
 
-    /// Free and total bytes of the device, by the driver.
+    /// Free and total bytes of the device, from the driver.
     pub(crate) fn memory_info(&self) -> Result<(u64, u64)> {
         self.bind()?;
         let (mut free, mut total) = (0usize, 0usize);
@@ -239,43 +240,43 @@ impl Context {
     pub(crate) fn pool_attribute(&self, attribute: CUmemPool_attribute) -> Result<u64> {
         self.bind()?;
         let mut value = 0u64;
-        // SAFETY: the attributes asked for are 64-bit integers; the pool is the device's own.
+        // SAFETY: the requested attributes are 64-bit integers; the pool is the device's own.
         self.check("cuMemPoolGetAttribute", unsafe {
             (self.driver.cuMemPoolGetAttribute)(self.pool, attribute, (&raw mut value).cast())
         })?;
         Ok(value)
     }
 
-    /// An idle stream of a priority, if there is one.
+    /// Takes an idle stream of a priority, if the context has one.
     pub(crate) fn idle_stream(&self, priority: i32) -> Option<CUstream> {
         let mut idle = self.idle_streams.lock();
         let index = idle.iter().position(|(_, of)| *of == priority)?;
         Some(idle.swap_remove(index).0)
     }
 
-    /// Keeps a stream whose work is done for the next user.
+    /// Keeps an idle stream for reuse.
     pub(crate) fn keep_stream(&self, stream: CUstream, priority: i32) {
         self.idle_streams.lock().push((stream, priority));
     }
 
-    /// Memory outside of the pool that an earlier user has left, of so many bytes, if there is any.
+    /// Takes unused memory outside of the pool of that size, if the context has any.
     pub(crate) fn idle_words(&self, bytes: u64) -> Option<CUdeviceptr> {
         let mut idle = self.idle_words.lock();
         let index = idle.iter().position(|(_, of)| *of == bytes)?;
         Some(idle.swap_remove(index).0)
     }
 
-    /// Keeps memory outside of the pool whose users are done for the next one: freeing it would wait for
-    /// everyone's work.
+    /// Keeps unused memory outside of the pool for reuse: freeing it would wait for all work.
     pub(crate) fn keep_words(&self, address: CUdeviceptr, bytes: u64) {
         self.idle_words.lock().push((address, bytes));
     }
 
-    /// Waits for all work and gives free memory back to the card: the pool's, and what is kept outside of it.
+    /// Waits for all work and returns free memory to the card: that of the pool, and unused memory outside of
+    /// it.
     pub(crate) fn trim(&self) -> Result<()> {
         self.synchronize()?;
         for (address, _) in std::mem::take(&mut *self.idle_words.lock()) {
-            // SAFETY: allocated by cuMemAlloc, used by nobody, freed once.
+            // SAFETY: allocated by cuMemAlloc, unused, freed once.
             let code = unsafe { (self.driver.cuMemFree_v2)(address) };
             self.check("cuMemFree", code)?;
         }
@@ -285,14 +286,14 @@ impl Context {
         })
     }
 
-    /// Waits for the running work of a stream of a lost device. Its outcome is ignored: every call fails
+    /// Waits for the running work of a stream of a lost device. The result is ignored: every call fails
     /// there.
     pub(crate) fn wait_for_lost(&self, stream: CUstream) {
-        // Where the driver has destroyed the context, it has waited.
+        // The driver waited when it destroyed the context.
         if self.backend == Backend::Gpu && self.released.load(Ordering::Relaxed) {
             return;
         }
-        // SAFETY: the context is retained or emulated, whose handles stay valid, and the stream is alive.
+        // SAFETY: the context is retained or emulated, so its handles are valid, and the stream is alive.
         unsafe {
             (self.driver.cuCtxSetCurrent)(self.handle);
             (self.driver.cuStreamSynchronize)(stream);
@@ -311,11 +312,11 @@ impl Drop for Context {
     fn drop(&mut self) {
         if self.bind_for_drop() {
             for (stream, _) in self.idle_streams.get_mut().drain(..) {
-                // SAFETY: created in this context, used by nobody, destroyed once.
+                // SAFETY: created in this context, unused, destroyed once.
                 let _ = unsafe { (self.driver.cuStreamDestroy_v2)(stream) };
             }
             for (address, _) in self.idle_words.get_mut().drain(..) {
-                // SAFETY: allocated by cuMemAlloc, used by nobody, freed once.
+                // SAFETY: allocated by cuMemAlloc, unused, freed once.
                 let _ = unsafe { (self.driver.cuMemFree_v2)(address) };
             }
         }
@@ -334,7 +335,7 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// Codes after which a context answers nothing else.
+/// Codes after which a context returns no other code.
 fn is_fatal(code: Code) -> bool {
     const FATAL: [CUresult; 15] = [
         CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,

@@ -1,8 +1,8 @@
 //! Copies, fills and reads of device memory, queued in streams.
 //!
 //! Copies from [`HostView`]s keep the host memory alive until the device has read it: the stream holds it.
-//! Copies from and to Rust slices return when the copy is done, since nothing else would keep the slice from
-//! changing or going away. A copy to host memory takes its only handle ([`Download`]).
+//! Copies from and to Rust slices return when the copy is done, since otherwise the slice could change or be
+//! freed before. A copy to host memory takes its only handle ([`Download`]).
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::stream::Stream;
 use crate::sys::Batch;
 
 impl Stream {
-    /// Queues a copy of host memory to a buffer or a part of one of the same size. At link speed and
-    /// asynchronous when the memory is pinned; otherwise staged by the driver. The memory is kept alive until
-    /// the copy is done.
+    /// Queues a copy of host memory to a buffer or a part of one of the same size. If the memory is pinned,
+    /// the copy is asynchronous and runs at link speed; otherwise the driver stages it. The memory is kept
+    /// alive until the copy is done.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when the sizes differ; the device's.
+    /// [`DeviceError::Range`] if the sizes differ; the errors of the device.
     pub fn copy_to_device<'a, T: Pod>(
         &self,
         target: impl Into<DeviceSliceMut<'a, T>>,
@@ -45,12 +45,12 @@ impl Stream {
         self.hold(vec![Arc::clone(source.memory())])
     }
 
-    /// Queues copies of host memory into parts of a buffer: of each the byte where it begins, and the memory.
-    /// Where all of that is pinned they are one batch for the copy engine, which has much of the link's rate
-    /// for pieces of a few KiB; otherwise they are copied one after the other.
+    /// Queues copies of host memory into parts of a buffer. A piece is its byte offset in the buffer and the
+    /// memory. If all memory is pinned, the pieces are one batch for the copy engine, which reaches much of
+    /// the link's rate for pieces of a few KiB; otherwise they are copied one after the other.
     ///
     /// # Errors
-    /// As [`Stream::copy_to_device`].
+    /// Those of [`Stream::copy_to_device`].
     pub fn copy_pieces(&self, target: &mut DeviceBuffer<u8>, pieces: &[(usize, HostView)]) -> Result<()> {
         let context = self.context();
         let pieces = || pieces.iter().filter(|(_, source)| !source.is_empty());
@@ -75,19 +75,19 @@ impl Stream {
             .collect();
         let mut sizes: Vec<_> = pieces().map(|(_, source)| source.len()).collect();
         let queued = self.enqueue_batch(batch, target, &mut targets, &mut sources, &mut sizes);
-        // Pieces come from a few memories.
+        // The pieces refer to few different memories.
         let mut memories: Vec<Arc<HostMemory>> = Vec::new();
         for (_, source) in pieces() {
             if !memories.iter().any(|memory| Arc::ptr_eq(memory, source.memory())) {
                 memories.push(Arc::clone(source.memory()));
             }
         }
-        // Also after a failure: copies before it may be queued.
+        // Held also after a failure: earlier copies may be queued.
         let held = self.hold(memories);
         queued.and(held)
     }
 
-    /// Queues a batch of copies into parts of `target`; the sources must stay valid and unchanged until it is
+    /// Queues a batch of copies into parts of `target`. The sources must stay valid and unchanged until it is
     /// done.
     fn enqueue_batch(
         &self,
@@ -112,7 +112,7 @@ impl Stream {
         };
         let mut first_with_them = 0;
         // SAFETY: the target's memory is alive until after these copies in stream order and has room for each
-        // (checked by the caller); the sources are as long, and held by it.
+        // (checked by the caller); the sources have the same lengths, and the caller holds them.
         self.check("cuMemcpyBatchAsync", unsafe {
             (batch.cuMemcpyBatchAsync_v2)(
                 targets.as_mut_ptr(),
@@ -130,11 +130,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies a slice to a buffer or a part of one of the same length; returns when the copy, and all work
+    /// Copies a slice to a buffer or a part of one of the same length. Returns when the copy, and all work
     /// queued before it, is done.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when the lengths differ; the device's.
+    /// [`DeviceError::Range`] if the lengths differ; the errors of the device.
     pub fn copy_from_slice<'a, T: Pod>(
         &self,
         target: impl Into<DeviceSliceMut<'a, T>>,
@@ -153,14 +153,14 @@ impl Stream {
         self.settle()
     }
 
-    /// Queues the copy; the source must stay valid and unchanged until it is done.
+    /// Queues the copy. The source must stay valid and unchanged until it is done.
     fn enqueue_upload<T>(&self, target: &DeviceSliceMut<'_, T>, source: *const u8) -> Result<()> {
         let context = self.context();
         target.allocation().used_by(self)?;
         context.bind()?;
         let bytes = usize::try_from(target.bytes()).unwrap_or(usize::MAX);
         // SAFETY: the target's memory is alive until after this copy in stream order and `bytes` long; the
-        // source is as long (checked by the callers), and held or waited for by them.
+        // source has the same length (checked by the callers), and the callers hold it or wait.
         self.check("cuMemcpyHtoDAsync", unsafe {
             (context.driver.cuMemcpyHtoDAsync_v2)(target.address(), source.cast(), bytes, self.handle())
         })?;
@@ -171,7 +171,7 @@ impl Stream {
     /// Queues a copy between buffers, or parts of them, of the same length.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when the lengths differ; the device's.
+    /// [`DeviceError::Range`] if the lengths differ; the errors of the device.
     pub fn copy<'a, 'b, T: Pod>(
         &self,
         target: impl Into<DeviceSliceMut<'a, T>>,
@@ -197,7 +197,7 @@ impl Stream {
     /// Queues setting every byte of a buffer or a part of one.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn fill<'a, T: Pod>(&self, target: impl Into<DeviceSliceMut<'a, T>>, byte: u8) -> Result<()> {
         let target = target.into();
         if target.is_empty() {
@@ -213,15 +213,15 @@ impl Stream {
         })
     }
 
-    /// Queues the store of a word, after all that was queued before is visible to the whole device: a kernel
-    /// that already runs may wait for it, with an acquire of system scope. The word is one of
+    /// Queues the store of a word, after all work queued before it is visible to the whole device. A running
+    /// kernel may wait for the word, with an acquire of system scope. The word is one of
     /// [`crate::Device::words`].
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when the target is not one word; the device's, which refuses words in other
-    /// memory.
+    /// [`DeviceError::Range`] if the target is not one word; the errors of the device, which refuses words in
+    /// other memory.
     pub fn write_word<'a>(&self, target: impl Into<DeviceSliceMut<'a, u32>>, value: u32) -> Result<()> {
-        /// `CU_STREAM_WRITE_VALUE_DEFAULT`: what came before is visible first.
+        /// `CU_STREAM_WRITE_VALUE_DEFAULT`: preceding work becomes visible first.
         const AFTER_ALL: u32 = 0;
         let target = target.into();
         same_size("store of a word", 1, target.len() as u64)?;
@@ -234,10 +234,10 @@ impl Stream {
         })
     }
 
-    /// Reads a range of a buffer; waits for everything queued so far.
+    /// Reads a range of a buffer. Waits for all work queued so far.
     ///
     /// # Errors
-    /// [`DeviceError::Range`]; the failure of anything queued.
+    /// [`DeviceError::Range`]; the failure of any queued work.
     pub fn read<T: Pod>(&self, buffer: &DeviceBuffer<T>, range: impl RangeBounds<usize>) -> Result<Vec<T>> {
         let (start, len) = resolve("read of device memory", range, buffer.len())?;
         let mut values = vec![T::zeroed(); len];
@@ -245,10 +245,10 @@ impl Stream {
         Ok(values)
     }
 
-    /// Reads device memory into a slice of the same length; waits for everything queued so far.
+    /// Reads device memory into a slice of the same length. Waits for all work queued so far.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when the lengths differ; the failure of anything queued.
+    /// [`DeviceError::Range`] if the lengths differ; the failure of any queued work.
     pub fn read_into<'a, T: Pod>(
         &self,
         source: impl Into<DeviceSlice<'a, T>>,
@@ -262,11 +262,11 @@ impl Stream {
         self.settle()
     }
 
-    /// Reads several pieces of device memory, each into bytes of the same length; waits once, for everything
+    /// Reads several pieces of device memory, each into bytes of the same length. Waits once, for all work
     /// queued so far.
     ///
     /// # Errors
-    /// As [`Stream::read_into`].
+    /// Those of [`Stream::read_into`].
     pub fn read_each<'a, 't>(
         &self,
         pieces: impl IntoIterator<Item = (DeviceSlice<'a, u8>, &'t mut [u8])>,
@@ -278,17 +278,17 @@ impl Stream {
             }
             self.enqueue_download(&source, target.as_mut_ptr())
         });
-        // Also after a failure: the pieces before it are on their way.
+        // Waits also after a failure: copies of earlier pieces may be in progress.
         let done = self.settle();
         queued.and(done)
     }
 
     /// Queues a copy of device memory to host memory, from byte `offset` on. Takes the only handle of the
-    /// memory and gives it back when the copy is done: see [`Download`].
+    /// memory and returns it when the copy is done: see [`Download`].
     ///
     /// # Errors
-    /// [`DeviceError::HostMemoryShared`] when there are other handles, [`DeviceError::Range`] when it does
-    /// not fit; the device's.
+    /// [`DeviceError::HostMemoryShared`] if other handles exist, [`DeviceError::Range`] if the copy does not
+    /// fit; the errors of the device.
     pub fn copy_to_host<'a, T: Pod>(
         &self,
         source: impl Into<DeviceSlice<'a, T>>,
@@ -321,14 +321,14 @@ impl Stream {
         })
     }
 
-    /// Queues the copy; the target must stay valid and unread until it is done.
+    /// Queues the copy. The target must stay valid and unread until it is done.
     fn enqueue_download<T>(&self, source: &DeviceSlice<'_, T>, target: *mut u8) -> Result<()> {
         let context = self.context();
         source.allocation().used_by(self)?;
         context.bind()?;
         let bytes = usize::try_from(source.bytes()).unwrap_or(usize::MAX);
-        // SAFETY: the source is alive until after this copy in stream order and `bytes` long; the target is
-        // as long (checked by the callers), exclusively theirs, and held or waited for by them.
+        // SAFETY: the source is alive until after this copy in stream order and `bytes` long; the target has
+        // the same length (checked by the callers), and the callers own it exclusively and hold it or wait.
         self.check("cuMemcpyDtoHAsync", unsafe {
             (context.driver.cuMemcpyDtoHAsync_v2)(target.cast(), source.address(), bytes, self.handle())
         })?;
@@ -337,8 +337,8 @@ impl Stream {
     }
 }
 
-/// A copy to host memory under way. Dropping it waits, too: the memory is freed only when the device is done
-/// with it.
+/// A copy to host memory in progress. Dropping it waits, too: the memory is freed only after the device has
+/// finished.
 #[derive(Debug)]
 pub struct Download {
     memory: Option<Arc<HostMemory>>,
@@ -347,7 +347,7 @@ pub struct Download {
 }
 
 impl Download {
-    /// Whether the copy is done, or can never be.
+    /// Whether the copy is done, or can never be done.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.done.is_complete().unwrap_or(true)
@@ -356,7 +356,7 @@ impl Download {
     /// Waits for the copy and returns the memory.
     ///
     /// # Errors
-    /// The failure of anything queued before the copy.
+    /// The failure of any work queued before the copy.
     pub fn wait(mut self) -> Result<Arc<HostMemory>> {
         self.stream.synchronize_event(&self.done)?;
         Ok(self.memory.take().expect("only taken here, by value"))

@@ -1,4 +1,4 @@
-//! An open device: where everything starts.
+//! An open device, the entry point of this crate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::programs::{self, Compiled, Programs};
 use crate::stream::Stream;
 use crate::sys::{Backend, Driver, NvrtcTable};
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceOptions {
-    /// Most device memory this process may use on it, bytes; default: all of it. The limit is the process's:
-    /// the last one given holds for all handles of the device.
+    /// The most device memory that this process may use on the device, in bytes; default: all of it. The
+    /// limit is per process: the last one given applies to all handles of the device.
     pub memory_limit: Option<u64>,
-    /// Where compiled kernels and calibrations are kept; default: [`crate::environment::cache_directory`].
-    /// A folder that is not this user's alone is not used.
+    /// The folder of compiled kernels and calibrations; default: [`crate::environment::cache_directory`]. A
+    /// folder that other users can write is not used.
     pub cache_directory: Option<PathBuf>,
 }
 
@@ -44,16 +44,16 @@ struct Inner {
     cache: Result<CacheFolder, CacheRefusal>,
 }
 
-/// Device memory by the driver, bytes.
+/// Device memory as reported by the driver, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Free on the card, for all processes.
     pub free: u64,
-    /// The card's.
+    /// Total memory of the card.
     pub total: u64,
-    /// Handed out by the pool this process allocates from.
+    /// Allocated from the pool that this process uses.
     pub pool_used: u64,
-    /// Taken by that pool from the card.
+    /// Reserved by that pool on the card.
     pub pool_reserved: u64,
 }
 
@@ -61,7 +61,7 @@ impl Device {
     /// Opens a GPU.
     ///
     /// # Errors
-    /// [`DeviceError::NoDriver`] where there is no driver or no such GPU; the driver's.
+    /// [`DeviceError::NoDriver`] if no driver or no such GPU exists; the errors of the driver.
     pub fn gpu(ordinal: usize, options: DeviceOptions) -> Result<Self> {
         let driver = Driver::get(Backend::Gpu).map_err(DeviceError::NoDriver)?;
         if ordinal >= info::count(driver)? {
@@ -93,7 +93,7 @@ impl Device {
         })))
     }
 
-    /// Its properties.
+    /// Properties of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.context.info
@@ -105,7 +105,7 @@ impl Device {
         &self.0.context.budget
     }
 
-    /// Bytes this process has copied to the device and back since it was opened, for any purpose.
+    /// Bytes that this process has copied to the device and back since it was opened, for any purpose.
     #[must_use]
     pub fn link_use(&self) -> (u64, u64) {
         let context = &self.0.context;
@@ -113,15 +113,15 @@ impl Device {
         (read(&context.uploaded), read(&context.downloaded))
     }
 
-    /// Where its compiled kernels and calibrations are kept.
+    /// The folder of compiled kernels and calibrations.
     ///
     /// # Errors
-    /// Why they are not.
+    /// The reason why none is used.
     pub fn cache(&self) -> Result<&CacheFolder, &CacheRefusal> {
         self.0.cache.as_ref()
     }
 
-    /// Whether it still answers.
+    /// Checks that the device is not lost.
     ///
     /// # Errors
     /// [`DeviceError::DeviceLost`] with the first error.
@@ -129,62 +129,63 @@ impl Device {
         self.0.context.alive()
     }
 
-    /// A new queue of work.
+    /// Creates a queue of work.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(&self.0.context, 0)
     }
 
-    /// A new queue whose work is scheduled before that of others: for short work that others wait for. A
-    /// negative priority is more urgent.
+    /// Creates a queue that is scheduled before others, for short work that others wait for. A negative
+    /// priority is more urgent.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn stream_with_priority(&self, priority: i32) -> Result<Stream> {
         Stream::new(&self.0.context, priority)
     }
 
-    /// Waits for all work on all its streams.
+    /// Waits for all work on all streams of the device.
     ///
     /// # Errors
-    /// The failure of any of it.
+    /// The failure of any work.
     pub fn synchronize(&self) -> Result<()> {
         self.0.context.synchronize()
     }
 
-    /// The loaded module of a program: from memory, from disk, or compiled now.
+    /// Returns the loaded module of a program: from memory, from disk, or compiled now.
     ///
     /// # Errors
-    /// [`DeviceError::Compile`], [`DeviceError::NoCompiler`], [`DeviceError::UnknownEntry`]; the device's.
+    /// [`DeviceError::Compile`], [`DeviceError::NoCompiler`], [`DeviceError::UnknownEntry`]; the errors of
+    /// the device.
     pub fn compile(&self, program: &Program) -> Result<Compiled> {
         self.0.programs.compile(program)
     }
 
-    /// The kernel of that name, of the program that is always the one under this name: the device remembers
-    /// it as long as it lives.
+    /// Returns the kernel of that name. The program must always be the same for this name: the device caches
+    /// it for its own lifetime.
     ///
     /// # Errors
-    /// As [`Device::compile`].
+    /// Those of [`Device::compile`].
     pub fn kernel(&self, name: &'static str, program: impl FnOnce() -> Program) -> Result<Function> {
         self.0.programs.kernel(name, program)
     }
 
-    /// The modules of several programs, compiled in parallel; in order.
+    /// Compiles the modules of several programs in parallel. Returns them in order.
     ///
     /// # Errors
-    /// The first error, as [`Device::compile`].
+    /// The first error, as in [`Device::compile`].
     pub fn compile_all(&self, programs: &[Program]) -> Result<Vec<Compiled>> {
         programs::compile_all(&self.0.programs, programs)
     }
 
-    /// The module of a program soon: the optimised one if it is in memory or on disk, otherwise that of the
-    /// quick tier, and the optimised one is compiled behind it, on a thread that does so for all; see
-    /// [`Device::compiled`].
+    /// Returns a module of a program soon: the optimised one if it is in memory or on disk, otherwise that of
+    /// the quick tier. The optimised one is then compiled in the background, on one thread for all programs;
+    /// see [`Device::compiled`].
     ///
     /// # Errors
-    /// As [`Device::compile`], of the module that is returned.
+    /// Those of [`Device::compile`], for the returned module.
     pub fn compile_soon(&self, program: &Program) -> Result<Compiled> {
         let optimised = program.clone().tier(Tier::Optimised);
         if let Some(compiled) = self.compiled(&optimised) {
@@ -201,49 +202,49 @@ impl Device {
         Ok(compiled)
     }
 
-    /// The module of a program that is in memory or on disk; none if it would have to be compiled.
+    /// Returns the module of a program if it is in memory or on disk; `None` if it would have to be compiled.
     #[must_use]
     pub fn compiled(&self, program: &Program) -> Option<Compiled> {
         self.0.programs.compiled(program)
     }
 
-    /// The time that a compilation has taken lately, with whatever else ran on the cores; `None` before the
-    /// first of this process.
+    /// The recent average time of a compilation, including delays by other load on the cores; `None` before
+    /// the first compilation of this process.
     #[must_use]
     pub fn compile_time(&self) -> Option<std::time::Duration> {
         self.0.programs.compile_time()
     }
 
-    /// Waits until every program that [`Device::compile_soon`] has left to its thread is compiled: before
-    /// times are measured that should not change.
+    /// Waits until every program that [`Device::compile_soon`] queued is compiled, before measurements that
+    /// background compilation would disturb.
     pub fn finish_compiling() {
         programs::wait_for_behind();
     }
 
-    /// Memory for `len` values, in the order of a stream; its content is unspecified.
+    /// Allocates memory for `len` values in the order of a stream. Its content is unspecified.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; the device's.
+    /// [`DeviceError::OutOfMemory`]; the errors of the device.
     pub fn alloc<T: Pod>(&self, stream: &Stream, len: usize) -> Result<Unwritten<T>> {
         self.owns(stream)?;
         Unwritten::new(stream, len)
     }
 
-    /// Memory for `len` values, all bytes zero, in the order of a stream.
+    /// Allocates memory for `len` values in the order of a stream, with all bytes zero.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; the device's.
+    /// [`DeviceError::OutOfMemory`]; the errors of the device.
     pub fn zeroed<T: Pod>(&self, stream: &Stream, len: usize) -> Result<DeviceBuffer<T>> {
         let mut buffer = self.alloc(stream, len)?.assume_written();
         stream.fill(&mut buffer, 0)?;
         Ok(buffer)
     }
 
-    /// `len` words of 0 that streams may store into with [`Stream::write_word`]. Dropping them waits for the
-    /// work that uses them.
+    /// Allocates `len` words of 0 that streams may store into with [`Stream::write_word`]. Dropping them
+    /// waits for the work that uses them.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; the device's.
+    /// [`DeviceError::OutOfMemory`]; the errors of the device.
     pub fn words(&self, stream: &Stream, len: usize) -> Result<DeviceBuffer<u32>> {
         self.owns(stream)?;
         let mut words = DeviceBuffer::for_words(stream, len)?;
@@ -251,35 +252,35 @@ impl Device {
         Ok(words)
     }
 
-    /// A copy of a slice; returns when it is done.
+    /// Copies a slice to the device. Returns when the copy is done.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`]; the device's.
+    /// [`DeviceError::OutOfMemory`]; the errors of the device.
     pub fn upload<T: Pod>(&self, stream: &Stream, values: &[T]) -> Result<DeviceBuffer<T>> {
         let mut buffer = self.alloc(stream, values.len())?.assume_written();
         stream.copy_from_slice(&mut buffer, values)?;
         Ok(buffer)
     }
 
-    /// Pins host memory for this device, so that copies run at link speed and in the background. Once: later
-    /// calls do nothing. Undone when the memory or the device is dropped.
+    /// Pins host memory for this device, so that copies run at link speed and in the background. Later calls
+    /// have no effect. The memory is unpinned when it or the device is dropped.
     ///
     /// # Errors
-    /// [`DeviceError::HostMemory`] when the system does not pin that much; the device's.
+    /// [`DeviceError::HostMemory`] if the system cannot pin that size; the errors of the device.
     pub fn pin(&self, memory: &Arc<HostMemory>) -> Result<()> {
         memory.pin(&self.0.context)
     }
 
-    /// Pins a part of host memory: for one copy. Undone by [`Device::unpin_part`], or when the memory is
-    /// dropped; memory that is pinned already stays so.
+    /// Pins a part of host memory for one copy. It is unpinned by [`Device::unpin_part`], or when the memory
+    /// is dropped. Memory that is already pinned stays pinned.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for bytes outside; as [`Device::pin`].
+    /// [`DeviceError::Range`] for bytes outside; those of [`Device::pin`].
     pub fn pin_part(&self, memory: &HostMemory, range: &std::ops::Range<usize>) -> Result<()> {
         memory.pin_part(&self.0.context, range)
     }
 
-    /// Undoes [`Device::pin_part`], when all work of the device is done.
+    /// Unpins a part that [`Device::pin_part`] pinned, after all work of the device is done.
     ///
     /// # Errors
     /// The failure of any work.
@@ -287,8 +288,8 @@ impl Device {
         memory.unpin_part(&self.0.context, range)
     }
 
-    /// As [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied unpinned.
-    /// Whether it is pinned.
+    /// Like [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied
+    /// unpinned. Returns whether it is pinned.
     ///
     /// # Errors
     /// [`DeviceError::DeviceLost`].
@@ -306,12 +307,12 @@ impl Device {
         }
     }
 
-    /// Device memory this process may hold without a limit of its own, bytes: the memory that it has and the
-    /// free memory, except for a reserve of a sixteenth of the card, at most 1 GiB, for the driver, its
-    /// modules and other processes.
+    /// The most bytes of device memory that this process may use if no limit is set: the memory that it uses
+    /// and the free memory, except for a reserve of a sixteenth of the card, at most 1 GiB, for the driver,
+    /// its modules and other processes.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn automatic_limit(&self) -> Result<u64> {
         let memory = self.memory_use()?;
         let reserve = (memory.total / 16).min(1 << 30);
@@ -324,11 +325,11 @@ impl Device {
         memory.is_pinned(&self.0.context)
     }
 
-    /// Address under which kernels can read pinned host memory over the link; `None` for memory that is not
+    /// The address at which kernels can read pinned host memory over the link; `None` for memory that is not
     /// pinned.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn mapped_address(&self, view: &HostView) -> Result<Option<u64>> {
         self.0.context.bind()?;
         let start = self
@@ -339,10 +340,10 @@ impl Device {
         Ok(start.map(|start| start + view.offset() as u64))
     }
 
-    /// Device memory by the driver: to compare with [`MemoryBudget`].
+    /// Device memory as reported by the driver, to compare with [`MemoryBudget`].
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn memory_use(&self) -> Result<MemoryUse> {
         let (free, total) = self.0.context.memory_info()?;
         Ok(MemoryUse {
@@ -362,7 +363,7 @@ impl Device {
     /// Waits for all work and returns the memory that the pool keeps for reuse to the card.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn trim(&self) -> Result<()> {
         self.0.context.trim()
     }

@@ -1,5 +1,5 @@
-//! The emulated device, where this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs`
-//! stands in elsewhere.
+//! The emulated device, if this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs` replaces
+//! it in other builds.
 
 use galatea_emulator::Counters;
 pub use galatea_emulator::EmulatorOptions;
@@ -11,11 +11,11 @@ use crate::errors::{DeviceError, Result};
 use crate::sys::{Backend, Driver};
 
 impl Device {
-    /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's
+    /// Opens an emulated device: for tests, never for a user's query. It compiles kernels with this machine's
     /// C++ compiler and loads the result.
     ///
     /// # Errors
-    /// [`DeviceError::NoDriver`] where this build has no emulated device.
+    /// [`DeviceError::NoDriver`] if this build has no emulated device.
     pub fn emulated(mut emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
         let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
         emulator.cxx = emulator.cxx.or_else(environment::cxx);
@@ -29,8 +29,8 @@ impl Device {
         Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
     }
 
-    /// Counts of the operations of an emulated device's kernels since [`Device::reset_counters`]; `None` for
-    /// a GPU, zeros unless [`EmulatorOptions::count`] is set.
+    /// Counters of the operations of an emulated device's kernels since [`Device::reset_counters`]; `None`
+    /// for a GPU, zeros unless [`EmulatorOptions::count`] is set.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.emulator_ordinal().map(galatea_emulator::counters)
@@ -43,7 +43,7 @@ impl Device {
         }
     }
 
-    /// Gives an emulated device another seed from now on: another order of lanes and blocks.
+    /// Sets another seed of an emulated device: from now on, lanes and blocks run in another order.
     pub fn set_seed(&self, seed: u64) {
         if let Some(ordinal) = self.emulator_ordinal() {
             galatea_emulator::set_seed(ordinal, seed);

@@ -1,31 +1,36 @@
-//! Every environment variable Galatea reads, in one place.
+//! Every environment variable that Galatea reads, in one place.
 //!
-//! `std::env::var` is disallowed elsewhere (see `clippy.toml`), so this module is the complete list. A
-//! variable that is empty counts as unset. None of them is needed for normal use: libraries and directories
-//! are found without them.
+//! `std::env::var` is disallowed elsewhere (see `clippy.toml`), so this module is the complete list. An empty
+//! variable counts as unset. None of them is needed for normal use: libraries and directories are found
+//! without them.
 //!
 //! | variable | read by | meaning | default |
 //! | --- | --- | --- | --- |
 //! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels, calibrations and the demo's data, absolute | the user's cache folder + `/galatea` |
-//! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, absolute, tried before everything else | searched |
-//! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
-//! | [`TEST_DEVICE`] | tests | `gpu`: queries that are compared with the CPU's answers run on a GPU | on the emulated device |
-//! | [`TEST_FILES`] | tests | `all`: queries that are compared with the CPU's answers also run over files, each in every way; `none`: none of them does | a share does |
-//! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
+//! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, absolute, searched first | searched |
+//! | [`REQUIRE_GPU`] | tests | `1`: a test that would be skipped for lack of a GPU or NVRTC fails | skips are
+//! counted and printed |
+//! | [`TEST_DEVICE`] | tests | `gpu`: queries that are compared with the CPU's results run on a GPU | on the
+//! emulated device |
+//! | [`TEST_FILES`] | tests | `all`: queries that are compared with the CPU's results also run over files,
+//! each in every way; `none`: none of them does | a share does |
+//! | [`CAMPAIGN`] | tests | number of additional seeds of long random tests | 0 |
 //! | [`SEED`] | tests | the first seed of random tests | 1 |
-//! | [`SQLLOGICTEST`] | tests | which of DataFusion's sqllogictest files run: `all`, or words of their paths, by commas | an everyday few |
-//! | [`PAGER`], then `PAGER` | command line | the command that long results are shown by, as the shell reads it | `less -FSRX` |
-//! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `g++`, then `c++`, then `clang++` |
+//! | [`SQLLOGICTEST`] | tests | the files of DataFusion's sqllogictest that run: `all`, or words of their
+//! paths, separated by commas | an everyday few |
+//! | [`PAGER`], then `PAGER` | command line | the command that shows long results, in shell syntax | `less
+//! -FSRX` |
+//! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `c++`, then `g++` |
 
 use std::path::PathBuf;
 
 /// Folder of compiled kernels and calibrations. Default: the user's cache folder followed by `galatea`.
 pub const CACHE_DIR: &str = "GALATEA_CACHE_DIR";
-/// File or folder of `libnvrtc.so`, tried before every other place.
+/// File or folder of `libnvrtc.so`, searched before every other place.
 pub const NVRTC_PATH: &str = "GALATEA_NVRTC_PATH";
-/// `1` turns a test skipped for want of a GPU or of NVRTC into a failure: set on machines that have both.
+/// `1` turns a test skipped for lack of a GPU or of NVRTC into a failure. Set it on machines that have both.
 pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
-/// Seeds that campaigns of random tests run with; they run none where it is unset.
+/// Number of seeds of campaigns of random tests. If unset, the campaigns do not run.
 pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
 /// See the table above.
 pub const TEST_DEVICE: &str = "GALATEA_TEST_DEVICE";
@@ -33,16 +38,16 @@ pub const TEST_DEVICE: &str = "GALATEA_TEST_DEVICE";
 pub const TEST_FILES: &str = "GALATEA_TEST_FILES";
 /// The first seed of random tests.
 pub const SEED: &str = "GALATEA_SEED";
-/// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by
+/// The files of DataFusion's sqllogictest that run: `all`, or words that their paths contain, separated by
 /// commas.
 pub const SQLLOGICTEST: &str = "GALATEA_SQLLOGICTEST";
-/// The command by which the prompt shows long results.
+/// The command that shows long results of the prompt.
 pub const PAGER: &str = "GALATEA_PAGER";
-/// The host C++ compiler the emulated device compiles kernels with.
+/// The host C++ compiler of the emulated device.
 pub const CXX: &str = "GALATEA_CXX";
 
-/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`; `None` where the user has no
-/// home. [`crate::CacheFolder::open`] makes it and says whether it can be trusted.
+/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`; `None` if the user has no
+/// home directory. [`crate::CacheFolder::open`] creates the folder and checks whether it can be trusted.
 #[must_use]
 pub fn cache_directory() -> Option<PathBuf> {
     path(CACHE_DIR).or_else(|| Some(dirs::cache_dir()?.join("galatea")))
@@ -88,13 +93,13 @@ pub fn test_files() -> TestFiles {
     }
 }
 
-/// The value of [`CAMPAIGN`], 0 when it is no number.
+/// The value of [`CAMPAIGN`], or 0 if it is not a number.
 #[must_use]
 pub fn campaign() -> u64 {
     number(CAMPAIGN).unwrap_or(0)
 }
 
-/// The value of [`SEED`], 1 when it is no number.
+/// The value of [`SEED`], or 1 if it is not a number.
 #[must_use]
 pub fn seed() -> u64 {
     number(SEED).unwrap_or(1)
@@ -110,7 +115,7 @@ pub fn sqllogictest() -> Option<String> {
     path(SQLLOGICTEST)?.into_os_string().into_string().ok()
 }
 
-/// The value of [`PAGER`], or of the variable that every program asks.
+/// The value of [`PAGER`], or of the common variable `PAGER`.
 #[must_use]
 pub fn pager() -> Option<String> {
     let pager = path(PAGER).or_else(|| path("PAGER"))?;
@@ -123,8 +128,8 @@ pub fn cxx() -> Option<PathBuf> {
     path(CXX)
 }
 
-/// The folders of `PATH`, in order, and the user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`)
-/// if any: where a `python3` that may carry NVIDIA's wheels is looked for.
+/// The folders of `PATH`, in order, and the user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`),
+/// if any: a `python3` with NVIDIA's wheels is searched there.
 pub(crate) fn executable_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()

@@ -1,14 +1,15 @@
-//! Errors of the device layer, one variant per audience.
+//! Errors of the device layer, grouped by audience.
 //!
-//! * the machine's administrator: [`DeviceError::NoDriver`], [`DeviceError::NoCompiler`] (with how to get
-//!   it);
-//! * the user of a query: [`DeviceError::OutOfMemory`], [`DeviceError::HostMemory`] (with the knob);
-//! * the scheduler of queries: [`DeviceError::LaunchFailed`], [`DeviceError::DeviceLost`] (go elsewhere);
+//! * the machine's administrator: [`DeviceError::NoDriver`], [`DeviceError::NoCompiler`] (with installation
+//!   hints);
+//! * the user of a query: [`DeviceError::OutOfMemory`], [`DeviceError::HostMemory`] (with the setting to
+//!   change);
+//! * the scheduler of queries: [`DeviceError::LaunchFailed`], [`DeviceError::DeviceLost`] (run elsewhere);
 //! * the author of kernels: [`DeviceError::Compile`], [`DeviceError::Geometry`], [`DeviceError::Range`],
 //!   [`DeviceError::UnknownEntry`];
-//! * us: [`DeviceError::Driver`], a driver call that failed in a way no other variant covers.
+//! * us: [`DeviceError::Driver`], a driver call that failed in a way that no other variant covers.
 //!
-//! Variants and fields are contract, the text is not.
+//! Variants and fields are part of the contract; the message text is not.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,14 +20,14 @@ use crate::cache_folder::CacheRefusal;
 /// Result of the device layer.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
-/// A library or device that is not there, and how to get it.
+/// A missing library or device, and how to get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The missing part: `CUDA driver`, `NVRTC`, ...
     pub what: &'static str,
-    /// The attempts and how they failed.
+    /// The attempts, and the reasons why they failed.
     pub reason: String,
-    /// How to get it, a sentence for the user.
+    /// How to get it, as a sentence for the user.
     pub remedy: &'static str,
 }
 
@@ -44,13 +45,13 @@ impl fmt::Display for Missing {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// No usable CUDA driver or no such GPU.
+    /// No usable CUDA driver, or no such GPU.
     #[error("{0}")]
     NoDriver(Missing),
     /// No usable NVRTC.
     #[error("{0}")]
     NoCompiler(Missing),
-    /// A driver call failed in a way no other variant covers: our bug, or a driver in trouble.
+    /// A driver call failed in a way that no other variant covers: our bug, or a driver problem.
     #[error("CUDA call {call} failed: {name} ({code}): {text}")]
     Driver {
         /// The driver function.
@@ -69,33 +70,33 @@ pub enum DeviceError {
         program: String,
         /// The compiler's log.
         log: String,
-        /// The source, lines numbered as in the log.
+        /// The source, with lines numbered as in the log.
         listing: String,
-        /// The options it was compiled with, in order.
+        /// The options of the compilation, in order.
         options: String,
     },
-    /// The compiled image holds no such kernel.
+    /// The compiled image does not contain the kernel.
     #[error("device program {program} has no kernel {entry}: it has {known}")]
     UnknownEntry {
         /// Name of the program.
         program: String,
-        /// The kernel asked for.
+        /// The requested kernel.
         entry: String,
-        /// The kernels it has.
+        /// The kernels of the image.
         known: String,
     },
-    /// Device memory is exhausted, by the configured limit or by the card: the same error for both.
+    /// Device memory is exhausted, by the configured limit or by the card. The error is the same for both.
     #[error(
         "out of device memory: {requested} bytes requested, {used} of {limit} bytes in use\nhint: {hint}"
     )]
     OutOfMemory {
-        /// Bytes asked for, as they would be charged.
+        /// Bytes requested, as they would be charged.
         requested: u64,
-        /// Bytes in use by this process when they were asked for.
+        /// Bytes in use by this process at the time of the request.
         used: u64,
-        /// The limit that was hit, in bytes.
+        /// The limit that was exceeded, in bytes.
         limit: u64,
-        /// What the user can do.
+        /// A remedy for the user.
         hint: &'static str,
     },
     /// Host memory for device use is exhausted.
@@ -103,43 +104,43 @@ pub enum DeviceError {
         "out of host memory: {requested} bytes requested, {available} bytes available: {reason}\nhint: {hint}"
     )]
     HostMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
-        /// Bytes the system had available.
+        /// Bytes that the system had available.
         available: u64,
-        /// What the system said.
+        /// The system's message.
         reason: String,
-        /// What the user can do.
+        /// A remedy for the user.
         hint: &'static str,
     },
-    /// Host memory that should be written by a copy is still shared with somebody.
+    /// Host memory that a copy should write is still shared.
     #[error("host memory of {bytes} bytes is shared and cannot be a copy's target")]
     HostMemoryShared {
         /// Size of the memory.
         bytes: u64,
     },
-    /// A launch asks for more than the device or the kernel allows.
+    /// A launch exceeds a limit of the device or of the kernel.
     #[error("kernel {kernel} asks for {asked} {what}: the limit is {limit}")]
     Geometry {
         /// The kernel.
         kernel: String,
-        /// What is too large (or zero): `threads per block`, `grid blocks in x`, ...
+        /// The dimension that is too large (or zero): `threads per block`, `grid blocks in x`, ...
         what: &'static str,
-        /// The number asked for.
+        /// The requested number.
         asked: u64,
         /// The largest number allowed.
         limit: u64,
     },
-    /// A copy, fill or kernel argument reaches outside its buffer, or lengths that must agree do not.
+    /// A copy, fill or kernel argument exceeds its buffer, or lengths that must be equal differ.
     #[error("{what}: elements {start}..{end} of {len}")]
     Range {
         /// The operation.
         what: &'static str,
-        /// First element touched.
+        /// First element accessed.
         start: u64,
-        /// One past the last element touched.
+        /// One past the last element accessed.
         end: u64,
-        /// Elements there are.
+        /// Number of elements of the buffer.
         len: u64,
     },
     /// A kernel failed. The device is lost from then on: see [`DeviceError::DeviceLost`].
@@ -147,16 +148,16 @@ pub enum DeviceError {
     LaunchFailed {
         /// The device's name.
         device: String,
-        /// The last kernel launched on the stream that reported the failure: the culprit, or one just after
-        /// it.
+        /// The last kernel launched on the stream that reported the failure: the kernel that failed, or one
+        /// shortly after it.
         kernel: String,
         /// Name of the driver's code, `CUDA_ERROR_...`.
         name: String,
         /// Details: on the emulated device the block, thread and line.
         report: String,
     },
-    /// The device failed earlier and its context is gone; everything else goes on. It can be opened again,
-    /// where the driver allows it.
+    /// The device failed earlier and its context is destroyed; other devices are not affected. It can be
+    /// opened again, if the driver allows it.
     #[error(
         "device {device} is lost: {cause}\nhint: open it again, or restart the process where the driver refuses that"
     )]
@@ -166,7 +167,7 @@ pub enum DeviceError {
         /// The first error, as it was reported.
         cause: String,
     },
-    /// Times of the emulated device were asked for, which has none of its own.
+    /// Times of the emulated device were requested, but its times are meaningless.
     #[error(
         "cannot calibrate {device}: its times are those of this machine's CPU and mean nothing\nhint: galatea calibrate needs a GPU; SET galatea.device = 'auto'"
     )]
@@ -174,7 +175,7 @@ pub enum DeviceError {
         /// The device's name.
         device: String,
     },
-    /// A kernel that is being measured returns a wrong result: a device in trouble, or our bug.
+    /// A kernel under measurement returned a wrong result: a device problem, or our bug.
     #[error("measuring {what}: the device returned {found}, which should be {expected}")]
     WrongResult {
         /// The measured kernel.
@@ -190,7 +191,7 @@ pub enum DeviceError {
         /// The object.
         what: &'static str,
     },
-    /// There is no folder to keep files in.
+    /// No folder for cached files is available.
     #[error("{0}")]
     NoCache(CacheRefusal),
     /// The operating system refused a file operation.
@@ -198,13 +199,13 @@ pub enum DeviceError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<std::io::Error>,
     },
 }
 
 impl DeviceError {
-    /// Whether the device is gone for this process: the query can only go on elsewhere.
+    /// Whether this process cannot use the device any more: the query can only continue elsewhere.
     #[must_use]
     pub fn is_device_lost(&self) -> bool {
         matches!(self, Self::DeviceLost { .. } | Self::LaunchFailed { .. })

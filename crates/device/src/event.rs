@@ -1,4 +1,4 @@
-//! Events: positions in the queues of streams, to wait for and to measure between.
+//! Events: positions in the queues of streams, for waiting and for measuring time.
 
 use std::ptr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Event {
     /// Waits until the position is reached.
     ///
     /// # Errors
-    /// The failure of anything queued before it.
+    /// The failure of any work queued before it.
     pub fn synchronize(&self) -> Result<()> {
         self.context.bind()?;
         // SAFETY: the event is alive and its context current.
@@ -46,10 +46,10 @@ impl Event {
         })
     }
 
-    /// Whether the position is reached; does not wait.
+    /// Whether the position is reached. Does not wait.
     ///
     /// # Errors
-    /// The failure of anything queued before it.
+    /// The failure of any work queued before it.
     pub fn is_complete(&self) -> Result<bool> {
         self.context.bind()?;
         // SAFETY: the event is alive and its context current.
@@ -60,10 +60,10 @@ impl Event {
         self.context.check("cuEventQuery", code).map(|()| true)
     }
 
-    /// Device time from an earlier event to this one; waits for both.
+    /// Device time from an earlier event to this one. Waits for both.
     ///
     /// # Errors
-    /// The failure of anything queued before; [`DeviceError::WrongDevice`].
+    /// The failure of any work queued before; [`DeviceError::WrongDevice`].
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration> {
         if !Arc::ptr_eq(&self.context, &earlier.context) {
             return Err(DeviceError::WrongDevice { what: "event" });

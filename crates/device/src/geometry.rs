@@ -1,10 +1,10 @@
-//! The shape of a launch, computed in 64 bits and checked against the device and the kernel before the driver
-//! sees it.
+//! The geometry of a launch, computed in 64 bits and checked against the limits of device and kernel before
+//! the driver is called.
 
 use crate::errors::{DeviceError, Result};
 use crate::info::DeviceInfo;
 
-/// An extent in x, y and z. 64-bit, so that a number too large is reported rather than cut off.
+/// An extent in x, y and z. 64-bit, so that an excessive number is reported rather than truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dim {
     /// Extent in x.
@@ -42,9 +42,9 @@ impl From<(u64, u64, u64)> for Dim {
 /// Grid, block and dynamic shared memory of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
-    /// Blocks.
+    /// Number of blocks.
     pub grid: Dim,
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub block: Dim,
     /// Dynamic shared memory of a block, bytes.
     pub dynamic_shared: u64,
@@ -61,14 +61,14 @@ impl Geometry {
         }
     }
 
-    /// As many blocks as cover `items` at `items_per_block`; at least one.
+    /// The number of blocks that covers `items` with `items_per_block` each; at least one.
     #[must_use]
     pub fn covering(items: u64, items_per_block: u64, block: impl Into<Dim>) -> Self {
         Self::new(items.div_ceil(items_per_block.max(1)).max(1), block)
     }
 
-    /// For grid-stride loops: as [`Geometry::covering`], but no more blocks than `resident`, the number that
-    /// the device runs at once ([`crate::Function::resident_blocks`]).
+    /// For grid-stride loops: as [`Geometry::covering`], but with at most `resident` blocks, the number that
+    /// the device runs at the same time ([`crate::Function::resident_blocks`]).
     #[must_use]
     pub fn grid_stride(items: u64, items_per_block: u64, block: impl Into<Dim>, resident: u64) -> Self {
         let mut geometry = Self::covering(items, items_per_block, block);
@@ -76,14 +76,14 @@ impl Geometry {
         geometry
     }
 
-    /// With dynamic shared memory, in bytes.
+    /// Sets the dynamic shared memory, in bytes.
     #[must_use]
     pub fn with_shared(mut self, bytes: u64) -> Self {
         self.dynamic_shared = bytes;
         self
     }
 
-    /// Threads of a block.
+    /// Number of threads of a block.
     #[must_use]
     pub fn threads_per_block(&self) -> u64 {
         self.block
@@ -92,7 +92,7 @@ impl Geometry {
             .saturating_mul(self.block.z)
     }
 
-    /// The numbers the driver takes, or the first that is zero or over its limit.
+    /// Returns the numbers for the driver, or an error for the first that is zero or over its limit.
     pub(crate) fn check(&self, kernel: &str, info: &DeviceInfo, resources: &Resources) -> Result<Checked> {
         let within = |what, asked: u64, limit: u64| match u32::try_from(asked) {
             Ok(number) if (1..=limit).contains(&asked) => Ok(number),
@@ -132,7 +132,7 @@ impl Geometry {
     }
 }
 
-/// The resources of a multiprocessor that a kernel takes.
+/// The resources of a multiprocessor that a kernel uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     /// 32-bit registers of a thread.
@@ -141,7 +141,7 @@ pub struct Resources {
     pub static_shared: u32,
     /// Local memory of a thread, bytes: spilled registers and arrays. 0 in a good kernel.
     pub local: u32,
-    /// Threads a block may have, given the registers.
+    /// The most threads of a block, given the registers.
     pub max_threads_per_block: u32,
 }
 

@@ -1,23 +1,23 @@
-//! Host memory that devices copy from and to at the full rate of the link.
+//! Host memory for copies at the full rate of the link.
 //!
-//! Pinned memory is what makes a copy run at link speed (55 against 8 GB/s on a PCIe 5 card) and overlap with
-//! kernels. The driver's own pinned allocation is slow (2 GB/s: it faults page by page). Faster by ten: map
-//! anonymous memory, ask for huge pages, touch it with all threads, and register it when a device first needs
-//! it. So memory is allocated without any device ([`HostMemory`]), filled, shared read-only ([`HostView`]),
-//! and pinned for a device later ([`crate::Device::pin`]); copies from memory that is not pinned work,
-//! slower.
+//! Copies run at link speed (55 against 8 GB/s on a PCIe 5 card) and overlap with kernels only if the host
+//! memory is pinned. The driver's own pinned allocation is slow (2 GB/s: it faults page by page). It is
+//! faster by ten to map anonymous memory, request huge pages, touch it with all threads, and register it when
+//! a device first needs it. So memory is allocated without any device ([`HostMemory`]), filled, shared
+//! read-only ([`HostView`]), and pinned for a device later ([`crate::Device::pin`]). Copies from memory that
+//! is not pinned work, but are slower.
 //!
 //! # Rules
-//! 1. Memory is written only through `&mut HostMemory`; once in an `Arc` it is read-only for Rust, and a
+//! 1. Memory is written only through `&mut HostMemory`. Once in an `Arc` it is read-only for Rust, and a
 //!    device writes it only through [`crate::Stream::copy_to_host`], which takes the only handle.
-//! 2. A registration belongs to one [`PinTable`], that of a context; the table's lock is held across the
-//!    driver's call.
-//! 3. Memory that is dropped leaves every open table before it is unmapped, for which the driver waits until
-//!    nothing uses it; a context that closes empties its table first. The table of a lost device is open
-//!    until its context is released: copies and kernels that have begun go on for a while.
+//! 2. A registration belongs to the [`PinTable`] of one context. The table's lock is held during the driver's
+//!    call.
+//! 3. Dropped memory is removed from every open table before it is unmapped; the removal waits until the
+//!    device no longer uses the memory. A context that closes empties its table first. The table of a lost
+//!    device is open until its context is released: copies and kernels that have begun continue for a while.
 //!
-//! By 2 and 3 no registration outlives its memory or its context, whichever goes first; by 1 a copy never
-//! races with Rust.
+//! By 2 and 3 no registration outlives its memory or its context, whichever is dropped first; by 1 a copy
+//! never races with Rust.
 
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -31,19 +31,19 @@ use crate::errors::{DeviceError, Result};
 use crate::machine_memory::MachineMemory;
 use crate::pins::{PinTable, host_memory_error};
 
-/// Size of a transparent huge page on x86-64 and on most of AArch64.
+/// Size of a transparent huge page on x86-64 and on most AArch64 systems.
 const HUGE_PAGE: usize = 2 << 20;
-/// Bytes one task touches at a time.
+/// Number of bytes that one task touches.
 const TOUCH: usize = 16 << 20;
-/// Requests from this size on are checked against the memory that the system has, so that they fail instead
-/// of the process being killed.
+/// Requests of at least this size are checked against the available memory of the system, so that they fail
+/// instead of the process being killed.
 const CHECKED: usize = 64 << 20;
 
-/// Page-aligned, zeroed host memory, backed by huge pages where it is large, unmapped when dropped.
+/// Page-aligned, zeroed host memory, backed by huge pages if it is large, unmapped when dropped.
 pub struct HostMemory {
     start: NonNull<u8>,
     bytes: usize,
-    /// The mapping, which may be longer than the used part of it.
+    /// The mapping, which may be longer than the used part.
     mapping: (NonNull<u8>, usize),
     tables: Mutex<Vec<Arc<PinTable>>>,
 }
@@ -57,7 +57,7 @@ impl HostMemory {
     /// Maps and touches memory, in parallel on the calling rayon pool. It reads as zeros.
     ///
     /// # Errors
-    /// [`DeviceError::HostMemory`] when the system has not that much, without taking any.
+    /// [`DeviceError::HostMemory`], without allocating, if the system has too little memory.
     pub fn new(bytes: usize) -> Result<Self> {
         let fail = |reason: String| host_memory_error(bytes, reason);
         if bytes >= CHECKED
@@ -95,8 +95,8 @@ impl HostMemory {
         } else {
             0
         };
-        // SAFETY: `skip` is less than a huge page, and the mapping is two huge pages longer than what is
-        // used.
+        // SAFETY: `skip` is less than a huge page, and the mapping is two huge pages longer than the used
+        // part.
         let start = unsafe { mapping.add(skip) };
         let memory = Self {
             start,
@@ -120,7 +120,7 @@ impl HostMemory {
         Ok(memory)
     }
 
-    /// Faults every page in, in parallel where there are many.
+    /// Faults every page in, in parallel if there are many.
     fn touch(&self) {
         // SAFETY: sysconf has no preconditions.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
@@ -129,8 +129,8 @@ impl HostMemory {
         let start = self.start.as_ptr() as usize;
         let touch = |range: Range<usize>| {
             for offset in range.step_by(page) {
-                // SAFETY: the offset is inside the memory, which nobody else has yet; a zero leaves it as it
-                // is.
+                // SAFETY: the offset is inside the memory, which no other thread accesses yet; writing a zero
+                // does not change it.
                 unsafe { ptr::write_volatile((start + offset) as *mut u8, 0) };
             }
         };
@@ -149,7 +149,7 @@ impl HostMemory {
         self.bytes
     }
 
-    /// Whether it holds nothing.
+    /// Whether it contains no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -162,14 +162,14 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The bytes, to be filled before sharing.
+    /// The bytes, to be written before sharing.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the exclusive borrow makes this the only reference.
+        // SAFETY: as above, and the exclusive borrow guarantees that this is the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
-    /// Shares the memory and views all of it.
+    /// Shares the memory and returns a view of all of it.
     #[must_use]
     pub fn into_view(self) -> HostView {
         let len = self.bytes;
@@ -195,7 +195,7 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Pins a part, for the time of a copy. Memory that is pinned already stays so.
+    /// Pins a part for the duration of a copy. Memory that is already pinned stays pinned.
     pub(crate) fn pin_part(&self, context: &Arc<Context>, range: &Range<usize>) -> Result<()> {
         let len = range.end.saturating_sub(range.start);
         checked_end("pinning of host memory", range.start, len, self.bytes)?;
@@ -215,8 +215,8 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Undoes [`Self::pin_part`], after all work of the device: memory must not be unpinned while a copy uses
-    /// it.
+    /// Unpins a part that [`Self::pin_part`] pinned, after all work of the device: memory must not be
+    /// unpinned while a copy uses it.
     pub(crate) fn unpin_part(&self, context: &Context, range: &Range<usize>) -> Result<()> {
         context.synchronize()?;
         context
@@ -257,23 +257,23 @@ pub struct HostView {
 }
 
 impl HostView {
-    /// Views `len` bytes from `offset` on.
+    /// Creates a view of `len` bytes from `offset` on.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when they are not all inside the memory.
+    /// [`DeviceError::Range`] if they are not all inside the memory.
     pub fn new(memory: Arc<HostMemory>, offset: usize, len: usize) -> Result<Self> {
         let end = checked_end("host view", offset, len, memory.len())?;
         debug_assert!(end <= memory.len(), "checked just now");
         Ok(Self { memory, offset, len })
     }
 
-    /// The memory viewed.
+    /// The underlying memory.
     #[must_use]
     pub fn memory(&self) -> &Arc<HostMemory> {
         &self.memory
     }
 
-    /// First byte of the view in the memory.
+    /// Offset of the view in the memory.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
@@ -285,7 +285,7 @@ impl HostView {
         self.len
     }
 
-    /// Whether it views nothing.
+    /// Whether the view is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -297,10 +297,10 @@ impl HostView {
         &self.memory.as_slice()[self.offset..self.offset + self.len]
     }
 
-    /// A part of the view; offsets count from its start.
+    /// A part of the view. Offsets are relative to its start.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when it is not inside.
+    /// [`DeviceError::Range`] if the part is not inside.
     pub fn slice(&self, range: Range<usize>) -> Result<Self> {
         let len = range.end.saturating_sub(range.start);
         checked_end("host view", range.start, len, self.len)?;

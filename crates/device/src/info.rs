@@ -26,9 +26,9 @@ pub struct DeviceInfo {
     pub l2_bytes: u64,
     /// Largest shared memory of a block, static and dynamic together (the opt-in limit).
     pub shared_memory_per_block: u32,
-    /// Shared memory a block gets without opting in.
+    /// Shared memory of a block without opting in.
     pub default_shared_memory_per_block: u32,
-    /// Shared memory of each block that the runtime reserves.
+    /// Shared memory that the run time reserves per block.
     pub reserved_shared_memory_per_block: u32,
     /// Shared memory of a multiprocessor.
     pub shared_memory_per_multiprocessor: u32,
@@ -36,31 +36,31 @@ pub struct DeviceInfo {
     pub registers_per_block: u32,
     /// 32-bit registers of a multiprocessor.
     pub registers_per_multiprocessor: u32,
-    /// Threads of a block.
+    /// The most threads of a block.
     pub max_threads_per_block: u32,
-    /// Threads of a multiprocessor.
+    /// The most resident threads of a multiprocessor.
     pub max_threads_per_multiprocessor: u32,
-    /// Blocks of a multiprocessor.
+    /// The most resident blocks of a multiprocessor.
     pub max_blocks_per_multiprocessor: u32,
-    /// Threads of a block in x, y and z.
+    /// The most threads of a block in x, y and z.
     pub max_block: [u32; 3],
-    /// Blocks of a grid in x, y and z.
+    /// The most blocks of a grid in x, y and z.
     pub max_grid: [u32; 3],
     /// Lanes of a warp.
     pub warp_size: u32,
     /// Copy engines: 2 or more copy both ways while computing.
     pub copy_engines: u32,
-    /// Memory clock in kHz and bus width in bits; 0 where the driver does not tell.
+    /// Memory clock in kHz; 0 if the driver does not report it.
     pub memory_clock_khz: u32,
     /// Width of the memory bus, bits.
     pub memory_bus_bits: u32,
     /// Device and host share pageable memory (HMM, ATS): the coherence transfer method.
     pub pageable_memory_access: bool,
-    /// CPU and GPU may touch managed memory at the same time.
+    /// CPU and GPU may access managed memory at the same time.
     pub concurrent_managed_access: bool,
     /// CPU and GPU may update one word atomically.
     pub host_native_atomics: bool,
-    /// Grids whose blocks are all resident can be launched.
+    /// Grids with all blocks resident at once can be launched.
     pub cooperative_launch: bool,
     /// Stream-ordered memory pools.
     pub memory_pools: bool,
@@ -68,18 +68,18 @@ pub struct DeviceInfo {
     pub virtual_memory: bool,
     /// Host memory can be registered.
     pub host_register: bool,
-    /// Error-correcting memory is on.
+    /// Error-correcting memory is enabled.
     pub ecc: bool,
     /// Address on the PCI bus, `domain:bus:device`.
     pub pci: String,
-    /// CUDA version the driver speaks, (major, minor).
+    /// CUDA version of the driver, (major, minor).
     pub driver_version: (u32, u32),
-    /// Version of the compiler, where one was found.
+    /// Version of the compiler, if one was found.
     pub nvrtc_version: Option<(u32, u32)>,
 }
 
 impl DeviceInfo {
-    /// The architecture cubins are compiled for, `sm_90`.
+    /// The target architecture of cubins, `sm_90`.
     #[must_use]
     pub fn architecture(&self) -> Architecture {
         Architecture {
@@ -88,15 +88,15 @@ impl DeviceInfo {
         }
     }
 
-    /// Peak bandwidth of device memory by clock and width, bytes per second; 0 where the driver does not
-    /// tell.
+    /// Peak bandwidth of device memory by clock and width, bytes per second; 0 if the driver does not report
+    /// them.
     #[must_use]
     pub fn theoretical_bandwidth(&self) -> u64 {
         2 * u64::from(self.memory_clock_khz) * 1000 * u64::from(self.memory_bus_bits) / 8
     }
 }
 
-/// A real architecture, what `-arch=sm_XX` names.
+/// A real architecture, as in `-arch=sm_XX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Architecture {
     /// Major version of the compute capability.
@@ -118,7 +118,7 @@ impl std::fmt::Display for Architecture {
     }
 }
 
-/// `13000` as `(13, 0)`.
+/// Converts `13000` to `(13, 0)`.
 pub(crate) fn cuda_version(number: i32) -> (u32, u32) {
     let number = number.unsigned_abs();
     (number / 1000, number % 1000 / 10)
@@ -155,7 +155,7 @@ pub(crate) fn handle(driver: &'static Driver, ordinal: usize) -> Result<CUdevice
     Ok(device)
 }
 
-/// Reads everything about a device.
+/// Reads all properties of a device.
 pub(crate) fn read(
     driver: &'static Driver,
     backend: Backend,
@@ -165,8 +165,8 @@ pub(crate) fn read(
     let device = handle(driver, ordinal)?;
 
     let mut name = [0u8; 256];
-    // SAFETY: the buffer is valid for 256 bytes, which is the length given; the driver terminates what it
-    // writes.
+    // SAFETY: the buffer is valid for 256 bytes, which is the length passed; the driver terminates the
+    // string.
     driver.check("cuDeviceGetName", unsafe {
         (driver.cuDeviceGetName)(name.as_mut_ptr().cast(), 256, device)
     })?;
@@ -184,7 +184,7 @@ pub(crate) fn read(
         (driver.cuDeviceTotalMem_v2)(&raw mut total_memory, device)
     })?;
 
-    // Attributes a driver does not know read as 0.
+    // Attributes that a driver does not support read as 0.
     let get = |attribute: Attribute| {
         let mut value = 0;
         // SAFETY: the pointer is valid for a write; the driver checks attribute and device.

@@ -1,9 +1,9 @@
-//! The device layer: everything of a GPU that the rest of Galatea uses, behind safe types.
+//! The device layer: all GPU functions that the rest of Galatea uses, behind safe types.
 //!
 //! ```text
 //!   Device ── Stream ── Event              queues of work
 //!     │   ├── DeviceBuffer ── MemoryBudget memory on the device, charged
-//!     │   ├── HostMemory ── HostView       memory beside it, pinned on demand
+//!     │   ├── HostMemory ── HostView       host memory, pinned on demand
 //!     │   ├── SharedMemory                 memory that kernels and the host use at once
 //!     │   ├── ManagedMemory                memory whose pages migrate, for comparison
 //!     │   └── Program ─► Module ─► Function   CUDA C++, compiled at run time, cached on disk, launched with checked geometry
@@ -13,14 +13,14 @@
 //!   sys        function tables, filled by dlsym on NVIDIA's libraries, or by the emulator's look-up
 //! ```
 //!
-//! NVIDIA's driver and compiler are found at run time ([`probe`]): the same binary builds and runs where
-//! there is neither, and says what is missing. The emulated device ([`Device::emulated`], feature `emulator`,
-//! Linux on x86-64) is the same host code over another implementation of the driver's functions, so what
-//! tests run is what users run. Without the feature nothing here is bound to a processor or an operating
-//! system but Unix.
+//! NVIDIA's driver and compiler are loaded at run time ([`probe`]): the same binary builds and runs without
+//! them, and reports what is missing. The emulated device ([`Device::emulated`], feature `emulator`, Linux on
+//! x86-64) is the same host code over another implementation of the driver's functions, so tests and users
+//! run the same code. Without the feature, nothing here depends on a processor or on an operating system
+//! other than Unix.
 //!
 //! Only this crate calls foreign functions. Failures are typed ([`DeviceError`]); nothing panics, and a lost
-//! device leaves the process and other devices as they were.
+//! device does not affect the process and other devices.
 
 pub mod environment;
 pub mod testing;

@@ -1,11 +1,11 @@
-//! The memory of this machine, or of the container that the process runs in, whichever is less.
+//! The memory of this machine, or of the process's container, whichever is less.
 //!
 //! Linux limits a process by its control groups: each group from the process's own up to the root may have a
-//! limit, and the least counts. Both versions are read: version 2 (`0::/path` in `/proc/self/cgroup`,
+//! limit, and the least applies. Both versions are read: version 2 (`0::/path` in `/proc/self/cgroup`,
 //! `memory.max`) and version 1 (`N:memory:/path`, `memory.limit_in_bytes`). In a container the path may be
-//! that of the host, where the container's own group is mounted as the root: folders that are not there are
-//! passed over on the way up, and the root is always read. `sysinfo` does not replace this: its
-//! `cgroup_limits` reads the root of the mount alone, and counts files in the page cache as used.
+//! that of the host, while the container's own group is mounted as the root: folders that do not exist are
+//! skipped on the way up, and the root is always read. `sysinfo` does not replace this: its `cgroup_limits`
+//! reads the root of the mount only, and counts files in the page cache as used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,28 +16,28 @@ use std::sync::OnceLock;
 pub struct MachineMemory {
     /// The most memory that this process can have.
     pub total: u64,
-    /// Memory that it can still get, where the system tells.
+    /// Memory that is still available, if the system reports it.
     pub available: Option<u64>,
 }
 
-/// Taken where the system does not say how much there is.
+/// Assumed if the system does not report its memory.
 const UNKNOWN: u64 = 8 << 30;
 
 impl MachineMemory {
-    /// As it is now: some files are read, which takes about as long as planning a small query.
+    /// Returns the present memory. Reads some files, which takes about as long as planning a small query.
     #[must_use]
     pub fn look() -> Self {
         Self::read(Path::new("/"))
     }
 
-    /// The most memory that this process can have, as it was when it was first asked for.
+    /// The most memory that this process can have, as of the first call.
     #[must_use]
     pub fn total() -> u64 {
         static TOTAL: OnceLock<u64> = OnceLock::new();
         *TOTAL.get_or_init(|| Self::look().total)
     }
 
-    /// From the files of a system under `root`.
+    /// Reads the files of a system under `root`.
     fn read(root: &Path) -> Self {
         let meminfo = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
         let figure = |name: &str| {
@@ -58,11 +58,11 @@ impl MachineMemory {
     }
 }
 
-/// How a version of control groups calls its files.
+/// File names of a version of control groups.
 struct Version {
     limit: &'static str,
     used: &'static str,
-    /// Lines of `memory.stat` for files the group has read, which are given up when memory is needed.
+    /// Lines of `memory.stat` for files that the group has read. They are dropped when memory is needed.
     files: [&'static str; 2],
 }
 
@@ -84,7 +84,7 @@ struct Group {
 }
 
 impl Group {
-    /// The number in a file; none for `max`.
+    /// The number in a file; `None` for `max`.
     fn number(&self, file: &str) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(file)).ok()?;
         text.trim().parse().ok()
@@ -101,7 +101,7 @@ impl Group {
     }
 }
 
-/// The groups that limit this process's memory, its own first.
+/// The groups that limit this process's memory, beginning with its own.
 fn groups(root: &Path) -> Vec<Group> {
     let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut groups = Vec::new();
@@ -118,7 +118,7 @@ fn groups(root: &Path) -> Vec<Group> {
             _ => continue,
         };
         for mount in mounts {
-            // `..` leads out of the namespace: what is above is not to be seen.
+            // `..` leads out of the namespace: outer groups are not visible.
             let own = Path::new(path.trim_start_matches('/'));
             groups.extend(own.ancestors().map(|path| Group {
                 folder: root.join(mount).join(path),
@@ -129,7 +129,7 @@ fn groups(root: &Path) -> Vec<Group> {
     groups
 }
 
-/// The memory of the machine, by POSIX.
+/// The memory of the machine, from POSIX.
 fn physical() -> Option<u64> {
     // SAFETY: sysconf has no preconditions.
     let (pages, size) = unsafe {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_limits_has_what_it_has() {
+    fn memory_without_limits_is_that_of_the_machine() {
         assert_eq!(look(&[]), (16 * GIB, Some(8 * GIB)));
         let unlimited = [
             ("proc/self/cgroup", "0::/user.slice\n"),
@@ -191,7 +191,7 @@ mod tests {
             ),
             ("sys/fs/cgroup/slice/pod/container/memory.max", "max\n"),
         ];
-        // 3 GiB in use, 1 GiB of them files.
+        // 3 GiB are in use, 1 GiB of them by files.
         assert_eq!(look(&nested), (4 * GIB, Some(2 * GIB)));
     }
 

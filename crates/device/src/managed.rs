@@ -1,8 +1,8 @@
-//! Managed memory: one address for both processors, and pages that migrate to the one that touches them.
+//! Managed memory: one address for both processors, and pages that migrate to the one that accesses them.
 //!
-//! For comparison with the other ways across the link, and nothing else: pages that a kernel touches migrate
-//! one fault after another, at a fifth of the link's rate. It is charged to the device's budget in full,
-//! since all of it may come to be on the device, and a card with more managed memory than it has can hang.
+//! It is only used for comparison with the other transfer methods: pages that a kernel accesses migrate one
+//! fault after another, at a fifth of the link's rate. It is charged to the device's budget in full, since
+//! all of it may migrate to the device, and a card with more managed memory than its size can hang.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::host::checked_end;
 use crate::stream::Stream;
 use crate::sys::Managed;
 
-/// The processor that pages are to migrate to.
+/// The target of a migration of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The device's memory.
     Device,
-    /// The host's.
+    /// The host's memory.
     Host,
 }
 
@@ -36,8 +36,8 @@ pub struct ManagedMemory {
 }
 
 impl Device {
-    /// Managed memory, zeroed; `None` where the device has none that both processors may touch at the same
-    /// time, or its driver no functions for it.
+    /// Allocates managed memory, zeroed. `None` if the device has none that both processors may access at the
+    /// same time, or if its driver lacks the functions.
     ///
     /// # Errors
     /// [`crate::DeviceError::OutOfMemory`] beyond the budget; the device's.
@@ -53,7 +53,7 @@ impl Device {
         let charge = MemoryBudget::charge_of(bytes as u64);
         context.bind()?;
         context.budget.charge(charge)?;
-        // Dropped with address 0, it gives the charge back.
+        // If dropped with address 0, it releases the charge.
         let mut memory = ManagedMemory {
             context: Arc::clone(context),
             table,
@@ -71,7 +71,7 @@ impl Device {
 }
 
 impl ManagedMemory {
-    /// Its address, on both processors.
+    /// The address, valid on both processors.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
@@ -83,24 +83,24 @@ impl ManagedMemory {
         self.bytes
     }
 
-    /// Whether it holds nothing: never.
+    /// Whether it contains no bytes: always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The bytes, for the host; waits for all work of the device. Touched pages migrate to the host.
+    /// The bytes, for the host. Waits for all work of the device. Accessed pages migrate to the host.
     ///
     /// # Errors
     /// The failure of any work.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         self.context.synchronize()?;
-        // SAFETY: the memory is mapped for the host and `bytes` long; nothing of the device's is under way,
-        // and while the slice lives nobody can ask for the address to launch with.
+        // SAFETY: the memory is mapped for the host and `bytes` long; no work of the device is in progress,
+        // and while the slice lives the address for a launch cannot be obtained.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) })
     }
 
-    /// Queues moving pages to a side.
+    /// Queues the migration of pages.
     ///
     /// # Errors
     /// [`crate::DeviceError::Range`] for bytes outside; the device's.
@@ -136,7 +136,7 @@ impl ManagedMemory {
 impl Drop for ManagedMemory {
     fn drop(&mut self) {
         if self.address != 0 && self.context.synchronize().is_ok() {
-            // SAFETY: allocated once, freed once, and nothing uses it.
+            // SAFETY: allocated once, freed once, and unused.
             let _ = unsafe { (self.table.cuMemFree_v2)(self.address) };
         }
         self.context.budget.release(self.charge);

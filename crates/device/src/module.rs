@@ -27,7 +27,7 @@ struct Entry {
     name: Arc<str>,
     handle: CUfunction,
     resources: Resources,
-    /// Dynamic shared memory the driver has been asked to allow so far.
+    /// The most dynamic shared memory that the driver has been set to allow so far.
     allowed_shared: AtomicU32,
 }
 
@@ -38,7 +38,7 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Loads an image and looks its kernels up.
+    /// Loads an image and looks up its kernels.
     pub(crate) fn load(context: &Arc<Context>, name: &str, entries: &[String], image: &[u8]) -> Result<Self> {
         context.bind()?;
         let driver = context.driver;
@@ -114,10 +114,10 @@ impl Module {
         self.image_bytes
     }
 
-    /// A kernel by name. Cheap: it was looked up when the module was loaded.
+    /// Returns a kernel by name. Cheap: it was looked up when the module was loaded.
     ///
     /// # Errors
-    /// [`DeviceError::UnknownEntry`] for one that [`crate::Program::entries`] did not name.
+    /// [`DeviceError::UnknownEntry`] for a kernel that is not in [`crate::Program::entries`].
     pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
         match self.entries.iter().position(|entry| &*entry.name == name) {
             Some(index) => Ok(Function {
@@ -140,7 +140,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // A launch holds no handle, so one may still run: unloading waits for it.
+        // A launch holds no handle, so a kernel may still run: unloading waits for it.
         if self.context.synchronize().is_ok() {
             // SAFETY: loaded once, unloaded once, and nothing of it runs.
             let _ = unsafe { (self.context.driver.cuModuleUnload)(self.handle) };
@@ -178,16 +178,16 @@ impl Function {
         &self.entry().name
     }
 
-    /// The resources of a multiprocessor that it takes.
+    /// The resources of a multiprocessor that the kernel uses.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.entry().resources
     }
 
-    /// Blocks of it that one multiprocessor runs at once.
+    /// Number of its blocks that one multiprocessor runs at the same time.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn occupancy(&self, block: u32, dynamic_shared: u32) -> Result<u32> {
         let context = &self.module.context;
         context.bind()?;
@@ -205,17 +205,17 @@ impl Function {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
-    /// Blocks of it that the whole device runs at once; at least one.
+    /// Number of its blocks that the whole device runs at the same time; at least one.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn resident_blocks(&self, block: u32, dynamic_shared: u32) -> Result<u64> {
         let blocks = u64::from(self.occupancy(block, dynamic_shared)?);
         Ok((blocks * u64::from(self.module.context.info.multiprocessors)).max(1))
     }
 
-    /// Asks the driver to allow a block all the dynamic shared memory there is, once, when the default is too
-    /// little.
+    /// Sets the driver to allow the maximum of dynamic shared memory per block, once, if the default is too
+    /// small.
     fn allow_shared(&self, bytes: u32) -> Result<()> {
         let (context, entry) = (&self.module.context, self.entry());
         if bytes <= entry.allowed_shared.load(Ordering::Relaxed) {
@@ -237,12 +237,12 @@ impl Function {
         Ok(())
     }
 
-    /// Queues a launch on the home stream of the buffers its arguments name, or on one that they have been
+    /// Queues a launch on the home stream of the buffers in its arguments, or on a stream that they have been
     /// ordered with ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
     ///
     /// # Errors
-    /// [`DeviceError::Geometry`] when it asks for more than there is, [`DeviceError::WrongDevice`]; the
-    /// device's.
+    /// [`DeviceError::Geometry`] if it exceeds a limit, [`DeviceError::WrongDevice`]; the errors of the
+    /// device.
     pub fn launch<A: KernelArguments + ?Sized>(
         &self,
         stream: &Stream,
@@ -252,10 +252,11 @@ impl Function {
         self.launch_with(stream, geometry, arguments, &[])
     }
 
-    /// As [`Function::launch`], for arguments that name the memory they use: any stream will do.
+    /// Like [`Function::launch`], for arguments with references to the memory that they use: any stream may
+    /// be used.
     ///
     /// # Errors
-    /// As [`Function::launch`].
+    /// Those of [`Function::launch`].
     pub fn launch_with<A: KernelArguments + ?Sized>(
         &self,
         stream: &Stream,
@@ -266,12 +267,13 @@ impl Function {
         self.queue(stream, geometry, arguments, references, false)
     }
 
-    /// As [`Function::launch_with`], of blocks that are all resident at once, so that they may wait for each
+    /// Like [`Function::launch_with`], with all blocks resident at once, so that they may wait for each
     /// other: the launch begins when all of them fit
     /// ([`DeviceInfo::cooperative_launch`](crate::DeviceInfo::cooperative_launch)).
     ///
     /// # Errors
-    /// As [`Function::launch_with`]; [`DeviceError::Geometry`] for more blocks than the device runs at once.
+    /// Those of [`Function::launch_with`]; [`DeviceError::Geometry`] for more blocks than the device runs at
+    /// once.
     pub fn launch_cooperative<A: KernelArguments + ?Sized>(
         &self,
         stream: &Stream,
@@ -367,7 +369,7 @@ impl Function {
     }
 }
 
-/// Bytes of arguments every supported device and driver takes.
+/// Bytes of arguments that every supported device and driver accepts.
 const MAX_ARGUMENTS: usize = 4096;
 
 impl std::fmt::Debug for Function {

@@ -1,16 +1,16 @@
-//! The stand-in for the emulated device in builds without it, which refuses.
+//! Replaces the emulated device in builds without it. All functions fail.
 
 use crate::device::{Device, DeviceOptions};
 use crate::errors::{DeviceError, Result};
 use crate::sys::{Backend, Driver};
 
-/// Options of the emulated device, of which this build has none.
+/// Options of the emulated device, which this build does not have.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct EmulatorOptions {}
 
 impl Device {
-    /// Refuses: this build has no emulated device.
+    /// Fails: this build has no emulated device.
     ///
     /// # Errors
     /// [`DeviceError::NoDriver`], always.

@@ -1,8 +1,8 @@
-//! Which host memory is registered with which context: the tables behind pinned [`crate::HostMemory`], whose
+//! The host memory that is registered with each context: the tables of pinned [`crate::HostMemory`]. The
 //! rules are in `host.rs`.
 //!
-//! Memory is known here by address and length alone: it is the memory that holds on to the tables it is in,
-//! and leaves them before it is unmapped.
+//! A table identifies memory by address and length only. The memory holds references to its tables, and is
+//! removed from them before it is unmapped.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ use crate::machine_memory::MachineMemory;
 use crate::sys::Driver;
 
 const HINT: &str =
-    "lower galatea.store_memory_limit or the data loaded at once, or give the process more memory";
+    "lower galatea.memory.store_limit or the data loaded at once, or give the process more memory";
 
-/// Host memory that the system or the driver refuses, with the memory that the machine still has.
+/// The error for host memory that the system or the driver refuses, with the available memory of the machine.
 pub(crate) fn host_memory_error(requested: usize, reason: String) -> DeviceError {
     DeviceError::HostMemory {
         requested: requested as u64,
@@ -39,7 +39,7 @@ pub(crate) struct PinTable {
 struct PinState {
     closed: bool,
     ranges: HashMap<usize, usize>,
-    /// Parts of memory, registered for a copy.
+    /// Parts of memory that are registered for a copy.
     parts: HashMap<usize, usize>,
 }
 
@@ -57,7 +57,7 @@ impl PinTable {
         }
     }
 
-    /// Registers memory once; whether that was now. The context is current.
+    /// Registers memory once. Returns whether this call registered it. The context is current.
     pub(crate) fn register(&self, address: usize, len: usize) -> Result<bool> {
         let mut state = self.state.lock();
         if state.closed || state.ranges.contains_key(&address) {
@@ -66,7 +66,7 @@ impl PinTable {
         let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
         // SAFETY: the range is mapped, and stays so until it has been unregistered (rule 3 of `host`).
         let code = unsafe { (self.driver.cuMemHostRegister_v2)(address as *mut _, len, flags) };
-        // Registered by another context of this driver: portable, so it serves this one too.
+        // Registered by another context of this driver: portable, so this context can use it, too.
         if code.is(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
             return Ok(false);
         }
@@ -81,7 +81,7 @@ impl PinTable {
         Ok(true)
     }
 
-    /// Registers a part of memory; whether it was not before.
+    /// Registers a part of memory. Returns whether it was not registered before.
     pub(crate) fn register_part(&self, address: usize, len: usize) -> Result<bool> {
         let mut state = self.state.lock();
         if state.closed {
@@ -110,15 +110,15 @@ impl PinTable {
         self.state.lock().ranges.contains_key(&address)
     }
 
-    /// Address under which the device sees registered memory.
+    /// Address of registered memory on the device.
     pub(crate) fn device_address(&self, address: usize) -> Result<Option<u64>> {
         let state = self.state.lock();
         if state.closed || !state.ranges.contains_key(&address) {
             return Ok(None);
         }
         let mut seen: CUdeviceptr = 0;
-        // SAFETY: the pointer is valid for a write and the memory is registered, since the table (locked) has
-        // it.
+        // SAFETY: the pointer is valid for a write and the memory is registered, since the (locked) table
+        // contains it.
         self.driver.check("cuMemHostGetDevicePointer", unsafe {
             (self.driver.cuMemHostGetDevicePointer_v2)(&raw mut seen, address as *mut _, 0)
         })?;
@@ -140,7 +140,7 @@ impl PinTable {
         }
     }
 
-    /// Unregisters everything: the context is about to be released.
+    /// Unregisters all memory, before the context is released.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -150,7 +150,7 @@ impl PinTable {
         }
     }
 
-    /// Best effort: a destructor has no caller to report to.
+    /// Best effort: a destructor cannot report to a caller.
     fn release(&self, address: usize) {
         // SAFETY: the context is open (checked under the lock by the callers), and the address was registered
         // with it.

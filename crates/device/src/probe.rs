@@ -1,5 +1,5 @@
-//! Driver, compiler and GPUs of this machine, none of which is needed: for `galatea doctor` and for choosing
-//! a device.
+//! Driver, compiler and GPUs of this machine, for `galatea doctor` and for choosing a device. All of them are
+//! optional.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Whether queries can run on a GPU here; otherwise what is missing first.
+    /// Returns a GPU if queries can run on one; otherwise the first missing part.
     ///
     /// # Errors
     /// The missing part.
@@ -33,7 +33,7 @@ impl Probe {
 /// The CUDA driver found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverInfo {
-    /// CUDA version it speaks, (major, minor).
+    /// Its CUDA version, (major, minor).
     pub version: (u32, u32),
 }
 
@@ -42,20 +42,20 @@ pub struct DriverInfo {
 pub struct NvrtcInfo {
     /// Version, (major, minor).
     pub version: (u32, u32),
-    /// File it was opened from; a bare name where the dynamic linker found it.
+    /// The opened file; a bare name if the dynamic linker found it.
     pub path: PathBuf,
-    /// The place in the search, in words.
+    /// The place where it was found, in words.
     pub found_by: String,
 }
 
-/// Whether a driver is installed, which need not work or have a GPU. Takes no longer than opening a library,
-/// since nothing is initialised.
+/// Whether a driver is installed, even if it does not work or has no GPU. Takes no longer than opening a
+/// library, since nothing is initialised.
 #[must_use]
 pub fn driver_is_installed() -> bool {
     Driver::is_installed()
 }
 
-/// Looks for driver, compiler and GPUs. Never panics and never fails: missing parts are reported in the
+/// Searches driver, compiler and GPUs. Never panics and never fails: missing parts are reported in the
 /// result.
 #[must_use]
 pub fn probe() -> Probe {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::info::Architecture;
 
-/// Header files compiled programs may include, by name. Cheap to clone; digested once.
+/// Header files that compiled programs may include, by name. Cheap to clone; digested once.
 #[derive(Clone)]
 pub struct Headers {
     files: Arc<[(String, String)]>,
@@ -12,7 +12,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Headers by name (as in `#include "name"`) and text.
+    /// Creates headers from their names (as in `#include "name"`) and texts.
     #[must_use]
     pub fn new<N: AsRef<str>, T: AsRef<str>>(files: impl IntoIterator<Item = (N, T)>) -> Self {
         let files: Arc<[(String, String)]> = files
@@ -59,15 +59,15 @@ impl std::fmt::Debug for Headers {
     }
 }
 
-/// How much effort a compiler should make.
+/// Effort of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tier {
-    /// Everything: for kernels that run long or often.
+    /// Full optimisation, for kernels that run long or often.
     #[default]
     Optimised,
-    /// `--Ofast-compile=mid`: two thirds of the time on a plain kernel, a fifth on an unrolled one, for code
-    /// a little slower; to start with while the optimised one is compiled in the background. (`=max` spills
-    /// registers.)
+    /// `--Ofast-compile=mid`: two thirds of the time on a plain kernel, a fifth on an unrolled one, for
+    /// slightly slower code. Used first, while the optimised kernel is compiled in the background. (`=max`
+    /// spills registers.)
     Quick,
 }
 
@@ -82,14 +82,14 @@ pub struct Program {
     pub headers: Headers,
     /// Its kernels, `extern "C" __global__`, by name.
     pub entries: Vec<String>,
-    /// Options after the default ones.
+    /// Options in addition to the default ones.
     pub options: Vec<String>,
-    /// How much effort the compiler should make.
+    /// Effort of the compiler.
     pub tier: Tier,
 }
 
 impl Program {
-    /// A program without headers, kernels and options yet.
+    /// Creates a program without headers, kernels and options.
     #[must_use]
     pub fn new(name: impl Into<String>, source: impl Into<String>) -> Self {
         Self {
@@ -102,28 +102,28 @@ impl Program {
         }
     }
 
-    /// With headers it may include.
+    /// Sets the headers that it may include.
     #[must_use]
     pub fn headers(mut self, headers: &Headers) -> Self {
         self.headers = headers.clone();
         self
     }
 
-    /// With one more kernel.
+    /// Adds a kernel.
     #[must_use]
     pub fn entry(mut self, name: impl Into<String>) -> Self {
         self.entries.push(name.into());
         self
     }
 
-    /// With one more compiler option.
+    /// Adds a compiler option.
     #[must_use]
     pub fn option(mut self, option: impl Into<String>) -> Self {
         self.options.push(option.into());
         self
     }
 
-    /// With a tier.
+    /// Sets the tier.
     #[must_use]
     pub fn tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
@@ -132,8 +132,8 @@ impl Program {
 
     /// All options, in order: the defaults, the tier's, the program's own.
     ///
-    /// The defaults are what compiles fastest without giving anything up: `--minimal` leaves out parts that
-    /// only the runtime API needs, `-default-device` spares `__device__` on every helper.
+    /// The defaults compile fastest without any loss: `--minimal` omits parts that only the runtime API
+    /// needs, `-default-device` avoids `__device__` on every helper.
     #[must_use]
     pub fn all_options(&self, architecture: Architecture) -> Vec<String> {
         let mut options = vec![
@@ -152,10 +152,10 @@ impl Program {
     }
 }
 
-/// Leaves out parts that only the runtime API needs.
+/// Omits parts that only the runtime API needs.
 const MINIMAL: &str = "--minimal";
 /// The quick tier's option.
 const QUICK: &str = "--Ofast-compile=mid";
 
-/// Options that only save time: compilers too old to know them go without.
+/// Options that only save time. Compilers too old to support them are called without.
 pub(crate) const OPTIONAL: [&str; 2] = [MINIMAL, QUICK];

@@ -1,12 +1,13 @@
-//! From program to loaded module: memory, then disk, then the compiler.
+//! Loads programs as modules: from memory, then from disk, then by the compiler.
 //!
-//! Two threads that ask for the same program compile it once: the second waits for the first. Different
-//! programs compile in parallel, on a pool of their own ([`crate::Device::compile_all`]) whose stacks suit a
-//! compiler.
+//! If two threads request the same program, it is compiled once: the second waits for the first. Different
+//! programs compile in parallel, on a pool of their own ([`crate::Device::compile_all`]) with stacks that are
+//! large enough for a compiler.
 //!
-//! Who cannot wait takes the quick tier of a program ([`crate::Device::compile_soon`]), half of the time, and
-//! the optimised one is compiled behind it, on one thread so that queries keep the others. A process that
-//! ends waits for the programs that are being compiled or loaded for a GPU then ([`crate::ending`]).
+//! Callers that cannot wait use the quick tier of a program ([`crate::Device::compile_soon`]), which takes
+//! half of the time. The optimised tier is then compiled in the background, on one thread so that queries
+//! keep the others. A process that ends waits for the programs that are being compiled or loaded for a GPU
+//! then ([`crate::ending`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,19 +27,19 @@ use crate::program::{Program, Tier};
 use crate::sys::Backend;
 use crate::threads::{has_low_priority, lower_thread_priority};
 
-/// Modules kept in memory; beyond that the least recently used one is dropped.
+/// The most modules kept in memory. Beyond that the least recently used one is dropped.
 const MAX_MODULES: usize = 2048;
-/// Stack of a thread that compiles: NVRTC's front end recurses with the code's nesting.
+/// Stack of a thread that compiles: NVRTC's front end recurses with the nesting of the code.
 const STACK: usize = 16 << 20;
 
 /// The source of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// Loaded in this process before.
+    /// It was loaded in this process before.
     Memory,
-    /// Compiled by an earlier process.
+    /// An earlier process compiled it.
     Disk,
-    /// Compiled now.
+    /// It was compiled now.
     Compiler,
 }
 
@@ -47,9 +48,9 @@ pub enum Origin {
 pub struct Compiled {
     /// The loaded program.
     pub module: Arc<Module>,
-    /// Where it came from.
+    /// The source of the module.
     pub origin: Origin,
-    /// How much effort the compiler made.
+    /// Effort of the compiler.
     pub tier: Tier,
     /// Time of look-up, compilation and loading.
     pub time: Duration,
@@ -65,13 +66,14 @@ struct Slot {
 pub(crate) struct Programs {
     context: Arc<Context>,
     pub(crate) disk: DiskCache,
-    /// Options for the device besides its architecture: how an emulated one is instrumented.
+    /// Options for the device besides its architecture: the instrumentation of an emulated device.
     device_options: Vec<String>,
     modules: Mutex<HashMap<Key, Arc<Slot>>>,
-    /// Kernels of programs that never change, by name: to find a module, its whole program is hashed.
+    /// Kernels of programs that never change, by name. They avoid hashing the whole program to find its
+    /// module.
     kernels: Mutex<HashMap<&'static str, Function>>,
     clock: AtomicU64,
-    /// A moving average of the microseconds that compilations took, 0 before the first.
+    /// A moving average of the duration of compilations in microseconds; 0 before the first.
     compile_micros: AtomicU64,
 }
 
@@ -148,7 +150,7 @@ impl Programs {
         })
     }
 
-    /// The program, if it needs no compiler and no waiting for one.
+    /// Returns the program, if it needs neither a compiler nor waiting for one.
     pub(crate) fn compiled(&self, program: &Program) -> Option<Compiled> {
         let start = Instant::now();
         let nvrtc = Nvrtc::of(self.backend()).ok()?;
@@ -175,7 +177,7 @@ impl Programs {
         let start = Instant::now();
         let image = nvrtc.compile_with_options(program, self.options(program))?;
         let module = self.module(program, &image)?;
-        // Behind busy cores, compiling takes much longer than for a query that waits for it.
+        // Background compilation on busy cores takes much longer than one that a query waits for.
         if !has_low_priority() {
             self.add_compile_time(start.elapsed());
         }
@@ -183,7 +185,7 @@ impl Programs {
         Ok((module, Origin::Compiler))
     }
 
-    /// What an earlier process compiled, if this driver takes it.
+    /// Loads the module that an earlier process compiled, if this driver accepts it.
     fn load_from_disk(&self, key: Key, program: &Program) -> Result<Option<Module>> {
         let Some(image) = self.disk.load(key) else {
             return Ok(None);
@@ -191,7 +193,7 @@ impl Programs {
         match self.module(program, &image) {
             Ok(module) => Ok(Some(module)),
             Err(error) if error.is_device_lost() || error.is_out_of_memory() => Err(error),
-            // Whole, but refused by this driver: compiled anew, and overwritten.
+            // The file is whole, but this driver refuses it: compile again and overwrite it.
             Err(error) => {
                 tracing::warn!(program = program.name, "ignoring a cached kernel: {error}");
                 Ok(None)
@@ -241,7 +243,7 @@ impl Programs {
         } else {
             None
         };
-        // Unloading waits for the device, which must not hold up other look-ups.
+        // Unloading waits for the device, which must not delay other look-ups.
         drop(modules);
         drop(evicted);
         slot
@@ -257,7 +259,7 @@ impl std::fmt::Debug for Programs {
     }
 }
 
-/// Runs compilations in parallel; results in order.
+/// Runs compilations in parallel. Returns results in order.
 pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<Compiled>> {
     match list {
         [] => Ok(Vec::new()),
@@ -274,10 +276,10 @@ pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<C
     }
 }
 
-/// The thread that compiles behind queries; `None` where the system gives none.
+/// The thread of background compilation; `None` if the system cannot start it.
 static BEHIND: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
 
-/// Runs a compilation behind queries; where the system gives no thread, never.
+/// Runs a compilation in the background. If the system cannot start a thread, it never runs.
 pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
     let behind = BEHIND.get_or_init(|| {
         rayon::ThreadPoolBuilder::new()
@@ -293,10 +295,10 @@ pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits until all that was to be compiled behind queries is.
+/// Waits until all background compilations are done.
 pub(crate) fn wait_for_behind() {
     if let Some(Some(behind)) = BEHIND.get() {
-        // One thread takes tasks in turn.
+        // The one thread runs tasks in order.
         let (done, end) = std::sync::mpsc::channel::<()>();
         // Dropping the sender is the message.
         behind.spawn_fifo(move || drop(done));
@@ -304,8 +306,8 @@ pub(crate) fn wait_for_behind() {
     }
 }
 
-/// Threads that compile, of the calling thread's priority; `None` where the system gives none, and callers
-/// compile themselves.
+/// Threads that compile, with the calling thread's priority; `None` if the system cannot start them, and
+/// callers compile themselves.
 pub(crate) fn pool() -> Option<&'static rayon::ThreadPool> {
     static POOLS: [OnceLock<Option<rayon::ThreadPool>>; 2] = [OnceLock::new(), OnceLock::new()];
     let is_low = has_low_priority();

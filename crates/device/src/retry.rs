@@ -1,14 +1,14 @@
-//! A value that is made once, on first use; where that fails, later uses try again, but not each of them.
+//! A value that is created once, on first use. If that fails, later uses try again, but not all of them.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long a driver, a compiler or a device that could not be had is not looked for again.
+/// Time after a failed search for a driver, a compiler or a device during which the search is not repeated.
 pub const RETRY: Duration = Duration::from_secs(30);
 
-/// A value for the life of the process, or the failure to make it, which is remembered for a while.
+/// A value for the life of the process, or the failure to create it, which is remembered for a while.
 #[derive(Debug)]
 pub struct Retried<T, E> {
     made: OnceLock<T>,
@@ -17,7 +17,7 @@ pub struct Retried<T, E> {
 }
 
 impl<T, E: Clone> Retried<T, E> {
-    /// Nothing yet; a failure will be remembered for `retry`.
+    /// Creates an empty cell. A failure will be remembered for `retry`.
     #[must_use]
     pub const fn new(retry: Duration) -> Self {
         Self {
@@ -27,11 +27,11 @@ impl<T, E: Clone> Retried<T, E> {
         }
     }
 
-    /// The value, made now unless it is there or could not be made a short while ago. One caller makes it at
-    /// a time.
+    /// Returns the value, and creates it unless it exists or its creation failed a short while ago. One
+    /// caller at a time creates it.
     ///
     /// # Errors
-    /// That of `make`, or what it was when it was called last.
+    /// The error of `make`, or of its last call.
     pub fn get(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(made) = self.made.get() {
             return Ok(made);

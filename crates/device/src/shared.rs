@@ -1,12 +1,12 @@
 //! Host memory that a device and the host use at the same time.
 //!
 //! [`HostMemory`] is read-only for Rust once a device may copy it. Memory through which a kernel and the host
-//! communicate while the kernel runs needs the opposite: both write, each the places that a protocol gives
-//! it, and the words that hand a place over are read while the other side writes them. This type owns such
-//! memory, pinned and mapped for one device; it gives out addresses, never references, since only the
-//! protocol knows which side may access which place.
+//! communicate while the kernel runs needs the opposite. Both write, each in the places that a protocol
+//! assigns to it, and the words that hand a place over are read while the other side writes them. This type
+//! owns such memory, pinned and mapped for one device. It returns addresses, never references, since only the
+//! protocol determines which side may access which place.
 //!
-//! The protocol is the business of the crate that has both of its sides, device code and host code:
+//! The protocol is defined by the crate that has both of its sides, device code and host code:
 //! `galatea_kernels::flow`.
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::device::Device;
 use crate::errors::{DeviceError, Result};
 use crate::host::{HostMemory, HostView};
 
-/// Page-aligned host memory, zeroed at first, that kernels of one device reach over the link while the host
-/// uses it. Unpinned and unmapped when dropped: the launcher of a kernel that uses it holds it until the
-/// kernel has ended.
+/// Page-aligned host memory, initially zero, that kernels of one device access over the link while the host
+/// uses it. It is unpinned and unmapped when dropped, so the launcher of a kernel that uses it holds it until
+/// the kernel has ended.
 #[derive(Debug)]
 pub struct SharedMemory {
     memory: Arc<HostMemory>,
@@ -28,7 +28,8 @@ impl SharedMemory {
     /// Maps, touches and pins memory for a device.
     ///
     /// # Errors
-    /// [`DeviceError::HostMemory`] when the system has or pins not that much; the device's.
+    /// [`DeviceError::HostMemory`] if the system has too little memory or cannot pin it; the errors of the
+    /// device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let memory = Arc::new(HostMemory::new(bytes.max(1))?);
         device.pin(&memory)?;
@@ -50,20 +51,20 @@ impl SharedMemory {
         self.memory.len()
     }
 
-    /// Whether it holds nothing: never.
+    /// Whether it contains no bytes: always false.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Its first byte, for the host. Reading and writing through it is unsafe: see the module's
+    /// Its first byte, for the host. Reading and writing through the pointer is unsafe: see the module's
     /// documentation.
     #[must_use]
     pub fn pointer(&self) -> *mut u8 {
         self.memory.address()
     }
 
-    /// Its first byte, for kernels of the device it was made for.
+    /// Its first byte, for kernels of its device.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address

@@ -1,11 +1,12 @@
-//! Streams: queues of work that the device does in order, each independent of the others.
+//! Streams: queues of work that the device processes in order, each independent of the others.
 //!
-//! Nothing here blocks unless its documentation says so. Host memory that copies read is held by the stream,
-//! with an event that says when it has been read; it is released at the next copy, at a synchronisation, or
-//! when the stream itself is dropped. Copies, fills and reads are in `copies`, launches in `module`.
+//! No function here blocks unless its documentation states it. The stream holds host memory that copies read,
+//! with an event that marks the end of the copy. The memory is released at the next copy, at a
+//! synchronisation, or when the stream itself is dropped. Copies, fills and reads are in `copies`, launches
+//! in `module`.
 //!
-//! Dropping the last handle of a stream waits for its work. The driver's stream is kept by the context and
-//! reused, so making one per query is cheap.
+//! Dropping the last handle of a stream waits for its work. The context keeps and reuses the driver's stream,
+//! so creating one per query is cheap.
 
 use std::collections::VecDeque;
 use std::ptr;
@@ -34,7 +35,7 @@ struct Inner {
     context: Arc<Context>,
     handle: CUstream,
     priority: i32,
-    /// Set when all work is done for good, by the last handle's drop.
+    /// Set by the last handle's drop when all work is done for good.
     retired: Arc<AtomicBool>,
     last_kernel: Mutex<Option<Arc<str>>>,
     in_flight: Mutex<VecDeque<InFlight>>,
@@ -87,7 +88,7 @@ impl Stream {
         Arc::ptr_eq(&self.0.context, &other.0.context)
     }
 
-    /// A handle that does not keep the stream.
+    /// A handle that does not keep the stream alive.
     pub(crate) fn downgrade(&self) -> Guest {
         Guest {
             stream: Arc::downgrade(&self.0),
@@ -103,7 +104,7 @@ impl Stream {
         self.0.context.check_after(call, code, &self.0.last_kernel)
     }
 
-    /// Waits for an event of this stream, whose last kernel is named where it has failed.
+    /// Waits for an event of this stream. A failure is reported with the stream's last kernel.
     pub(crate) fn synchronize_event(&self, event: &Event) -> Result<()> {
         let context = &self.0.context;
         context.bind()?;
@@ -113,10 +114,10 @@ impl Stream {
         })
     }
 
-    /// Waits until everything queued so far is done.
+    /// Waits until all work queued so far is done.
     ///
     /// # Errors
-    /// The failure of anything queued: [`DeviceError::LaunchFailed`] for a kernel.
+    /// The failure of any queued work: [`DeviceError::LaunchFailed`] for a kernel.
     pub fn synchronize(&self) -> Result<()> {
         let context = &self.0.context;
         context.bind()?;
@@ -129,8 +130,8 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::synchronize`], before the caller takes back memory that copies use: on a lost device,
-    /// too, a copy that has begun is over.
+    /// Like [`Stream::synchronize`], before the caller takes back memory that copies use: after it, a copy
+    /// that has begun is over, also on a lost device.
     pub(crate) fn settle(&self) -> Result<()> {
         let outcome = self.synchronize();
         if outcome.is_err() {
@@ -139,10 +140,10 @@ impl Stream {
         outcome
     }
 
-    /// Whether everything queued so far is done; does not wait.
+    /// Whether all work queued so far is done. Does not wait.
     ///
     /// # Errors
-    /// As [`Stream::synchronize`].
+    /// Those of [`Stream::synchronize`].
     pub fn is_idle(&self) -> Result<bool> {
         let context = &self.0.context;
         context.bind()?;
@@ -157,14 +158,14 @@ impl Stream {
     /// Marks this position of the queue.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn record(&self) -> Result<Event> {
         let event = Event::new(&self.0.context, 0)?;
         self.record_into(&event)?;
         Ok(event)
     }
 
-    /// As [`Stream::record`] without a time, which the driver records faster: for order alone.
+    /// Like [`Stream::record`], but without a time, which the driver records faster: for order only.
     pub(crate) fn mark(&self) -> Result<Event> {
         let event = Event::new(&self.0.context, DISABLE_TIMING)?;
         self.record_into(&event)?;
@@ -180,11 +181,11 @@ impl Stream {
         })
     }
 
-    /// Makes everything queued from now on wait for an event of any stream of the device. The host does not
+    /// Makes all work queued from now on wait for an event of any stream of the device. The host does not
     /// wait.
     ///
     /// # Errors
-    /// The device's; [`DeviceError::WrongDevice`] for an event of another one.
+    /// The errors of the device; [`DeviceError::WrongDevice`] for an event of another device.
     pub fn wait(&self, event: &Event) -> Result<()> {
         let context = &self.0.context;
         if !Arc::ptr_eq(context, &event.context) {
@@ -197,7 +198,7 @@ impl Stream {
         })
     }
 
-    /// Keeps host memory alive until everything queued so far is done.
+    /// Keeps host memory alive until all work queued so far is done.
     pub(crate) fn hold(&self, memories: Vec<Arc<HostMemory>>) -> Result<()> {
         let done = self.finished_at_front();
         drop(done);
@@ -206,7 +207,7 @@ impl Stream {
             last.len() == memories.len() && pairs.all(|(last, memory)| Arc::ptr_eq(last, memory))
         };
         let mut in_flight = self.0.in_flight.lock();
-        // Copies from the same memory in a row share an event: it is recorded again, later in the queue.
+        // Consecutive copies from the same memory share an event: it is recorded again, later in the queue.
         let recorded = match in_flight.back() {
             Some((event, last)) if same(last) => self.record_into(event),
             _ => self
@@ -215,14 +216,14 @@ impl Stream {
         };
         drop(in_flight);
         if let Err(error) = recorded {
-            // No event, so wait while the memory is still held here.
+            // Without an event, wait while the memory is still held here.
             let _ = self.settle();
             return Err(error);
         }
         Ok(())
     }
 
-    /// Host memory no longer needed, judged by the events; dropped by the caller, outside the lock.
+    /// Host memory that is no longer needed according to the events. The caller drops it outside of the lock.
     fn finished_at_front(&self) -> Vec<InFlight> {
         let mut in_flight = self.0.in_flight.lock();
         let done = in_flight
@@ -232,7 +233,8 @@ impl Stream {
         in_flight.drain(..done).collect()
     }
 
-    /// As above after a synchronisation: usually all of it, but another thread may have queued more.
+    /// Like [`Self::finished_at_front`], after a synchronisation: usually all of it, but another thread may
+    /// have queued more.
     fn finished(&self) -> Vec<InFlight> {
         if self.0.in_flight.lock().is_empty() {
             Vec::new()
@@ -269,7 +271,7 @@ pub(crate) struct Guest {
     retired: Arc<AtomicBool>,
 }
 
-/// Host memory that copies use, and the last of them.
+/// Host memory that copies use, and an event after the last of them.
 type InFlight = (Event, Vec<Arc<HostMemory>>);
 
 impl Guest {
@@ -282,14 +284,15 @@ impl Guest {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Makes `home` wait for what the guest has queued.
+    /// Makes `home` wait for the work that the guest has queued.
     pub(crate) fn precede(&self, home: &Stream) -> Result<()> {
         if self.is_retired() {
             return Ok(());
         }
         match self.stream.upgrade() {
             Some(stream) => home.wait(&Stream(stream).mark()?),
-            // Its last handle is being dropped on another thread, which waits for its work: so must we.
+            // Another thread is dropping its last handle, which waits for its work, so this thread waits,
+            // too.
             None => home.0.context.synchronize(),
         }
     }

@@ -1,7 +1,7 @@
-//! For tests: devices that may not be there, and the number of tests skipped for lack of them.
+//! For tests: devices that may be missing, and the number of tests skipped because of that.
 //!
-//! A test that needs a GPU asks at run time and returns when there is none. Each skip is counted and printed;
-//! on a machine that has GPU and NVRTC, `GALATEA_REQUIRE_GPU=1` turns a skip into a failure.
+//! A test that needs a GPU checks at run time and returns if none is present. Each skip is counted and
+//! printed. On a machine with GPU and NVRTC, `GALATEA_REQUIRE_GPU=1` turns a skip into a failure.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,13 +17,13 @@ static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 /// The first GPU; `None` means skip the test.
 ///
 /// # Panics
-/// Where there is none, with `GALATEA_REQUIRE_GPU=1`.
+/// If no GPU is present, with `GALATEA_REQUIRE_GPU=1`.
 #[must_use]
 pub fn gpu() -> Option<Device> {
     present(Device::gpu(0, DeviceOptions::default()))
 }
 
-/// The first GPU for one test at a time: for tests that look at the budget, measure, or lose the device.
+/// The first GPU for one test at a time: for tests that check the budget, measure, or lose the device.
 #[derive(Debug)]
 pub struct ExclusiveGpu {
     device: Device,
@@ -38,10 +38,10 @@ impl std::ops::Deref for ExclusiveGpu {
     }
 }
 
-/// As [`gpu`], after all other tests of this process that asked for it exclusively.
+/// Like [`gpu`], after all other tests of this process that use it exclusively.
 ///
 /// # Panics
-/// As [`gpu`].
+/// Like [`gpu`].
 #[must_use]
 pub fn exclusive_gpu() -> Option<ExclusiveGpu> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -55,13 +55,13 @@ pub fn exclusive_gpu() -> Option<ExclusiveGpu> {
 /// NVIDIA's compiler; `None` means skip the test.
 ///
 /// # Panics
-/// Where there is none, with `GALATEA_REQUIRE_GPU=1`.
+/// If it is not installed, with `GALATEA_REQUIRE_GPU=1`.
 #[must_use]
 pub fn nvrtc() -> Option<Nvrtc> {
     present(Nvrtc::find())
 }
 
-/// Tests skipped in this process so far.
+/// Number of tests skipped in this process so far.
 #[must_use]
 pub fn skipped() -> usize {
     SKIPPED.load(Ordering::Relaxed)
@@ -81,7 +81,7 @@ fn present<T, E: std::fmt::Display>(found: Result<T, E>) -> Option<T> {
             let reason = error.to_string();
             let reason = reason.lines().next().unwrap_or_default();
             let name = thread.name().unwrap_or("a test");
-            // Written to the handle: what the print macros write is shown for failed tests only.
+            // Written to the handle: output of the print macros is shown for failed tests only.
             let _ = writeln!(std::io::stderr(), "skipped ({skipped} so far): {name}: {reason}");
             None
         }

@@ -1,4 +1,4 @@
-//! Threads whose work can wait, and threads that are timed together.
+//! Threads with work that can wait, and threads that are timed together.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -9,16 +9,16 @@ thread_local! {
     static HAS_LOW_PRIORITY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives the calling thread the lowest priority, as far as the system lets it: it runs on idle cores alone,
-/// and a thread of a query that wakes up takes its core at once (`SCHED_IDLE`). A niceness of 19 is not
-/// enough for that: a woken thread of a query then looks for another core, or waits for the end of the slice.
-/// Threads that it starts inherit the priority. On systems that know priorities of processes alone, nothing
-/// changes but [`has_low_priority`].
+/// Gives the calling thread the lowest priority that the system permits: it runs on idle cores only, and a
+/// query's thread that wakes up takes its core at once (`SCHED_IDLE`). A niceness of 19 is not enough for
+/// that: a query's thread that wakes up then looks for another core, or waits for the end of the slice.
+/// Threads that it starts inherit the priority. On systems that only have priorities of processes, nothing
+/// changes except [`has_low_priority`].
 pub fn lower_thread_priority() {
     HAS_LOW_PRIORITY.set(true);
     #[cfg(target_os = "linux")]
     {
-        /// The least that `setpriority(2)` knows, where the policy is refused.
+        /// The lowest priority of `setpriority(2)`, for the case that the policy is refused.
         const LEAST: libc::c_int = 19;
         let idle = libc::sched_param { sched_priority: 0 };
         // SAFETY: thread 0 is the calling thread, and the parameters are read during the call.
@@ -36,7 +36,7 @@ pub fn has_low_priority() -> bool {
     HAS_LOW_PRIORITY.get()
 }
 
-/// Threads of the lowest priority, one for each core; `None` where the system gives none.
+/// Threads of the lowest priority, one for each core; `None` if the system cannot start them.
 pub fn low_priority_pool() -> Option<&'static rayon::ThreadPool> {
     static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
     let pool = || {
@@ -47,7 +47,7 @@ pub fn low_priority_pool() -> Option<&'static rayon::ThreadPool> {
     POOL.get_or_init(pool).as_ref()
 }
 
-/// Runs work whose rayon iterators use threads of the calling thread's priority.
+/// Runs work with rayon iterators on threads of the calling thread's priority.
 pub fn in_parallel<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     match has_low_priority().then(low_priority_pool).flatten() {
         Some(pool) => pool.install(work),
@@ -55,11 +55,11 @@ pub fn in_parallel<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// Runs each work on a thread of its own. A work says when it has begun and ended, and what it has found:
-/// the seconds from the first beginning to the last end, and what all have found.
+/// Runs each work item on a thread of its own. An item returns its begin, its end and its result. Returns the
+/// seconds from the first begin to the last end, and all results.
 ///
 /// # Panics
-/// As a work does.
+/// If a work item panics.
 pub fn timed_together<T, W>(works: impl IntoIterator<Item = W>) -> (f64, Vec<T>)
 where
     T: Send,

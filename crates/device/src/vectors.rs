@@ -1,27 +1,27 @@
-//! Work on the CPU in the widest vectors that it has.
+//! Work on the CPU with the widest vectors that it supports.
 //!
 //! A program is compiled for every CPU of its architecture, which on x86-64 means vectors of 16 bytes and no
-//! fused multiply-adds. Work that the compiler vectorises is compiled for wider ones, too, and the CPU is
-//! asked when it runs.
+//! fused multiply-adds. Work that the compiler vectorises is also compiled for wider vectors, and the CPU's
+//! features are checked at run time.
 
 /// Work that is compiled once for each kind of vectors.
 pub trait VectorWork {
     /// Its result.
     type Output;
 
-    /// Does it. Implementations are `#[inline(always)]`, like all that they call, since only what is inlined
-    /// is compiled for the wider vectors. `FUSED`: `mul_add` is an instruction.
+    /// Does the work. Implementations are `#[inline(always)]`, like all functions that they call, since only
+    /// inlined code is compiled for the wider vectors. `FUSED`: `mul_add` is an instruction.
     fn run<const FUSED: bool>(self) -> Self::Output;
 }
 
-/// Does the work in the widest vectors there are.
+/// Does the work with the widest vectors that the CPU supports.
 #[cfg(target_arch = "x86_64")]
 pub fn in_vectors<W: VectorWork>(work: W) -> W::Output {
     macro_rules! has {
         ($($feature:tt),*) => { $(std::arch::is_x86_feature_detected!($feature))&&* };
     }
     if has!("avx512f", "avx512vl", "avx512dq", "avx512bw", "fma") {
-        // SAFETY: the CPU has just said that it has all features which the function is compiled for.
+        // SAFETY: the CPU has all features of the function, as just checked.
         return unsafe { avx512(work) };
     }
     if has!("avx2", "fma") {
@@ -31,7 +31,7 @@ pub fn in_vectors<W: VectorWork>(work: W) -> W::Output {
     work.run::<false>()
 }
 
-/// Does the work in the widest vectors there are.
+/// Does the work with the widest vectors that the CPU supports.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn in_vectors<W: VectorWork>(work: W) -> W::Output {
     work.run::<{ cfg!(target_arch = "aarch64") }>()

@@ -4,7 +4,7 @@ use galatea_device::{Architecture, Program, compile_for, testing};
 use std::process::{Command, exit};
 use std::time::Duration;
 
-/// Milliseconds after which the process is to end that this test starts again.
+/// Milliseconds after which the process that this test starts is to end.
 const ENDS: &str = "GALATEA_TEST_ENDS_AFTER";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Host memory of copies that are under way when the device is lost: it is written and read by the copy alone
+//! Host memory of copies that are in progress when the device is lost: only the copy reads and writes it
 //! until the copy is done.
 //!
 //! Copies to memory that is not pinned are done when the driver returns, so all memory here is pinned.
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const BYTES: usize = 4096;
 
-/// Between the moment when a copy has begun and the one when it moves its bytes.
+/// Time between the begin of a copy and the moment when it moves its bytes.
 const COPY_TIME: Duration = Duration::from_millis(300);
 
 /// A device whose copies are slow, with two streams and memory on it.
@@ -69,7 +69,7 @@ impl Bed {
         }
     }
 
-    /// Loses the device by work that has nothing to do with the copy.
+    /// Loses the device by work that is unrelated to the copy.
     fn lose(&self) {
         self.faults.fail(DriverCall::Allocate, 0, 1, FaultCode::Lost);
         let error = self
@@ -80,7 +80,7 @@ impl Bed {
         assert!(error.is_device_lost(), "{error}");
     }
 
-    /// The copy was under way when the device was lost, and is over now.
+    /// Checks that the copy was in progress when the device was lost, and is over now.
     fn is_over(&self, outcome: Result<(), DeviceError>) {
         let under_way = self.faults.copies_under_way();
         assert!(outcome.expect_err("lost").is_device_lost());
@@ -157,7 +157,7 @@ fn a_stream_that_is_dropped_waits_for_copies_of_the_memory_that_it_holds() {
     drop(view);
 }
 
-/// Whoever made the copy: pinned memory is in use until the device is done with it.
+/// Independently of the copy's origin, pinned memory is in use until the device has finished with it.
 #[test]
 fn pinned_memory_that_is_dropped_waits_for_the_device() {
     let mut bed = Bed::new();

@@ -1,6 +1,6 @@
 // Atomics, fences and cached loads. Everything runs in one address space on a strongly ordered CPU, so the
-// scopes (_block, _system) are the same thing and the fences matter to the compiler only, except across OS
-// threads. Relaxed order is asked for where CUDA's is relaxed.
+// scopes (_block, _system) are equivalent, and fences affect the compiler only, except across OS threads.
+// Operations are relaxed if CUDA's are.
 
 __GALATEA_INLINE void __threadfence_block() {
     asm volatile("" ::: "memory");
@@ -51,7 +51,7 @@ __GALATEA_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SE
 __GALATEA_INTEGER(int, unsigned)
 __GALATEA_INTEGER(unsigned, unsigned)
 __GALATEA_INTEGER(unsigned long long, unsigned long long)
-// CUDA has no atomicAdd and atomicExch on long long, but the others.
+// CUDA has no atomicAdd and atomicExch for long long, but has the other operations.
 __GALATEA_SCOPES(atomicAnd, long long, __GALATEA_FETCH(long long, __atomic_fetch_and))
 __GALATEA_SCOPES(atomicOr, long long, __GALATEA_FETCH(long long, __atomic_fetch_or))
 __GALATEA_SCOPES(atomicXor, long long, __GALATEA_FETCH(long long, __atomic_fetch_xor))
@@ -79,7 +79,7 @@ __GALATEA_CAS(unsigned)
 __GALATEA_CAS(unsigned long long)
 __GALATEA_CAS(unsigned short)
 
-// Ordered loads and stores: CUDA 12.8's built-ins, which NVRTC 13 knows without any header.
+// Ordered loads and stores: CUDA 12.8's built-ins, which NVRTC 13 provides without any header.
 enum { __NV_ATOMIC_RELAXED = __ATOMIC_RELAXED, __NV_ATOMIC_CONSUME = __ATOMIC_CONSUME,
        __NV_ATOMIC_ACQUIRE = __ATOMIC_ACQUIRE, __NV_ATOMIC_RELEASE = __ATOMIC_RELEASE,
        __NV_ATOMIC_ACQ_REL = __ATOMIC_ACQ_REL, __NV_ATOMIC_SEQ_CST = __ATOMIC_SEQ_CST };
@@ -132,10 +132,10 @@ __GALATEA_HINTED_STORE(__stwb)
 __GALATEA_HINTED_STORE(__stcs)
 __GALATEA_HINTED_STORE(__stcg)
 __GALATEA_HINTED_STORE(__stwt)
-// Loads that bypass L1 are what threads wait with: never kept in a register, and they take part in spin
-// detection when their size is that of an atomic.
+// Threads wait in loops of loads that bypass L1: such a load is never kept in a register, and takes part in
+// spin detection if its size is that of an atomic.
 #if defined(GALATEA_EMULATOR_RACES)
-// They are meant to meet the stores of others, like those through pointers to volatile.
+// These loads may race with the stores of other threads, like those through pointers to volatile.
 template <class T> __GALATEA_ATOMIC_FN T __galatea_load_fresh(const T *address) {
     __galatea_rt->access(address, sizeof(T), __GALATEA_VOLATILE_READ, __GALATEA_HERE);
     return *address;

@@ -13,7 +13,7 @@ enum { __GALATEA_BARRIER_SYNC = 0, __GALATEA_BARRIER_COUNT, __GALATEA_BARRIER_AN
 __GALATEA_INLINE void __syncwarp(unsigned mask = 0xffffffffu, __GALATEA_SITE) {
     __galatea_rt->collective(__GALATEA_SYNCWARP, mask, 0, 0, file, line);
 }
-// No convergence is promised: the caller alone is always a right answer.
+// Convergence is not guaranteed: a mask of the caller alone is always correct.
 __GALATEA_INLINE unsigned __activemask() { return 1u << __galatea_self()->lane; }
 
 // The source lane, delta or lane mask in the low half, the width in the high half.

@@ -1,5 +1,5 @@
-// Appended after the preprocessed program (so: no directives here), followed by what src/compiler/program.rs
-// generates: one thunk per kernel and the module's table.
+// Appended after the preprocessed program (so it has no directives). The code that src/compiler/program.rs
+// generates follows: one thunk per kernel and the module's table.
 template <class T> struct __galatea_plain { using type = T; };
 template <class T> struct __galatea_plain<T &> { using type = T; };
 template <class T> struct __galatea_plain<const T> { using type = T; };

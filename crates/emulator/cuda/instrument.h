@@ -1,6 +1,6 @@
-// Instrumented builds. g++ is asked for ThreadSanitizer's callbacks (a call before every load and store) and,
-// under stress, for a call per basic block; libtsan is not linked, the callbacks are these.
-// They may not be instrumented themselves.
+// Instrumented builds. g++ emits ThreadSanitizer's callbacks (a call before every load and store) and, under
+// stress, a call per basic block. libtsan is not linked: this file defines the callbacks, which must not be
+// instrumented themselves.
 #if defined(GALATEA_EMULATOR_COUNT) || defined(GALATEA_EMULATOR_STRESS)
 // False while the module is being loaded, and outside of device threads.
 __GALATEA_INLINE bool __galatea_running() { return __galatea_rt != nullptr && __galatea_self() != nullptr; }

@@ -1,4 +1,4 @@
-// Bit functions, conversions and math, with CUDA's results where CUDA defines them bit for bit (everything
+// Bit functions, conversions and math, with CUDA's results if CUDA defines them bit for bit (for everything
 // but the transcendental functions, which are the C library's here).
 
 __GALATEA_INLINE int __popc(unsigned v) { return __builtin_popcount(v); }
@@ -90,7 +90,7 @@ __GALATEA_INLINE double __hiloint2double(int high, int low) {
     return __galatea_bits<double>((long long)high << 32 | (unsigned)low);
 }
 
-// min, max: CUDA's overload set, mixed signs giving unsigned.
+// min, max: CUDA's overload set. Mixed signs return unsigned.
 #define __GALATEA_MINMAX(A, B, T)                                                                                   \
     __GALATEA_INLINE constexpr T min(A a, B b) { return (T)a < (T)b ? (T)a : (T)b; }                                \
     __GALATEA_INLINE constexpr T max(A a, B b) { return (T)a > (T)b ? (T)a : (T)b; }
@@ -194,7 +194,7 @@ __GALATEA_CLASSIFY(double)
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 
-// Arithmetic that is never contracted.
+// Arithmetic without contraction.
 #define __GALATEA_ROUND_NEAREST(PREFIX, T)                                                                          \
     __GALATEA_INLINE T PREFIX##add_rn(T a, T b) { return a + b; }                                                   \
     __GALATEA_INLINE T PREFIX##sub_rn(T a, T b) { return a - b; }                                                   \
@@ -209,7 +209,7 @@ __GALATEA_INLINE double __fma_rn(double a, double b, double c) { return __builti
 __GALATEA_INLINE float __fdividef(float a, float b) { return a / b; }
 __GALATEA_INLINE float __saturatef(float v) { return v > 0.0f ? (v < 1.0f ? v : 1.0f) : 0.0f; }
 
-// Float to integer: PTX cvt saturates, and NaN gives 0 for 32-bit, the smallest (unsigned: largest)
+// Float to integer: PTX cvt saturates. NaN returns 0 for 32-bit results, and the smallest (unsigned: largest)
 // representable pattern for 64-bit results. A plain C++ cast of such a value is undefined and differs here.
 template <class I, class F> __GALATEA_INLINE I __galatea_convert(F v, F low, F high, I smallest, I largest, I nan) {
     if (v != v) return nan;

@@ -1,13 +1,13 @@
-// What device code sees of the emulator's run time. The layout of these structures is mirrored by
-// `src/abi.rs`, which asserts it. No standard header is included, here or in any file of this folder:
-// that keeps a compile at tens of milliseconds, and it is what NVRTC offers as well.
+// The part of the emulator's run time that device code uses. `src/abi.rs` mirrors the layout of these
+// structures and asserts it. Neither this file nor any other of this folder includes a standard header: a
+// compile then takes tens of milliseconds only, and NVRTC offers no standard headers either.
 #define GALATEA_EMULATED 1
 
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 
-// `__global__` and `__launch_bounds__` survive preprocessing as markers: the compiler stand-in reads the
-// kernels' names from them, blanks them out and appends a thunk per kernel (cuda/export.h).
+// `__global__` and `__launch_bounds__` survive preprocessing as markers: the emulated compiler finds the
+// kernels' names by them, blanks them out and appends a thunk per kernel (cuda/export.h).
 #define __global__ __galatea_global_marker__
 #define __launch_bounds__(...) __galatea_bounds_marker__(__VA_ARGS__)
 #define __device__
@@ -22,12 +22,12 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 #define __noinline__ __attribute__((noinline))
 #define __inline_hint__
 #if defined(GALATEA_EMULATOR_ASAN)
-// One block at a time in the whole process (the host serialises launches), so that static shared arrays
-// are plain globals, which AddressSanitizer surrounds with red zones; thread-local ones it does not.
+// The whole process runs one block at a time (the host serialises launches), so that static shared arrays are
+// plain globals. AddressSanitizer surrounds those with red zones, but not thread-local ones.
 #define __shared__ static
 #else
-// One block at a time per OS thread: its static shared memory is that thread's copy. At block scope,
-// thread_local implies static.
+// Each OS thread runs one block at a time, and the block's static shared memory is the thread's copy. At
+// block scope, thread_local implies static.
 #define __shared__ thread_local
 #endif
 #define warpSize 32
@@ -62,11 +62,11 @@ struct __galatea_thread {
     __galatea_block *block;
     uint3 thread_index;
     unsigned lane;
-    // Spin detection: the last atomic's address and old value, and how often it was seen in a row.
+    // Spin detection: address and old value of the last atomic, and its number of repetitions.
     const volatile void *spin_address;
     unsigned long long spin_value;
     unsigned spin_count;
-    // Atomics left until the fiber is asked to let others run.
+    // Atomics left until the fiber has to let others run.
     int fuel;
 };
 
@@ -82,14 +82,13 @@ struct __galatea_runtime {
 };
 
 extern "C" {
-// Filled in by the host after loading. The offset is that of the current thread's pointer in the OS
-// thread's control block.
+// Set by the host after loading: the offset of the current thread's pointer in the OS thread's control block.
 __attribute__((visibility("default"), externally_visible)) long __galatea_self_offset;
 __attribute__((visibility("default"), externally_visible)) const __galatea_runtime *__galatea_rt;
 }
 
-// A given call of a device function runs in one fiber, so the pointer may be kept across calls: the asm is
-// neither volatile nor does it clobber memory.
+// One call of a device function runs in one fiber, so the compiler may keep the pointer across calls: the asm
+// is not volatile and does not clobber memory.
 __GALATEA_INLINE __galatea_thread *__galatea_self() {
     __galatea_thread *self;
 #if defined(__x86_64__)
@@ -106,7 +105,7 @@ __GALATEA_INLINE __galatea_thread *__galatea_self() {
 #define blockDim ((const uint3 &)__galatea_self()->block->block_dim)
 #define gridDim ((const uint3 &)__galatea_self()->block->grid_dim)
 
-// Dynamic shared memory ends at a guard page (rounded up to 16 bytes).
+// Dynamic shared memory is rounded up to 16 bytes and ends at a guard page.
 #define GALATEA_DYNAMIC_SHARED(name) unsigned char *name = __galatea_self()->block->dynamic_shared
 
 // Kinds of `pause`, `stop`, `clock` and `access`; see src/abi.rs.
@@ -115,8 +114,8 @@ enum { __GALATEA_STOP_TRAP = 0, __GALATEA_STOP_ASSERT = 1 };
 enum { __GALATEA_READ = 0, __GALATEA_WRITE = 1, __GALATEA_ATOMIC = 2, __GALATEA_VOLATILE_READ = 3,
        __GALATEA_VOLATILE_WRITE = 4, __GALATEA_FENCE = 5 };
 
-// Called after every atomic that can be what a thread spins on: lets other fibers run when the same location
-// keeps giving the same answer. The site is the caller's return address where atomics are not inlined.
+// Called after every atomic on which a thread may spin: lets other fibers run if the same location repeatedly
+// returns the same value. The site is the caller's return address if atomics are not inlined.
 #define __GALATEA_HERE __builtin_return_address(0)
 __GALATEA_HOOK void __galatea_after_atomic(const volatile void *address, unsigned bytes, unsigned long long old,
                                            const void *site) {

@@ -35,7 +35,7 @@ __GALATEA_VECTOR3(unsigned long long, ulonglong)
 __GALATEA_VECTOR3(float, float)
 __GALATEA_VECTOR3(double, double)
 
-// Re-reading bits as another type of the same size.
+// Reinterprets bits as another type of the same size.
 template <class To, class From> __GALATEA_INLINE To __galatea_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "same size");
     To to;

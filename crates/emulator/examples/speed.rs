@@ -1,8 +1,8 @@
 //! The cost of emulation: compile times, collectives, barriers, and rows per second of simple kernels.
 //!
 //! `cargo run -p galatea-emulator --example speed` prints wall times. With arguments KERNEL GRID BLOCK LENGTH
-//! it runs one of the kernels below ten times with one worker and prints the processor time, which other load
-//! disturbs less.
+//! it runs one of the kernels below ten times with one worker and prints the processor time, which depends
+//! less on other load.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -157,7 +157,7 @@ fn main() {
             ..EmulatorOptions::default()
         });
         let start = Instant::now();
-        // A comment that was never there before is a program that was never compiled before.
+        // A comment that is new in each run yields a program that is in no cache.
         let unique = format!("{SOURCE}// {:?}\n", std::time::SystemTime::now());
         let image = gpu.try_compile(&unique, &[], &[]).expect("compiles");
         let cold = start.elapsed();

@@ -1,12 +1,12 @@
 //! The structures shared with device code, mirrored from `cuda/runtime.h` and `cuda/export.h`.
 //!
-//! A module compiled against another revision of them is refused when it is loaded ([`REVISION`]); the layout
-//! itself is asserted below, with the numbers the C++ side has by the System V rules.
+//! Loading a module that was compiled against another revision of them fails ([`REVISION`]). The layout
+//! itself is asserted below, with the offsets that the System V rules give the C++ side.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-/// Bumped whenever anything in this file or its C++ counterpart changes.
+/// Incremented whenever this file or its C++ counterpart changes.
 pub(crate) const REVISION: u32 = 2;
 
 /// Lanes of a warp.
@@ -24,13 +24,13 @@ pub(crate) struct Dimensions {
 }
 
 impl Dimensions {
-    /// The product; of a block's dimensions, its threads.
+    /// The product of the three. For a block: its number of threads.
     pub(crate) fn volume(self) -> u64 {
         u64::from(self.x) * u64::from(self.y) * u64::from(self.z)
     }
 }
 
-/// `__galatea_block`: what every thread of the running block sees.
+/// `__galatea_block`: the fields of the running block that all its threads can read.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct BlockView {
@@ -54,7 +54,7 @@ pub(crate) struct ThreadView {
     pub(crate) fuel: i32,
 }
 
-/// `__galatea_runtime`: the functions device code calls.
+/// `__galatea_runtime`: the functions that device code calls.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Runtime {
@@ -74,7 +74,7 @@ pub(crate) struct KernelEntry {
     pub(crate) run: unsafe extern "C" fn(*mut *mut c_void),
     pub(crate) sizes: *const u32,
     pub(crate) count: u32,
-    /// From `__launch_bounds__`, 0 without.
+    /// From `__launch_bounds__`; 0 without.
     pub(crate) max_threads: u32,
 }
 
@@ -103,7 +103,7 @@ pub(crate) mod pause {
     pub(crate) const SPIN: u32 = 0;
     pub(crate) const SLEEP: u32 = 1;
     pub(crate) const STRESS: u32 = 2;
-    /// Inserted by the fault handler, unknown to device code.
+    /// Inserted by the fault handler. Device code does not use it.
     pub(crate) const INTERRUPT: u32 = 3;
 }
 
@@ -117,10 +117,10 @@ pub(crate) mod access {
     pub(crate) const READ: u32 = 0;
     pub(crate) const WRITE: u32 = 1;
     pub(crate) const ATOMIC: u32 = 2;
-    /// Through a pointer to volatile, where that is told apart.
+    /// Through a pointer to volatile, if the instrumentation distinguishes it.
     pub(crate) const VOLATILE_READ: u32 = 3;
     pub(crate) const VOLATILE_WRITE: u32 = 4;
-    /// No access: the thread's fence.
+    /// A fence of the thread, not an access.
     pub(crate) const FENCE: u32 = 5;
 }
 

@@ -3,7 +3,7 @@
 //! `__syncthreads` waits for every thread that has not exited. All threads must be at the same call: another
 //! kind, or the same kind at another place in the source, is reported (CUDA leaves it undefined; the place is
 //! that in the source text, so a call duplicated by the compiler is still one call). A barrier that some
-//! threads never reach ends as a deadlock, reported with the calls that the others wait in.
+//! threads never reach ends as a deadlock. The report lists the calls of the others.
 
 use crate::abi::{LANES, barrier as kinds};
 use crate::report::Site;
@@ -11,13 +11,13 @@ use crate::report::Site;
 /// One barrier of a block.
 #[derive(Debug)]
 pub(crate) struct Barrier {
-    /// Threads that have come.
+    /// Number of threads that have arrived.
     pub(crate) arrived: u32,
-    /// Of a named barrier: threads to wait for.
+    /// For a named barrier: the number of threads to wait for.
     pub(crate) expected: u32,
     pub(crate) kind: u32,
     pub(crate) site: Site,
-    /// Per warp, the lanes that wait.
+    /// The lanes that wait, per warp.
     pub(crate) waiting: [u32; LANES],
     holding: u32,
     result: u32,
@@ -38,8 +38,8 @@ impl Default for Barrier {
 }
 
 impl Barrier {
-    /// A thread has come to the call; the first one says which call that is. `false` for one that is at
-    /// another call than those before it.
+    /// Records the arrival of a thread at a call. The first thread sets the call. Returns `false` if the
+    /// thread is at another call than the threads before it.
     pub(crate) fn arrive(&mut self, kind: u32, site: Site, expected: u32, predicate: u32) -> bool {
         let is_named = |kind: u32| kind == kinds::NAMED || kind == kinds::ARRIVE;
         if self.arrived == 0 {
@@ -58,7 +58,7 @@ impl Barrier {
         true
     }
 
-    /// All threads have come: computes the result. Those that wait are still in `waiting`.
+    /// Computes the result after all threads have arrived. The threads that wait are still in `waiting`.
     pub(crate) fn complete(&mut self) {
         self.result = match self.kind {
             kinds::AND => u32::from(self.holding == self.arrived),
@@ -75,7 +75,7 @@ impl Barrier {
         self.result
     }
 
-    /// No thread has arrived.
+    /// Resets the barrier to no arrived threads.
     pub(crate) fn reset(&mut self) {
         if self.arrived != 0 {
             self.waiting = [0; LANES];

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// `__galatea_runtime::clock`: 0 gives ticks of a made-up 1 GHz clock, 1 nanoseconds since the epoch.
+/// `__galatea_runtime::clock`: 0 returns ticks of a fictitious 1 GHz clock, 1 nanoseconds since the epoch.
 pub(crate) unsafe extern "C" fn clock(kind: u32) -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     if kind == 0 {

@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pool: Arc<Pool>,
     streams: Mutex<Vec<Weak<Stream>>>,
     default_stream: Mutex<Option<Arc<Stream>>>,
-    /// Retains of the primary context.
+    /// Number of retains of the primary context.
     retained: AtomicU32,
 }
 
@@ -34,7 +34,7 @@ impl Deref for Context {
 }
 
 impl Context {
-    /// Makes a device; its ordinal is its position in the list.
+    /// Adds a device. Its ordinal is its position in the list.
     pub(crate) fn add(options: EmulatorOptions) -> i32 {
         let mut contexts = CONTEXTS.write();
         let ordinal = contexts.len() as i32;
@@ -48,12 +48,12 @@ impl Context {
         ordinal
     }
 
-    /// The context of the device with an ordinal.
+    /// The context of the device with that ordinal.
     pub(crate) fn get(ordinal: i32) -> Option<Arc<Context>> {
         CONTEXTS.read().get(usize::try_from(ordinal).ok()?).cloned()
     }
 
-    /// How many there are.
+    /// Number of devices.
     pub(crate) fn count() -> i32 {
         CONTEXTS.read().len() as i32
     }
@@ -62,8 +62,8 @@ impl Context {
         self.retained.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives up one retain; the last one ends the context and with it the sticky error. False if there was
-    /// none.
+    /// Releases one retain. The last release ends the context and clears the sticky error. Returns false if
+    /// the context was not retained.
     pub(crate) fn release(&self) -> bool {
         let released = self
             .retained
@@ -75,7 +75,7 @@ impl Context {
         released.is_ok()
     }
 
-    /// A new stream.
+    /// Creates a stream.
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let stream = Stream::new(&self.device, &self.pool);
         let mut streams = self.streams.lock();
@@ -84,7 +84,7 @@ impl Context {
         stream
     }
 
-    /// The stream that handle 0 names.
+    /// The stream of handle 0.
     pub(crate) fn default_stream(&self) -> Arc<Stream> {
         Arc::clone(self.default_stream.lock().get_or_insert_with(|| self.stream()))
     }

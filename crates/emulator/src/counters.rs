@@ -1,19 +1,20 @@
 //! Counters on demand: the load that a kernel would put on a GPU's memory system.
 //!
-//! Devices made with [`EmulatorOptions::count`](crate::EmulatorOptions::count) compile kernels with a call
-//! before every load, store and atomic. The lanes of a warp run one after the other here, so the accesses
-//! that a GPU would do as one instruction are found afterwards: the n-th time that a lane comes to a place in
-//! the code belongs together with the n-th time of the other lanes, counted from the last point where the
-//! whole warp synchronised (a collective of all its lanes, a block barrier, the start). Lanes that come less
-//! often than others to a place between two such points are therefore counted as early as possible.
+//! Devices with [`EmulatorOptions::count`](crate::EmulatorOptions::count) compile kernels with a call before
+//! every load, store and atomic. The lanes of a warp run one after the other here, so the accesses that a GPU
+//! would execute as one instruction are grouped afterwards: the n-th visit of a lane to a place in the code
+//! belongs to the n-th visit of the other lanes, counted from the last point where the whole warp
+//! synchronised (a collective of all its lanes, a block barrier, the start). If a lane visits a place less
+//! often than others between two such points, its visits are therefore grouped with the earliest ones of the
+//! others.
 //!
 //! The model:
 //! * **Shared memory** has 32 banks of 4 bytes. An access of up to 4 bytes per lane is one pass of 32 lanes,
-//!   of 8 bytes two passes of 16, of 16 bytes four passes of 8. A pass takes as many *rounds* as there are
-//!   different words in the most wanted bank; lanes that read or write the same word share a round. Atomics
-//!   do not share: every lane's operation in the most wanted bank is a round.
-//! * **Global memory** is moved in *sectors* of 32 bytes: an access costs the different sectors its lanes
-//!   touch.
+//!   of 8 bytes two passes of 16, of 16 bytes four passes of 8. The *rounds* of a pass are the number of
+//!   different words in the most accessed bank: lanes that read or write the same word share a round. Atomics
+//!   do not share: each lane's operation in the most accessed bank is a round.
+//! * **Global memory** is transferred in *sectors* of 32 bytes: an access costs the different sectors that
+//!   its lanes touch.
 //! * Local memory, kernel arguments and module variables (`__device__`, `__constant__`) are not counted, nor
 //!   are accesses that the host compiler's optimiser removed, or added by calling `memcpy`.
 
@@ -23,7 +24,7 @@ use std::ops::{AddAssign, Range};
 use crate::abi::{LANES, access as kinds};
 use crate::shared::SharedMemory;
 
-/// The widths of an access of a lane, in bytes, in the order in which they are listed in counters.
+/// The widths of a lane's access in bytes, in the order of the arrays in counters.
 pub const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
 const BANKS: u64 = 32;
 const WORD: u64 = 4;
@@ -57,7 +58,7 @@ pub struct SharedAccesses {
     pub instructions: u64,
     /// Accesses by a lane, per width (see [`WIDTHS`]).
     pub lanes: [u64; 5],
-    /// Serialisation rounds; equal to the passes if there is no bank conflict.
+    /// Serialisation rounds; equal to the number of passes if no banks conflict.
     pub rounds: u64,
 }
 
@@ -68,12 +69,12 @@ pub struct GlobalAccesses {
     pub instructions: u64,
     /// Accesses by a lane, per width (see [`WIDTHS`]).
     pub lanes: [u64; 5],
-    /// Sectors of 32 bytes moved, per width of the access that moved them.
+    /// Sectors of 32 bytes transferred, per width of the access.
     pub sectors: [u64; 5],
 }
 
 impl GlobalAccesses {
-    /// Bytes asked for by lanes; the rest of the sectors' bytes is moved for nothing.
+    /// Bytes that lanes accessed. The other bytes of the sectors are transferred in vain.
     #[must_use]
     pub fn useful_bytes(&self) -> u64 {
         self.lanes
@@ -83,7 +84,7 @@ impl GlobalAccesses {
             .sum()
     }
 
-    /// Bytes moved.
+    /// Bytes transferred.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         self.sectors.iter().sum::<u64>() * SECTOR
@@ -129,7 +130,7 @@ fn add_all(to: &mut [u64; 5], from: [u64; 5]) {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     counters: Counters,
-    /// Device memory when the launch began.
+    /// Ranges of device memory when the launch began.
     global: Vec<Range<u64>>,
     shared: Vec<Range<usize>>,
     warps: Vec<HashMap<Place, Visits>>,
@@ -139,23 +140,23 @@ pub(crate) struct Recorder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     site: usize,
-    /// Of an access wider than 16 bytes: which piece.
+    /// For an access wider than 16 bytes: the index of the piece.
     piece: u32,
     kind: u32,
     width: u32,
 }
 
-/// The lanes' visits to a place since the warp last synchronised.
+/// The visits of the lanes to a place since the warp last synchronised.
 #[derive(Debug, Default)]
 struct Visits {
-    /// How often each lane came.
+    /// Number of visits of each lane.
     times: [u32; LANES],
     /// Number of the first entry of `open`.
     first: u32,
     open: VecDeque<Group>,
 }
 
-/// Accesses of lanes that a GPU would do as one.
+/// Accesses of lanes that a GPU would execute as one.
 #[derive(Debug, Clone)]
 struct Group {
     lanes: u32,
@@ -163,7 +164,7 @@ struct Group {
 }
 
 impl Recorder {
-    /// For the blocks of a launch that may touch these ranges of device memory.
+    /// Creates a recorder for the blocks of a launch that may touch these ranges of device memory.
     pub(crate) fn new(global: Vec<Range<u64>>) -> Recorder {
         Recorder {
             global,
@@ -176,7 +177,7 @@ impl Recorder {
         self.warps.resize_with(warps, HashMap::new);
     }
 
-    /// All open groups are complete.
+    /// Closes all open groups.
     pub(crate) fn end_block(&mut self) {
         for warp in 0..self.warps.len() {
             self.synchronise(warp);
@@ -195,7 +196,7 @@ impl Recorder {
         self.end_block();
     }
 
-    /// All lanes of a warp are at the same point.
+    /// Closes the open groups of a warp, as all its lanes are at the same point.
     fn synchronise(&mut self, warp: usize) {
         let visits = std::mem::take(&mut self.warps[warp]);
         for (place, visits) in visits {
@@ -283,7 +284,7 @@ impl Recorder {
         after > 0 && self.global[after - 1].contains(&address)
     }
 
-    /// Takes the collected counts, leaving zeros.
+    /// Returns the collected counts and sets them to zero.
     pub(crate) fn take(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn atomics_on_one_word_take_turns() {
+    fn atomics_on_one_word_are_serialised() {
         let atomic = |address: &dyn Fn(u64) -> u64| rounds(&group(address), 4, true);
         assert_eq!(atomic(&|lane| lane * 4), 1);
         assert_eq!(atomic(&|_| 0), 32);

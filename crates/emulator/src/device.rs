@@ -19,7 +19,7 @@ pub(crate) struct Device {
     seed: AtomicU64,
     launches: AtomicU64,
     pub(crate) memory: Memory,
-    /// The sticky error, `CUDA_SUCCESS` if none.
+    /// The sticky error; `CUDA_SUCCESS` if none.
     error: Mutex<CUresult>,
     report: Mutex<Option<String>>,
     counters: Mutex<Counters>,
@@ -48,14 +48,14 @@ impl Device {
         &self.options
     }
 
-    /// The seed of launches from now on.
+    /// The seed of the launches from now on.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_seed(&self, seed: u64) {
         self.seed.store(seed, Ordering::Relaxed);
-        // The same seed gives the same choices again.
+        // The same seed yields the same choices again.
         self.launches.store(0, Ordering::Relaxed);
     }
 
@@ -72,7 +72,7 @@ impl Device {
         }
     }
 
-    /// As [`Device::check`], before a call that a test may have asked to fail.
+    /// Like [`Device::check`], for a call that a test may have injected a failure into.
     pub(crate) fn admit(&self, call: DriverCall) -> Result<(), CUresult> {
         self.check()?;
         let Some(code) = self.options.faults.count(call) else {
@@ -90,7 +90,7 @@ impl Device {
         Err(code.result())
     }
 
-    /// A launch failed: the context is lost. The first failure is kept.
+    /// Records a failed launch: the context is lost. The first failure is kept.
     pub(crate) fn fail(&self, kernel: &str, seed: u64, failure: &Failure) {
         let mut error = self.error.lock();
         if *error == CUresult::CUDA_SUCCESS {
@@ -105,7 +105,7 @@ impl Device {
         self.report.lock().clone()
     }
 
-    /// Forgets the sticky error.
+    /// Clears the sticky error.
     pub(crate) fn recover(&self) {
         *self.error.lock() = CUresult::CUDA_SUCCESS;
     }

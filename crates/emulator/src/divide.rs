@@ -1,28 +1,28 @@
-//! Integer divisions that x86 refuses.
+//! Integer divisions that fault on x86.
 //!
-//! `div` and `idiv` fault when the divisor is zero or the quotient does not fit. A GPU computes something:
-//! all ones for a zero divisor (the remainder is then the dividend), and the wrapped quotient for the
-//! smallest number divided by -1 (remainder 0). CUDA leaves both undefined, so kernels may divide first and
-//! select afterwards.
+//! `div` and `idiv` fault if the divisor is zero or the quotient does not fit. A GPU returns a result: all
+//! ones for a zero divisor (the remainder is then the dividend), and the wrapped quotient for the smallest
+//! number divided by -1 (remainder 0). CUDA leaves both undefined, so kernels may divide first and select
+//! afterwards.
 
 use libc::{
     REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RAX, REG_RBP, REG_RBX, REG_RCX,
     REG_RDI, REG_RDX, REG_RIP, REG_RSI, REG_RSP,
 };
 
-/// Registers by their number in an instruction.
+/// Indexes of the registers, by their number in an instruction.
 const REGISTERS: [i32; 16] = [
     REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11,
     REG_R12, REG_R13, REG_R14, REG_R15,
 ];
 
-/// Gives the division at the instruction pointer a result and steps over it. False if it is no division.
+/// Emulates the division at the instruction pointer and steps over it. Returns false if it is no division.
 ///
 /// # Safety
 /// The instruction pointer is that of an instruction that just faulted.
 pub(crate) unsafe fn repair(registers: &mut [i64; 23]) -> bool {
     let start = registers[REG_RIP as usize] as *const u8;
-    // SAFETY: the instruction was executed, so its bytes are readable; decoding reads no further than its
+    // SAFETY: the instruction was executed, so its bytes are readable, and decoding reads no further than its
     // length.
     let Some(division) = decode(|offset| unsafe { start.add(offset).read() }) else {
         return false;
@@ -49,13 +49,14 @@ pub(crate) unsafe fn repair(registers: &mut [i64; 23]) -> bool {
     true
 }
 
-/// Of the smallest number by -1.
+/// Quotient and remainder of the smallest number divided by -1.
 fn overflow(bytes: u32) -> (i64, i64) {
     (i64::MIN >> (64 - 8 * bytes), 0)
 }
 
-/// A divisor in memory cannot be told apart without computing its address; a dividend that is the sign
-/// extension of the smallest number can only overflow by -1, any other can only fault by zero.
+/// Whether the divisor is zero. A divisor in memory is not read, since that would need its address. A
+/// dividend that is the sign extension of the smallest number can overflow only by -1, any other can fault
+/// only by zero.
 fn zero_divisor(registers: &[i64; 23], division: &Division) -> bool {
     let (low, high) = (registers[REG_RAX as usize], registers[REG_RDX as usize]);
     let smallest = truncate(low, division.bytes) == truncate(overflow(division.bytes).0, division.bytes)
@@ -71,7 +72,7 @@ fn truncate(value: i64, bytes: u32) -> u64 {
     }
 }
 
-/// Writing 32 bits clears the upper half, writing 16 keeps the rest.
+/// Writing 32 bits clears the upper half, writing 16 keeps the other bits.
 fn merge(old: i64, new: i64, bytes: u32) -> i64 {
     match bytes {
         8 => new,
@@ -94,7 +95,7 @@ struct Division {
     length: usize,
 }
 
-/// Decodes `div` and `idiv` (F6 and F7, /6 and /7) with prefixes, any operand.
+/// Decodes `div` and `idiv` (F6 and F7, /6 and /7) with prefixes and any operand.
 fn decode(byte: impl Fn(usize) -> u8) -> Option<Division> {
     let mut at = 0;
     let mut bytes = 4;

@@ -1,15 +1,16 @@
-//! Faults in device code become failed launches, and long-running fibers are interrupted.
+//! Turns faults in device code into failed launches, and interrupts long-running fibers.
 //!
-//! Signals are handled while an OS thread is in a device thread ([`fiber::current`] is not null); everything
-//! else goes to the handler that was there before.
+//! Signals are handled while an OS thread runs a device thread ([`fiber::current`] is not null). All other
+//! signals are passed to the handler that was installed before.
 //!
-//! * `SIGSEGV`, `SIGBUS`, `SIGILL`: the fault is noted in the runner and the OS thread goes on in the context
-//!   that started the block, as if the fiber had switched there. The fiber is abandoned.
-//! * `SIGFPE`: an integer division that x86 refuses (by zero, or the smallest number by -1), which a GPU does
-//!   not: the quotient becomes what a GPU gives (all ones; the smallest number), and the code goes on.
-//! * `SIGURG`, sent by [`crate::watchdog`] to a thread that has been in one fiber for long: if it is in the
-//!   code of the module itself (not in this library or the C library), a call to [`interrupted`] is inserted,
-//!   which saves every register and pauses. So a spin on a plain volatile read makes progress, slowly.
+//! * `SIGSEGV`, `SIGBUS`, `SIGILL`: the fault is recorded in the runner, and the OS thread continues in the
+//!   context that started the block, as if the fiber had switched to it. The fiber is abandoned.
+//! * `SIGFPE`: an integer division that faults on x86 (by zero, or the smallest number by -1) but not on a
+//!   GPU. The quotient is set to the GPU's result (all ones; the smallest number), and the code continues.
+//! * `SIGURG`, sent by [`crate::watchdog`] to a thread that has been in one fiber for long: if the thread is
+//!   in the code of the module itself (not in this library or the C library), a call to [`interrupted`] is
+//!   inserted, which saves every register and pauses. So a spin on a plain volatile read makes progress,
+//!   though slowly.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_void};
@@ -24,19 +25,19 @@ use crate::block::{Fault, Runner, Thread};
 use crate::divide;
 use crate::fiber;
 
-/// The signal that interrupts.
+/// The signal that interrupts a fiber.
 pub(crate) const INTERRUPT: c_int = libc::SIGURG;
 
 const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
-/// The handlers installed before, in the order of [`FAULTS`].
+/// The handlers that were installed before, in the order of [`FAULTS`].
 static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
 
 /// Installs the handlers, once.
 pub(crate) fn install() {
     BEFORE.get_or_init(|| {
         FAULTS.map(|signal| {
-            // SAFETY: a handler with the signature of SA_SIGINFO that is async-signal-safe.
+            // SAFETY: the handler has the signature of SA_SIGINFO and is async-signal-safe.
             unsafe {
                 let mut before = MaybeUninit::<libc::sigaction>::zeroed();
                 libc::sigaction(signal, ptr::null(), before.as_mut_ptr());
@@ -45,7 +46,7 @@ pub(crate) fn install() {
         })
     });
     static INSTALLED: OnceLock<()> = OnceLock::new();
-    // Only after the earlier handlers are visible to all threads.
+    // Installed only after the earlier handlers are visible to all threads.
     INSTALLED.get_or_init(|| {
         for signal in FAULTS.into_iter().chain([INTERRUPT]) {
             // SAFETY: as above; the structure is fully set.
@@ -53,7 +54,7 @@ pub(crate) fn install() {
                 let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
                 action.sa_sigaction = handle as *const () as usize;
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-                // One at a time: each ends by returning, which restores the mask.
+                // No other signal is blocked: each handler ends by returning, which restores the mask.
                 libc::sigemptyset(&mut action.sa_mask);
                 for other in FAULTS.into_iter().chain([INTERRUPT]) {
                     libc::sigaddset(&mut action.sa_mask, other);
@@ -93,7 +94,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
     }
 }
 
-/// Makes the interrupted code call [`interrupted`], if it is the module's own.
+/// Makes the interrupted code call [`interrupted`], if the code belongs to the module.
 unsafe fn interrupt(runner: &Runner, registers: &mut [i64; 23]) {
     /// Bytes below the stack pointer that a function may use without moving it.
     const RED_ZONE: usize = 128;
@@ -102,16 +103,16 @@ unsafe fn interrupt(runner: &Runner, registers: &mut [i64; 23]) {
     if !runner.is_device_code(instruction) || !runner.stacks.has_room(stack, 4096) {
         return;
     }
-    // SAFETY: the stack of the running fiber, with room, below what it uses.
+    // SAFETY: the stack of the running fiber, which has room below the part in use.
     unsafe { ((stack - RED_ZONE - 8) as *mut usize).write(instruction) };
     registers[REG_RSP as usize] = (stack - RED_ZONE - 8) as i64;
     registers[REG_RIP as usize] = interrupted as *const () as i64;
-    // The ABI has the direction flag clear in calls.
+    // The ABI requires a clear direction flag in calls.
     registers[REG_EFL as usize] &= !0x400;
 }
 
-/// Pauses with all registers preserved, then goes back below a red zone. Flags are saved; of the vector
-/// registers, those that the baseline x86-64 of device code has.
+/// Pauses with all registers preserved, then returns below a red zone. The flags and the vector registers of
+/// baseline x86-64 (the target of device code) are saved.
 #[unsafe(naked)]
 unsafe extern "C" fn interrupted() {
     naked_asm!(
@@ -137,14 +138,14 @@ unsafe extern "C" fn interrupted() {
     )
 }
 
-/// The signal is not from device code: does what would have been done without this handler.
+/// Handles a signal outside of device code as if this handler were not installed.
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let before = FAULTS
         .iter()
         .position(|&known| known == signal)
         .and_then(|index| Some(&BEFORE.get()?[index]));
-    // SAFETY: an earlier handler is called as it asked to be; the default action is restored and the
-    // instruction repeated.
+    // SAFETY: an earlier handler is called with the signature that it was installed with; otherwise the
+    // default action is restored and the instruction repeated.
     unsafe {
         match before.map(|action| (action.sa_sigaction, action.sa_flags)) {
             Some((handler, flags)) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
@@ -163,7 +164,7 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 }
 
 impl Fault {
-    /// A description, as far as the runner can tell.
+    /// Describes the fault from the state of the runner.
     pub(crate) fn describe(&self, runner: &Runner) -> String {
         let address = self.address;
         let what = match self.signal {
@@ -187,9 +188,9 @@ impl Fault {
     }
 }
 
-/// The function an instruction is in, as far as symbols are known.
+/// The function that contains an instruction, if its symbol is known.
 fn instruction_name(address: usize) -> String {
-    // SAFETY: fills the structure or says that it did not; the strings belong to loaded objects.
+    // SAFETY: fills the structure or returns that it did not; the strings belong to loaded objects.
     unsafe {
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed().assume_init();
         if libc::dladdr(address as *const c_void, &mut info) == 0 || info.dli_sname.is_null() {
@@ -200,12 +201,12 @@ fn instruction_name(address: usize) -> String {
     }
 }
 
-/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full, and the
-/// one that Rust gives its threads may be as small as a signal frame.
+/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full, and
+/// Rust's own signal stacks may be as small as a signal frame.
 ///
-/// It stays until the thread ends. An interruption that the watchdog sent just before a thread left its last
-/// block arrives just after, and must not find the small stack again: with the wide registers of newer
-/// processors its frame alone fills it.
+/// It is kept until the thread ends. An interruption that the watchdog sent just before a thread left its
+/// last block arrives just after that, and must not use the small stack: on newer processors with wide
+/// registers, the signal frame alone fills it.
 #[derive(Debug)]
 struct SignalStack {
     memory: *mut c_void,
@@ -224,7 +225,7 @@ pub(crate) fn prepare_thread() {
 
 impl SignalStack {
     fn install() -> SignalStack {
-        // SAFETY: registers memory that stays until `drop` has taken it out of use.
+        // SAFETY: registers memory that is kept until `drop` has disabled it.
         unsafe {
             let memory = libc::malloc(SIGNAL_STACK_BYTES);
             if !memory.is_null() {
@@ -250,7 +251,7 @@ impl Drop for SignalStack {
             ss_flags: libc::SS_DISABLE,
             ss_size: SIGNAL_STACK_BYTES,
         };
-        // SAFETY: out of use before it is freed; the thread has ended but for its destructors.
+        // SAFETY: disabled before it is freed; the thread has ended except for its destructors.
         unsafe {
             libc::sigaltstack(&none, ptr::null_mut());
             libc::free(self.memory);

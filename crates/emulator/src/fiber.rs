@@ -1,16 +1,14 @@
 //! Fibers: the context switch, the stacks, and the pointer to the current thread.
 //!
-//! A *carrier* is a stack with a loop on it, the [`Loop`] it was made with: it runs a thread's kernel
-//! function to the end, then the next thread that has not started yet, and so on. A thread that has to wait
-//! keeps its carrier until it is resumed. So a kernel without collectives runs on one carrier and never
-//! switches.
+//! A *carrier* is a stack that runs a loop, its [`Loop`]: it runs a thread's kernel function to the end, then
+//! the next thread that has not started, and so on. A thread that has to wait keeps its carrier until it is
+//! resumed. So a kernel without collectives runs on one carrier and never switches.
 //!
-//! The switch saves what the System V ABI calls callee-saved. The floating-point control words are not saved:
-//! device code does not change them.
+//! The switch saves the callee-saved registers of the System V ABI. The floating-point control words are not
+//! saved: device code does not change them.
 //!
-//! Device code finds its thread through a thread-local pointer of this library, reached by its constant
-//! offset from the OS thread's control block (the initial-exec model, so the offset is the same in all OS
-//! threads).
+//! Device code finds its thread through a thread-local pointer of this library, at a constant offset from the
+//! OS thread's control block (the initial-exec model, so the offset is the same in all OS threads).
 
 use std::arch::{asm, global_asm, naked_asm};
 use std::io;
@@ -18,11 +16,11 @@ use std::ptr;
 
 use crate::abi::ThreadView;
 
-/// Bytes at the low end of each stack that fault when touched.
+/// Bytes at the low end of each stack that fault if touched.
 const GUARD: usize = 4096;
-/// Stacks are mapped this many at a time.
+/// Number of stacks per mapping.
 const CHUNK: usize = 32;
-/// Registers popped by [`resume`], then the return address.
+/// Words popped by [`resume`]: the registers, then the return address.
 const FRAME_WORDS: usize = 7;
 
 global_asm!(
@@ -51,8 +49,8 @@ pub(crate) fn current_offset() -> i64 {
 #[inline(always)]
 pub(crate) fn current() -> *mut ThreadView {
     let thread: *mut ThreadView;
-    // SAFETY: reads this OS thread's own copy of an 8-byte thread-local variable. Not `pure`: it changes with
-    // every switch.
+    // SAFETY: reads this OS thread's own copy of an 8-byte thread-local variable. Not `pure`: the value
+    // changes with every switch.
     unsafe {
         asm!(
             "mov {offset}, qword ptr [rip + galatea_emulator_current@gottpoff]",
@@ -79,11 +77,11 @@ pub(crate) fn set_current(thread: *mut ThreadView) {
     }
 }
 
-/// Saves the running context into `*save` and goes on where `load` was saved.
+/// Saves the running context into `*save` and resumes the context at `load`.
 ///
 /// # Safety
-/// `load` was written by [`switch`] or made by [`Stacks::take`], has not been resumed since, and its stack is
-/// mapped; both belong to this OS thread.
+/// `load` was written by [`switch`] or returned by [`Stacks::take`], has not been resumed since, and its
+/// stack is mapped. Both belong to this OS thread.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn switch(save: *mut *mut u8, load: *mut u8) {
     naked_asm!(
@@ -100,8 +98,7 @@ pub(crate) unsafe extern "C" fn switch(save: *mut *mut u8, load: *mut u8) {
     )
 }
 
-/// Second half of [`switch`]: the stack pointer is already the one to go on with. The fault handler enters
-/// here.
+/// Second half of [`switch`], after the stack pointer has changed. The fault handler enters here.
 ///
 /// # Safety
 /// Only reached by a jump with a stack pointer saved by [`switch`].
@@ -112,7 +109,7 @@ pub(crate) unsafe extern "C" fn resume() {
     )
 }
 
-/// The loop of a carrier, entered with the top of its own stack.
+/// The loop of a carrier. It is entered with the top of the carrier's own stack.
 pub(crate) type Loop = unsafe extern "C" fn(top: *mut u8) -> !;
 
 /// First activation of a carrier: its top is in rbx, its loop in r12.
@@ -126,7 +123,7 @@ fn usable(bytes: usize) -> usize {
     bytes.max(16 << 10).next_multiple_of(4096)
 }
 
-/// Carrier stacks, all of one size. The last one given back is taken first: its top is still in the cache.
+/// Carrier stacks, all of one size. The stack returned last is taken first: its top is still in the cache.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     bytes: usize,
@@ -136,11 +133,11 @@ pub(crate) struct Stacks {
     free: Vec<*mut u8>,
 }
 
-// SAFETY: the stacks are plain memory owned by this value; it is used by one OS thread at a time.
+// SAFETY: the stacks are plain memory that this value owns, and one OS thread at a time uses it.
 unsafe impl Send for Stacks {}
 
 impl Stacks {
-    /// No stacks yet; `bytes` of each, rounded up to whole pages, whose carriers run `main`.
+    /// Creates an empty set of stacks of `bytes` each, rounded up to whole pages. Their carriers run `main`.
     pub(crate) fn new(bytes: usize, main: Loop) -> Stacks {
         Stacks {
             bytes: usable(bytes),
@@ -151,7 +148,7 @@ impl Stacks {
         }
     }
 
-    /// Makes sure that `count` stacks exist, so that [`take`](Self::take) cannot fail later.
+    /// Allocates stacks until `count` exist, so that [`take`](Self::take) cannot fail later.
     pub(crate) fn reserve(&mut self, count: usize) -> io::Result<()> {
         while self.tops.len() < count {
             self.map_chunk()?;
@@ -160,7 +157,7 @@ impl Stacks {
         Ok(())
     }
 
-    /// Whether they are as large as stacks of `bytes` would be.
+    /// Whether the stacks are as large as stacks of `bytes` would be.
     pub(crate) fn fit(&self, bytes: usize) -> bool {
         self.bytes == usable(bytes)
     }
@@ -170,19 +167,19 @@ impl Stacks {
         self.tops.len()
     }
 
-    /// All stacks are free again: every context on them is abandoned.
+    /// Frees all stacks: every context on them is abandoned.
     pub(crate) fn reset(&mut self) {
         self.free.clear();
         self.free.extend(self.tops.iter().rev());
     }
 
-    /// A stack prepared so that switching to the result runs the carriers' loop.
+    /// Takes a stack, prepared so that switching to the result runs the carriers' loop.
     ///
     /// # Safety
     /// Fewer stacks are in use than were reserved.
     #[inline]
     pub(crate) unsafe fn take(&mut self) -> *mut u8 {
-        // At most one carrier per thread is in use and as many were reserved.
+        // At most one carrier per thread is in use, and one per thread was reserved.
         let top = self.free.pop().expect("as many stacks as threads are reserved");
         // SAFETY: `top` is 16-byte aligned and has at least 16 KiB of stack below it.
         unsafe {
@@ -196,13 +193,13 @@ impl Stacks {
         }
     }
 
-    /// Gives a stack back, by its top.
+    /// Returns a stack, identified by its top.
     #[inline]
     pub(crate) fn give(&mut self, top: *mut u8) {
         self.free.push(top);
     }
 
-    /// Whether `address` lies in the guard page of one of the stacks.
+    /// Whether `address` is in the guard page of one of the stacks.
     pub(crate) fn is_guard(&self, address: usize) -> bool {
         let stride = self.stride();
         self.chunks.iter().any(|&chunk| {
@@ -211,7 +208,7 @@ impl Stacks {
         })
     }
 
-    /// Whether `address` lies in one of the stacks with at least `bytes` of it below.
+    /// Whether `address` is in one of the stacks, with at least `bytes` of it below.
     pub(crate) fn has_room(&self, address: usize, bytes: usize) -> bool {
         let stride = self.stride();
         self.chunks.iter().any(|&chunk| {
@@ -220,7 +217,7 @@ impl Stacks {
         })
     }
 
-    /// The mapped ranges, guards included.
+    /// The mapped ranges, including guards.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
         self.chunks.iter().map(|&chunk| (chunk, self.stride() * CHUNK))
     }
@@ -248,13 +245,13 @@ impl Stacks {
         let base = base.cast::<u8>();
         self.chunks.push(base);
         for index in 0..CHUNK {
-            // SAFETY: inside the mapping just made.
+            // SAFETY: inside the new mapping.
             let low = unsafe { base.add(index * stride) };
-            // SAFETY: one page of the mapping just made.
+            // SAFETY: one page of the new mapping.
             if unsafe { libc::mprotect(low.cast(), GUARD, libc::PROT_NONE) } != 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The same depth of different stacks falls into different cache sets.
+            // The same depth of different stacks maps to different cache sets.
             let colour = (self.tops.len() % CHUNK) * 128;
             // SAFETY: inside the mapping: a stack is at least 16 KiB, the colour less than 4 KiB.
             self.tops.push(unsafe { low.add(stride - colour) });

@@ -1,4 +1,4 @@
-//! Handles, which stand for the driver's opaque pointers.
+//! Handles that replace the driver's opaque pointers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::RwLock;
 
 /// Objects by handle. Handles are never reused, never null and never valid addresses, so that a stale or
-/// foreign one is found to be invalid instead of being followed.
+/// foreign handle is detected as invalid instead of being dereferenced.
 #[derive(Debug)]
 pub(crate) struct Handles<T> {
     objects: RwLock<Option<HashMap<usize, Arc<T>>>>,
@@ -22,7 +22,7 @@ impl<T> Handles<T> {
         }
     }
 
-    /// Keeps an object; the handle names it until [`remove`](Self::remove).
+    /// Stores an object under a new handle, which is valid until [`remove`](Self::remove).
     pub(crate) fn insert(&self, object: Arc<T>) -> usize {
         let handle = NEXT.fetch_add(16, Ordering::Relaxed);
         self.objects

@@ -1,9 +1,9 @@
-//! The stand-in for a cubin: a header, then the shared object itself, so that it survives in any program's
-//! cache.
+//! The emulated cubin: a header, followed by the shared object itself, so that any program's cache can store
+//! it.
 //!
-//! `cuModuleLoadData` is given no length, so the header carries it.
+//! `cuModuleLoadData` takes no length, so the header contains it.
 
-/// Magic, then the length of the object as 8 bytes, little endian.
+/// Magic bytes. The length of the object follows as 8 bytes, little endian.
 const MAGIC: &[u8; 24] = b"GALATEA EMULATED IMAGE 1";
 const HEADER: usize = MAGIC.len() + 8;
 
@@ -16,17 +16,17 @@ pub(crate) fn wrap(object: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The shared object in an image, if it is one and complete.
+/// The shared object in an image. `None` if the bytes are not a complete image.
 pub(crate) fn object(image: &[u8]) -> Option<&[u8]> {
     let rest = image.strip_prefix(MAGIC)?;
     let (length, object) = rest.split_first_chunk::<8>()?;
     object.get(..u64::from_le_bytes(*length) as usize)
 }
 
-/// The image at an address, taking its length from the header; `None` if there is none.
+/// The image at an address, with the length from its header; `None` if it is no image.
 ///
 /// # Safety
-/// Either the bytes at `start` differ from the magic in their first readable ones, or a whole image is there.
+/// Either the bytes at `start` differ from the magic in their first readable ones, or they are a whole image.
 pub(crate) unsafe fn at<'a>(start: *const u8) -> Option<&'a [u8]> {
     for (index, &expected) in MAGIC.iter().enumerate() {
         // SAFETY: all bytes before this one matched, so this one is readable.
@@ -34,7 +34,7 @@ pub(crate) unsafe fn at<'a>(start: *const u8) -> Option<&'a [u8]> {
             return None;
         }
     }
-    // SAFETY: the magic is there, so a header and an object are.
+    // SAFETY: the magic matches, so a header and an object follow.
     unsafe {
         let header = std::slice::from_raw_parts(start, HEADER);
         let length = u64::from_le_bytes(*header.last_chunk::<8>()?);
@@ -59,7 +59,7 @@ mod tests {
         let image = wrap(b"object");
         assert_eq!(object(&image[..image.len() - 1]), None);
         assert_eq!(object(b"\x7fELF"), None);
-        // SAFETY: differs in its first byte.
+        // SAFETY: its first byte differs.
         assert_eq!(unsafe { at(b"\x7fELF".as_ptr()) }, None);
     }
 }

@@ -1,11 +1,11 @@
-//! Fault injection: driver calls that fail because a test says so.
+//! Fault injection: driver calls that fail on request of a test.
 //!
 //! A test keeps a [`Faults`] handle of the device
-//! ([`EmulatorOptions::faults`](crate::EmulatorOptions::faults)), learns how often the code under test makes
-//! a [`DriverCall`] by counting them in a run without faults, and then runs it once for each of these calls
-//! with that call failing. A call that fails has no effect: nothing is allocated and nothing is queued.
+//! ([`EmulatorOptions::faults`](crate::EmulatorOptions::faults)) and counts the [`DriverCall`]s of the code
+//! under test in a run without faults. Then it runs the code once per call, with that call failing. A call
+//! that fails has no effect: nothing is allocated and nothing is queued.
 //!
-//! Copies can be made slow, so that a test does something while one of them is under way.
+//! Copies can be slowed down, so that a test can act while a copy is in progress.
 
 use std::array;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
-/// A kind of driver call that can be made to fail. Calls that free, wait or ask cannot: the driver only
-/// refuses those where the context is lost.
+/// A kind of driver call that can fail on request. Calls that free, wait or query cannot: the driver refuses
+/// those only if the context is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverCall {
     /// `cuMemAllocAsync`, `cuMemAlloc`.
@@ -48,7 +48,7 @@ pub enum DriverCall {
 }
 
 impl DriverCall {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [DriverCall; 13] = [
         DriverCall::Allocate,
         DriverCall::CopyToDevice,
@@ -66,19 +66,19 @@ impl DriverCall {
     ];
 }
 
-/// The error that a call that fails returns.
+/// The error that a failing call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCode {
-    /// `CUDA_ERROR_OUT_OF_MEMORY`, of device or host memory; the context goes on.
+    /// `CUDA_ERROR_OUT_OF_MEMORY`, of device or host memory; the context stays usable.
     OutOfMemory,
-    /// `CUDA_ERROR_OPERATING_SYSTEM`: some other refusal; the context goes on.
+    /// `CUDA_ERROR_OPERATING_SYSTEM`: some other refusal; the context stays usable.
     Refused,
     /// `CUDA_ERROR_ILLEGAL_ADDRESS`, as if an earlier kernel had failed: the context is lost.
     Lost,
 }
 
-/// Which calls of a device fail, and how many there were. Clones are the same handle; the default one makes
-/// nothing fail.
+/// The calls of a device that fail, and the number of calls. Clones are the same handle; the default handle
+/// injects no failures.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<State>>);
 
@@ -95,9 +95,9 @@ struct State {
 #[derive(Debug)]
 struct Fault {
     call: DriverCall,
-    /// Calls of the kind to come before the first that fails.
+    /// Number of calls of the kind before the first that fails.
     before: u64,
-    /// Calls to come that fail.
+    /// Number of calls that still fail.
     times: u64,
     code: FaultCode,
 }
@@ -116,8 +116,8 @@ impl Default for State {
 }
 
 impl Faults {
-    /// From now on, after `before` more calls of a kind, the next `times` calls of it fail. Replaces what was
-    /// set before, and sets [`Faults::injected`] to 0.
+    /// From now on, after `before` more calls of a kind, the next `times` calls of it fail. Replaces any
+    /// earlier setting, and sets [`Faults::injected`] to 0.
     pub fn fail(&self, call: DriverCall, before: u64, times: u64, code: FaultCode) {
         let mut state = self.0.lock();
         state.injected = 0;
@@ -129,7 +129,7 @@ impl Faults {
         });
     }
 
-    /// Nothing fails any more; sets the counts of calls to 0.
+    /// Stops all failures and sets the numbers of calls to 0.
     pub fn clear(&self) {
         let mut state = self.0.lock();
         state.fault = None;
@@ -137,13 +137,15 @@ impl Faults {
         state.launches_done = 0;
     }
 
-    /// Calls of a kind since the handle was made or [cleared](Faults::clear), those that failed included.
+    /// Number of calls of a kind since the handle was created or [cleared](Faults::clear), including failed
+    /// calls.
     #[must_use]
     pub fn calls(&self, call: DriverCall) -> u64 {
         self.0.lock().calls[call as usize]
     }
 
-    /// Launches that have been executed, counted like [calls](Faults::calls): the others wait in streams.
+    /// Number of launches that have been executed, counted like [calls](Faults::calls). The others wait in
+    /// streams.
     #[must_use]
     pub fn launches_done(&self) -> u64 {
         self.0.lock().launches_done
@@ -153,19 +155,19 @@ impl Faults {
         self.0.lock().launches_done += 1;
     }
 
-    /// From now on `time` passes between the begin of a copy and the moment when it moves its bytes. A copy
-    /// that has begun is done even where the device is lost meanwhile, as one that a copy engine has begun.
+    /// Sets a delay between the begin of a copy and the moment when it moves its bytes. A copy that has begun
+    /// completes even if the device is lost meanwhile, like one that a copy engine has begun.
     pub fn slow_copies(&self, time: Duration) {
         self.0.lock().copy_time = time;
     }
 
-    /// Copies that have begun and are not done.
+    /// Number of copies that have begun and are not done.
     #[must_use]
     pub fn copies_under_way(&self) -> u64 {
         self.0.lock().copies_under_way
     }
 
-    /// Performs a copy, as slowly as a test has asked for.
+    /// Performs a copy with the delay that a test has set.
     pub(crate) fn copy(&self, copy: impl FnOnce()) {
         let time = {
             let mut state = self.0.lock();
@@ -179,13 +181,13 @@ impl Faults {
         self.0.lock().copies_under_way -= 1;
     }
 
-    /// Calls that were made to fail since [`Faults::fail`].
+    /// Number of calls that failed on request since [`Faults::fail`].
     #[must_use]
     pub fn injected(&self) -> u64 {
         self.0.lock().injected
     }
 
-    /// Counts a call; the error that it has to fail with, if any.
+    /// Counts a call. Returns the error to fail with, if any.
     pub(crate) fn count(&self, call: DriverCall) -> Option<FaultCode> {
         let mut state = self.0.lock();
         state.calls[call as usize] += 1;

@@ -1,5 +1,5 @@
-//! One kernel launch: its blocks, how many of them are done, and how it ended. The threads that execute it
-//! are those of a [`crate::pool`].
+//! One kernel launch: its blocks, the number of finished blocks, and its outcome. Threads of a
+//! [`crate::pool`] execute it.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::report::Failure;
 
 /// Threads that can be resident on a multiprocessor.
 pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
-/// Shared memory that the system takes from each block.
+/// Shared memory that the system reserves per block.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
 /// Kernel arguments, copied at launch time.
@@ -26,7 +26,7 @@ pub(crate) struct Parameters {
     pointers: Box<[*mut c_void]>,
 }
 
-// SAFETY: the pointers lead into `storage`, which is not written after construction.
+// SAFETY: the pointers point into `storage`, which is not written after construction.
 unsafe impl Send for Parameters {}
 // SAFETY: as above; device code reads arguments by value.
 unsafe impl Sync for Parameters {}
@@ -35,7 +35,7 @@ impl Parameters {
     /// Copies arguments of the given sizes.
     ///
     /// # Safety
-    /// `arguments` points to one pointer per size, each leading to that many readable bytes.
+    /// `arguments` points to one pointer per size, each to that number of readable bytes.
     pub(crate) unsafe fn copy(sizes: &[u32], arguments: *mut *mut c_void) -> Parameters {
         let units = |size: u32| (size as usize).div_ceil(16).max(1);
         let mut storage = vec![0_u128; sizes.iter().map(|&size| units(size)).sum()].into_boxed_slice();
@@ -68,10 +68,10 @@ impl Parameters {
 
 /// The owner of the OS threads that execute launches.
 pub(crate) trait Helpers: std::fmt::Debug + Send + Sync {
-    /// OS threads that execute a launch from the start.
+    /// Number of OS threads that execute a launch from the start.
     fn workers(&self) -> usize;
 
-    /// Has `count` more threads execute a launch. If no thread can be had, the launch does without.
+    /// Lets `count` more threads execute a launch. If no thread can be started, the launch continues without.
     fn help(self: Arc<Self>, launch: &Arc<Launch>, count: usize);
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Launch {
     order: (u64, u64),
     next: AtomicU64,
     finished: AtomicU64,
-    /// The most blocks that may be resident, and the OS threads asked for so far.
+    /// The most blocks that may be resident, and the number of OS threads requested so far.
     limit: u32,
     asked: AtomicU32,
     failed: AtomicBool,
@@ -107,7 +107,7 @@ struct Workers {
     closed: bool,
 }
 
-/// Blocks of a kernel that fit on one multiprocessor.
+/// Number of blocks of a kernel that fit on one multiprocessor.
 pub(crate) fn resident_blocks(
     device: &Device,
     function: &Function,
@@ -123,7 +123,7 @@ pub(crate) fn resident_blocks(
         .min(options.max_resident_blocks)
 }
 
-/// Shared memory of a multiprocessor: what two of the largest blocks need.
+/// Shared memory of a multiprocessor: enough for two of the largest blocks.
 pub(crate) fn shared_per_multiprocessor(device: &Device) -> u32 {
     2 * (device.options().shared_memory_per_block + RESERVED_SHARED)
 }
@@ -168,8 +168,8 @@ impl Launch {
         })
     }
 
-    /// Executes the launch by `work` on the calling thread, and on those that it asks for; returns when all
-    /// have left it.
+    /// Executes the launch by `work` on the calling thread and on the helpers that it requests. Returns when
+    /// all of them have left it.
     pub(crate) fn execute(self: &Arc<Self>, work: impl FnOnce(&Self)) -> Result<(), Failure> {
         let workers = (self.helpers.workers() as u64)
             .min(self.total)
@@ -191,7 +191,7 @@ impl Launch {
         }
     }
 
-    /// A thread begins to take part; `false` if the launch is over.
+    /// Registers a thread that takes part. Returns `false` if the launch is over.
     pub(crate) fn enter(&self) -> bool {
         let mut state = self.workers.lock();
         state.working += u32::from(!state.closed);
@@ -207,7 +207,7 @@ impl Launch {
         }
     }
 
-    /// Whether there are blocks that no thread has begun.
+    /// Whether some blocks have not been started.
     pub(crate) fn has_blocks(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.total
     }
@@ -231,18 +231,18 @@ impl Launch {
         Some((index, linear))
     }
 
-    /// A block has ended.
+    /// Counts a finished block.
     pub(crate) fn block_done(&self) {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the launch with a failure, unless it has one.
+    /// Ends the launch with a failure, unless it has already failed.
     pub(crate) fn fail(&self, failure: Failure) {
         self.failure.lock().get_or_insert(failure);
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Whether some block failed or the context is lost, so that the others are to be given up.
+    /// Whether a block failed or the context is lost, so that the other blocks are given up.
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Acquire) || self.device.check().is_err()
     }
@@ -252,7 +252,7 @@ impl Launch {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// A block waits for something: if others have not started and may be resident, one more thread runs
+    /// Called if a block waits: if other blocks have not started and may be resident, one more thread runs
     /// them.
     pub(crate) fn ask_for_help(&self) {
         if self.device.options().address_sanitizer || !self.has_blocks() {
@@ -270,19 +270,19 @@ impl Launch {
         }
     }
 
-    /// The pattern that a block's shared memory holds at first.
+    /// The initial pattern of a block's shared memory.
     pub(crate) fn poison(&self, block: u64) -> u64 {
         mix(self.seed ^ mix(self.serial ^ mix(block ^ 0x5a5a)))
     }
 
-    /// The block to run at a turn: a walk through all of them.
+    /// The block to run at a turn, in a permutation of all blocks.
     fn block_at(&self, turn: u64) -> u64 {
         let (start, stride) = self.order;
         ((u128::from(start) + u128::from(turn) * u128::from(stride)) % u128::from(self.total)) as u64
     }
 }
 
-/// Start and stride of the walk through the blocks; the stride has no divisor in common with their number.
+/// Start and stride of the permutation of the blocks. The stride is coprime to the number of blocks.
 fn order(seed: u64, serial: u64, total: u64) -> (u64, u64) {
     if seed == 0 || total < 2 {
         return (0, 1);

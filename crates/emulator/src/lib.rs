@@ -1,9 +1,9 @@
-//! The emulated device: a stand-in for the CUDA driver and NVRTC that runs CUDA C++ on the CPU, for tests.
+//! The emulated device: implements the CUDA driver and NVRTC for tests by running CUDA C++ on the CPU.
 //!
-//! A program that finds its GPU through a table of driver and NVRTC functions runs on an emulated device by
-//! filling the table from [`symbol`] instead of from the libraries. The functions have the driver's names,
-//! signatures and documented behaviour, so the program's own host code (contexts, modules, launches, copies,
-//! streams, events) is what runs, and so is its device code: the same CUDA C++, compiled by the host's C++
+//! A program that calls its GPU through a table of driver and NVRTC functions runs on an emulated device if
+//! it fills the table from [`symbol`] instead of from the libraries. The functions have the driver's names,
+//! signatures and documented behaviour. So the program's own host code runs (contexts, modules, launches,
+//! copies, streams, events), and so does its device code: the same CUDA C++, compiled by the host's C++
 //! compiler.
 //!
 //! ```text
@@ -21,29 +21,30 @@
 //!  cuMemAlloc...         memory      host memory, poisoned, guarded, limited
 //! ```
 //!
-//! # What it is for
-//! * Every kernel and every query through the whole GPU path on machines without a GPU.
-//! * **Hostile schedules.** Lanes, warps and blocks run in an order drawn from [`EmulatorOptions::seed`]; no
-//!   lockstep is promised, exactly as since Volta. Threads make independent progress: a spin lock inside a
+//! # Purpose
+//! * Tests run every kernel and every query through the whole GPU path on machines without a GPU.
+//! * **Hostile schedules.** Lanes, warps and blocks run in an order drawn from [`EmulatorOptions::seed`].
+//!   Lockstep is not guaranteed, as on GPUs since Volta. Threads progress independently: a spin lock inside a
 //!   warp works. The *stress mode* may switch at every basic block and memory access, and finds races that
 //!   coarser switching hides.
 //! * **Misuse ends with a report** ([`last_report`]), not a hang: a barrier that some threads do not reach or
 //!   reach elsewhere, collectives with lanes outside their mask or in different operations, deadlock, endless
-//!   spinning, traps, assertions, stack overflow, accesses to no memory. The launch fails with the error that
-//!   the driver would give, the context is lost (until its last release), the process lives.
-//! * **Memory errors.** What is not written holds a pattern, in device and shared memory. Dynamic shared
-//!   memory and allocations of 64 KiB and more end at an inaccessible page; smaller ones have canaries,
-//!   checked when they are freed. With [`EmulatorOptions::address_sanitizer`] every access is checked, static
-//!   shared and local arrays too.
-//! * **Races.** With [`EmulatorOptions::races`] a launch fails when two threads of a block access the same
-//!   bytes, one of them writes, and no barrier orders the two, whatever the order in which they ran.
-//! * **Faults on demand** ([`Faults`]): the n-th allocation, copy, launch, event or stream fails with the
-//!   error that a test wants.
+//!   spinning, traps, assertions, stack overflow, accesses to unmapped memory. The launch fails with the
+//!   driver's error, the context is lost (until its last release), and the process continues.
+//! * **Memory errors.** Memory that was not written holds a pattern (device and shared memory). Dynamic
+//!   shared memory and allocations of 64 KiB and more end at an inaccessible page. Smaller allocations have
+//!   canaries, which are checked when they are freed. With [`EmulatorOptions::address_sanitizer`] every
+//!   access is checked, also to static shared memory and local arrays.
+//! * **Races.** With [`EmulatorOptions::races`] a launch fails if two threads of a block access the same
+//!   bytes, one of them writes, and no barrier orders the two, in whatever order they ran.
+//! * **Fault injection** ([`Faults`]): the n-th allocation, copy, launch, event or stream fails with an error
+//!   that the test chooses.
 //! * **Counters** ([`Counters`]) of shared-memory serialisation rounds, global-memory sectors, atomics,
 //!   collectives.
 //!
-//! # What it does not cover
-//! * **Weak memory order.** The host's is stronger than a GPU's: a missing fence between blocks is not found.
+//! # Limits
+//! * **Weak memory order.** The host's order is stronger than a GPU's: a missing fence between blocks is not
+//!   found.
 //! * Inline PTX, tensor cores, TMA, `cp.async`, clusters, textures, device-side launches, cooperative groups.
 //!   Code that needs them has a plain alternative under `#ifdef GALATEA_EMULATED`, which only the shim
 //!   defines.
@@ -51,18 +52,18 @@
 //!   __shared__`.
 //! * The values of undefined operations differ: out-of-range casts of floating point to integers (the
 //!   `__double2ll_rz` family is as on the GPU), shifts by the width or more, accesses of a misaligned address
-//!   (which a GPU refuses). Transcendental functions are the C library's. Integer division by zero is as on
-//!   the GPU.
-//! * Overruns of static shared memory, except under AddressSanitizer. Its size is known for modules with one
-//!   kernel.
-//! * **Performance.** It says nothing about a GPU's. See `examples/speed.rs`: about 20 ns per lane and
+//!   (an error on a GPU). Transcendental functions are the C library's. Integer division by zero is as on the
+//!   GPU.
+//! * Overruns of static shared memory are found under AddressSanitizer only. Its size is known for modules
+//!   with one kernel.
+//! * **Performance.** Times do not predict a GPU's. See `examples/speed.rs`: about 20 ns per lane and
 //!   collective, ten per thread started, a tenth of a second for a compilation that is not in the cache.
-//! * The default stream does not synchronise with blocking streams; stream priorities mean nothing.
+//! * The default stream does not synchronise with blocking streams; stream priorities have no effect.
 //!
 //! # Requirements
-//! Linux on x86-64, and a C++ compiler ([`EmulatorOptions::cxx`]; g++ or Clang). Without one,
-//! `nvrtcCompileProgram` fails with a log that says so. The fault handler takes `SIGSEGV`, `SIGBUS`,
-//! `SIGILL`, `SIGFPE` and `SIGURG` for the whole process, and passes on what did not happen in device code.
+//! Linux on x86-64, and a C++ compiler ([`EmulatorOptions::cxx`]; g++ or Clang). Without a compiler,
+//! `nvrtcCompileProgram` fails with an explanation in its log. The fault handler handles `SIGSEGV`, `SIGBUS`,
+//! `SIGILL`, `SIGFPE` and `SIGURG` for the whole process, and passes on signals from outside of device code.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!(
@@ -114,15 +115,15 @@ pub fn add_device(options: EmulatorOptions) -> i32 {
     Context::add(options)
 }
 
-/// Sets the seed of the launches and allocations of a device from now on, and starts its sequence of choices
-/// anew. Does nothing for an ordinal that [`add_device`] did not return, as all functions here.
+/// Sets the seed of the launches and allocations of a device from now on, and restarts its sequence of
+/// choices. Like all functions here, it does nothing for an ordinal that [`add_device`] did not return.
 pub fn set_seed(ordinal: i32, seed: u64) {
     if let Some(context) = Context::get(ordinal) {
         context.set_seed(seed);
     }
 }
 
-/// What the kernels of a device did since [`reset_counters`]; all 0 unless the device counts.
+/// Counters of the kernels of a device since [`reset_counters`]; all 0 unless the device counts.
 #[must_use]
 pub fn counters(ordinal: i32) -> Counters {
     Context::get(ordinal)
@@ -137,15 +138,15 @@ pub fn reset_counters(ordinal: i32) {
     }
 }
 
-/// What happened in the first launch that failed on a device since it was added, if any did.
+/// Report of the first launch that failed on a device since it was added, if any did.
 #[must_use]
 pub fn last_report(ordinal: i32) -> Option<String> {
     Context::get(ordinal)?.report()
 }
 
-/// The options to add to those of `nvrtcCompileProgram` for code that runs on a device: how it is to be
-/// instrumented, which compiler to use, and a mark that changes with the emulator, so that caches of compiled
-/// code whose keys hold the options never mix code of different kinds. Without any of them, the program is
+/// The options to add to those of `nvrtcCompileProgram` for code that runs on a device: the instrumentation,
+/// the compiler, and a mark that changes with the emulator. Caches of compiled code that include the options
+/// in their keys therefore never mix code of different kinds. Without any of these options, the program is
 /// compiled for the device of the calling thread's current context.
 #[must_use]
 pub fn compile_options(ordinal: i32) -> Vec<String> {

@@ -1,12 +1,12 @@
 //! Device memory, emulated by host memory.
 //!
-//! Every allocation is filled with a pattern drawn from the seed. Large ones are mappings of their own that
-//! end at an inaccessible page and vanish when freed, so that overruns and uses after free fault; small ones
-//! are surrounded by a canary that is checked when they are freed. Under AddressSanitizer they come from its
-//! allocator, which finds both at once. Pinned host memory is a list of ranges here.
+//! Every allocation is filled with a pattern drawn from the seed. A large allocation is a mapping of its own
+//! that ends at an inaccessible page and is unmapped when freed, so that overruns and uses after free fault.
+//! A small one is surrounded by a canary that is checked when it is freed. Under AddressSanitizer, the
+//! sanitizer's allocator is used, which finds both at once. Pinned host memory is a list of ranges here.
 //!
-//! Freed in stream order: the memory stays until the stream reaches the operation, but the handle is invalid
-//! at once.
+//! Memory freed in stream order stays until the stream reaches the operation, but its handle is invalid at
+//! once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 use crate::sanitizer;
 use crate::shared::fill;
 
-/// Alignment of every allocation, and the unit in which the limit is charged.
+/// Alignment of every allocation, and the unit of memory accounting.
 const ALIGNMENT: usize = 256;
-/// Allocations from this size on are mappings.
+/// Allocations of at least this size are mappings.
 const LARGE: usize = 64 << 10;
 const PAGE: usize = 4096;
 const CANARY: u64 = 0xca9a_ca9a_ca9a_ca9a;
@@ -44,7 +44,7 @@ struct Allocation {
     bytes: usize,
     /// Freed in stream order, but the stream has not reached the operation.
     dying: bool,
-    /// Whether it was allocated in stream order, in the pool.
+    /// Whether it was allocated in stream order, from the pool.
     pooled: bool,
     backing: Backing,
 }
@@ -53,7 +53,7 @@ struct Allocation {
 enum Backing {
     /// Start and length of the mapping.
     Mapping(usize, usize),
-    /// From the allocator, with canaries of [`ALIGNMENT`] bytes on both sides; start of the first.
+    /// From the allocator, with canaries of [`ALIGNMENT`] bytes on both sides: the start of the first canary.
     Canaries(usize),
     /// From the allocator of AddressSanitizer.
     Plain,
@@ -67,18 +67,18 @@ impl Memory {
         }
     }
 
-    /// Bytes in all.
+    /// Size in bytes.
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes allocated now, and at most so far.
+    /// Bytes allocated now, and the maximum so far.
     pub(crate) fn used(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.used, state.peak)
     }
 
-    /// Bytes of what was allocated in stream order, which the pool has.
+    /// Bytes of the pool: memory that was allocated in stream order.
     pub(crate) fn pooled(&self) -> u64 {
         let state = self.state.lock();
         let pooled = state.live.values().filter(|allocation| allocation.pooled);
@@ -87,7 +87,7 @@ impl Memory {
             .sum()
     }
 
-    /// Allocates; `None` when the device (or the host) is full.
+    /// Allocates. Returns `None` if the device (or the host) is full.
     pub(crate) fn allocate(&self, bytes: usize, pattern: u64, pooled: bool) -> Option<u64> {
         let charged = bytes.checked_next_multiple_of(ALIGNMENT)? as u64;
         {
@@ -102,7 +102,7 @@ impl Memory {
             self.state.lock().used -= charged;
             return None;
         };
-        // SAFETY: just allocated with this size.
+        // SAFETY: was just allocated with this size.
         unsafe { fill(address as *mut u8, bytes, pattern) };
         self.state.lock().live.insert(
             address,
@@ -116,7 +116,8 @@ impl Memory {
         Some(address)
     }
 
-    /// Marks an allocation as freed in stream order; false if `address` is not the start of a live one.
+    /// Marks an allocation as freed in stream order. Returns false if `address` is not the start of a live
+    /// one.
     pub(crate) fn retire(&self, address: u64) -> bool {
         match self.state.lock().live.get_mut(&address) {
             Some(allocation) if !allocation.dying => {
@@ -127,12 +128,12 @@ impl Memory {
         }
     }
 
-    /// Whether some allocation waits for its stream to free it.
+    /// Whether an allocation waits for its stream to free it.
     pub(crate) fn has_dying(&self) -> bool {
         self.state.lock().live.values().any(|allocation| allocation.dying)
     }
 
-    /// Frees a retired allocation. The error names writes outside of it.
+    /// Frees a retired allocation. The error describes writes outside of it.
     pub(crate) fn free(&self, address: u64) -> Result<(), String> {
         let Some(allocation) = ({
             let mut state = self.state.lock();
@@ -149,12 +150,12 @@ impl Memory {
         verdict
     }
 
-    /// Whether the range may be used in a call: inside one live allocation or pinned host range.
+    /// Whether a call may use the range: it is inside one live allocation or pinned host range.
     pub(crate) fn usable(&self, address: u64, bytes: usize) -> bool {
         self.contains(address, bytes, false)
     }
 
-    /// Whether a stream may store a word there by itself: not in memory of the pool.
+    /// Whether a stream may store a word there by itself: the address is not in the pool's memory.
     pub(crate) fn takes_words(&self, address: u64) -> bool {
         let state = self.state.lock();
         let below = state.live.range(..=address).next_back();
@@ -165,7 +166,7 @@ impl Memory {
         !pooled && self.usable(address, size_of::<u32>())
     }
 
-    /// Whether the range still exists, freed in stream order or not.
+    /// Whether the range still exists, even if it was freed in stream order.
     pub(crate) fn holds(&self, address: u64, bytes: usize) -> bool {
         self.contains(address, bytes, true)
     }
@@ -192,7 +193,7 @@ impl Memory {
                 .is_some_and(|(&start, &length)| within(start, length))
     }
 
-    /// Registers host memory; false if it overlaps a registered range.
+    /// Registers host memory. Returns false if it overlaps a registered range.
     pub(crate) fn pin(&self, address: u64, bytes: usize) -> bool {
         let mut state = self.state.lock();
         let end = address + bytes as u64;
@@ -207,12 +208,12 @@ impl Memory {
         !overlaps
     }
 
-    /// Unregisters; false if `address` is not the start of a registered range.
+    /// Unregisters host memory. Returns false if `address` is not the start of a registered range.
     pub(crate) fn unpin(&self, address: u64) -> bool {
         self.state.lock().pinned.remove(&address).is_some()
     }
 
-    /// Bytes of host memory that are registered.
+    /// Bytes of registered host memory.
     pub(crate) fn pinned_bytes(&self) -> u64 {
         self.state.lock().pinned.values().map(|bytes| *bytes as u64).sum()
     }
@@ -227,7 +228,7 @@ impl Memory {
             .is_some_and(|(&start, &length)| address + bytes as u64 <= start + length as u64)
     }
 
-    /// All allocations and pinned ranges, ascending.
+    /// All allocations and pinned ranges, in ascending order.
     pub(crate) fn ranges(&self) -> Vec<Range<u64>> {
         let state = self.state.lock();
         let live = state
@@ -243,7 +244,7 @@ impl Memory {
         ranges
     }
 
-    /// The allocation that an address is near to, for reports.
+    /// Describes the allocation next to an address, for reports.
     pub(crate) fn describe(&self, address: u64) -> Option<String> {
         let state = self.state.lock();
         let (&start, allocation) = state.live.range(..=address).next_back()?;
@@ -281,7 +282,7 @@ fn acquire(bytes: usize) -> Option<(u64, Backing)> {
         if base == libc::MAP_FAILED {
             return None;
         }
-        // SAFETY: the last page of the mapping just made; advice about the rest of it.
+        // SAFETY: the last page of the new mapping; advice about the rest of it.
         unsafe {
             libc::mprotect(base.cast::<u8>().add(length - PAGE).cast(), PAGE, libc::PROT_NONE);
             libc::madvise(base, length - PAGE, libc::MADV_HUGEPAGE);
@@ -291,7 +292,7 @@ fn acquire(bytes: usize) -> Option<(u64, Backing)> {
         return Some((start as u64, Backing::Mapping(base as usize, length)));
     }
     let start = aligned(bytes + 2 * ALIGNMENT)?;
-    // SAFETY: both canaries are inside what was just allocated.
+    // SAFETY: both canaries are inside the new allocation.
     unsafe {
         fill(start as *mut u8, ALIGNMENT, CANARY);
         fill((start + ALIGNMENT + bytes) as *mut u8, ALIGNMENT, CANARY);

@@ -1,4 +1,4 @@
-//! Loaded modules: shared objects made by [`crate::compiler`], and the kernels in them.
+//! Loaded modules: shared objects compiled by [`crate::compiler`], and their kernels.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io::Write as _;
@@ -12,12 +12,12 @@ use tempfile::TempPath;
 use crate::abi::{MAX_THREADS, ModuleTable, REVISION, Runtime};
 use crate::{fiber, image};
 
-/// Dynamic plus static shared memory a kernel may use without opting in.
+/// The most dynamic plus static shared memory that a kernel may use without opting in.
 pub(crate) const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
-/// No limit on dynamic shared memory was set.
+/// The limit on dynamic shared memory was not set.
 const UNSET: u32 = u32::MAX;
 
-/// The reason why an image is not a module.
+/// The reason why an image cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("not an image of this version of the emulator")]
@@ -34,7 +34,7 @@ pub(crate) struct Module {
     functions: Vec<Arc<Function>>,
 }
 
-/// The shared object behind a module and its kernels; closed with the last of them.
+/// The shared object of a module and its kernels. It is closed with the last of them.
 #[derive(Debug)]
 struct Object {
     segments: Segments,
@@ -49,33 +49,33 @@ pub(crate) struct Function {
     pub(crate) run: unsafe extern "C" fn(*mut *mut c_void),
     /// Sizes of the parameters in bytes.
     pub(crate) sizes: Vec<u32>,
-    /// From `__launch_bounds__`, else the most a block can have.
+    /// From `__launch_bounds__`, otherwise the maximum of a block.
     pub(crate) max_threads: u32,
     max_dynamic: AtomicU32,
-    /// Whether the module has no other kernel, so that its static shared memory is this one's.
+    /// Whether the module has no other kernel, so that all its static shared memory belongs to this one.
     only: bool,
     object: Arc<Object>,
 }
 
 impl Module {
-    /// Loads an image, whose kernels call the functions of `runtime`.
+    /// Loads an image. Its kernels call the functions of `runtime`.
     pub(crate) fn load(
         bytes: &[u8],
         runtime: &'static Runtime,
         keep_file: bool,
     ) -> Result<Module, LoadError> {
         let object = image::object(bytes).ok_or(LoadError::Image)?;
-        // A name of its own for each load, so that two modules from one image have their own variables.
+        // Each load uses a file of its own, so that two modules from one image have separate variables.
         let mut file = tempfile::Builder::new()
             .prefix("galatea-kernel-")
             .suffix(".so")
             .tempfile()?;
         file.write_all(object)?;
         file.flush()?;
-        // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
+        // SAFETY: our compiler compiled the object from a program without constructors of globals.
         let library = unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        // Reports of AddressSanitizer and of races read line numbers from the file; nothing else needs it any
-        // more.
+        // AddressSanitizer and race reports read line numbers from the file. Nothing else needs it after
+        // loading.
         let file = keep_file.then(|| file.into_temp_path());
         // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
         unsafe {
@@ -127,7 +127,7 @@ impl Function {
         if module == 0 {
             return (std::ptr::null_mut(), 0);
         }
-        // SAFETY: the index of an object that stays loaded as long as `self.object`.
+        // SAFETY: the index of an object that stays loaded while `self.object` exists.
         let start = unsafe { __tls_get_addr(&TlsIndex { module, offset: 0 }) };
         (start.cast(), bytes)
     }
@@ -146,7 +146,7 @@ impl Function {
         }
     }
 
-    /// The most dynamic shared memory it may be launched with.
+    /// The most dynamic shared memory that the kernel may be launched with.
     pub(crate) fn max_dynamic(&self) -> u32 {
         match self.max_dynamic.load(Ordering::Relaxed) {
             UNSET => SHARED_WITHOUT_OPT_IN.saturating_sub(self.static_shared()),
@@ -170,12 +170,12 @@ struct Segments {
 /// The thread-local memory of a loaded shared object.
 #[derive(Clone, Copy, Debug, Default)]
 struct ThreadLocal {
-    /// The dynamic linker's index of the object among those that have such memory; 0 if it has none.
+    /// The dynamic linker's index of the object among those with thread-local memory; 0 if it has none.
     module: usize,
     bytes: usize,
 }
 
-/// What [`__tls_get_addr`] finds: `tls_index` of the ABI of x86-64.
+/// The argument of [`__tls_get_addr`]: `tls_index` of the x86-64 ABI.
 #[repr(C)]
 struct TlsIndex {
     module: usize,
@@ -183,9 +183,9 @@ struct TlsIndex {
 }
 
 unsafe extern "C" {
-    /// The dynamic linker's address of a thread-local variable on this OS thread, whose copy is allocated
-    /// when it is first asked for. `dlpi_tls_data` of `dl_iterate_phdr` is not used instead: it can be null
-    /// for memory that is allocated, when another thread loads or closes an object meanwhile.
+    /// The dynamic linker's address of a thread-local variable on this OS thread. The thread's copy is
+    /// allocated on first use. `dlpi_tls_data` of `dl_iterate_phdr` is not used instead: it can be null for
+    /// allocated memory if another thread loads or closes an object meanwhile.
     fn __tls_get_addr(index: *const TlsIndex) -> *mut c_void;
 }
 

@@ -1,4 +1,4 @@
-//! The NVRTC functions, over [`crate::compiler`].
+//! The NVRTC functions, implemented by [`crate::compiler`].
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Output {
 
 static PROGRAMS: Handles<Program> = Handles::new();
 
-/// The version reported; that of the NVRTC whose language the shim follows.
+/// The reported version: that of the NVRTC version that the shim follows.
 pub(crate) const VERSION: (c_int, c_int) = (13, 0);
 
 pub(crate) unsafe extern "C" fn version(major: *mut c_int, minor: *mut c_int) -> nvrtcResult {
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn version(major: *mut c_int, minor: *mut c_int) ->
     nvrtcResult::NVRTC_SUCCESS
 }
 
-/// The text at a pointer; `None` for null.
+/// The string at a pointer; `None` for null.
 unsafe fn text(pointer: *const c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
@@ -57,7 +57,7 @@ pub(crate) unsafe extern "C" fn create(
     headers: *const *const c_char,
     names: *const *const c_char,
 ) -> nvrtcResult {
-    // SAFETY: NVRTC's own contract: C strings, and as many headers and names as counted.
+    // SAFETY: NVRTC's own contract: C strings, and `count` headers and names.
     unsafe {
         let Some(source) = text(source) else {
             return nvrtcResult::NVRTC_ERROR_INVALID_INPUT;
@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn compile(
         return nvrtcResult::NVRTC_ERROR_INVALID_PROGRAM;
     };
     let count = usize::try_from(option_count).unwrap_or(0);
-    // SAFETY: as many C strings as counted.
+    // SAFETY: `count` C strings.
     let Some(given) = (0..count)
         .map(|index| unsafe { text(*options.add(index)) })
         .collect::<Option<Vec<_>>>()
@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn cubin(program: ProgramHandle, bytes: *mut c_char
         return nvrtcResult::NVRTC_ERROR_INVALID_PROGRAM;
     };
     match &program.output.lock().image {
-        // SAFETY: the caller's buffer has the size it was told.
+        // SAFETY: the caller's buffer has the size that was returned to it.
         Some(image) if !bytes.is_null() => unsafe {
             std::ptr::copy_nonoverlapping(image.as_ptr(), bytes.cast(), image.len());
         },
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn log(program: ProgramHandle, buffer: *mut c_char)
     }
     let output = program.output.lock();
     let bytes = output.log.as_bytes_with_nul();
-    // SAFETY: the caller's buffer has the size it was told.
+    // SAFETY: the caller's buffer has the size that was returned to it.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
     nvrtcResult::NVRTC_SUCCESS
 }

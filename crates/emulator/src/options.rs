@@ -5,51 +5,50 @@ use std::time::Duration;
 
 use crate::injection::Faults;
 
-/// Settings of one emulated device; see the field docs for units and defaults.
+/// Settings of one emulated device. The fields document units and defaults.
 #[derive(Clone, Debug)]
 pub struct EmulatorOptions {
-    /// Decides the order of lanes, warps and blocks, and the content of memory before it is written. 0 is the
-    /// natural order (lanes, warps and blocks ascending), for debugging; every other value is a different
-    /// hostile one. Default 1.
+    /// Determines the order of lanes, warps and blocks, and the content of memory before it is written. 0 is
+    /// the natural order (lanes, warps and blocks ascending), for debugging. Every other value is a different
+    /// hostile order. Default 1.
     pub seed: u64,
-    /// Multiprocessors the device reports. Default 2: grids sized by them stay small.
+    /// Number of multiprocessors that the device reports. Default 2: grids sized by it stay small.
     pub multiprocessors: u32,
     /// Device memory in bytes. Default 1 GiB.
     pub memory: u64,
-    /// The most shared memory of a block, in bytes; above 48 KiB a kernel has to opt in, as on a GPU.
-    /// Default 99 KiB, at most 1 MiB.
+    /// The most shared memory of a block, in bytes. Above 48 KiB a kernel has to opt in, as on a GPU. Default
+    /// 99 KiB, at most 1 MiB.
     pub shared_memory_per_block: u32,
-    /// Blocks that may be resident on a multiprocessor, if threads and shared memory allow. Default 16. The
-    /// whole device never runs more blocks of a launch at once than fit by this.
+    /// The most blocks that may be resident on a multiprocessor, if threads and shared memory allow. Default
+    /// 16. The whole device never runs more blocks of a launch at the same time than fit by this limit.
     pub max_resident_blocks: u32,
-    /// OS threads that execute the blocks of a launch; more are used only while blocks wait for one another.
-    /// 0, the default, is as many as the machine has cores.
+    /// Number of OS threads that execute the blocks of a launch. More are used only while blocks wait for one
+    /// another. 0, the default, is the number of cores of the machine.
     pub worker_threads: usize,
-    /// A switch of threads may come at every basic block and memory access. Finds races; about 5 times
-    /// slower.
+    /// Threads may be switched at every basic block and memory access. Finds races; about 5 times slower.
     pub stress: bool,
-    /// Device code is compiled with AddressSanitizer, whose run time has to be preloaded (`LD_PRELOAD=$(c++
+    /// Device code is compiled with AddressSanitizer. Its run time has to be preloaded (`LD_PRELOAD=$(c++
     /// -print-file-name=libasan.so)`). Launches of the whole process run one block at a time.
     pub address_sanitizer: bool,
     /// Memory accesses, atomics and collectives are counted, see [`Counters`](crate::Counters). Slow.
     pub count: bool,
-    /// Accesses of two threads of a block to the same bytes, of which one is a write and that nothing orders,
-    /// fail the launch with a report of both; see `races`. Slow; finds what `compute-sanitizer --tool
-    /// racecheck` does in shared memory, and the same in global memory.
+    /// If two threads of a block access the same bytes, one access is a write, and nothing orders the two,
+    /// the launch fails with a report of both; see `races`. Slow. It finds the races that `compute-sanitizer
+    /// --tool racecheck` finds in shared memory, and the same in global memory.
     pub races: bool,
     /// The host C++ compiler; `c++`, then `g++`, if `None`.
     pub cxx: Option<PathBuf>,
-    /// Where compiled objects are kept, and loaded from: a folder that nobody else can write. They are not
-    /// kept if `None`.
+    /// The cache folder of compiled objects. No other user may be able to write it. Nothing is cached if
+    /// `None`.
     pub cache_directory: Option<PathBuf>,
-    /// Host memory that can be registered at one time, in bytes. Default: all there is.
+    /// The most host memory that can be registered at one time, in bytes. Default: no limit.
     pub pinned_memory: u64,
     /// Stack of a device thread in bytes: its registers, spills and local arrays. Default 128 KiB.
     pub stack_bytes: usize,
-    /// How long the threads of a launch may wait for one another without any of them finishing before the
-    /// launch fails. Default 60 s.
+    /// The longest time that the threads of a launch may wait for one another without any of them finishing
+    /// before the launch fails. Default 60 s.
     pub spin_limit: Duration,
-    /// Driver calls that fail because a test says so, which keeps a clone of the handle. Default: none.
+    /// Injected failures of driver calls. A test keeps a clone of the handle. Default: none.
     pub faults: Faults,
 }
 
@@ -77,7 +76,7 @@ impl Default for EmulatorOptions {
 }
 
 impl EmulatorOptions {
-    /// The number of workers that 0 stands for.
+    /// The number of workers, with 0 replaced by its default.
     pub(crate) fn workers(&self) -> usize {
         if self.address_sanitizer {
             return 1;

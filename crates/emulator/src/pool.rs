@@ -1,8 +1,8 @@
-//! OS threads that execute launches, and the runners they use, which all devices of the process share.
+//! OS threads that execute launches, and their runners, which all devices of the process share.
 //!
-//! A launch is executed by the thread of its stream, helped by the threads of this pool: as many as the
-//! device has workers, and more when blocks wait for blocks that are not resident yet (a grid-wide barrier, a
-//! look-back). Extra threads end when they have been idle for a while.
+//! The thread of a stream executes the stream's launches, helped by threads of this pool: up to the device's
+//! number of workers, and more if blocks wait for blocks that are not resident yet (a grid-wide barrier, a
+//! look-back). Extra threads end after they have been idle for a while.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,11 +19,11 @@ use crate::watchdog::Registration;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(2);
-/// Stacks of the runners that the process keeps for later launches: each is two mappings, of which a process
-/// may have 65530.
+/// The most stacks of runners that the process keeps for later launches. Each stack is two mappings, and a
+/// process may have 65530.
 const KEPT_STACKS: usize = 8192;
-/// The runners that the process keeps. A runner's stacks take a thousand system calls to make, and each of
-/// their pages a fault, which is far more than a small kernel takes: so all devices share them.
+/// The runners that the process keeps for reuse. Creating the stacks of a runner takes a thousand system
+/// calls and a fault per page, which is far more than a small kernel takes, so all devices share the runners.
 static RUNNERS: Mutex<Kept> = Mutex::new(Kept {
     runners: Vec::new(),
     stacks: 0,
@@ -36,12 +36,12 @@ struct Kept {
         reason = "a runner holds pointers to itself and must not move"
     )]
     runners: Vec<Box<Runner>>,
-    /// Of all of them.
+    /// Number of stacks of all runners.
     stacks: usize,
 }
 
 impl Kept {
-    /// A runner with stacks of that size, the last one that was kept.
+    /// Takes the runner with stacks of that size that was kept last.
     fn take(&mut self, stack_bytes: usize) -> Option<Box<Runner>> {
         let mut runners = self.runners.iter();
         let position = runners.rposition(|runner| runner.stacks.fit(stack_bytes))?;
@@ -51,7 +51,7 @@ impl Kept {
     }
 }
 
-/// Keeps a runner, in place of the oldest if there are many.
+/// Keeps a runner for reuse, instead of the oldest one if many are kept.
 fn keep(runner: Box<Runner>) {
     let mut kept = RUNNERS.lock();
     kept.stacks += runner.stacks.count();
@@ -62,7 +62,7 @@ fn keep(runner: Box<Runner>) {
         unwanted += 1;
     }
     let unwanted: Vec<_> = kept.runners.drain(..unwanted).collect();
-    // Stacks are unmapped without the lock.
+    // Stacks are unmapped without holding the lock.
     drop(kept);
     drop(unwanted);
 }
@@ -83,7 +83,7 @@ struct Queue {
 }
 
 impl Pool {
-    /// For launches that begin with `workers` threads, the stream's own included.
+    /// Creates the pool for launches that begin with `workers` threads, including the stream's own.
     pub(crate) fn new(workers: usize, stack_bytes: usize) -> Arc<Pool> {
         Arc::new(Pool {
             queue: Mutex::default(),
@@ -93,9 +93,9 @@ impl Pool {
         })
     }
 
-    /// Executes all blocks of a launch; returns when the last one has finished or the launch has failed.
+    /// Executes all blocks of a launch. Returns when the last one has finished or the launch has failed.
     pub(crate) fn execute(&self, launch: &Arc<Launch>) -> Result<(), Failure> {
-        /// Under AddressSanitizer, static shared memory exists once.
+        /// Under AddressSanitizer, static shared memory exists only once.
         static ONE_BLOCK: Mutex<()> = Mutex::new(());
         let _one = launch
             .device
@@ -140,13 +140,13 @@ impl Pool {
         if let Some(recorder) = &mut runner.recorder {
             launch.device.add_counters(&recorder.take());
         }
-        // Another thread may take the runner, and be watched by its heartbeat, as soon as it is kept.
+        // Once the runner is kept, another thread may take it and be watched by its heartbeat.
         drop(watched);
         runner.end_launch();
         keep(runner);
     }
 
-    /// A runner, kept from an earlier launch or new.
+    /// Returns a runner of an earlier launch, or a new one.
     fn runner(&self) -> io::Result<Box<Runner>> {
         let kept = RUNNERS.lock().take(self.stack_bytes);
         kept.map_or_else(|| Runner::new(self.stack_bytes), Ok)

@@ -1,21 +1,20 @@
-//! Races on demand: accesses of two threads of a block to the same bytes, one of them a write, that no
-//! synchronisation orders.
+//! Race detection: finds two accesses of different threads of a block to the same bytes, at least one of them
+//! a write, that no synchronisation orders.
 //!
-//! Threads of a block run one after the other here, so such a kernel may give right answers for every seed.
-//! The order in which two accesses happened to run is not asked for: what counts is whether the program
-//! orders them.
+//! Threads of a block run one after the other here, so a kernel with a race may return correct results for
+//! every seed. The actual order of two accesses is irrelevant: the check is whether the program orders them.
 //!
-//! * `__syncthreads` and its kin order all that came before it with all that comes after it. So does a named
-//!   barrier here, whatever threads take part, which may hide races between the others.
-//! * `__syncwarp` does so for the lanes of its mask. Votes, shuffles and matches do not: CUDA promises no
-//!   order of memory by them.
-//! * In global memory, a fence of the thread that came first is taken to be half of a handshake whose other
-//!   half is right. So races beside unrelated fences are not found. In shared memory fences order nothing, as
-//!   for `compute-sanitizer --tool racecheck`.
+//! * `__syncthreads` and its variants order all accesses before the barrier with all accesses after it. So
+//!   does a named barrier here, whatever threads take part, which may hide races between the others.
+//! * `__syncwarp` does so for the lanes of its mask. Votes, shuffles and matches do not: CUDA guarantees no
+//!   memory order by them.
+//! * In global memory, a fence of the first thread is assumed to be half of a correct handshake. So races
+//!   beside unrelated fences are not found. In shared memory fences order nothing, as for `compute-sanitizer
+//!   --tool racecheck`.
 //! * Atomics, accesses through pointers to volatile and loads past the L1 cache (`__ldcg`, `__ldcv`) do not
 //!   race with one another.
 //!
-//! Threads of different blocks, and of the host, are not compared: see the crate's documentation about weak
+//! Accesses of different blocks, and of the host, are not compared: see the crate's documentation about weak
 //! memory order.
 
 use std::collections::HashMap;
@@ -27,16 +26,16 @@ use crate::abi::{LANES, access as kinds};
 use crate::shared::SharedMemory;
 use crate::warp::lanes;
 
-/// Bytes whose accesses are listed together.
+/// Size in bytes of the units of recorded accesses.
 const WORD: u64 = 8;
 
-/// What a thread did to some bytes.
+/// An access of a thread to some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access {
     kind: u32,
     warp: usize,
     lane: usize,
-    /// Where in the module.
+    /// Address of the instruction in the module.
     site: usize,
 }
 
@@ -45,7 +44,8 @@ impl Access {
         matches!(self.kind, kinds::WRITE | kinds::ATOMIC | kinds::VOLATILE_WRITE)
     }
 
-    /// Whether it cannot be torn and is seen by others: such accesses do not race with one another.
+    /// Whether the access cannot be torn and is visible to others: such accesses do not race with one
+    /// another.
     fn is_strong(self) -> bool {
         !matches!(self.kind, kinds::READ | kinds::WRITE)
     }
@@ -63,25 +63,25 @@ impl Access {
     }
 }
 
-/// Accesses of one kind and place in the code, by lanes of one warp.
+/// Accesses of one kind and place in the code by lanes of one warp.
 #[derive(Debug)]
 struct Noted {
     kind: u32,
     site: usize,
     warp: usize,
-    /// Bytes of the word, a bit each.
+    /// The accessed bytes of the word, a bit each.
     bytes: u8,
-    /// Of each lane, 0 for none: its time, and how many fences it had executed.
+    /// Per lane, or 0: the time of the access, and the number of fences that the lane had executed.
     times: [u32; LANES],
     fences: [u32; LANES],
 }
 
-/// The lanes of a warp, and what each comes after.
+/// The order of the lanes of a warp: for each lane, the accesses that happened before.
 #[derive(Debug, Clone)]
 struct WarpOrder {
-    /// Time of each lane: it goes on with every synchronisation.
+    /// Logical time of each lane, incremented by every synchronisation.
     now: [u32; LANES],
-    /// `seen[lane][other]`: accesses of `other` up to that time come before what `lane` does now.
+    /// `seen[lane][other]`: accesses of `other` up to that time happened before the next access of `lane`.
     seen: [[u32; LANES]; LANES],
     fences: [u32; LANES],
 }
@@ -112,19 +112,19 @@ impl WarpOrder {
     }
 }
 
-/// Two accesses that nothing orders.
+/// Two accesses that are not ordered.
 #[derive(Debug)]
 pub(crate) struct Race {
     address: u64,
     bytes: u32,
-    /// Offset in the block's static shared memory, or the dynamic one.
+    /// Offset in the block's static or dynamic shared memory.
     shared: Option<u64>,
     first: Access,
     second: Access,
 }
 
 impl Race {
-    /// The report. Looks up lines of code: not on a device thread's stack.
+    /// Formats the report. It looks up source lines, so it must not run on a device thread's stack.
     pub(crate) fn describe(&self) -> String {
         let memory = match self.shared {
             Some(offset) => format!("byte {offset} of shared memory"),
@@ -139,11 +139,11 @@ impl Race {
     }
 }
 
-/// Watches the accesses of one block at a time.
+/// Checks the accesses of one block at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Races {
     shared: Vec<Range<u64>>,
-    /// Stacks of device threads: their local memory.
+    /// Stacks of device threads, their local memory.
     local: Vec<Range<u64>>,
     warps: Vec<WarpOrder>,
     /// Accesses since the last barrier of the block.
@@ -167,17 +167,17 @@ impl Races {
         self.words.clear();
     }
 
-    /// All threads of the block are at a barrier.
+    /// Records that all threads of the block are at a barrier.
     pub(crate) fn barrier(&mut self) {
         self.words.clear();
     }
 
-    /// The lanes of a mask are in `__syncwarp`.
+    /// Records that the lanes of a mask are in `__syncwarp`.
     pub(crate) fn synchronise(&mut self, warp: usize, mask: u32) {
         self.warps[warp].synchronise(mask);
     }
 
-    /// A thread accesses memory, or executes a fence.
+    /// Checks a memory access or records a fence of a thread.
     ///
     /// # Errors
     /// The race of this access with another.
@@ -224,7 +224,7 @@ impl Races {
         Ok(())
     }
 
-    /// Notes an access to bytes of a word; an earlier one that races with it.
+    /// Records an access to bytes of a word. Returns an earlier access that races with it.
     fn note(&mut self, word: u64, bytes: u8, own: Access, is_shared: bool) -> Option<Access> {
         let Access {
             kind,
@@ -281,7 +281,7 @@ impl Races {
     }
 }
 
-/// File and line of an instruction, as far as the tools for it are there.
+/// File and line of an instruction, if the tools to find them are installed.
 fn place(site: usize) -> String {
     // SAFETY: a plain struct of pointers; `dladdr` fills it for any address.
     let info = unsafe {
@@ -295,13 +295,13 @@ fn place(site: usize) -> String {
     let file = unsafe { CStr::from_ptr(info.dli_fname) }
         .to_string_lossy()
         .into_owned();
-    // The site is where the call of the check returns to.
+    // The site is the return address of the checking call.
     let offset = site - info.dli_fbase as usize - 1;
     let lines = Command::new("addr2line")
         .args(["-i", "-s", "-e", &file, &format!("{offset:#x}")])
         .output();
     let lines = lines.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    // Functions that are part of their callers, innermost first; last the thunk around the kernel.
+    // Inlined functions, innermost first; the last line is the thunk around the kernel.
     let lines = lines.iter().flat_map(|text| text.lines());
     let lines: Vec<&str> = lines
         .filter(|line| !line.starts_with("export.h") && !line.starts_with("??"))

@@ -1,13 +1,13 @@
-//! The small generator behind every scheduling choice.
+//! The small generator of every scheduling choice.
 
-/// A linear congruential generator with 64 bits of state, of which the upper half is given out.
+/// A linear congruential generator with 64 bits of state. It returns the upper half of the state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The stream of choices for one block of one launch under one seed.
+    /// The stream of choices for one block of one launch with one seed.
     pub(crate) fn new(seed: u64, launch: u64, block: u64) -> Random {
         Random {
             state: mix(seed ^ mix(launch ^ mix(block))),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use cudarc::driver::sys::CUresult;
 
-/// A position in device source; the file is a string literal of the module.
+/// A position in device source. The file is a string literal of the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     pub(crate) file: *const c_char,
@@ -13,7 +13,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Nowhere.
+    /// No position.
     pub(crate) const NONE: Site = Site {
         file: std::ptr::null(),
         line: 0,
@@ -39,26 +39,26 @@ impl fmt::Display for Site {
     }
 }
 
-/// Why a launch failed; each kind is one CUDA error.
+/// Cause of a failed launch. Each kind maps to one CUDA error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
     /// `__trap()`.
     Trap,
     /// A device-side assertion.
     Assert,
-    /// A collective used against its rules.
+    /// A collective was used against its rules.
     Collective,
-    /// A barrier used against its rules.
+    /// A barrier was used against its rules.
     Barrier,
-    /// No thread of a block can go on.
+    /// No thread of a block can continue.
     Deadlock,
-    /// Threads spin and nothing happens.
+    /// Threads spin without progress.
     Stall,
-    /// Two accesses without an order.
+    /// Two accesses are not ordered.
     Race,
-    /// A memory access the CPU refused.
+    /// The CPU refused a memory access.
     Fault,
-    /// The host could not provide what the launch needs.
+    /// The host could not provide a resource that the launch needs.
     Host,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The report as users see it.
+    /// The report as shown to users.
     pub(crate) fn text(&self, kernel: &str, seed: u64) -> String {
         let place = if self.place.is_empty() {
             String::new()

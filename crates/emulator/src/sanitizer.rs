@@ -1,6 +1,7 @@
-//! AddressSanitizer, when its run time is in the process (preloaded): marking memory as forbidden.
+//! Marks memory as forbidden for AddressSanitizer, if its run time is in the process (preloaded).
 //!
-//! Looked up by name, so that nothing links to it. Without it every function here does nothing.
+//! The functions are looked up by name, so that nothing links to the sanitizer. Without it every function
+//! here does nothing.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -32,7 +33,7 @@ pub(crate) fn present() -> bool {
     marks().is_some()
 }
 
-/// Accesses to the range by instrumented code are errors from now on.
+/// Marks the range: from now on, accesses by instrumented code are errors.
 pub(crate) fn poison(start: *const u8, bytes: usize) {
     if let Some((mark, _)) = marks() {
         // SAFETY: the range is memory of this process; marking changes shadow memory only.
@@ -40,7 +41,7 @@ pub(crate) fn poison(start: *const u8, bytes: usize) {
     }
 }
 
-/// Accesses to the range are fine again.
+/// Unmarks the range: accesses are allowed again.
 pub(crate) fn unpoison(start: *const u8, bytes: usize) {
     if let Some((_, mark)) = marks() {
         // SAFETY: as in `poison`.

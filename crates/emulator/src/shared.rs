@@ -1,9 +1,9 @@
 //! A block's shared memory.
 //!
-//! Dynamic shared memory is placed so that it ends (rounded up to 16 bytes) at an inaccessible page: the
-//! first access past the end faults and is reported. Static shared memory is the module's thread-local
-//! memory, see [`crate::module`]. Both are filled with a pattern before each block, so that a kernel that
-//! relies on zeros or on values of an earlier block gives wrong answers here too.
+//! Dynamic shared memory ends (rounded up to 16 bytes) at an inaccessible page: the first access past the end
+//! faults and is reported. Static shared memory is the module's thread-local memory, see [`crate::module`].
+//! Both are filled with a pattern before each block, so that a kernel that relies on zeros or on values of an
+//! earlier block returns wrong results here, too.
 
 use std::io;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::ptr;
 
 use crate::sanitizer;
 
-/// The most dynamic shared memory that can be placed.
+/// The maximum of dynamic shared memory.
 pub(crate) const MOST: usize = 1 << 20;
 const PAGE: usize = 4096;
 const ALIGNMENT: usize = 16;
@@ -44,7 +44,7 @@ impl SharedMemory {
             return Err(io::Error::last_os_error());
         }
         let mapping = mapping.cast::<u8>();
-        // SAFETY: the inner part of the mapping just made.
+        // SAFETY: the inner part of the new mapping.
         if unsafe { libc::mprotect(mapping.add(PAGE).cast(), MOST, libc::PROT_READ | libc::PROT_WRITE) } != 0
         {
             return Err(io::Error::last_os_error());
@@ -58,7 +58,7 @@ impl SharedMemory {
         })
     }
 
-    /// Where `bytes` of dynamic shared memory start.
+    /// Returns the start of `bytes` of dynamic shared memory.
     pub(crate) fn place(&mut self, bytes: usize) -> io::Result<*mut u8> {
         let rounded = bytes.next_multiple_of(ALIGNMENT);
         if rounded > MOST {
@@ -78,13 +78,13 @@ impl SharedMemory {
         Ok(self.dynamic)
     }
 
-    /// The module's static shared memory on this OS thread.
+    /// Sets the module's static shared memory on this OS thread.
     pub(crate) fn set_fixed(&mut self, start: *mut u8, bytes: usize) {
         self.fixed = start;
         self.fixed_bytes = bytes;
     }
 
-    /// Fills all of it with a pattern.
+    /// Fills all shared memory with a pattern.
     pub(crate) fn poison(&mut self, pattern: u64) {
         // SAFETY: both ranges are the running block's shared memory, and no block is running.
         unsafe {

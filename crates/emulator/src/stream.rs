@@ -1,11 +1,11 @@
 //! Streams and events.
 //!
 //! A stream is an OS thread that executes its operations in order. An event is the completion of a position
-//! in a stream; recording makes a new completion, so that a wait refers to the record before it, as in CUDA.
-//! After a failed launch nothing more is executed in the context, which is lost: operations are dropped
-//! (memory is still freed and events still complete, with the error reported to the caller that waits), and
-//! kernels that run are given up at the next block, or the next time that they wait. So no kernel reads what
-//! a copy that was dropped should have written.
+//! in a stream. Recording creates a new completion, so that an earlier wait refers to the earlier record, as
+//! in CUDA. After a failed launch, the context is lost and executes nothing more: operations are dropped
+//! (memory is still freed and events still complete, and the error is reported to the caller that waits), and
+//! running kernels are given up at the next block, or the next time that they wait. So no kernel reads data
+//! that a dropped copy should have written.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -24,7 +24,7 @@ use crate::report::{Failure, FailureKind};
 #[derive(Debug)]
 pub(crate) enum Operation {
     Launch(Arc<Launch>),
-    /// `device` names the device addresses among the two, to check them again.
+    /// `device` marks which of the two are device addresses, to check them again.
     Copy {
         to: u64,
         from: u64,
@@ -74,7 +74,8 @@ struct State {
 }
 
 impl Stream {
-    /// A stream of a device, whose launches a pool executes; its thread starts with the first operation.
+    /// Creates a stream of a device. A pool executes its launches, and its thread starts with the first
+    /// operation.
     pub(crate) fn new(device: &Arc<Device>, pool: &Arc<Pool>) -> Arc<Stream> {
         Arc::new(Stream {
             queue: Arc::new(Queue {
@@ -95,7 +96,7 @@ impl Stream {
         &self.queue.pool
     }
 
-    /// Appends an operation; false if no thread could be had for the stream.
+    /// Appends an operation. Returns false if the stream's thread could not be started.
     pub(crate) fn push(&self, operation: Operation) -> bool {
         let mut state = self.queue.state.lock();
         if !state.started {
@@ -116,7 +117,7 @@ impl Stream {
         true
     }
 
-    /// Waits until everything appended so far is done.
+    /// Waits until all operations appended so far are done.
     pub(crate) fn synchronize(&self) {
         let mut state = self.queue.state.lock();
         let target = state.submitted;
@@ -125,7 +126,7 @@ impl Stream {
         }
     }
 
-    /// Whether nothing is left to do.
+    /// Whether the stream has no operations left.
     pub(crate) fn idle(&self) -> bool {
         let state = self.queue.state.lock();
         state.completed == state.submitted
@@ -152,7 +153,7 @@ impl Queue {
                 }
                 self.wake.wait(&mut state);
             };
-            // An event and its position in the stream are reached at the same time for every observer.
+            // For every observer, an event and its position in the stream are reached at the same time.
             if let Operation::Record(completion) = &operation {
                 completion.complete();
             } else {
@@ -182,7 +183,7 @@ impl Queue {
                 if !device.memory.holds(to, 4) {
                     return self.fail(format!("store of a word at {to:#x}: memory was freed"));
                 }
-                // SAFETY: the range was just checked, and its alignment when the store was enqueued; kernels
+                // SAFETY: the range was just checked, and its alignment when the store was enqueued. Kernels
                 // that wait for the word load it atomically.
                 unsafe { AtomicU32::from_ptr(to as *mut u32) }.store(value, Ordering::Release);
             }
@@ -261,7 +262,7 @@ impl Completion {
         self.wake.notify_all();
     }
 
-    /// Waits until it is reached.
+    /// Waits until the position is reached.
     pub(crate) fn wait(&self) {
         let mut reached = self.reached.lock();
         while reached.is_none() {
@@ -269,13 +270,13 @@ impl Completion {
         }
     }
 
-    /// When it was reached.
+    /// The time at which the position was reached.
     pub(crate) fn time(&self) -> Option<Instant> {
         *self.reached.lock()
     }
 }
 
-/// A CUDA event: the completion it was last recorded as.
+/// A CUDA event: the completion of its last record.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) device: Arc<Device>,
@@ -292,12 +293,12 @@ impl Event {
         }
     }
 
-    /// The last record, if any.
+    /// The completion of the last record, if any.
     pub(crate) fn last(&self) -> Option<Arc<Completion>> {
         self.recorded.lock().clone()
     }
 
-    /// Records at the end of a stream.
+    /// Records the event at the end of a stream.
     pub(crate) fn record(&self, stream: &Stream) -> bool {
         let completion = Arc::new(Completion::default());
         let pushed = stream.push(Operation::Record(Arc::clone(&completion)));

@@ -1,4 +1,4 @@
-//! The functions by their driver and NVRTC names.
+//! The emulated functions by their driver and NVRTC names.
 
 use std::ffi::c_void;
 
@@ -7,11 +7,10 @@ use crate::nvrtc;
 
 macro_rules! table {
     ($($name:literal => $function:path,)*) => {
-        /// The function that stands in for the one of the driver or of NVRTC called `name`, with its C
-        /// signature.
+        /// The emulated version of the driver or NVRTC function called `name`, with its C signature.
         ///
         /// Cast the result to the function's type in `cudarc::driver::sys` or `cudarc::nvrtc::sys`. `None`
-        /// for names that are not emulated, and for every name on platforms that are not supported.
+        /// for functions that are not emulated, and for every name on unsupported platforms.
         #[must_use]
         pub fn symbol(name: &str) -> Option<*const c_void> {
             match name {
@@ -20,7 +19,7 @@ macro_rules! table {
             }
         }
 
-        /// Every name [`symbol`] knows.
+        /// Every name that [`symbol`] finds.
         #[cfg(test)]
         const NAMES: &[&str] = &[$($name),*];
     };

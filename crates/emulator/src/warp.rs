@@ -1,14 +1,13 @@
 //! Warp collectives: a rendezvous of the lanes named in a mask.
 //!
-//! A lane that calls a collective records mask, operation, value and argument, and waits. When the last lane
-//! of the mask has come (exited lanes do not count), that lane computes the results of all and goes on; the
-//! others become runnable. Groups with different masks may be waiting at the same time, overlapping ones
-//! included: a lane is in one group only. Results are computed when the group is complete, not when a lane
-//! resumes, because a faster lane may have recorded its next value by then.
+//! A lane that calls a collective records mask, operation, value and argument, and waits. The last lane of
+//! the mask to arrive (exited lanes do not count) computes the results of all and continues, and the others
+//! become runnable. Groups with different masks may wait at the same time, even if the masks overlap: a lane
+//! is in one group only. Results are computed when the group is complete, not when a lane resumes, because a
+//! faster lane may have recorded its next value by then.
 //!
-//! Undefined in CUDA and answered here with a pattern that is not computed by accident: a shuffle from a lane
-//! outside the mask. Reported: a lane that is not in its own mask, and lanes of one mask in different
-//! operations.
+//! A shuffle from a lane outside the mask is undefined in CUDA; it returns a distinctive pattern here. A lane
+//! that is not in its own mask, and lanes of one mask in different operations, are reported.
 
 use crate::abi::{LANES, collective as operation};
 use crate::report::Site;
@@ -20,7 +19,7 @@ const UNDEFINED: u64 = 0xbad0_bad1_bad2_bad3;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Warp {
-    /// Lanes that may run: not started, or suspended and released.
+    /// Lanes that may run: they are not started, or suspended and released.
     pub(crate) runnable: u32,
     /// Lanes in a collective.
     pub(crate) waiting: u32,
@@ -53,18 +52,18 @@ impl Default for Warp {
     }
 }
 
-/// The state of a group after a lane has come.
+/// State of a group after the arrival of a lane.
 pub(crate) enum Group {
-    /// Some lanes are still missing.
+    /// Some lanes have not arrived.
     Incomplete,
-    /// Results are computed.
+    /// The results are computed.
     Complete,
     /// This lane and the given one are in different operations.
     Mixed(usize),
 }
 
 impl Warp {
-    /// The warp at a position of a block.
+    /// Creates the warp at a position of a block.
     pub(crate) fn new(index: usize) -> Warp {
         Warp {
             index,
@@ -72,14 +71,14 @@ impl Warp {
         }
     }
 
-    /// All `lanes` not started.
+    /// Marks all `lanes` as not started.
     pub(crate) fn reset(&mut self, lanes: u32) {
         self.runnable = lanes;
         self.waiting = 0;
         self.exited = !lanes;
     }
 
-    /// A lane calls a collective, and waits.
+    /// Records that a lane calls a collective and waits.
     #[inline(always)]
     pub(crate) fn arrive(
         &mut self,
@@ -98,18 +97,18 @@ impl Warp {
         self.waiting |= 1 << lane;
     }
 
-    /// The result of the last collective of a lane.
+    /// The result of a lane's last collective.
     #[inline(always)]
     pub(crate) fn result(&self, lane: usize) -> u64 {
         self.results[lane]
     }
 
-    /// The collective that a lane waits in: operation, mask and place.
+    /// The current collective of a waiting lane: operation, mask and place.
     pub(crate) fn wait_of(&self, lane: usize) -> (u32, u32, Site) {
         (self.operations[lane], self.masks[lane], self.sites[lane])
     }
 
-    /// After an exit: completes groups that only missed exited lanes. Whether any was.
+    /// After an exit: completes groups that lacked only exited lanes. Returns whether any was completed.
     #[cold]
     pub(crate) fn release_without_exited(&mut self) -> bool {
         let mut released = false;
@@ -239,7 +238,7 @@ impl Warp {
     }
 }
 
-/// The lanes of a mask, ascending.
+/// The lanes of a mask, in ascending order.
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
@@ -251,8 +250,8 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The lane a shuffle reads: PTX `shfl.sync` with CUDA's clamp values. `argument` holds source, delta or lane
-/// mask in its low half and the width in its high half.
+/// The lane that a shuffle reads: PTX `shfl.sync` with CUDA's clamp values. `argument` contains source, delta
+/// or lane mask in its low half and the width in its high half.
 fn source_lane(kind: u32, lane: u32, argument: u32) -> u32 {
     let (operand, width) = (argument & 0xffff, argument >> 16);
     let width = if width == 0 { 32 } else { width };

@@ -1,8 +1,8 @@
-//! The thread that notices OS threads stuck in one fiber.
+//! The thread that detects OS threads that are stuck in one fiber.
 //!
-//! Threads that execute blocks register with a counter that every scheduling decision advances. When it
-//! stands still for [`PATIENCE`], the thread is interrupted (see [`crate::fault`]) and from then on, until
-//! its block ends, at every look: a thread that spins on a volatile once does so again.
+//! Threads that execute blocks register with a counter that every scheduling decision increments. If it does
+//! not change for [`PATIENCE`] checks, the thread is interrupted (see [`crate::fault`]), and from then on at
+//! every check until its block ends: a thread that spins on a volatile once does so again.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use parking_lot::{Condvar, Mutex};
 use crate::fault;
 use crate::heartbeat::Heartbeat;
 
-/// Time between two looks.
+/// Time between two checks.
 const PERIOD: Duration = Duration::from_millis(2);
-/// Looks without a scheduling decision before the first interruption: 40 ms.
+/// Number of checks without a scheduling decision before the first interruption: 40 ms.
 const PATIENCE: u32 = 20;
 
 struct Watched {
@@ -43,7 +43,7 @@ fn watchdog() -> &'static Watchdog {
     })
 }
 
-/// The calling thread executes blocks until this is dropped.
+/// Registers the calling thread as executing blocks until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Registration {
     heartbeat: Arc<Heartbeat>,

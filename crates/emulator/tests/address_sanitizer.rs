@@ -1,8 +1,8 @@
-//! Device code under AddressSanitizer. Its run time has to be in the process from the start, so each test
-//! runs this binary again with the library preloaded, for one of the ignored tests below that misuse memory.
+//! Device code under AddressSanitizer. Its run time has to be loaded at process start, so each test runs this
+//! binary again with the library preloaded, for one of the ignored tests below that misuse memory.
 //!
 //! By hand: `LD_PRELOAD=$(c++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 cargo test ...` on a
-//! device made with `EmulatorOptions::address_sanitizer`.
+//! device with `EmulatorOptions::address_sanitizer`.
 
 mod support;
 
@@ -40,8 +40,8 @@ struct Arguments {
     index: u32,
 }
 
-/// Runs an ignored test of this binary under AddressSanitizer: whether it passed, and its output.
-/// `None`, with a note, where there is no such library.
+/// Runs an ignored test of this binary under AddressSanitizer. Returns whether it passed, and its output, or
+/// `None`, with a note, if the library is not installed.
 fn run_under_sanitizer(test: &str) -> Option<(bool, String)> {
     let library = Command::new("c++").arg("-print-file-name=libasan.so").output();
     let library = library

@@ -1,4 +1,4 @@
-//! Counters against conflicts and sectors computed by hand.
+//! Counters compared with conflicts and sectors computed by hand.
 
 mod support;
 
@@ -82,7 +82,7 @@ fn count(gpu: &Gpu, program: &support::Program, kernel: &str, block: u32, stride
 }
 
 #[test]
-fn counts_are_those_of_the_model() {
+fn counters_match_hand_computed_values() {
     for seed in 0..4 {
         let gpu = Gpu::new(EmulatorOptions {
             count: true,
@@ -182,7 +182,7 @@ fn warps_are_counted_apart() {
 }
 
 #[test]
-fn a_device_that_does_not_count_counts_nothing() {
+fn counters_are_zero_unless_enabled() {
     let gpu = Gpu::seeded(1);
     let program = gpu.compile(SOURCE);
     assert_eq!(count(&gpu, &program, "copy", 32, 1), Counters::default());

@@ -129,9 +129,9 @@ fn modules_have_their_own_variables() {
     assert_eq!(status, CUresult::CUDA_ERROR_INVALID_IMAGE);
 }
 
-/// What glibc tells of a thread's memory is wrong for the index that its table of them just holds, and only
-/// while another thread loads or closes an object: hence new threads, with more modules than a table has room
-/// left.
+/// glibc reports a wrong thread-local address for the index that its table of a thread's memory just holds,
+/// and only while another thread loads or closes an object. Hence the test starts new threads and loads more
+/// modules than the table has room for.
 #[test]
 fn static_shared_memory_is_found_while_other_threads_load() {
     const SOURCE: &str = r#"
@@ -170,7 +170,7 @@ fn streams_run_apart_and_in_order() {
     let program = gpu.compile(SOURCE);
     let flag = gpu.zeroed::<u32>(2);
     ok(gpu.synchronize());
-    // The first stream waits for what the second one does.
+    // The first stream waits for the second one to set the flag.
     ok(gpu.launch(&program, "wait_for", 1, 1, 0, flag.address));
     assert_eq!(
         call!(cuStreamQuery: (usize) -> CUresult; gpu.stream),
@@ -187,7 +187,7 @@ fn streams_run_apart_and_in_order() {
         CUresult::CUDA_ERROR_NOT_READY
     );
     ok(call!(cuMemsetD32Async: (u64, c_uint, usize, usize) -> CUresult; flag.address, 1, 1, other));
-    // And the second for the first, which has to copy after the wait.
+    // The second stream also waits for the first, and has to copy after that wait.
     ok(call!(cuStreamWaitEvent: (usize, usize, c_uint) -> CUresult; other, event, 0));
     let mut seen = [0_u32; 2];
     ok(
@@ -257,7 +257,7 @@ fn memory_is_limited_and_given_back() {
     let (mut available, mut total) = (0_usize, 0_usize);
     ok(call!(cuMemGetInfo_v2: (*mut usize, *mut usize) -> CUresult; &mut available, &mut total));
     assert_eq!((available, total), (324 << 10, 1 << 20));
-    // Freed in stream order, and at once available to the next allocation of the stream.
+    // Memory freed in stream order is available at once to the next allocation of the stream.
     let mut last = first;
     for _ in 0..50 {
         ok(free(last));
@@ -326,7 +326,7 @@ fn pinned_memory_is_copied_asynchronously() {
     let register = || call!(cuMemHostRegister_v2: (*mut c_void, usize, c_uint) -> CUresult; start, 8, 0);
     ok(register());
     assert_eq!(register(), CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    // Would wait for ever if it waited for the stream.
+    // The copy would wait for ever if it waited for the stream.
     ok(gpu.launch(&program, "wait_for", 1, 1, 0, flag.address));
     ok(
         call!(cuMemcpyDtoHAsync_v2: (*mut c_void, u64, usize, usize) -> CUresult; start, flag.address, 8, gpu.stream),
@@ -340,7 +340,7 @@ fn pinned_memory_is_copied_asynchronously() {
     ok(
         call!(cuMemHostGetDevicePointer_v2: (*mut u64, *mut c_void, c_uint) -> CUresult; &mut device, start, 0),
     );
-    // A kernel on host memory.
+    // A kernel accesses host memory.
     gpu.go(&program, "add", 1, 2, 0, device);
     assert_eq!(host, [2, 8]);
     let unregister = || call!(cuMemHostUnregister: (*mut c_void) -> CUresult; start);
@@ -385,7 +385,7 @@ fn a_lost_context_frees_no_memory_under_a_kernel() {
     assert_eq!(call!(cuMemFree_v2: (u64) -> CUresult; flag.address), lost);
     assert_eq!(call!(cuStreamSynchronize: (usize) -> CUresult; other), lost);
     assert_eq!(used(), before, "freed while a kernel uses it");
-    // The kernel is given up, although nobody sets the flag.
+    // The kernel is given up, although the flag is never set.
     assert_eq!(gpu.synchronize(), lost);
     assert_eq!(word(1).load(Ordering::SeqCst), 1);
 }
@@ -481,7 +481,7 @@ fn a_program_is_compiled_once() {
         .try_compile(source, &header, &["-DEXTRA=1"])
         .expect("compiles");
     assert_eq!(compiles(), 1);
-    // The same again, and from another device of the same kind: nothing to do.
+    // The same program again, also from another device of the same kind, is not compiled.
     assert_eq!(
         gpu.try_compile(source, &header, &["-DEXTRA=1"])
             .expect("compiles"),
@@ -494,7 +494,7 @@ fn a_program_is_compiled_once() {
         first
     );
     assert_eq!(compiles(), 1);
-    // Anything that can change the result is another program.
+    // Any change that can affect the result yields another program.
     gpu.try_compile(source, &header, &["-DEXTRA=2"])
         .expect("compiles");
     gpu.try_compile(source, &[("lib/values.h", "#define VALUE 4\n")], &["-DEXTRA=1"])
@@ -508,7 +508,7 @@ fn a_program_is_compiled_once() {
     .try_compile(source, &header, &["-DEXTRA=1"])
     .expect("compiles");
     assert_eq!(compiles(), 5);
-    // A damaged image is compiled anew, with or without a precompiled header.
+    // A damaged image is compiled again, with or without a precompiled header.
     for entry in fs::read_dir(folder.path().join("cache")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {

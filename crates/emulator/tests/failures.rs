@@ -1,4 +1,4 @@
-//! A kernel that fails ends its launch with a report, and the process and other devices go on.
+//! A kernel that fails ends its launch with a report. The process and other devices continue.
 
 mod support;
 
@@ -78,7 +78,7 @@ struct Case {
     dynamic: u32,
     length: u32,
     error: CUresult,
-    /// Texts of the report.
+    /// Strings that the report contains.
     says: &'static [&'static str],
 }
 
@@ -94,7 +94,7 @@ const fn case(kernel: &'static str, error: CUresult, says: &'static [&'static st
     }
 }
 
-/// Runs each case on a device of its own (a failure is sticky) under several seeds.
+/// Runs each case on a device of its own (a failure is sticky) with several seeds.
 fn check(cases: &[Case], options: &EmulatorOptions, seeds: u64) {
     for case in cases {
         let start = std::time::Instant::now();
@@ -126,7 +126,7 @@ fn check(cases: &[Case], options: &EmulatorOptions, seeds: u64) {
                     case.kernel
                 );
             }
-            // Sticky: nothing works in this context any more.
+            // The error is sticky: every later call in this context fails.
             assert_eq!(gpu.run(&program, "fine", 1, 32, 0, arguments), case.error);
         }
         println!("{}: {:.1?}", case.kernel, start.elapsed());
@@ -217,7 +217,7 @@ fn accesses_out_of_bounds_are_reported() {
             length: 500,
             ..case("past_dynamic", error, &["dynamic shared memory"])
         },
-        // Exactly at the end of a large allocation is an inaccessible page.
+        // An inaccessible page begins exactly at the end of a large allocation.
         Case {
             length: 1 << 16,
             ..case("past_global", error, &["of an allocation of 262144 bytes"])
@@ -229,7 +229,7 @@ fn accesses_out_of_bounds_are_reported() {
         },
     ];
     check(&cases, &EmulatorOptions::default(), 2);
-    // In bounds is fine.
+    // Accesses in bounds succeed.
     let gpu = Gpu::seeded(1);
     let program = gpu.compile(SOURCE);
     gpu.go(
@@ -442,7 +442,7 @@ extern "C" __global__ void unordered(Arguments a) {
         });
         assert!(counted < 2000, "seed {seed}: {counted} of 2048");
     }
-    // The missing barrier shows even without stress: half of the lanes run after the others in any order.
+    // The missing barrier is found even without stress: half of the lanes run after the others in any order.
     let gpu = Gpu::seeded(1);
     let program = gpu.compile(source);
     let expected: Vec<u32> = (0..64).rev().collect();

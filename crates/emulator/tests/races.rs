@@ -1,5 +1,5 @@
-//! Races between the threads of a block are found whatever the order in which they ran, and programs that
-//! order their accesses pass.
+//! Races between the threads of a block are found in whatever order the threads ran, and programs that order
+//! their accesses pass.
 
 mod support;
 
@@ -99,7 +99,7 @@ struct Arguments {
     length: u32,
 }
 
-/// Runs a kernel of 64 threads; the report of the failure, if there is one.
+/// Runs a kernel of 64 threads. Returns the report of the failure, if the kernel failed.
 fn run(kernel: &str, seed: u64) -> Option<String> {
     let gpu = Gpu::new(EmulatorOptions {
         races: true,

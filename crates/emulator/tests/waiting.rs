@@ -1,11 +1,11 @@
-//! Threads that spin let the one run that they wait for, whichever it is.
+//! A thread that spins lets the thread run that it waits for, whichever it is.
 
 mod support;
 
 use galatea_emulator::EmulatorOptions;
 use support::Gpu;
 
-/// Thread `chosen` steps aside a few times before it sets the word that all others of its block spin on.
+/// Thread `chosen` pauses a few times before it sets the word on which all others of its block spin.
 const SOURCE: &str = r#"
 struct Arguments { unsigned *words; unsigned long long chosen; };
 extern "C" __global__ void wait_for_one(Arguments a) {
@@ -27,7 +27,7 @@ struct Arguments {
 }
 
 #[test]
-fn any_thread_can_be_waited_for() {
+fn spinning_threads_let_every_thread_run() {
     const BLOCKS: usize = 2;
     let gpu = Gpu::new(EmulatorOptions::default());
     let program = gpu.compile(SOURCE);

@@ -1,7 +1,7 @@
-//! Work that serves later queries, done behind those that run: some pieces at once, on threads of the lowest
-//! priority. An engine has one background for all of its sessions. The piece for want of which queries have
-//! lost the most time is done first. While a query computes on the CPU, one piece at a time begins: cores
-//! share caches and memory, whatever the priority of a thread.
+//! Background work that serves later queries. Several pieces of work run at once, on threads of the lowest
+//! priority. An engine has one background for all of its sessions. The piece with the greatest lost time,
+//! that is, the time that queries have lost because it was missing, is done first. While a query computes on
+//! the CPU, pieces begin one at a time, because cores share caches and memory regardless of thread priority.
 
 use crate::graph::PlanKey;
 use datafusion::common::Result;
@@ -17,58 +17,58 @@ use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-/// Pieces that wait at most; of more, the one is dropped for want of which the least time was lost.
+/// Maximum number of waiting pieces; beyond it, the piece with the least lost time is dropped.
 const WAITING: usize = 256;
 
-/// Pieces remembered at most that have failed.
+/// Maximum number of failed pieces that are remembered.
 const FAILED: NonZeroUsize = NonZeroUsize::new(4096).expect("not 0");
 
-/// Times that a piece is tried: memory that was short once may be there later.
+/// Number of times that a piece is tried: memory that was short once may be available later.
 const TRIES: u32 = 3;
 
-/// How long the first piece waits: a session that ends with its query begins nothing.
+/// Time that the first piece waits: a session that ends with its query begins no work.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What makes a piece of work, when its turn has come.
+/// Starts a piece of work when its turn has come.
 type Work = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
 
-/// Seconds that queries have lost so far for want of a piece.
+/// Seconds that queries have lost so far because a piece was missing.
 type Lost = Arc<dyn Fn() -> f64 + Send + Sync>;
 
-/// A piece that waits.
+/// A waiting piece.
 struct Piece {
-    /// Number of the session that left it.
+    /// Number of the session that queued it.
     session: u64,
     key: PlanKey,
     lost: Lost,
     work: Work,
 }
 
-/// Threads that drive the work of all sessions; what they read is decoded and encoded by others.
+/// Threads that drive the work of all sessions. Other threads decode and encode the data that they read.
 const THREADS: usize = 4;
 
-/// Cores of the machine for each piece that is done at once. A piece reads columns on many threads, and
-/// compiles its kernels on few.
+/// Cores of the machine for each piece that runs at once. A piece reads columns on many threads and compiles
+/// its kernels on few.
 const CORES: usize = 4;
 
-/// The work of an engine.
+/// The background work of an engine.
 #[derive(Debug)]
 pub struct Background {
     shared: Arc<Shared>,
-    /// Pieces that are done at once.
+    /// Number of pieces that run at once.
     workers: usize,
 }
 
-/// What is left to do.
+/// The remaining work.
 struct Shared {
     pieces: Mutex<Pieces>,
-    /// Sessions whose pieces wait or are being done.
+    /// Sessions with pieces that wait or run.
     open: watch::Sender<HashSet<u64>>,
-    /// Partitions of queries that compute on the CPU.
+    /// Number of partitions of queries that compute on the CPU.
     busy: watch::Sender<usize>,
 }
 
-/// A partition of a query that computes on the CPU, as long as the value lives.
+/// A partition of a query that computes on the CPU. It counts until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Shared>);
 
@@ -80,13 +80,13 @@ impl Drop for Busy {
 
 struct Pieces {
     waiting: Vec<Piece>,
-    /// The pieces that are being done: the session that left each, and the number of the task that does it.
+    /// The running pieces: the session that queued each, and the number of the task that runs it.
     current: HashMap<PlanKey, (u64, u64)>,
-    /// The tasks that do them, by number.
+    /// The tasks that run them, by number.
     workers: HashMap<u64, AbortHandle>,
-    /// Tasks started so far.
+    /// Number of tasks started so far.
     started: u64,
-    /// How often each has failed.
+    /// Number of failures of each piece.
     failed: LruCache<PlanKey, u32>,
 }
 
@@ -118,7 +118,7 @@ impl Default for Background {
 }
 
 impl Background {
-    /// One that does so many pieces at once.
+    /// A background that runs `workers` pieces at once.
     fn with_workers(workers: usize) -> Self {
         let shared = Shared {
             pieces: Mutex::default(),
@@ -131,11 +131,11 @@ impl Background {
         }
     }
 
-    /// Leaves a piece of work of a session, known by `key`, to the background, unless it waits there already,
-    /// is being done, or has failed too often.
+    /// Queues a piece of work of a session under `key`, unless it already waits, runs, or has failed too
+    /// often.
     pub(crate) fn leave(&self, session: u64, key: PlanKey, lost: Lost, work: Work) {
-        // Before the lock is taken, and dropped after it: a piece may be the last to hold a session, whose
-        // end cancels its pieces.
+        // These are computed before the lock is taken and dropped after it is released: a piece may be the
+        // last owner of a session, and the end of a session cancels its pieces.
         let mut losses = self.shared.losses();
         losses.insert(key, lost());
         let mut least = None;
@@ -161,7 +161,7 @@ impl Background {
         drop(least);
     }
 
-    /// Starts a task, unless there are as many as pieces are done at once.
+    /// Starts a task, unless the maximum number of pieces already runs.
     fn start(&self, pieces: &mut Pieces) {
         let Some(threads) = threads().filter(|_| pieces.workers.len() < self.workers) else {
             return;
@@ -172,21 +172,21 @@ impl Background {
         pieces.started += 1;
     }
 
-    /// A partition of a query begins to compute on the CPU.
+    /// Records that a partition of a query begins to compute on the CPU.
     pub(crate) fn busy(&self) -> Busy {
         self.shared.busy.send_modify(|busy| *busy += 1);
         Busy(Arc::clone(&self.shared))
     }
 
-    /// Waits until all that a session has left to it is done.
+    /// Waits until all pieces that a session has queued are done.
     pub async fn finished(&self, session: u64) {
         let mut open = self.shared.open.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = open.wait_for(|open| !open.contains(&session)).await;
     }
 
-    /// Drops the pieces of a session that wait, and stops those that are being done at their next step;
-    /// whether there were such.
+    /// Drops the waiting pieces of a session, and stops its running pieces at their next step. Returns
+    /// whether the session had any.
     pub fn cancel(&self, session: u64) -> bool {
         let mut pieces = self.shared.pieces.lock();
         let (dropped, waiting) = std::mem::take(&mut pieces.waiting)
@@ -224,11 +224,12 @@ impl Drop for Background {
     }
 }
 
-/// The threads, started when there is work for the first time; `None` where the system gives none.
+/// The threads, started when work is queued for the first time; `None` if the system cannot start them.
 fn threads() -> Option<&'static runtime::Runtime> {
     static STARTED: OnceLock<Option<runtime::Runtime>> = OnceLock::new();
     let start = || {
-        // Rayon's pool for queries starts before a thread of low priority may use it: threads inherit that.
+        // Rayon's pool for queries starts before a low-priority thread may use it, because threads inherit
+        // the priority.
         rayon::current_num_threads();
         let threads = runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
@@ -251,12 +252,12 @@ impl Shared {
         self.open.send_replace(waiting.chain(current).collect());
     }
 
-    /// Does what waits, until nothing does; as the task of that number.
+    /// Runs waiting pieces until none is left, as the task with this number.
     async fn work(self: Arc<Self>, number: u64) {
         tokio::time::sleep(PAUSE).await;
         let mut busy = self.busy.subscribe();
         loop {
-            // The first task goes on whatever else computes, and another one may become the first.
+            // The first task continues even while queries compute. Another task may become the first.
             let is_first = || self.pieces.lock().workers.keys().min() == Some(&number);
             while *busy.borrow_and_update() != 0 && !is_first() {
                 let _ = tokio::time::timeout(PAUSE, busy.changed()).await;
@@ -266,7 +267,7 @@ impl Shared {
             };
             let outcome = work().await;
             let mut pieces = self.pieces.lock();
-            // One that was cancelled meanwhile may be done by another task.
+            // A piece that was cancelled meanwhile may be done by another task.
             if pieces.current.get(&key).is_none_or(|(_, task)| *task != number) {
                 continue;
             }
@@ -279,8 +280,8 @@ impl Shared {
         }
     }
 
-    /// Seconds lost for want of each piece that waits. They are computed without the lock: the last use of a
-    /// session may end meanwhile, which cancels its pieces.
+    /// Lost seconds of each waiting piece. They are computed without the lock: the last use of a session may
+    /// end meanwhile, which cancels its pieces.
     fn losses(&self) -> HashMap<PlanKey, f64> {
         let pieces = self.pieces.lock();
         let waiting: Vec<_> = (pieces.waiting.iter())
@@ -293,7 +294,7 @@ impl Shared {
     fn next(&self, number: u64) -> Option<Piece> {
         let losses = self.losses();
         let mut pieces = self.pieces.lock();
-        // A session that has cancelled its work starts others.
+        // A session that has cancelled its work starts new tasks.
         let next = match pieces.workers.contains_key(&number) {
             true => take(&mut pieces.waiting, &losses, true),
             false => None,
@@ -311,7 +312,7 @@ impl Shared {
     }
 }
 
-/// Takes the piece for want of which the most time was lost, or the least; of equal ones the oldest.
+/// Takes the piece with the most lost time, or with the least; among equal pieces, the oldest.
 fn take(pieces: &mut Vec<Piece>, losses: &HashMap<PlanKey, f64>, most: bool) -> Option<Piece> {
     let lost = |at: &usize| losses.get(&pieces[*at].key).copied().unwrap_or(0.0);
     let before = |a: &usize, b: &usize| match most {
@@ -330,7 +331,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Notify;
 
-    /// Of a piece that no query has lost time for.
+    /// No lost time.
     fn free() -> Lost {
         Arc::new(|| 0.0)
     }
@@ -353,7 +354,7 @@ mod tests {
         assert_eq!(*order.lock(), [2, 4, 1, 3]);
     }
 
-    /// Work that counts itself once `gate` is open.
+    /// Work that increments a counter once `gate` is open.
     fn counted(done: &Arc<AtomicUsize>, gate: &Arc<Notify>) -> Work {
         let (done, gate) = (Arc::clone(done), Arc::clone(gate));
         Box::new(|| {
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_are_done_at_once() {
+    async fn pieces_run_concurrently() {
         let background = Background::with_workers(2);
         let both = Arc::new(tokio::sync::Barrier::new(2));
         for key in [1, 2] {
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_piece_is_done_while_a_query_computes() {
+    async fn one_piece_runs_while_a_query_computes_on_cpu() {
         let (background, done) = (Background::with_workers(4), Arc::new(AtomicUsize::new(0)));
         let busy = background.busy();
         let gates: Vec<Arc<Notify>> = (0..3).map(|_| Arc::default()).collect();
@@ -437,7 +438,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_is_not_tried_for_ever() {
+    async fn failing_piece_is_retried_a_limited_number_of_times() {
         let (background, tries) = (Background::default(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..10 {
             let tries = Arc::clone(&tries);
@@ -464,7 +465,8 @@ mod tests {
         assert_eq!(done.load(Ordering::SeqCst), 1);
     }
 
-    /// Pieces of another session go on, even while a query computes, and do not wait for one that is gone.
+    /// Pieces of another session continue, even while a query computes, and do not wait for a piece that is
+    /// gone.
     #[tokio::test]
     async fn a_session_cancels_its_own_pieces() {
         let (background, done) = (Background::with_workers(2), Arc::new(AtomicUsize::new(0)));
@@ -503,9 +505,9 @@ mod tests {
         assert!(!waits(0) && waits(1) && waits(WAITING as u64));
     }
 
-    /// A piece may be the last to hold its session, whose end cancels what it has left.
+    /// A piece may be the last owner of its session, and the end of a session cancels its pieces.
     #[tokio::test]
-    async fn a_piece_that_is_dropped_may_end_its_session() {
+    async fn dropping_a_piece_can_drop_its_session() {
         struct Session(Arc<Background>, u64);
         impl Drop for Session {
             fn drop(&mut self) {

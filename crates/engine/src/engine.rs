@@ -1,16 +1,16 @@
-//! The engine of a process, or of a part of it: devices, the store, and what sessions have in common.
+//! The engine of a process, or of a part of it: devices, the store, and the state that sessions share.
 //!
 //! ```text
-//! Engine                                   settings of its own (ALTER SYSTEM SET), changed for all sessions
-//!   devices: GPU 0, .., emulated           each opened when a query needs it, lost and opened again by itself
-//!   store                                  encoded columns in host memory, with the limit of that memory
-//!   history                                what runs have shown
+//! Engine                                   its own settings (ALTER SYSTEM SET), changed for all sessions
+//!   devices: GPU 0, .., emulated           each opened when a query needs it; reopened after it was lost
+//!   store                                  encoded columns in host memory, with a memory limit
+//!   history                                outcomes of earlier runs
 //!   background                             warm-up of devices
 //!   ^ Session, Session, ..                 per context: settings, reports, object stores
 //! ```
 //!
-//! A program that makes no engine has that of the process ([`Engine::of_process`]). Two engines share nothing
-//! but the driver, and the folder of compiled kernels.
+//! A program that builds no engine uses the engine of the process ([`Engine::of_process`]). Two engines share
+//! only the driver and the folder of compiled kernels.
 
 mod lookup;
 
@@ -32,13 +32,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// What the sessions of a process have in common; see the [module](self).
+/// The state that the sessions of a process share; see the [module](self).
 #[derive(Debug)]
 pub struct Engine {
     settings: SharedSettings,
     /// Held while settings change or are applied to a new store.
     applying: Mutex<()>,
-    /// GPUs by number, and the emulated device last, if it is allowed.
+    /// GPUs by number, followed by the emulated device, if it is allowed.
     devices: Vec<DeviceSlot>,
     store: OnceLock<Arc<Store>>,
     files: Arc<DiskManager>,
@@ -47,7 +47,7 @@ pub struct Engine {
     sessions: AtomicUsize,
 }
 
-/// How an engine is made.
+/// Builds an [`Engine`].
 #[derive(Debug, Default)]
 #[must_use]
 pub struct EngineBuilder {
@@ -57,28 +57,28 @@ pub struct EngineBuilder {
 }
 
 impl EngineBuilder {
-    /// Sets a setting of engines by its name, `galatea.gpu_memory_limit`. Later ones win. Names and values
-    /// are checked by [`build`](Self::build).
+    /// Sets an engine setting by its name, `galatea.memory.gpu_limit`. The last value of a setting takes
+    /// effect. [`build`](Self::build) checks names and values.
     pub fn with_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// Allows the emulated device, made with these options when it is first needed. It compiles code with the
-    /// machine's C++ compiler and loads it into the process, so that the program decides, not who may write
-    /// SQL.
+    /// Allows the emulated device, which is created with these options when it is first needed. It compiles
+    /// code with the machine's C++ compiler and loads it into the process, so the program has to allow it,
+    /// not a user who writes SQL.
     pub fn with_emulated_device(mut self, options: EmulatorOptions) -> Self {
         self.emulator = Some(options);
         self
     }
 
-    /// Where temporary files go; those of DataFusion's default otherwise.
+    /// The disk manager of temporary files; by default DataFusion's default one.
     pub fn with_temporary_files(mut self, files: Arc<DiskManager>) -> Self {
         self.files = Some(files);
         self
     }
 
-    /// The engine; nothing is opened until it is needed.
+    /// Builds the engine. Devices and the store are opened when they are first needed.
     ///
     /// # Errors
     /// An unknown setting, or a value that a setting does not accept.
@@ -107,7 +107,7 @@ impl EngineBuilder {
     }
 }
 
-/// A device that may be open.
+/// A device, open or not.
 #[derive(Debug)]
 struct DeviceSlot {
     kind: DeviceKind,
@@ -116,24 +116,24 @@ struct DeviceSlot {
 
 #[derive(Debug)]
 enum DeviceKind {
-    /// The GPU of that number.
+    /// The GPU with this number.
     Gpu(usize),
     Emulated(EmulatorOptions),
 }
 
-/// How opening a device ended.
+/// The state of a device.
 #[derive(Debug)]
 enum Opened {
-    /// It was not needed yet, or was lost.
+    /// It has not been needed yet, or was lost.
     Not,
     /// It is open.
     Open(Arc<DeviceRuntime>),
-    /// It could not be opened. It is tried again [`RETRY`] later.
+    /// It could not be opened. Opening is retried after [`RETRY`].
     Failed(Reason, Instant),
 }
 
 impl Opened {
-    /// Why it is not tried now.
+    /// The reason why opening is not retried now.
     fn refusal(&self) -> Option<&Reason> {
         match self {
             Self::Failed(reason, at) if at.elapsed() < RETRY => Some(reason),
@@ -158,7 +158,7 @@ impl DeviceSlot {
         }
     }
 
-    /// Why it is not tried now.
+    /// The reason why opening is not retried now.
     fn refusal(&self) -> Result<(), Reason> {
         let opened = self.opened.lock();
         opened.refusal().map_or(Ok(()), |reason| Err(reason.clone()))
@@ -175,15 +175,16 @@ impl DeviceSlot {
     }
 }
 
-/// How often something has left a device's memory, and the store: equal ones mean that all is where it was.
+/// The number of evictions from a device's memory and from the store. Equal epochs mean that nothing was
+/// evicted in between.
 #[derive(Debug, Clone)]
-pub(crate) struct Departures {
+pub(crate) struct EvictionEpoch {
     device: Weak<DeviceRuntime>,
     pages: u64,
     columns: u64,
 }
 
-impl PartialEq for Departures {
+impl PartialEq for EvictionEpoch {
     fn eq(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.device, &other.device)
             && (self.pages, self.columns) == (other.pages, other.columns)
@@ -203,12 +204,12 @@ impl Engine {
         ENGINE.get_or_init(|| Self::builder().build().expect("no setting is set"))
     }
 
-    /// Its settings, as its sessions see them.
+    /// The settings of this engine, as its sessions see them.
     pub fn settings(&self) -> &SharedSettings {
         &self.settings
     }
 
-    /// Changes a setting for all sessions, and for queries that run. Returns the number of sessions.
+    /// Changes a setting for all sessions, including running queries. Returns the number of sessions.
     ///
     /// # Errors
     /// An unknown setting, or a value that the setting does not accept.
@@ -225,7 +226,7 @@ impl Engine {
         Ok(self.sessions())
     }
 
-    /// Sessions that use it.
+    /// Number of sessions that use this engine.
     pub fn sessions(&self) -> usize {
         self.sessions.load(Ordering::Relaxed)
     }
@@ -237,17 +238,17 @@ impl Engine {
         };
     }
 
-    /// What is done behind queries.
+    /// The background work of this engine.
     pub fn background(&self) -> &Background {
         &self.background
     }
 
-    /// What earlier queries have shown.
+    /// The outcomes of earlier queries.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// The store, made when it is first needed.
+    /// The store, created when it is first needed.
     pub fn store(&self) -> &Arc<Store> {
         if let Some(store) = self.store.get() {
             return store;
@@ -258,24 +259,24 @@ impl Engine {
             let store = Store::new(StoreOptions {
                 memory_limit: Some(store_limit(&settings)),
                 chunk_rows: settings.chunk_rows.0 as usize,
-                packing: settings.pack_codes.packing(),
+                packing: settings.transfer_compression.packing(),
             });
             apply_to_store(&settings, &store);
             store
         })
     }
 
-    /// Whether the device that a session chooses can be expected to work; opens nothing. A driver that has
-    /// not been initialised is, which takes a few tenths of a second.
+    /// Whether the session's chosen device is expected to work. It is not opened, but a driver that has not
+    /// been initialised is, which takes a few tenths of a second.
     ///
     /// # Errors
-    /// The missing part.
+    /// The missing component.
     pub fn usable(&self, config: &GalateaConfig) -> Result<(), Reason> {
         self.usable_within(config, Duration::MAX)
     }
 
-    /// Whether tables should be stored as that device reads them. A driver counts as a device, since
-    /// initialising it would delay the first query.
+    /// Whether tables should be stored in the layout of the chosen device. An installed driver counts as a
+    /// device, since initialising it would delay the first query.
     pub fn expects_device(&self, config: &GalateaConfig) -> bool {
         match config.device {
             DeviceChoice::Auto | DeviceChoice::Gpu => driver_is_installed(),
@@ -283,13 +284,13 @@ impl Engine {
         }
     }
 
-    /// Starts the driver of the GPU soon, for the queries to come.
+    /// Starts the GPU driver soon, for later queries.
     pub(crate) fn start_gpu_soon() {
         lookup::GPU.look_soon();
     }
 
-    /// As [`Self::usable`], for a caller that waits for a driver no longer than `patience`; without patience
-    /// it starts none.
+    /// As [`Self::usable`], for a caller that waits for a driver for at most `patience`. With a patience of
+    /// zero no driver is started.
     pub(crate) fn usable_within(&self, config: &GalateaConfig, patience: Duration) -> Result<(), Reason> {
         if config.device == DeviceChoice::Cpu {
             return Err(Reason::Setting {
@@ -311,44 +312,44 @@ impl Engine {
         }
     }
 
-    /// Where the device is that a session chooses.
+    /// The slot of the session's chosen device.
     fn slot(&self, config: &GalateaConfig) -> Result<&DeviceSlot, Reason> {
         let is_emulated = config.device == DeviceChoice::Emulated;
         let chosen = |slot: &&DeviceSlot| matches!(slot.kind, DeviceKind::Emulated(_)) == is_emulated;
         self.devices.iter().find(chosen).ok_or(Reason::EmulatedDevice)
     }
 
-    /// The device that a session chooses, if it is open.
+    /// The session's chosen device, if it is open.
     pub(crate) fn opened(&self, config: &GalateaConfig) -> Option<Arc<DeviceRuntime>> {
         self.slot(config).ok()?.get()
     }
 
-    /// The evictions from device memory and from the store so far; `None` if no device is open.
-    pub(crate) fn departures(&self, config: &GalateaConfig) -> Option<Departures> {
+    /// The number of evictions from device memory and from the store so far; `None` if no device is open.
+    pub(crate) fn eviction_epoch(&self, config: &GalateaConfig) -> Option<EvictionEpoch> {
         let device = self.opened(config)?;
-        Some(Departures {
-            pages: device.memory().departures(),
-            columns: self.store().departures(),
+        Some(EvictionEpoch {
+            pages: device.memory().eviction_epoch(),
+            columns: self.store().eviction_epoch(),
             device: Arc::downgrade(&device),
         })
     }
 
-    /// The devices that are open.
+    /// The open devices.
     pub fn devices(&self) -> Vec<Arc<DeviceRuntime>> {
         self.devices.iter().filter_map(DeviceSlot::get).collect()
     }
 
-    /// The device that a session chooses, opened on first use.
+    /// The session's chosen device, opened on first use.
     ///
     /// # Errors
-    /// The missing part; the device's.
+    /// The missing component, or an error of the device.
     pub fn device(&self, config: &GalateaConfig) -> Result<Arc<DeviceRuntime>, Reason> {
         let (slot, store) = (self.slot(config)?, self.store());
         let mut opened = slot.opened.lock();
         if let Some(reason) = opened.refusal() {
             return Err(reason.clone());
         }
-        // It may have been lost after the last query had its result, unnoticed.
+        // The device may have been lost, unnoticed, after the last query received its result.
         if let Opened::Open(device) = &*opened
             && device.device.alive().is_ok()
         {
@@ -368,7 +369,7 @@ impl Engine {
         made
     }
 
-    /// Forgets a lost device, so that the next query opens it anew.
+    /// Removes a lost device, so that the next query opens it again.
     pub fn forget(&self, lost: &Arc<DeviceRuntime>) {
         for slot in &self.devices {
             let mut opened = slot.opened.lock();
@@ -378,7 +379,7 @@ impl Engine {
         }
     }
 
-    /// Opens a device in place of the GPU.
+    /// Opens a given device in place of the GPU.
     #[cfg(test)]
     pub(crate) fn with_open_device(device: Device) -> Arc<Self> {
         let engine = Self::builder().build().expect("an engine");
@@ -396,7 +397,7 @@ fn store_limit(settings: &EngineSettings) -> u64 {
 fn apply_to_store(settings: &EngineSettings, store: &Store) {
     store.set_memory_limit(store_limit(settings));
     store.set_chunk_rows(settings.chunk_rows.0 as usize);
-    store.set_packing(settings.pack_codes.packing());
+    store.set_packing(settings.transfer_compression.packing());
 }
 
 fn apply_to_device(settings: &EngineSettings, device: &DeviceRuntime) {

@@ -1,19 +1,20 @@
-//! What earlier runs of a session's queries have shown.
+//! Outcomes of earlier runs of a session's queries.
 //!
-//! Five things are remembered, all but the last under hashes of plans with the versions of the data they
-//! read, all of bounded number:
+//! Five kinds of entries are kept, each of bounded number. All but the last are keyed by hashes of plans with
+//! the versions of the data that they read:
 //!
-//! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
-//!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
-//!   compiling anything;
-//! * that a pipeline has run, so that its kernels are compiled, whatever its literals, and how many rows or
-//!   groups it returned, which the next estimate begins with;
-//! * how much time queries have lost on the CPU for want of what is made once and serves all of them, columns
-//!   on the device and compiled kernels, so that it is made when that would have paid for it;
-//! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
-//!   once or twice: where a time was measured, it counts, and the prediction does not;
-//! * which share of its predicted time a query took on the CPU when it ran there first, so that predictions
-//!   for queries that have not run are as good as they were for others on this machine.
+//! * refusals of a pipeline at run time (a repeated key of a build side, a range that is too wide): the next
+//!   plan of that shape, with any literals, leaves the pipeline to the CPU without loading and compiling
+//!   anything;
+//! * pipelines that have run, so that their kernels are compiled for any literals, and the number of rows or
+//!   groups that each returned, which is the first estimate for its next run;
+//! * the time that queries have lost on the CPU because columns on the device and compiled kernels were
+//!   missing, which are prepared once and serve all queries: they are prepared when that would have paid for
+//!   itself;
+//! * the run time of a query with GPU subtrees and without, so that a wrong prediction costs time only once
+//!   or twice: a measured time takes precedence over the prediction;
+//! * the ratio of actual to predicted time of queries that ran first on the CPU, so that predictions for
+//!   queries that have not run are as good as those for others on this machine.
 
 use crate::graph::PlanKey;
 use galatea_base::reason::Reason;
@@ -23,14 +24,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The most plans that are remembered, of each kind. A query of TPC-DS has some ten pipelines, and what is
-/// forgotten between two passes over a workload is planned and compiled as if it had never run.
+/// Maximum number of plans of each kind. A query of TPC-DS has about ten pipelines, and an entry that is
+/// evicted between two passes over a workload is planned and compiled as if it had never run.
 const KEPT: usize = 16384;
 
-/// The most columns and kernels that are remembered for which queries have waited.
+/// Maximum number of columns and kernels with recorded lost time.
 const KEPT_ONCE: usize = 8192;
 
-/// Shares of predicted times: the most that are kept, and the fewest that have a typical one.
+/// Ratios of actual to predicted time: the maximum number kept, and the minimum number for a typical ratio.
 const SHARES: [usize; 2] = [31, 5];
 
 /// Times of a query.
@@ -38,13 +39,13 @@ const SHARES: [usize; 2] = [31, 5];
 pub struct Measured {
     /// Runs with GPU subtrees.
     pub device_runs: u32,
-    /// Those of them that loaded and compiled nothing.
+    /// Those runs that loaded and compiled nothing.
     pub warm_runs: u32,
     /// The shortest run with GPU subtrees; the first counts only if it was warm.
     pub device: Option<Duration>,
-    /// Runs without, since the last run with GPU subtrees.
+    /// Runs without GPU subtrees, since the last run with GPU subtrees.
     pub host_runs: u32,
-    /// The shortest run without.
+    /// The shortest run without GPU subtrees.
     pub host: Option<Duration>,
 }
 
@@ -59,20 +60,20 @@ pub enum RunKind {
     Warm,
 }
 
-/// Something that is made once and used by all queries that need it, or a share of its time.
+/// Something that is prepared once and used by all queries that need it, or a share of its time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OneTime {
     /// A column of a table, or the kernels of a pipeline.
     pub what: PlanKey,
-    /// Seconds until it is made.
+    /// Seconds to prepare it.
     pub seconds: f64,
 }
 
-/// The runs of a session's queries. The least recently used entries are forgotten.
+/// The runs of a session's queries. The least recently used entries are evicted.
 #[derive(Debug)]
 pub struct History {
     refusals: Mutex<LruCache<PlanKey, Reason>>,
-    /// Grows whenever the refusals change.
+    /// Increases whenever the refusals change.
     refusals_version: AtomicU64,
     ran: Mutex<LruCache<PlanKey, Option<u64>>>,
     times: Mutex<LruCache<PlanKey, Measured>>,
@@ -94,30 +95,30 @@ impl Default for History {
 }
 
 impl History {
-    /// Remembers that a pipeline cannot run on the device.
+    /// Records that a pipeline cannot run on the device.
     pub fn refuse(&self, shape: PlanKey, reason: Reason) {
         let mut refusals = self.refusals.lock();
         let known = refusals.peek(&shape) == Some(&reason);
-        // What was refused for one reason and made in another way may have been refused for another one
-        // since.
+        // A pipeline that was refused for one reason and then built in another way may have been refused for
+        // another reason since.
         reason.clone_into(entry(&mut refusals, shape, || reason.clone()));
         if !known {
             self.refusals_version.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A number that is another one after each change of what [`Self::refusal`] answers.
+    /// A version number that changes with each change of the results of [`Self::refusal`].
     pub fn refusals_version(&self) -> u64 {
         self.refusals_version.load(Ordering::Relaxed)
     }
 
-    /// Why a pipeline of that shape could not run before.
+    /// The reason why a pipeline of that shape could not run before.
     pub fn refusal(&self, shape: PlanKey) -> Option<Reason> {
         self.refusals.lock().peek(&shape).cloned()
     }
 
-    /// Remembers that a pipeline of that shape ran, so that its kernels and those of its build sides are
-    /// compiled, and how many rows or groups it `returned`; `None`: not all were wanted.
+    /// Records that a pipeline of that shape ran, so that its kernels and those of its build sides are
+    /// compiled, and that it `returned` this number of rows or groups; `None` if not all were needed.
     pub fn pipeline_ran(&self, shape: PlanKey, returned: Option<u64>) {
         let mut ran = self.ran.lock();
         let known = entry(&mut ran, shape, || None);
@@ -129,12 +130,12 @@ impl History {
         self.ran.lock().contains(&shape)
     }
 
-    /// Rows or groups that the last pipeline of that shape returned, whatever its literals.
+    /// Number of rows or groups that the last pipeline of that shape returned, with any literals.
     pub fn returned(&self, shape: PlanKey) -> Option<u64> {
         self.ran.lock().peek(&shape).copied().flatten()
     }
 
-    /// Adds time that a run on the CPU has lost for want of each.
+    /// Adds time that a run on the CPU has lost because each of these was missing.
     pub fn forgo(&self, shares: &[OneTime]) {
         let mut forgone = self.forgone.lock();
         if forgone.len() + shares.len() > KEPT_ONCE {
@@ -145,13 +146,13 @@ impl History {
         }
     }
 
-    /// Seconds that runs on the CPU have lost for want of it.
+    /// Seconds that runs on the CPU have lost because it was missing.
     pub fn forgone(&self, what: PlanKey) -> f64 {
         self.forgone.lock().get(&what).copied().unwrap_or(0.0)
     }
 
-    /// Forgets what was lost for want of what is there now: if it has to be made again, that is another
-    /// decision.
+    /// Removes the lost time of items that are now prepared. If an item has to be prepared again, that is a
+    /// new decision.
     pub fn made(&self, made: &[OneTime]) {
         let mut forgone = self.forgone.lock();
         for one in made {
@@ -178,7 +179,7 @@ impl History {
         measured.host_runs = 0;
     }
 
-    /// Adds the share of its predicted time that a query took when it ran on the CPU first.
+    /// Adds the ratio of actual to predicted time of a query that ran first on the CPU.
     pub fn took_of_predicted(&self, share: f64) {
         let mut shares = self.host_shares.lock();
         if shares.len() == SHARES[0] {
@@ -187,7 +188,7 @@ impl History {
         shares.push_back(share);
     }
 
-    /// The median of these shares; `None`: few queries have run.
+    /// The median of these ratios; `None` if too few queries have run.
     pub fn typical_share(&self) -> Option<f64> {
         let mut shares = Vec::from(self.host_shares.lock().clone());
         shares.sort_unstable_by(f64::total_cmp);
@@ -200,7 +201,7 @@ impl History {
     }
 }
 
-/// The entry of a key, the most recently used from now on.
+/// The entry of a key, which becomes the most recently used.
 fn entry<T>(kept: &mut LruCache<PlanKey, T>, key: PlanKey, new: impl FnOnce() -> T) -> &mut T {
     if kept.len() == KEPT && !kept.contains(&key) {
         kept.pop_lru();
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_run_counts_but_not_a_cold_first_one_on_the_device() {
+    fn shortest_time_excludes_cold_first_device_run() {
         let (history, key) = (History::default(), PlanKey(7));
         let ms = Duration::from_millis;
         history.ran(key, RunKind::Cold, ms(1));
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_have_another_version_after_each_that_is_new() {
+    fn refusals_version_changes_with_each_new_refusal() {
         let (history, reason) = (History::default(), Reason::EmulatedDevice);
         let before = history.refusals_version();
         history.refuse(PlanKey(1), reason.clone());
@@ -246,13 +247,13 @@ mod tests {
         history.refuse(PlanKey(1), reason.clone());
         history.ran(PlanKey(1), RunKind::Warm, Duration::from_millis(1));
         assert_eq!(history.refusals_version(), after);
-        // One more than are kept: another one is forgotten.
+        // One more than the maximum: another one is evicted.
         (2..=KEPT as u64 + 1).for_each(|key| history.refuse(PlanKey(key), reason.clone()));
         assert_ne!(history.refusals_version(), after);
     }
 
     #[test]
-    fn time_lost_for_want_of_a_column_adds_up_until_it_is_there() {
+    fn lost_time_accumulates_until_column_is_prepared() {
         let history = History::default();
         let of = |what, seconds| OneTime {
             what: PlanKey(what),
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_that_ran_are_compiled_and_their_results_known() {
+    fn history_records_compiled_pipelines_and_row_counts() {
         let history = History::default();
         assert!(!history.is_compiled(PlanKey(3)));
         history.pipeline_ran(PlanKey(3), Some(17));

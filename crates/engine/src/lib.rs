@@ -1,31 +1,31 @@
 //! The engine: places DataFusion plans on the GPU and runs them.
 //!
 //! ```text
-//! metrics     what it counts, for a recorder of the program's
-//! sample      the rows that TABLESAMPLE draws
-//! window_filters FILTER of window functions, as their arguments
-//! spilling_join hash joins on the CPU that exceed the memory pool
-//! checks      overflow is an error; operands raise errors for the rows that need them alone
-//! corrections rules for queries that DataFusion answers wrongly
-//! graph       the pipelines of a subtree, and the plans that feed them
-//! device      the state that queries share on one device: memory, kernels, launches, calibration
-//! history     what earlier runs have shown: refusals and times
-//! background  work behind the queries, for later ones
-//! join_order  the order of inner joins
-//! facts       named facts of GPU subtrees, for EXPLAIN
-//! engine      the state of a process: devices, store, history, background, and their settings
-//! session     the state of a context: its engine, reports, object stores
-//! execution   columns, chunks, launches, results
-//! nodes       nodes of plans that run on the device
-//! stream      rows without an end, by persistent operators of the device
-//! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
-//! scan_progress how far the scans of a plan are
-//! plans       finished plans, kept for queries that come again
-//! explain     plans as text
+//! metrics        counters of the engine, for the program's recorder
+//! sample         the rows that TABLESAMPLE draws
+//! window_filters rewrites FILTER of window functions to arguments
+//! spilling_join  hash joins on the CPU that exceed the memory pool
+//! checks         overflow is an error; operands raise errors only for the rows that need them
+//! corrections    rules for queries that DataFusion answers wrongly
+//! graph          the pipelines of a subtree, and the plans that feed them
+//! device         the state that queries share on one device: memory, kernels, launches, calibration
+//! history        outcomes of earlier runs: refusals and times
+//! background     background work for later queries
+//! join_order     the order of inner joins
+//! facts          named facts of GPU subtrees, for EXPLAIN
+//! engine         the state of a process: devices, store, history, background, and their settings
+//! session        the state of a context: its engine, reports, object stores
+//! execution      columns, chunks, launches, results
+//! nodes          nodes of plans that run on the device
+//! stream         unbounded input, run by persistent operators of the device
+//! placement      which subtrees run on the device, and why others do not    (optimizer rules, EXPLAIN)
+//! scan_progress  progress of the scans of a plan
+//! plans          cached plans for repeated queries
+//! explain        plans as text
 //! ```
 //!
-//! Bottom up: a module imports only modules before it. Modules that all others use are not listed (`config`,
-//! `report`, ...).
+//! Bottom up: a module imports only modules listed before it. Modules that all others use are not listed
+//! (`config`, `report`, ...).
 #![forbid(unsafe_code)]
 
 mod aggregate;

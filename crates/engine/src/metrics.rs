@@ -1,22 +1,22 @@
-//! What the engine counts, for whatever recorder the program installs (crate `metrics`): without one,
-//! recording does nothing. The library exports nothing itself.
+//! Metrics of the engine, for the recorder that the program installs (crate `metrics`). Without a recorder,
+//! recording does nothing. The library itself exports nothing.
 //!
 //! | name | kind | unit | labels | meaning |
 //! | --- | --- | --- | --- | --- |
-//! | `galatea_pipelines_total` | counter | pipelines | `outcome`: `device`, `fell_back`, `cancelled`, `failed` | placed subtrees that came to an end |
-//! | `galatea_wait_seconds` | histogram | seconds | | from asking for the device until the pipeline's turn came |
+//! | `galatea_pipelines_total` | counter | pipelines | `outcome`: `device`, `fell_back`, `cancelled`, `failed` | placed subtrees that ended |
+//! | `galatea_wait_seconds` | histogram | seconds | | from the request for the device to the admission of the pipeline |
 //! | `galatea_kernel_seconds` | histogram | seconds | | from the first to the last of a pipeline's work on the device |
-//! | `galatea_run_seconds` | histogram | seconds | | of a pipeline on the device, without waiting for its turn |
-//! | `galatea_launches_total` | counter | launches | | of pipeline kernels |
-//! | `galatea_scanned_rows_total` | counter | rows | | of chunks that pipelines read |
-//! | `galatea_device_bytes` | gauge | bytes | `kind`: `columns`, `working`, `limit` | device memory: copies of columns, all else in use, what may be in use |
-//! | `galatea_evicted_pages_total` | counter | pages | | copies of chunks that gave up device memory to others |
-//! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | copied over the link, whatever for |
-//! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | queries planned: with the plan of an earlier one, anew, and anew without keeping the plan |
+//! | `galatea_run_seconds` | histogram | seconds | | run time of a pipeline on the device, without the wait for admission |
+//! | `galatea_launches_total` | counter | launches | | launches of pipeline kernels |
+//! | `galatea_scanned_rows_total` | counter | rows | | rows of chunks that pipelines read |
+//! | `galatea_device_bytes` | gauge | bytes | `kind`: `columns`, `working`, `limit` | device memory: copies of columns, all else in use, the maximum in use |
+//! | `galatea_evicted_pages_total` | counter | pages | | copies of chunks that were evicted from device memory |
+//! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | bytes copied over the link, for any purpose |
+//! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | planned queries: with a cached plan, with a new plan, and with a new plan that was not cached |
 //!
-//! Link, evictions and device memory are the device's, and are recorded when a pipeline ends. Each pipeline
-//! that ends is an event of `tracing` too, of level debug and target `galatea::pipeline`, with the same
-//! figures.
+//! The metrics of the link, evictions and device memory are those of the device, and are recorded when a
+//! pipeline ends. Each pipeline that ends is also an event of `tracing`, of level debug and target
+//! `galatea::pipeline`, with the same figures.
 
 use crate::report::RunReport;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
@@ -36,13 +36,13 @@ pub(crate) const PLANS: &str = "galatea_plans_total";
 /// How a placed subtree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipelineOutcome {
-    /// On the device.
+    /// It ran on the device.
     Device,
-    /// Fell back to the CPU.
+    /// It fell back to the CPU.
     FellBack,
     /// Its query was cancelled.
     Cancelled,
-    /// With an error.
+    /// It failed with an error.
     Failed,
 }
 
@@ -57,14 +57,14 @@ impl PipelineOutcome {
     }
 }
 
-/// Where a query's plan came from.
+/// Source of a query's plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanOutcome {
-    /// An earlier query's was used again.
+    /// The plan of an earlier query was reused.
     Reused,
-    /// It was made, and kept.
+    /// It was created and cached.
     Made,
-    /// It was made, and is of no use to later queries.
+    /// It was created, but later queries cannot use it.
     NotKept,
 }
 
@@ -78,7 +78,7 @@ impl PlanOutcome {
     }
 }
 
-/// Tells the program's recorder units and meanings of all metrics; for programs that install one.
+/// Describes the units and meanings of all metrics to the program's recorder; for programs that install one.
 pub fn describe() {
     describe_counter!(PIPELINES, Unit::Count, "placed subtrees that came to an end");
     describe_histogram!(
@@ -113,17 +113,17 @@ pub(crate) fn planned(outcome: PlanOutcome) {
     counter!(PLANS, "outcome" => outcome.label()).increment(1);
 }
 
-/// A placed subtree came to an end.
+/// A placed subtree ended.
 pub(crate) fn ended(outcome: PipelineOutcome) {
     counter!(PIPELINES, "outcome" => outcome.label()).increment(1);
 }
 
-/// A pipeline's turn came.
+/// A pipeline was admitted.
 pub(crate) fn waited(time: Duration) {
     histogram!(WAIT).record(time.as_secs_f64());
 }
 
-/// How much of a device is in use, and what went over its link since it was opened, in bytes.
+/// Memory of a device in use, and bytes transferred over its link since it was opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeviceUse {
     /// Copies of columns.
@@ -132,13 +132,13 @@ pub(crate) struct DeviceUse {
     pub(crate) used: u64,
     /// The budget.
     pub(crate) limit: u64,
-    /// Copies of chunks that gave up device memory so far.
+    /// Copies of chunks that were evicted so far.
     pub(crate) evicted: u64,
-    /// Copied to the device, and to the host.
+    /// Bytes copied to the device, and to the host.
     pub(crate) link: (u64, u64),
 }
 
-/// A pipeline ran on a device that is in use so.
+/// A pipeline ran on a device with this use.
 pub(crate) fn ran(device: &DeviceUse, report: &RunReport) {
     histogram!(KERNEL).record(report.kernel.as_secs_f64());
     histogram!(RUN).record(report.total.as_secs_f64());

@@ -1,10 +1,10 @@
-//! The report of a query: where it ran, why not on the GPU, and where its time went.
+//! The report of a query: where it ran, why it did not run on the GPU, and the time of each phase.
 //!
-//! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and
-//! the GPU subtrees of that plan complete it, so that queries of one session that run at once have reports of
-//! their own. Operators of other crates find it in the context that they are executed in. The session keeps
-//! the report of the plan made last in a [`QueryReports`], an extension of its configuration, so that a front
-//! (the command line's footer, a benchmark) reads it without knowing plans.
+//! A report belongs to its plan: planning creates a [`PlanReport`], the plan's `PlacementExec` keeps it, and
+//! the GPU subtrees of that plan complete it, so that concurrent queries of one session have separate
+//! reports. Operators of other crates find the report in the context of their execution. The session keeps
+//! the report of the last plan in a [`QueryReports`], an extension of its configuration, so that a front end
+//! (the command line's footer, a benchmark) reads it without access to plans.
 
 mod run;
 
@@ -20,13 +20,13 @@ use datafusion::execution::TaskContext;
 /// Where a query, or most of it, ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QueryDevice {
-    /// Everything on DataFusion's CPU operators.
+    /// DataFusion's CPU operators ran everything.
     Cpu,
-    /// The whole plan but the collection of its result in GPU pipelines.
+    /// All of the plan except the collection of its result ran in GPU pipelines.
     Gpu,
-    /// Some subtrees in GPU pipelines, others on the CPU.
+    /// Some subtrees ran in GPU pipelines, others on the CPU.
     Both,
-    /// In GPU pipelines on the emulated device.
+    /// GPU pipelines on the emulated device.
     Emulated,
 }
 
@@ -41,30 +41,30 @@ impl fmt::Display for QueryDevice {
     }
 }
 
-/// Where a query's time went. Phases of different pipelines may overlap, so they need not add up to the
+/// Time of each phase of a query. Phases of different pipelines may overlap, so they need not add up to the
 /// total.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QueryPhases {
-    /// SQL text to physical plan.
+    /// From SQL text to physical plan.
     pub planning: Duration,
-    /// Generating and compiling kernels; near zero when they were cached.
+    /// Generating and compiling kernels; near zero if they were cached.
     pub compile: Duration,
     /// Reading and encoding sources into the store.
     pub load: Duration,
-    /// Copies over the link, as the device's events measured them.
+    /// Copies over the link, measured by device events.
     pub transfer: Duration,
-    /// Kernels, as the device's events measured them.
+    /// Kernels, measured by device events.
     pub kernel: Duration,
     /// From the start of planning to the last batch; zero while the query runs.
     pub total: Duration,
 }
 
-/// What a query that runs is doing.
+/// The current step of a running query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryStep {
     /// Scans of a plan on the CPU return rows.
     Reading,
-    /// They have returned all, and operators above them go on.
+    /// Scans have returned all rows, and operators above them continue.
     Computing,
     /// Reading and encoding columns.
     Loading,
@@ -89,44 +89,44 @@ impl fmt::Display for QueryStep {
     }
 }
 
-/// How far a step of a query is.
+/// Progress of a step of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryProgress {
     /// The step.
     pub step: QueryStep,
-    /// Rows, chunks or iterations that are done.
+    /// Rows, chunks or iterations done so far.
     pub done: u64,
-    /// Those of the whole step, where known; of iterations the limit.
+    /// Number of rows, chunks or iterations of the whole step, if available; for iterations, the limit.
     pub total: Option<u64>,
 }
 
 /// The report of one query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryReport {
-    /// Where it ran.
+    /// Where the query ran.
     pub device: QueryDevice,
-    /// Why parts of it, or all, ran on the CPU; empty when nothing did.
+    /// Reasons why all or parts of it ran on the CPU; empty if none did.
     pub reasons: Vec<String>,
-    /// Subtrees placed on the device.
+    /// Number of subtrees placed on the device.
     pub placed: usize,
-    /// Those of them that ran on the CPU in the end.
+    /// Number of placed subtrees that ran on the CPU in the end.
     pub fell_back: usize,
-    /// Whether its plan was that of an earlier query.
+    /// Whether the query reused the plan of an earlier query.
     pub plan_reused: bool,
-    /// Build sides whose rows were those of an earlier execution of that plan.
+    /// Number of build sides that were reused from an earlier execution of the plan.
     pub build_sides_reused: usize,
-    /// Where its time went.
+    /// Time of each phase.
     pub phases: QueryPhases,
     /// Bytes that kernels read from device memory.
     pub device_bytes: u64,
-    /// Bytes that crossed the link, both directions.
+    /// Bytes transferred over the link, in both directions.
     pub link_bytes: u64,
-    /// What it did last; none of a query that has not begun to run on a device.
+    /// The last progress; `None` if the query has not begun to run on a device.
     pub progress: Option<QueryProgress>,
 }
 
 impl QueryReport {
-    /// The report of a plan with so many subtrees on a device, the emulated one or a GPU; `reasons` keep the
+    /// The report of a plan with `placed` subtrees on a device, the emulated one or a GPU. `reasons` keep the
     /// rest on the CPU.
     pub fn planned(placed: usize, emulated: bool, reasons: Vec<String>) -> Self {
         let device = match (placed, emulated, reasons.is_empty()) {
@@ -142,7 +142,7 @@ impl QueryReport {
         }
     }
 
-    /// Notes that an operator which chooses its device itself ran on one, the emulated one or a GPU.
+    /// Records that an operator which chooses its device itself ran on a device, the emulated one or a GPU.
     pub fn ran_on_device(&mut self, emulated: bool) {
         self.device = match self.device {
             _ if emulated => QueryDevice::Emulated,
@@ -151,7 +151,7 @@ impl QueryReport {
         };
     }
 
-    /// Notes that one more subtree turned out to run on the CPU.
+    /// Records that one more subtree fell back to the CPU.
     pub fn falls_back(&mut self, reason: &str) {
         self.fell_back += 1;
         self.device = match self.device {
@@ -162,7 +162,7 @@ impl QueryReport {
         self.reasons.push(reason.to_string());
     }
 
-    /// A report of a query that runs on the CPU for `reasons`.
+    /// The report of a query that runs on the CPU for `reasons`.
     pub fn cpu(reasons: Vec<String>) -> Self {
         Self {
             device: QueryDevice::Cpu,
@@ -179,19 +179,19 @@ impl QueryReport {
     }
 }
 
-/// Operators of a query that can end early with a result, and whether they were asked to.
+/// Number of operators of a query that can end early with a result, and whether they were requested to.
 #[derive(Debug, Default)]
 struct EarlyEnd {
     offers: AtomicUsize,
     asked: AtomicBool,
 }
 
-/// The offer of an operator to end early; it holds until it is dropped.
+/// The offer of an operator to end early. It holds until it is dropped.
 #[derive(Debug)]
 pub struct EndOffer(Arc<EarlyEnd>);
 
 impl EndOffer {
-    /// Whether the operator was asked to end.
+    /// Whether the operator was requested to end.
     pub fn is_accepted(&self) -> bool {
         self.0.asked.load(Ordering::Relaxed)
     }
@@ -203,7 +203,7 @@ impl Drop for EndOffer {
     }
 }
 
-/// The report of one plan. Cheap to clone; clones are the same report.
+/// The report of one plan. It is cheap to clone, and clones share the report.
 #[derive(Debug, Clone)]
 pub struct PlanReport {
     report: Arc<Mutex<QueryReport>>,
@@ -220,12 +220,12 @@ impl Default for PlanReport {
 }
 
 impl PlanReport {
-    /// Changes the report: planning does, and execution as phases end.
+    /// Changes the report. Planning calls this, and so does execution when phases end.
     pub fn update(&self, change: impl FnOnce(&mut QueryReport)) {
         change(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The report of the plan that an operator of a name in `Self::READERS` is executed in.
+    /// The report of the plan of this context, for the operators in `Self::READERS`.
     pub fn of(context: &TaskContext) -> Option<Arc<Self>> {
         context.session_config().get_extension()
     }
@@ -233,7 +233,7 @@ impl PlanReport {
     /// Operators of other crates that complete the report themselves.
     pub(crate) const READERS: [&'static str; 1] = ["KMeansExec"];
 
-    /// That context, with this report in it.
+    /// The context with this report as an extension.
     pub(crate) fn within(&self, context: &TaskContext) -> Arc<TaskContext> {
         let config = context
             .session_config()
@@ -251,41 +251,41 @@ impl PlanReport {
         ))
     }
 
-    /// Notes what the query is doing, and how far it is.
+    /// Records the current step of the query and its progress.
     pub fn comes_to(&self, step: QueryStep, done: u64, total: Option<u64>) {
         self.update(|report| report.progress = Some(QueryProgress { step, done, total }));
     }
 
-    /// Offers to end the operator early, with what it has by then.
+    /// Offers to end the operator early, with its result so far.
     pub fn offer_end(&self) -> EndOffer {
         self.end.offers.fetch_add(1, Ordering::Relaxed);
         EndOffer(Arc::clone(&self.end))
     }
 
-    /// The report as it is now; executions of the plan add up.
+    /// The current report; executions of the plan add up.
     pub fn get(&self) -> QueryReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A session's report of the query planned last. Cheap to clone; clones share it.
+/// A session's report of the last planned query. It is cheap to clone, and clones share the report.
 #[derive(Debug, Clone, Default)]
 pub struct QueryReports(Arc<Mutex<Option<PlanReport>>>);
 
 impl QueryReports {
-    /// Makes a plan's report the last one: planning does.
+    /// Records a plan's report as the last one; called by planning.
     pub fn record(&self, report: PlanReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
 
-    /// The report of the query planned last, or none when none was planned since the last
+    /// The report of the last planned query, or `None` if no query was planned since the last
     /// [`clear`](Self::clear).
     pub fn last(&self) -> Option<QueryReport> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map(PlanReport::get)
     }
 
-    /// Whether the query planned last has an operator that would end early with a result.
+    /// Whether the last planned query has an operator that offers to end early with a result.
     pub fn offers_end(&self) -> bool {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let offers = |plan: &PlanReport| plan.end.offers.load(Ordering::Relaxed) > 0;
@@ -293,8 +293,8 @@ impl QueryReports {
             .is_some_and(|plan| offers(plan) && !plan.end.asked.load(Ordering::Relaxed))
     }
 
-    /// Asks the query planned last to end early with what it has; false where no operator of it offers that,
-    /// or was asked before.
+    /// Requests that the last planned query end early with its result so far. Returns false if no operator of
+    /// the query offers that, or if it was requested before.
     pub fn end_early(&self) -> bool {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let accept = |plan: &PlanReport| {
@@ -303,7 +303,7 @@ impl QueryReports {
         last.as_ref().is_some_and(accept)
     }
 
-    /// Forgets the report, so that a statement that plans no query leaves none.
+    /// Clears the report, so that a statement that plans no query leaves none.
     pub fn clear(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

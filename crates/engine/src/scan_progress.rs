@@ -1,8 +1,9 @@
-//! How far a query on the CPU is: the rows that its scans have read, of those that statistics promise.
+//! Progress of a query on the CPU: the rows that its scans have read, relative to the estimates of
+//! statistics.
 //!
-//! Operators above a scan take rows as they come, or collect them all first: while scans read, their share is
-//! that of the query, and after them the query computes on for an unknown time. A plan with GPU subtrees
-//! reports progress of its own (`report.rs`).
+//! Operators above a scan process rows as they arrive, or collect them all first. While scans read, their
+//! progress is the progress of the query; after them the query continues to compute for an unknown time. A
+//! plan with GPU subtrees reports progress of its own (`report.rs`).
 
 use crate::nodes::GpuExec;
 use crate::report::{QueryProgress, QueryStep};
@@ -10,25 +11,26 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 
-/// The scans of a plan. It keeps them, not the operators above, whose memory goes when they end.
+/// The scans of a plan. They are kept without the operators above them, so that the memory of those operators
+/// is freed when they end.
 #[derive(Debug)]
 pub struct ScanProgress(Vec<Scan>);
 
 #[derive(Debug)]
 struct Scan {
     plan: Arc<dyn ExecutionPlan>,
-    /// Rows that it is going to return, by its statistics.
+    /// Number of rows that the scan will return, according to its statistics.
     rows: Option<u64>,
 }
 
 impl ScanProgress {
-    /// Of a plan that is about to run; none where a GPU subtree is in it.
+    /// The scans of a plan that is about to run; `None` if the plan contains a GPU subtree.
     pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let mut scans = Vec::new();
         collect(plan, &mut scans).then_some(Self(scans))
     }
 
-    /// As far as the plan has run.
+    /// The current progress of the plan.
     pub fn get(&self) -> QueryProgress {
         let (mut done, mut total) = (0, Some(0));
         for Scan { plan, rows } in &self.0 {
@@ -53,7 +55,7 @@ impl ScanProgress {
     }
 }
 
-/// Adds the scans below `plan`; false if a GPU subtree is among its nodes.
+/// Adds the scans below `plan`. Returns false if its nodes include a GPU subtree.
 fn collect(plan: &Arc<dyn ExecutionPlan>, scans: &mut Vec<Scan>) -> bool {
     if plan.is::<GpuExec>() {
         return false;

@@ -1,4 +1,4 @@
-//! A session: what belongs to one context and its clones, over an engine that it may share with others.
+//! A session: the state of one context and its clones, over an engine that it may share with others.
 
 use crate::engine::Engine;
 use crate::report::QueryReports;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 /// Physical optimizer rules, in order.
 pub type OptimizerRules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
-/// What the queries of a context share beside its engine.
+/// The state, besides its engine, that the queries of a context share.
 #[derive(Debug)]
 pub struct Session {
     engine: Arc<Engine>,
@@ -26,7 +26,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of an engine, whose reports go to `reports`.
+    /// A session of an engine that records its reports in `reports`.
     pub fn new(engine: Arc<Engine>, reports: QueryReports) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         engine.count_session(true);
@@ -39,48 +39,49 @@ impl Session {
         }
     }
 
-    /// Object stores of the session, which placement needs to find the loaded columns of a file.
+    /// Sets the session's object stores, which placement needs to find the loaded columns of a file.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<RuntimeEnv>) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// The session's physical optimizer rules beside ours: what falls back to the CPU is planned with them.
+    /// Sets the session's physical optimizer rules other than Galatea's: plans that fall back to the CPU are
+    /// optimized with them.
     #[must_use]
     pub fn with_host_rules(self, rules: OptimizerRules) -> Self {
         let _ = self.host_rules.set(rules);
         self
     }
 
-    /// Its number among the sessions of the process.
+    /// Number of this session among the sessions of the process.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Drops what its queries have left to the background; whether something was being done, which stops at
-    /// its next step.
+    /// Drops the background work of the session's queries. Returns whether some of it was running; that work
+    /// stops at its next step.
     pub fn cancel_background(&self) -> bool {
         self.engine.background().cancel(self.number)
     }
 
-    /// Waits until all that its queries have left to the background is done.
+    /// Waits until all background work of the session's queries is done.
     pub async fn finish_background(&self) {
         self.engine.background().finished(self.number).await;
     }
 
-    /// Its engine.
+    /// The engine of this session.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// See [`Self::with_host_rules`]; DataFusion's own where there are none.
+    /// See [`Self::with_host_rules`]; DataFusion's own rules if none were set.
     pub(crate) fn host_rules(&self) -> &OptimizerRules {
         self.host_rules.get_or_init(|| PhysicalOptimizer::new().rules)
     }
 
-    /// A plan after the session's physical rules beside ours, without which a join may not know how its
-    /// inputs are distributed.
+    /// Applies the session's physical rules other than Galatea's to a plan. Without them the distribution of
+    /// a join's inputs may be undetermined.
     pub(crate) fn finished(
         &self,
         plan: Arc<dyn ExecutionPlan>,

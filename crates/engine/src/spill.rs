@@ -1,4 +1,4 @@
-//! Where working memory of queries goes when it leaves the device: memory of the store, then DataFusion's
+//! Spill destinations for the working memory of queries on the device: memory of the store, then DataFusion's
 //! temporary files.
 
 use datafusion::execution::disk_manager::DiskManager;
@@ -49,9 +49,9 @@ impl SpillFiles for TemporaryFiles {
 struct Opened {
     writer: Box<dyn SpillWriter>,
     reader: File,
-    /// Bytes written.
+    /// Number of bytes written.
     end: u64,
-    /// Removes the file when it goes.
+    /// Removes the file when it is dropped.
     _file: Arc<dyn TemporaryFile>,
 }
 

@@ -1,8 +1,8 @@
-//! FILTER of window functions, as their arguments: `sum(x) FILTER (WHERE c) OVER w` is `sum(CASE WHEN c THEN
-//! x END) OVER w`, for functions that pass over NULL.
+//! Rewrites FILTER of window functions to arguments: `sum(x) FILTER (WHERE c) OVER w` becomes
+//! `sum(CASE WHEN c THEN x END) OVER w`, for functions that ignore NULL.
 //!
-//! DataFusion's physical window functions keep their filters to themselves, so placement could not take them
-//! to the device, and on the CPU arguments raise errors for rows that the filter drops. The rule goes over
+//! DataFusion's physical window functions do not expose their filters, so placement could not move them to
+//! the device, and on the CPU arguments raise errors for rows that the filter drops. The rule rewrites
 //! logical plans, after DataFusion's own rules, and keeps the names of columns.
 
 use datafusion::common::Result;
@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::{Alias, WindowFunction};
 use datafusion::logical_expr::{Expr, LogicalPlan, Window, WindowFunctionDefinition, when};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// Functions that pass over NULL.
+/// Functions that ignore NULL.
 const FUNCTIONS: [&str; 15] = [
     "count",
     "sum",
@@ -30,7 +30,7 @@ const FUNCTIONS: [&str; 15] = [
     "bit_xor",
 ];
 
-/// The rule.
+/// The optimizer rule, see the [module](self).
 #[derive(Debug, Default)]
 pub struct FiltersAsArguments;
 
@@ -57,7 +57,8 @@ impl OptimizerRule for FiltersAsArguments {
     }
 }
 
-/// The call of a window function whose filter can be in its argument, the argument and the filter.
+/// A window function call with a filter that can move into the argument: the call, the argument and the
+/// filter.
 fn filtered(call: &Expr) -> Option<(&WindowFunction, &Expr, &Expr)> {
     let call = window_function(call)?;
     let WindowFunctionDefinition::AggregateUDF(function) = &call.fun else {
@@ -67,12 +68,12 @@ fn filtered(call: &Expr) -> Option<(&WindowFunction, &Expr, &Expr)> {
         return None;
     };
     let is_plain = call.params.null_treatment.is_none();
-    // A constant filter may leave nothing but a NULL without a type.
+    // A constant filter may reduce the argument to an untyped NULL.
     let takes = FUNCTIONS.contains(&function.name()) && is_plain && !matches!(filter, Expr::Literal(..));
     takes.then_some((call, argument, filter))
 }
 
-/// The call with its filter in its argument, under the name it had; others as they are.
+/// The call with its filter in its argument, under the same name; other expressions are unchanged.
 fn without_filter(call: &Expr) -> Result<Expr> {
     let Some((function, argument, filter)) = filtered(call) else {
         return Ok(call.clone());

@@ -1,11 +1,11 @@
-//! Measures streams on a GPU, or tries the measurements out on the emulated device.
+//! Measures streams on a GPU, or tests the measurements on the emulated device.
 //!
 //! ```sh
 //! measure [--emulated] [--runs N] [--seed N] [--gigabytes N] [--frames N] [--little] [EXPERIMENT...]
 //! measure soak [--emulated] [--seconds N] [--frames N] [--seed N]
 //! ```
 //!
-//! A soak runs random streams, a part of which are made to fail, for ten minutes or as long as it is told.
+//! A soak test runs random streams, some with injected failures, for ten minutes or the given time.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Findings in words: a published result, the facts measured here, and whether they agree.
+//! Findings as text: a published result, the facts measured here, and whether they agree.
 
 /// A published result of a figure, and whether the measured facts confirm it.
 pub(crate) fn verdict(figure: &str, published: &str, facts: &str, holds: bool) -> String {
@@ -8,7 +8,7 @@ pub(crate) fn verdict(figure: &str, published: &str, facts: &str, holds: bool) -
     }
 }
 
-/// A published result whose rows are missing.
+/// The line for a published result if its rows are missing.
 pub(crate) fn missing(figure: &str, published: &str, rows: &str) -> String {
     verdict(figure, published, &format!("{rows} was not measured"), false)
 }

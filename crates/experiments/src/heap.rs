@@ -1,7 +1,7 @@
-//! Expected steps that are compared with those of random walks: of a queue, and of the limits that the paper
-//! proves. After Pham et al. 2022, §3.2 and §4.1.
+//! Expected numbers of steps that are compared with those of random walks: of a queue, and of the limits that
+//! the paper proves. See Pham et al. 2022, §3.2 and §4.1.
 //!
-//! The walks' own equations are [`galatea_memory::sizing`], with the meaning of TAS and WAS. `galatea bench
+//! [`galatea_memory::sizing`] has the equations of the walks, and defines TAS and WAS. `galatea bench
 //! allocator` measures both, and plots them as figure 4.
 
 use galatea_memory::sizing::Pool;
@@ -9,14 +9,14 @@ use galatea_memory::sizing::Pool;
 /// Lanes of a warp.
 const LANES: i32 = 32;
 
-/// Equation 1: steps of a queue, where each thread waits for all before it.
+/// Equation 1: steps in a queue, in which each thread waits for all threads before it.
 #[must_use]
 pub fn queue_tas(pool: &Pool) -> f64 {
     (real(pool.threads) + 1.0) / 2.0
 }
 
-/// Equation 1: steps of the slowest lane of a warp of a queue. The printed polynomial lacks the factor 1/N^32
-/// of its terms but the first; this is the mean of the greatest of 32 numbers drawn from 1 to N.
+/// Equation 1: steps of the slowest lane of a warp in a queue. The printed polynomial lacks the factor 1/N^32
+/// in all terms but the first. This is the mean of the maximum of 32 numbers drawn from 1 to N.
 #[must_use]
 pub fn queue_was(pool: &Pool) -> f64 {
     let n = real(pool.threads);
@@ -24,13 +24,13 @@ pub fn queue_was(pool: &Pool) -> f64 {
 }
 
 /// Theorem 1, exactly: the factor by which a bitmap word of `width` bits shortens the mean walk. The
-/// theorem's limit is `width`, as N goes to A, for A much smaller than T.
+/// theorem's limit is `width`, as N approaches A, for A much smaller than T.
 #[must_use]
 pub fn tas_gain(pool: &Pool, width: u32) -> f64 {
     pool.tas(1) / pool.tas(width)
 }
 
-/// Theorem 2: the limit of Equation 5 as N goes to A, given Equation 3: V/w + (w-1)/(2w).
+/// Theorem 2: the limit of Equation 5 as N approaches A, given Equation 3: V/w + (w-1)/(2w).
 #[must_use]
 pub fn was_bound_limit(pool: &Pool, width: u32) -> f64 {
     let w = f64::from(width);
@@ -49,7 +49,7 @@ mod tests {
     const PAGES: u64 = 1_000_000;
     const THREADS: u64 = 5000;
 
-    /// Equal to the digits that are given.
+    /// Asserts equality within the given digits.
     fn near(value: f64, expected: f64, digits: f64, case: &str) {
         assert!(
             (value - expected).abs() <= digits / 2.0 + 1e-9,

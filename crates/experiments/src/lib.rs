@@ -1,5 +1,5 @@
 //! Published experiments on parts of the engine that need no query: the papers' workloads, their baselines,
-//! their figures, and findings that say which of their results hold here.
+//! their figures, and findings about the results that hold here.
 //!
 //! | module | paper | run by | rows |
 //! | --- | --- | --- | --- |
@@ -7,12 +7,12 @@
 //! | [`transfer`] | C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects* (2022), chapter 3 and section 4.2.4 | `galatea bench transfer` | `bench/results/*/transfer` |
 //! | [`heap`] | M. Pham et al., *Dynamic Memory Management in Massively Parallel Systems* (ICS 2022), sections 3.2 and 4.1 | `galatea bench allocator` | `bench/results/*/allocator*` |
 //!
-//! The commands run all experiments or those of `--experiment`, on a GPU or with `--emulated` on the emulated
-//! device, whose times mean nothing. They print each row once it is measured, then the findings, and write
-//! the rows to the folder of `--out`.
+//! The commands run all experiments, or those of `--experiment`, on a GPU or with `--emulated` on the
+//! emulated device. Times of the emulated device are meaningless. The commands print each row once it is
+//! measured, then the findings, and write the rows to the folder of `--out`.
 //!
-//! The measured code is that of `galatea_flow` and `galatea_memory`, which contain no experiment. Experiments
-//! with queries are in `galatea_bench`, above this crate.
+//! The measured code is in `galatea_flow` and `galatea_memory`, which contain no experiments. Experiments
+//! with queries are in `galatea_bench`, which depends on this crate.
 #![forbid(unsafe_code)]
 
 mod finding;

@@ -1,19 +1,19 @@
-//! Regular expressions as automata: tables by which a kernel goes through a text byte by byte.
+//! Regular expressions as automata: table-driven scans of a string, byte by byte, in a kernel.
 //!
-//! `regex-automata` makes a deterministic automaton over UTF-8, with the syntax and the meaning of the crate
-//! `regex`, which DataFusion's operators use. Its states are numbered anew, so that one comparison tells what
-//! a state means: 0 is dead, and those from a number on say that a match ended before the byte that led
-//! there. Bytes that no state tells apart are a class.
+//! `regex-automata` builds a deterministic automaton over UTF-8, with the syntax and semantics of the crate
+//! `regex`, which DataFusion's operators use. Its states are renumbered, so that one comparison classifies a
+//! state: 0 is the dead state, and all states from a certain number on mean that a match ended before the
+//! last byte. Bytes that no state distinguishes form a class.
 //!
 //! ```text
 //! u32 classes, u32 first match, u32 offset of the transitions, u32 0
-//! u16 [258]                state to start in, by the byte before, 256: none
+//! u16 [258]                start state, by the previous byte; 256: none
 //! u8  [256]                class of a byte
-//! u8  [states]             whether a match ends where the text does
+//! u8  [states]             whether a match ends at the end of the string
 //! u16 [states][classes]    next state
 //! ```
 //!
-//! What has no automaton of bounded size stays on the CPU: word boundaries of Unicode, large repetitions.
+//! Patterns without an automaton of bounded size stay on the CPU: Unicode word boundaries, large repetitions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,25 +29,25 @@ use galatea_base::policy::policy;
 use galatea_base::reason::Reason;
 
 policy! {
-    /// Which regular expressions become automata.
+    /// Policy for the size of automata.
     pub struct AutomatonPolicy {
-        /// Bytes of a table at most: the tables of some automata stay in the first-level cache.
+        /// Maximum bytes of a table. The tables of some automata stay in the first-level cache.
         table_bytes: usize = 512 << 10,
-        /// Bytes that making one may take.
+        /// Maximum bytes of memory to build one.
         making_bytes: usize = 16 << 20,
     }
 }
 
 const POLICY: AutomatonPolicy = AutomatonPolicy::DEFAULT;
 
-/// Starts by the byte before, one more for none, and one for alignment.
+/// Start states by previous byte, one more for no previous byte, and one for alignment.
 const STARTS: usize = 258;
 
-/// A regular expression, and the table of its automaton.
+/// A regular expression and the table of its automaton.
 #[derive(Clone)]
 pub struct Automaton {
     pattern: String,
-    /// Whether it matches nothing that is empty.
+    /// Whether it never matches the empty string.
     takes_bytes: bool,
     table: Arc<[u8]>,
 }
@@ -76,7 +76,7 @@ impl Automaton {
     /// The automaton of a pattern in the syntax of the crate `regex`.
     ///
     /// # Errors
-    /// [`Reason::Function`] of patterns that are none, or have no automaton of bounded size.
+    /// [`Reason::Function`] of invalid patterns and of patterns without an automaton of bounded size.
     pub fn new(pattern: &str) -> Result<Self, Reason> {
         let refuse = |detail: String| Reason::Function {
             name: format!("regular expression '{pattern}'"),
@@ -87,12 +87,12 @@ impl Automaton {
             .start_kind(StartKind::Unanchored)
             .match_kind(MatchKind::LeftmostFirst)
             .accelerate(false)
-            // Its transitions have twice as many bytes, and are padded.
+            // The transitions of `regex-automata` take twice the bytes and are padded.
             .dfa_size_limit(Some(4 * POLICY.table_bytes))
             .determinize_size_limit(Some(POLICY.making_bytes));
         let made = dense::Builder::new().configure(config).build(pattern);
         let dfa = made.map_err(|error| {
-            // The source says what is too much, the error itself that something is.
+            // The error's source contains the exceeded limit; the error itself only that a limit is exceeded.
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             refuse(format!(
                 "no automaton: {}",
@@ -110,12 +110,12 @@ impl Automaton {
     /// The automaton of an ILIKE pattern.
     ///
     /// # Errors
-    /// As of [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn of_like(pattern: &str) -> Result<Self, Reason> {
         let mut regex = String::from("(?is)^");
         let mut characters = pattern.chars();
         let literal = |regex: &mut String, character: char| {
-            // Every sign may be escaped but these, which mean the ends of words then.
+            // All punctuation may be escaped except these, which would become word boundaries.
             if character.is_ascii_punctuation() && !['<', '>'].contains(&character) {
                 regex.push('\\');
             }
@@ -129,14 +129,14 @@ impl Automaton {
                 other => literal(&mut regex, other),
             }
         }
-        // What may end anyhow needs no end.
+        // A pattern that ends with anything needs no end anchor.
         match regex.strip_suffix(".*") {
             Some(open) => Self::new(open),
             None => Self::new(&format!("{regex}$")),
         }
     }
 
-    /// Whether each match has a byte at least.
+    /// Whether each match has at least one byte.
     pub(crate) fn takes_bytes(&self) -> bool {
         self.takes_bytes
     }
@@ -147,7 +147,7 @@ impl Automaton {
     }
 }
 
-/// The table of an automaton, or why there is none.
+/// The table of an automaton, or the reason why it cannot be built.
 fn table(dfa: &dense::DFA<Vec<u32>>) -> Result<Vec<u8>, String> {
     let classes = dfa.byte_classes();
     let mut of_class: Vec<u8> = Vec::new();
@@ -162,7 +162,7 @@ fn table(dfa: &dense::DFA<Vec<u32>>) -> Result<Vec<u8>, String> {
     };
     let starts = (0..=u8::MAX).map(Some).chain([None]);
     let starts = starts.map(start_of).collect::<Result<Vec<StateID>, String>>()?;
-    // All states that are reached, in the order in which they are found.
+    // All reachable states, in the order of discovery.
     let mut found: Vec<StateID> = Vec::new();
     let mut known: HashMap<StateID, usize> = HashMap::new();
     let mut note = |state: StateID, found: &mut Vec<StateID>| {
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_large_or_not_regular_is_refused() {
+    fn patterns_without_bounded_automaton_are_refused() {
         for pattern in [r"\bword\b", r"(\w{1,40}){1,40}", "(", r"(?u:\pL{500})"] {
             let refused = Automaton::new(pattern).expect_err(pattern).to_string();
             assert!(refused.contains(pattern), "{refused}");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_matches_are_known() {
+    fn patterns_that_match_empty_strings_are_detected() {
         let takes_bytes = |pattern| Automaton::new(pattern).map(|made| made.takes_bytes()).ok();
         assert_eq!(takes_bytes("a+"), Some(true));
         assert_eq!(takes_bytes("a*"), Some(false));

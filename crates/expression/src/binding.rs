@@ -1,8 +1,8 @@
-//! How the columns of a scan reach the code of one row.
+//! Bindings of a scan's columns to the generated code of one row.
 //!
-//! The pipeline declares, before the statements of an expression, `c{k}` for each column `k` that
-//! [`Expr::columns`](super::Expr::columns) names, and `bool c{k}_null` when the binding is nullable. The
-//! binding says what `c{k}` is.
+//! Before the statements of an expression, the pipeline declares `c{k}` for each column `k` in
+//! [`Expr::columns`](super::Expr::columns), and `bool c{k}_null` if the binding is nullable. The binding
+//! describes `c{k}`.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use super::interval::{Interval, domain};
 use super::kind::Kind;
 
-/// One input column as the kernel sees it.
+/// One input column in the kernel.
 #[derive(Debug, Clone)]
 pub struct ColumnBinding {
     /// Logical (Arrow) type of the column.
@@ -48,22 +48,21 @@ pub enum ColumnKind {
     Text,
 }
 
-/// The narrowest of i32, i64 and i128 that holds every value from `min` to `max`.
+/// The narrowest of i32, i64 and i128 that holds all values from `min` to `max`.
 #[must_use]
 pub fn kind_for(min: i128, max: i128) -> Kind {
     Interval { low: min, high: max }.kind()
 }
 
 impl ColumnBinding {
-    /// The binding of a column about whose values nothing but the type is known; strings are
-    /// [`ColumnKind::Text`].
+    /// The binding of a column, derived only from its type; strings are [`ColumnKind::Text`].
     #[must_use]
     pub fn of_type(data_type: &DataType, nullable: bool) -> Option<Self> {
         let kind = match data_type {
             DataType::Boolean => ColumnKind::Boolean,
             DataType::Float32 => ColumnKind::Float32,
             DataType::Float64 => ColumnKind::Float64,
-            data_type if super::text::is_text(data_type) => ColumnKind::Text,
+            data_type if super::string::is_string(data_type) => ColumnKind::Text,
             data_type => {
                 let Interval { low, high } = domain(data_type)?;
                 ColumnKind::Integer { min: low, max: high }

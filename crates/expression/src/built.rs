@@ -1,4 +1,5 @@
-//! Build sides that pipelines leave on the device: their columns, and the parts that kernels get by address.
+//! Build sides that pipelines leave on the device: their columns, and the parts that kernels access by
+//! address.
 
 use super::dictionary::CodedStrings;
 use super::interval::Interval;
@@ -11,21 +12,21 @@ use std::sync::Arc;
 /// A part of a build side on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// A bit for every index that has a row, the table of keys, or the words of groups.
+    /// A presence bitmap by index, the table of keys, or the words of groups.
     Presence,
-    /// The entries of the column at a position.
+    /// The entries of the column at this position.
     Values(usize),
-    /// A bit for every index whose value of the column at a position is NULL.
+    /// A bit per index: whether the value of the column at this position is NULL.
     Nulls(usize),
-    /// By index, where the list of the key starts, and after the last one where it ends.
+    /// By index, the start of the key's list, followed by the end of the last list.
     Starts,
     /// The words of a join's directory, see `PairWord`.
     Directory,
-    /// The texts of keys that have no dictionary.
+    /// The interned strings of keys without a dictionary.
     Texts,
 }
 
-/// What entries mean.
+/// Meaning of the entries.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PayloadKind {
     /// Integers within the interval.
@@ -37,26 +38,26 @@ pub(crate) enum PayloadKind {
     Code(CodedStrings),
 }
 
-/// A column of a dimension that a pipeline builds on the device.
+/// A column of a build side that a pipeline builds on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltColumn {
-    /// Number of the column in the dimension.
+    /// Number of the column in the build side.
     pub column: usize,
-    /// What entries mean.
+    /// Meaning of the entries.
     pub(crate) values: PayloadKind,
     /// C++ type of an entry.
     pub c_type: &'static str,
-    /// Its bytes.
+    /// Bytes of an entry.
     pub width: usize,
-    /// Whether a value may be NULL.
+    /// Whether values can be NULL.
     pub nullable: bool,
 }
 
 impl BuiltColumn {
-    /// The column of such values.
+    /// The column for values like `value`.
     ///
     /// # Errors
-    /// [`Reason::Encoding`] of text without a dictionary.
+    /// [`Reason::Encoding`] of strings without a dictionary.
     pub fn new(column: usize, value: &Value) -> Result<Self, Reason> {
         let (values, (c_type, width)) = match &value.kind {
             Kind::I32 | Kind::I64 | Kind::I128 => {
@@ -74,7 +75,7 @@ impl BuiltColumn {
                     codes.table_type(),
                 )
             }
-            Kind::Text | Kind::MadeText | Kind::Place => {
+            Kind::Text | Kind::ComputedString | Kind::Place => {
                 return Err(Reason::Encoding {
                     column,
                     needed: "dictionary encoded",
@@ -90,7 +91,7 @@ impl BuiltColumn {
         })
     }
 
-    /// What entries without a row can hold, if there is anything that no row has.
+    /// A sentinel for entries without a row; `None` if every entry is a possible value.
     pub fn spare(&self) -> Option<Spare> {
         let values = match &self.values {
             PayloadKind::Integer(interval) => *interval,
@@ -98,7 +99,7 @@ impl BuiltColumn {
                 low: 0,
                 high: values.len().saturating_sub(1) as i128,
             },
-            // All that is not 0 is read as true.
+            // Any nonzero entry is read as true.
             PayloadKind::Boolean | PayloadKind::Float32 | PayloadKind::Float64 => return None,
         };
         if self.nullable || self.width > size_of::<i64>() {
@@ -123,42 +124,42 @@ impl BuiltColumn {
     }
 }
 
-/// A value that no row has, whose bytes are all the same.
+/// A sentinel, which no row has as a value. All its bytes are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spare {
-    /// Its bytes.
+    /// The byte that is repeated.
     pub byte: u8,
-    /// What a kernel reads.
+    /// The value that a kernel reads.
     pub value: i64,
 }
 
 impl Spare {
-    /// -1 or the greatest; about the least and the greatest; 0.
+    /// -1 or the greatest value; about the least and the greatest; 0.
     const BYTES: [u8; 4] = [0xff, 0x80, 0x7f, 0];
 }
 
 /// A side of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PairSide {
-    /// The rows that looked others up.
+    /// The rows that looked up others.
     Probe,
     /// The rows that were looked up.
     Build,
 }
 
-/// What is known of the pairs of a join, whatever its rows are.
+/// Shape of a join's pairs, independent of its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairShape {
-    /// Of each column, by number, which side it is of.
+    /// The side of each column, by column number.
     pub sides: BTreeMap<usize, PairSide>,
-    /// Sides that rows of the other one may be without.
+    /// Sides that can be missing in a pair.
     pub absent: Vec<PairSide>,
-    /// The column that says of a probe row whether it has a partner, if there is one.
+    /// The column that contains whether a probe row has a match, if any.
     pub mark: Option<usize>,
 }
 
-/// The words of the directory of a join: how many pairs there are, and the addresses of what they are made
-/// of. Device twins: `PAIR_PROBE_ROWS` and so on in `galatea/pairs.cuh`.
+/// The words of a join's directory: the number of pairs, and the addresses of the arrays that define them.
+/// Device twins: `PAIR_PROBE_ROWS` and so on in `galatea/pairs.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum PairWord {
@@ -166,28 +167,28 @@ pub enum PairWord {
     ProbeRows,
     /// Number of pairs.
     Count,
-    /// Number of probe rows that stand alone behind the pairs.
+    /// Number of unmatched probe rows, which follow the pairs.
     ProbeAlone,
-    /// Pairs before each probe row, and all.
+    /// Number of pairs before each probe row, and in total.
     Offsets,
-    /// By probe row, where the list of its partners starts.
+    /// By probe row, the start of its list of matches.
     Firsts,
-    /// Build rows, those of one key next to each other.
-    Lists,
-    /// A bit for each pair that fulfils the condition; 0: all do.
+    /// Build rows, grouped by key.
+    Multimap,
+    /// A bit for each pair that fulfils the condition; 0: all pairs do.
     Kept,
-    /// The probe rows that stand alone; 0: the first ones.
+    /// The unmatched probe rows; 0: the first ones.
     ProbeNumbers,
-    /// The build rows that stand alone.
+    /// The unmatched build rows.
     BuildNumbers,
-    /// A bit for each probe row that has a partner.
+    /// A bit for each probe row with a match.
     Marks,
-    /// From here on of each column its entries, and its NULLs.
+    /// First of the column words: for each column its entries and its NULL bits.
     Columns,
 }
 
 impl PairWord {
-    /// The word of the entries of the column at a position; that of its NULLs follows.
+    /// The word of the entries of the column at this position; the word of its NULL bits follows.
     pub fn column(position: usize) -> usize {
         Self::Columns as usize + 2 * position
     }

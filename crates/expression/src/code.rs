@@ -1,4 +1,4 @@
-//! C++ text under construction.
+//! C++ source under construction.
 
 use std::fmt::{Arguments, Write};
 
@@ -11,7 +11,7 @@ macro_rules! line {
 }
 pub use crate::line;
 
-/// Statements of C++, each line indented where it is nested into others.
+/// C++ statements, each line indented by its nesting.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Code {
     text: String,
@@ -29,7 +29,7 @@ impl Code {
         self.text.write_fmt(part).expect("text takes whatever is written");
     }
 
-    /// Appends whole lines as they are.
+    /// Appends complete lines unchanged.
     pub fn lines(&mut self, lines: &str) {
         self.text.push_str(lines);
         if !lines.is_empty() && !lines.ends_with('\n') {
@@ -37,7 +37,8 @@ impl Code {
         }
     }
 
-    /// Appends other statements, `depth` steps of four blanks further in. Directives stay at the margin.
+    /// Appends other statements, indented by `depth` levels of four blanks. Preprocessor directives stay
+    /// unindented.
     pub fn nest(&mut self, depth: usize, inner: &Self) {
         for line in inner.text.lines() {
             if !line.starts_with('#') && !line.is_empty() {
@@ -53,12 +54,12 @@ impl Code {
         self.text.lines().count()
     }
 
-    /// Takes all statements away.
+    /// Removes and returns all statements.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
 
-    /// The text.
+    /// The statements as a string.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_lines_are_indented_but_directives() {
+    fn nested_code_is_indented_except_directives() {
         let mut inner = Code::default();
         inner.lines("#pragma unroll");
         line!(inner, "for (int i = 0; i < {}; ++i) {{", 4);

@@ -1,4 +1,4 @@
-//! The sorted distinct strings of dictionaries, and dictionaries that are made of others.
+//! The sorted distinct strings of dictionaries, and merging of dictionaries.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -14,15 +14,15 @@ use parking_lot::Mutex;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
-use crate::text::is_utf8;
+use crate::string::is_utf8;
 use galatea_base::reason::Reason;
 use galatea_device::in_parallel;
 
-/// Inputs that one thread ranks at once.
+/// Number of inputs that one thread ranks at a time.
 const PIECE: usize = 1 << 14;
 
-/// The sorted distinct strings that codes number. Millions of them are compared whenever a query comes again:
-/// they are the same then, or two arrays whose strings were found to be equal before.
+/// The sorted distinct strings of a dictionary. Repeated queries compare millions of strings. They are then
+/// the same array, or two arrays that were found to be equal before.
 #[derive(Debug, Clone)]
 pub struct CodedStrings(pub ArrayRef);
 
@@ -47,18 +47,18 @@ impl PartialEq for CodedStrings {
     }
 }
 
-/// Pairs of arrays that are equal, the last ones found.
+/// Recently found pairs of equal arrays.
 static EQUAL_ARRAYS: Mutex<EqualArrays> = Mutex::new(EqualArrays(VecDeque::new()));
 
-/// Pairs of arrays that are equal, as long as both exist: while one is remembered, no other is at its
-/// address.
+/// Pairs of equal arrays. A pair is valid as long as both arrays exist: a weak reference prevents the reuse
+/// of an array's address.
 #[derive(Debug)]
 struct EqualArrays(VecDeque<[Weak<dyn Array>; 2]>);
 
 impl EqualArrays {
-    /// Strings from which on comparing takes longer than looking for the pair.
+    /// Minimum number of strings for a comparison to take longer than a search of the pairs.
     const WORTH_KNOWING: usize = 1 << 12;
-    /// Pairs that are remembered.
+    /// Maximum number of pairs.
     const PAIRS: usize = 64;
 
     fn has(&self, one: &ArrayRef, other: &ArrayRef) -> bool {
@@ -86,13 +86,13 @@ impl Deref for CodedStrings {
     }
 }
 
-/// Where each string begins and ends among the bytes.
+/// Offsets of the strings in the bytes.
 enum Offsets {
     Small(OffsetBuffer<i32>),
     Large(OffsetBuffer<i64>),
 }
 
-/// Strings and binary values as bytes, where the array has them.
+/// Strings or binary values as bytes, in the array's own buffers.
 pub(crate) struct Bytes {
     array: ArrayRef,
     offsets: Offsets,
@@ -127,7 +127,7 @@ impl Bytes {
         self.array.len()
     }
 
-    /// The bytes of value `index`; of NULL whatever is there.
+    /// The bytes of value `index`; undefined if it is NULL.
     fn value(&self, index: usize) -> &[u8] {
         match &self.offsets {
             Offsets::Small(offsets) => &self.bytes[offsets[index] as usize..offsets[index + 1] as usize],
@@ -140,7 +140,7 @@ impl Bytes {
         self.array.is_valid(index).then(|| self.value(index))
     }
 
-    /// Whether `bytes` is among sorted values, and the number of values that are less.
+    /// Searches sorted values for `bytes`. Returns the number of lesser values, as `Ok` if `bytes` is found.
     pub(crate) fn rank(&self, bytes: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -154,7 +154,7 @@ impl Bytes {
         Err(low)
     }
 
-    /// Whether the values ascend, and none is there twice or NULL: those of a dictionary do.
+    /// Whether the values are strictly ascending and not NULL, as in a dictionary.
     fn ascend(&self) -> bool {
         let pairs = (1..self.len()).into_par_iter().with_min_len(PIECE);
         self.array.null_count() == 0 && pairs.all(|index| self.value(index - 1) < self.value(index))
@@ -176,11 +176,11 @@ fn refuse(error: impl std::fmt::Display) -> Reason {
     }
 }
 
-/// Sorted distinct values, and of each input the ranks of its values.
+/// Sorted distinct values, and for each input the ranks of its values.
 type Ranked = (ArrayRef, Vec<Vec<u32>>);
 
-/// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of
-/// every input (0 for NULL).
+/// The sorted distinct values of `inputs`, as an array of the plain type of `like`, and the rank of every
+/// input value (0 for NULL).
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<Ranked, Reason> {
     in_parallel(|| ranked_in_parallel(inputs, like))
 }
@@ -193,8 +193,8 @@ fn ranked_in_parallel(inputs: &[&Bytes], like: &DataType) -> Result<Ranked, Reas
     if let Some(ranked) = added_to_sorted(inputs, plain)? {
         return Ok(ranked);
     }
-    // Values are told apart by hashing first, because most columns repeat a few; only distinct ones are
-    // sorted.
+    // Values are deduplicated by hashing first, because most columns repeat a few values; only distinct
+    // values are sorted.
     let pieces: Vec<(&Bytes, usize)> = (inputs.iter())
         .flat_map(|bytes| (0..bytes.len()).step_by(PIECE).map(|start| (*bytes, start)))
         .collect();
@@ -219,8 +219,8 @@ fn ranked_in_parallel(inputs: &[&Bytes], like: &DataType) -> Result<Ranked, Reas
     Ok((array_of(plain, &distinct)?, ranks))
 }
 
-/// Sorted distinct values that are an array already, as those of a dictionary, with the few that the other
-/// inputs add; `None` where no input is such an array, or many are added.
+/// Extends an input that is already sorted and distinct, such as a dictionary, by the few values that the
+/// other inputs add. `None` if no input is sorted, or if many values are added.
 fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<Ranked>, Reason> {
     let Some((sorted_at, sorted)) = inputs.iter().enumerate().max_by_key(|(_, bytes)| bytes.len()) else {
         return Ok(None);
@@ -233,7 +233,7 @@ fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<Ranked>
     {
         return Ok(None);
     }
-    // By the place before which each is added.
+    // Each added value, with the position before which it is inserted.
     let mut added: Vec<(usize, &[u8])> = others()
         .flat_map(|(_, bytes)| (0..bytes.len()).filter_map(|index| bytes.get(index)))
         .filter_map(|value| Some((sorted.rank(value).err()?, value)))
@@ -277,7 +277,7 @@ fn added_to_sorted(inputs: &[&Bytes], plain: &DataType) -> Result<Option<Ranked>
     Ok(Some((concat(&parts).map_err(refuse)?, ranks)))
 }
 
-/// The type of an array of so many bytes.
+/// The array type for values with a total of `bytes` bytes.
 fn type_of(plain: &DataType, bytes: usize) -> DataType {
     let small = i32::try_from(bytes).is_ok();
     match (is_utf8(plain), small) {
@@ -288,7 +288,7 @@ fn type_of(plain: &DataType, bytes: usize) -> DataType {
     }
 }
 
-/// Values as an array of the type for their bytes.
+/// The values as an array of the type that fits their bytes.
 fn array_of(plain: &DataType, values: &[&[u8]]) -> Result<ArrayRef, Reason> {
     strings_array(values, is_utf8(plain)).map_err(refuse)
 }
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use arrow::array::StringArray;
 
-    /// As the ranks among all values, whichever way they were found.
+    /// Checks the ranks against those among all values.
     fn check(inputs: &[&ArrayRef], like: &DataType) {
         let bytes: Vec<Bytes> = inputs
             .iter()
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_are_added_to_sorted_ones() {
+    fn few_new_values_are_merged_into_a_sorted_dictionary() {
         let array = |values: Vec<Option<&str>>| Arc::new(StringArray::from(values)) as ArrayRef;
         let sorted: Vec<String> = (0..2000).map(|number| format!("{:05}", 3 * number)).collect();
         let sorted = array(sorted.iter().map(|value| Some(value.as_str())).collect());
@@ -354,14 +354,14 @@ mod tests {
                 check(&inputs, &DataType::Utf8View);
             }
         }
-        // Nothing is copied where nothing is added.
+        // Nothing is copied if nothing is added.
         let inputs = [&sorted, &there].map(|input| Bytes::of(input).expect("strings"));
         let (values, _) = ranked(&inputs.each_ref(), &DataType::Utf8).expect("strings");
         assert!(Arc::ptr_eq(&values, &sorted));
     }
 
     #[test]
-    fn equal_strings_are_compared_once() {
+    fn equality_of_large_dictionaries_is_cached() {
         let strings = |last: &str| -> CodedStrings {
             let numbers = (0..5000).map(|number| format!("{number:05}"));
             let strings = numbers.chain([last.to_owned()]);

@@ -1,5 +1,5 @@
-//! Expressions as EXPLAIN prints them: columns by name where their schema is known, as `#index` elsewhere;
-//! those of dimensions are `d<number>.<name>`.
+//! Display of expressions for EXPLAIN: columns by name if a schema is given, otherwise as `#index`; columns
+//! of build sides as `d<number>.<name>`.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Named<'a> {
 }
 
 impl Expr {
-    /// The expression with its columns' names, as it is displayed.
+    /// Displays the expression with the names of its columns.
     #[must_use]
     pub fn named<'a>(&'a self, columns: &'a Schema) -> Named<'a> {
         Named {
@@ -71,7 +71,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Not(input) => write!(f, "NOT {}", named(input)),
             ExprKind::IsNull(input) => write!(f, "{} IS NULL", named(input)),
             ExprKind::Negate(input) => write!(f, "-{}", named(input)),
-            ExprKind::ByRow(text) => write!(f, "{} by row", named(text)),
+            ExprKind::LateMaterialised(text) => write!(f, "{} by row", named(text)),
             ExprKind::Case { branches, otherwise } => {
                 if let Some(name) = self.expr.name_of_parts() {
                     return f.write_str(name);
@@ -122,7 +122,7 @@ impl fmt::Display for Named<'_> {
                 }
                 write!(f, ")")
             }
-            // A function of one column names it itself.
+            // A function of one column contains its name.
             ExprKind::Dictionary {
                 function, argument, ..
             } if argument.as_column().is_some() => write!(f, "{function}"),
@@ -140,9 +140,9 @@ impl fmt::Display for Named<'_> {
                 }
                 write!(f, ")")
             }
-            ExprKind::Member { dimension, key } => write!(f, "{} IN d{dimension}", named(key)),
-            ExprKind::Absent { dimension, key } => write!(f, "{} NOT IN d{dimension}", named(key)),
-            ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
+            ExprKind::Member { build_side, key } => write!(f, "{} IN d{build_side}", named(key)),
+            ExprKind::Absent { build_side, key } => write!(f, "{} NOT IN d{build_side}", named(key)),
+            ExprKind::Lookup { build_side, name, .. } => write!(f, "d{build_side}.{name}"),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! From [`Expr`] to C++ statements for one row.
 //!
-//! All statements are definitions of constants in one scope, without branches, so that every value may be
-//! shared: a definition whose right-hand side was written before is not written again, and an expression that
-//! was emitted before is not walked again. What must not happen in untaken branches is raising errors and
-//! running loops over strings; both are conditional on the *guard*, the condition under which DataFusion
-//! would evaluate the expression at this place.
+//! All statements define constants in one scope, without branches, so that every value can be shared. A
+//! definition with the same right-hand side as a previous one is not written again, and an expression that
+//! was emitted before is not traversed again. Only raising errors and loops over strings must be avoided in
+//! untaken branches. Both depend on the *guard*, the condition under which DataFusion would evaluate the
+//! expression at this place.
 
 mod arithmetic;
-mod by_row;
 mod case;
 mod cast;
 mod compare;
+mod computed_string;
 mod datetime;
 mod dictionary;
 mod division;
@@ -21,15 +21,15 @@ mod guards;
 mod inlist;
 mod key_hash;
 mod key_number;
+mod late_materialised;
 mod literal;
 mod lookup;
-mod made_text;
 mod number;
 mod pairs;
 mod parts;
 mod sort_key;
+mod string_scan;
 mod strings;
-mod text_scan;
 mod windows;
 
 use std::collections::HashMap;
@@ -38,13 +38,13 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::binding::{ColumnBinding, ColumnKind};
-use super::dimension::Dimension;
 use super::error::Fault;
 use super::function::Function;
 use super::interval::Interval;
 use super::ir::{Expr, ExprKind};
 use super::kind::Kind;
-use super::packed::PackedDimension;
+use super::lookup_side::LookupSide;
+use super::packed::PackedLookupSide;
 use super::parameters::Parameters;
 use super::value::Value;
 use crate::code::{Code, line};
@@ -53,66 +53,66 @@ use galatea_base::stack::growing;
 
 pub(crate) use cast::supported as cast_supported;
 use guards::Raise;
-use literal::{constant_text, integer_of, text_of};
+use literal::{constant_string, integer_of, string_of};
 pub use pairs::PAIR_CHUNK_BITS;
-pub use sort_key::OrderedText;
+pub use sort_key::OrderedString;
 
-/// The number of an integer-like constant.
+/// The integer value of an integer-like constant.
 pub fn integer_literal(value: &datafusion::common::ScalarValue) -> Option<i128> {
     integer_of(value)
 }
 
 /// Writes the statements of expressions over the same row.
 ///
-/// Names are `v0`, `v1`, ... in the order of writing, so equal inputs give equal text.
+/// Names are `v0`, `v1`, ... in the order of writing, so equal inputs yield equal code.
 #[derive(Debug)]
 pub struct Emitter<'a> {
     bindings: &'a [ColumnBinding],
     parameters: &'a mut Parameters,
-    dimensions: &'a [Arc<Dimension>],
-    packed: &'a [Option<PackedDimension>],
+    build_sides: &'a [Arc<LookupSide>],
+    packed: &'a [Option<PackedLookupSide>],
     prefix: &'static str,
     names: usize,
     /// Statements written since the last call of `emit`.
     out: Code,
     scope: Scope,
-    /// Conditions of the places around the current one, outermost first.
+    /// Guards of the enclosing places, outermost first.
     guards: Vec<String>,
-    /// Every error that may be raised so far, in order.
+    /// Every error that can be raised so far, in order.
     raises: Vec<Raise>,
-    /// The expressions around the current place that may raise errors, outermost first.
+    /// The enclosing expressions that can raise errors, outermost first.
     places: Vec<Expr>,
-    /// What warps look for in the texts of their rows, where nearly all of these are needed.
-    scans: Option<text_scan::TextScans>,
-    /// By word of an order the texts without a dictionary that it has the last bit of.
-    ordered_texts: HashMap<Expr, Vec<OrderedText>>,
+    /// String searches by whole warps, if nearly all rows need the strings.
+    scans: Option<string_scan::StringScans>,
+    /// For each word of a sort key, the strings without a dictionary whose last bit is in the word.
+    ordered_strings: HashMap<Expr, Vec<OrderedString>>,
 }
 
-/// What is defined at a place of the code.
+/// The definitions that are visible at a place in the code.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     expressions: HashMap<Expr, Emitted>,
     definitions: HashMap<String, String>,
-    /// Where rows of dimensions are, by dimension and key.
+    /// Places of build-side rows, by build side and key.
     places: HashMap<(usize, Expr), lookup::Place>,
-    /// Conditions of places where an error was raised, by condition and fault.
+    /// Guards of the places where an error was raised, by condition and fault.
     raised: HashMap<(String, Fault), Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Clone)]
 struct Emitted {
     value: Value,
-    /// With the conditions of places inside the expression only.
+    /// Only with the guards inside the expression.
     raises: Vec<Raise>,
 }
 
 impl<'a> Emitter<'a> {
-    /// An emitter for rows whose columns are bound so; literals and tables are added to `parameters`.
+    /// An emitter for rows with these column bindings. Literals and tables are added to `parameters`.
     pub fn new(bindings: &'a [ColumnBinding], parameters: &'a mut Parameters) -> Self {
         Self {
             bindings,
             parameters,
-            dimensions: &[],
+            build_sides: &[],
             packed: &[],
             prefix: "v",
             names: 0,
@@ -122,24 +122,24 @@ impl<'a> Emitter<'a> {
             raises: vec![],
             places: vec![],
             scans: None,
-            ordered_texts: HashMap::new(),
+            ordered_strings: HashMap::new(),
         }
     }
 
-    /// The dimensions that [`ExprKind::Member`] and [`ExprKind::Lookup`] number, and by the same number those
-    /// that are read from shared memory.
+    /// Sets the build sides that [`ExprKind::Member`] and [`ExprKind::Lookup`] refer to by number, and those
+    /// packed in shared memory, by the same number.
     #[must_use]
-    pub fn with_dimensions(
+    pub fn with_build_sides(
         mut self,
-        dimensions: &'a [Arc<Dimension>],
-        packed: &'a [Option<PackedDimension>],
+        build_sides: &'a [Arc<LookupSide>],
+        packed: &'a [Option<PackedLookupSide>],
     ) -> Self {
-        self.dimensions = dimensions;
+        self.build_sides = build_sides;
         self.packed = packed;
         self
     }
 
-    /// Sets the condition (a C++ expression) under which the row counts at all: errors are raised only then.
+    /// Sets the condition (a C++ expression) for the row to count; errors are raised only if it holds.
     #[must_use]
     pub fn with_guard(mut self, condition: &str) -> Self {
         self.guards = vec![condition.to_owned()];
@@ -161,18 +161,18 @@ impl<'a> Emitter<'a> {
         self.parameters.wide_literal(value)
     }
 
-    /// Replaces the condition of [`Self::with_guard`] for what is emitted from now on.
+    /// Replaces the condition of [`Self::with_guard`] for subsequent statements.
     pub fn set_guard(&mut self, condition: Option<&str>) {
         self.guards = condition.map(str::to_owned).into_iter().collect();
     }
 
-    /// What is defined here: to be given to [`Self::leave`] at the end of a C++ block that opens here.
+    /// The current definitions, to be passed to [`Self::leave`] at the end of a C++ block that opens here.
     #[must_use]
     pub fn enter(&self) -> Scope {
         self.scope.clone()
     }
 
-    /// Forgets what was defined since [`Self::enter`], because the C++ block is closed.
+    /// Forgets the definitions since [`Self::enter`], because the C++ block is closed.
     pub fn leave(&mut self, scope: Scope) {
         self.scope = scope;
     }
@@ -180,16 +180,16 @@ impl<'a> Emitter<'a> {
     /// Appends the statements of an expression to `code`; its value is then in scope.
     ///
     /// # Errors
-    /// If the encodings do not allow it: a column that must be dictionary encoded is not, or values could
-    /// leave 128 bits.
+    /// If the encodings do not permit it: a column lacks a required dictionary, or values could exceed 128
+    /// bits.
     pub fn emit(&mut self, expression: &Expr, code: &mut Code) -> Result<Value, Reason> {
         let value = self.expression(expression);
         code.nest(0, &self.out.take());
         value
     }
 
-    /// As [`Self::emit`], of a value that is stored, for the host or a later pipeline: a string literal is a
-    /// dictionary.
+    /// Like [`Self::emit`], for a value that is stored for the host or a later pipeline: a string literal
+    /// becomes a dictionary.
     ///
     /// # Errors
     /// Those of [`Self::emit`].
@@ -200,8 +200,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// As [`Self::emit`], at a place that is evaluated only where all `conditions` (C++ expressions) hold,
-    /// such as the filters applied before: elsewhere, no error is raised and the value is of no meaning.
+    /// Like [`Self::emit`], at a place that is evaluated only if all `conditions` (C++ expressions) hold,
+    /// such as the previous filters. Otherwise no error is raised and the value is undefined.
     ///
     /// # Errors
     /// Those of [`Self::emit`].
@@ -218,7 +218,7 @@ impl<'a> Emitter<'a> {
         value
     }
 
-    /// Names of the columns that have to be declared before the statements of `expression`.
+    /// Numbers of the columns that must be declared before the statements of `expression`.
     #[must_use]
     pub fn columns(expression: &Expr) -> Vec<usize> {
         expression.columns().into_iter().collect()
@@ -314,12 +314,12 @@ impl<'a> Emitter<'a> {
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
             ExprKind::Hosted { native, .. } => self.expression(native),
-            ExprKind::ByRow(text) => self.by_row(expression, text),
+            ExprKind::LateMaterialised(text) => self.late_materialised(expression, text),
             ExprKind::Pending(_) => Err(Reason::Expression {
                 expression: "a subquery".into(),
                 detail: "its value is not known yet".into(),
             }),
-            // Of the chunk, then in it.
+            // The chunk number, then the row number within the chunk.
             ExprKind::RowNumber => {
                 let number = "i64(u64(cursor.index()) << 32 | (row + (u32)i))";
                 let interval = Interval {
@@ -353,14 +353,14 @@ impl<'a> Emitter<'a> {
                 expression: "several values".into(),
                 detail: "a key of a join, and nothing else".into(),
             }),
-            ExprKind::Member { dimension, key } => self.member(*dimension, key),
-            ExprKind::Absent { dimension, key } => self.absent(*dimension, key),
+            ExprKind::Member { build_side, key } => self.member(*build_side, key),
+            ExprKind::Absent { build_side, key } => self.absent(*build_side, key),
             ExprKind::Lookup {
-                dimension,
+                build_side,
                 column,
                 key,
                 ..
-            } => self.lookup(expression, *dimension, *column, key),
+            } => self.lookup(expression, *build_side, *column, key),
         }
     }
 
@@ -430,7 +430,7 @@ impl<'a> Emitter<'a> {
             (Function::Replace, [input, from, to]) => self.replaced(expression, input, [from, to]),
             (Function::Reverse, [input]) => self.turned(expression, input),
             (Function::Hex, [input]) => self.hex(expression, input),
-            (_, arguments) => self.text_function(expression, function, arguments),
+            (_, arguments) => self.string_function(expression, function, arguments),
         }
     }
 
@@ -467,7 +467,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Defines a constant, or finds one with the same definition; returns its name.
+    /// Defines a constant, or reuses one with the same definition. Returns its name.
     fn define(&mut self, kind: &Kind, rhs: &str) -> String {
         self.define_as(kind.c_type(), rhs)
     }
@@ -496,7 +496,7 @@ impl<'a> Emitter<'a> {
         name
     }
 
-    /// A `bool` that is true where any of the values is NULL.
+    /// A `bool` that is true if any of the values is NULL.
     fn any_null(&mut self, values: &[&Value]) -> Option<String> {
         let mut nulls: Vec<&String> = values.iter().filter_map(|value| value.null.as_ref()).collect();
         nulls.dedup();
@@ -515,7 +515,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// A value of SQL type BOOLEAN; `code` is false where `null` is true.
+/// A value of SQL type BOOLEAN; `code` must be false if `null` is true.
 fn boolean(code: String, null: Option<String>) -> Value {
     Value {
         code,
@@ -542,7 +542,7 @@ fn integer_value(
     }
 }
 
-/// The value in another integer type.
+/// The value converted to another integer type.
 fn as_kind(value: &Value, kind: &Kind) -> String {
     if value.kind.c_type() == kind.c_type() {
         value.code.clone()

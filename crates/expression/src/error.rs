@@ -1,8 +1,7 @@
 //! Errors that rows raise, in kernels and on the CPU: the fault and its expression.
 //!
 //! Kernels raise them by number (`kernel_error.rs`), operators of the CPU by [`Fallible`](super::Fallible).
-//! Programs find the error by [`RowError::of`], whichever device raised it and whatever DataFusion wrapped it
-//! in.
+//! Callers find the error by [`RowError::of`], whichever device raised it and however DataFusion wrapped it.
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
@@ -10,44 +9,44 @@ use datafusion::common::DataFusionError;
 use std::error::Error;
 use std::fmt;
 
-/// What failed in a row.
+/// The kind of failure in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
     /// Division or remainder by zero.
     DivisionByZero,
-    /// A result that its type cannot hold.
+    /// A result that exceeds its type.
     Overflow {
         /// The type.
         data_type: DataType,
     },
-    /// A cast of a value that the target type cannot hold, or of a text that is no value of it.
+    /// A cast of a value that does not fit the target type, or of a string that is not a valid value of it.
     Cast {
         /// The target type.
         data_type: DataType,
-        /// Arrow's message, which quotes the value; kernels do not return values.
+        /// Arrow's message, which quotes the value. `None` for kernels, which do not return values.
         message: Option<String>,
     },
-    /// Another error of DataFusion's own evaluation, of a value of a dictionary or of a returned row.
+    /// Another error of DataFusion's own evaluation, of a dictionary value or of a returned row.
     Evaluation {
         /// DataFusion's message.
         message: String,
     },
-    /// A value for which the device code of a function has no result. DataFusion's function returns a result
-    /// or raises its own error.
+    /// The device code of a function has no result for a value. DataFusion's function returns a result or
+    /// raises its own error.
     Function,
 }
 
 /// An error that a row raised: the fault and its expression.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RowError {
-    /// What failed.
+    /// The fault.
     pub fault: Fault,
-    /// The expression, as the plan writes it.
+    /// The expression as written in the plan.
     pub expression: String,
 }
 
 impl RowError {
-    /// The error of a result that leaves its type.
+    /// The error of a result that exceeds its type.
     pub fn overflow(expression: impl fmt::Display, data_type: &DataType) -> Self {
         Self {
             fault: Fault::Overflow {
@@ -114,7 +113,7 @@ impl From<RowError> for DataFusionError {
 }
 
 impl Fault {
-    /// The fault of an error of Arrow's kernels, in an expression that casts to `cast`, if to any; `None` of
+    /// The fault of an error of Arrow's kernels. `casts`: the expression is a cast to `data_type`. `None` for
     /// other errors.
     pub(crate) fn of_arrow(error: &DataFusionError, data_type: &DataType, casts: bool) -> Option<Self> {
         let mut cause: &(dyn Error + 'static) = error;
@@ -147,7 +146,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn errors_are_found_in_what_wraps_them() {
+    fn row_error_is_found_in_wrapped_errors() {
         let error = RowError::overflow("a + b", &DataType::Int64);
         let wrapped = DataFusionError::from(error.clone()).context("in a join");
         let arrow = ArrowError::ExternalError(Box::new(wrapped));

@@ -1,10 +1,10 @@
 //! Names the failing expression in errors of DataFusion's operators on the CPU.
 //!
-//! Errors of Arrow's kernels do not contain the expression. [`name_errors`] puts a [`Fallible`] around
-//! each operation that may fail: division and remainder, checked arithmetic, and casts. It passes a batch on
-//! to the operation, so it costs one call per batch, and makes a [`RowError`] of an error that Arrow's kernel
-//! returned. Everything else it answers as the operation does, whose operands are its own children. Lowering
-//! drops it ([`argument`]), as kernels name the expressions that raise errors by themselves.
+//! Errors of Arrow's kernels do not contain the expression. [`name_errors`] wraps each operation that may
+//! fail in a [`Fallible`]: division and remainder, checked arithmetic, and casts. It passes batches on to the
+//! operation, so it costs one call per batch, and converts an error of Arrow's kernel to a [`RowError`]. All
+//! other methods delegate to the operation; its operands are the children. Lowering removes it
+//! ([`argument`]), since kernels report the failing expression themselves.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -23,24 +23,24 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use super::error::{Fault, RowError};
 use super::interval::widens;
 use super::origin::Origin;
-use super::text_cast::TextCast;
+use super::string_cast::StringCast;
 
-/// An operation whose errors name it.
+/// An operation that adds its expression to errors.
 #[derive(Debug, Clone)]
 pub struct Fallible {
     operation: PhysicalExprRef,
-    /// The operation as its errors show it, where its columns have names that the planner made.
+    /// The operation as shown in errors, if the planner generated the names of its columns.
     shown: Option<PhysicalExprRef>,
 }
 
 impl Fallible {
     /// Converts an error that the operation returned to a [`RowError`].
     fn named(&self, error: DataFusionError, schema: &Schema) -> DataFusionError {
-        // An operand's error has the operand's name.
+        // An operand's error already contains the operand.
         if RowError::of(&error).is_some() {
             return error;
         }
-        let casts = self.operation.is::<CastExpr>() || self.operation.is::<TextCast>();
+        let casts = self.operation.is::<CastExpr>() || self.operation.is::<StringCast>();
         let data_type = self.operation.data_type(schema).unwrap_or(DataType::Null);
         match Fault::of_arrow(&error, &data_type, casts) {
             Some(fault) => {
@@ -53,7 +53,7 @@ impl Fallible {
     }
 }
 
-/// The form of an expression that errors show; `None` where that is the expression itself.
+/// Returns the form of an expression that errors show; `None` if it is the expression itself.
 pub type Show<'a> = dyn Fn(&PhysicalExprRef) -> Option<PhysicalExprRef> + 'a;
 
 /// The operation itself; `None` of other expressions.
@@ -62,7 +62,7 @@ pub(crate) fn argument(expression: &PhysicalExprRef) -> Option<&PhysicalExprRef>
 }
 
 /// Wraps each operation of the expression that may fail in a [`Fallible`]; `None` if no operation may fail.
-/// `show` gives the form of an operation that errors show, if it is not the operation itself.
+/// `show` returns the form of an operation that errors show, if it is not the operation itself.
 ///
 /// # Errors
 /// DataFusion's.
@@ -94,7 +94,7 @@ pub fn bare(expression: &PhysicalExprRef) -> PhysicalExprRef {
     bare.map_or_else(|_| Arc::clone(expression), |bare| bare.data)
 }
 
-/// Whether the operation at the root returns an error of Arrow's kernels for some values.
+/// Whether the operation at the root may return an error of Arrow's kernels.
 fn may_fail(operation: &PhysicalExprRef, schema: &Schema) -> bool {
     let is_exact = || {
         let data_type = operation.data_type(schema);
@@ -112,11 +112,11 @@ fn may_fail(operation: &PhysicalExprRef, schema: &Schema) -> bool {
         return !cast.cast_options().safe && !never_fails(cast, schema);
     }
     operation
-        .downcast_ref::<TextCast>()
+        .downcast_ref::<StringCast>()
         .is_some_and(|cast| !cast.is_safe())
 }
 
-/// Whether a cast has a result for each value.
+/// Whether a cast succeeds for every value.
 pub fn never_fails(cast: &CastExpr, schema: &Schema) -> bool {
     let to = cast.cast_type();
     let from = cast.expr().data_type(schema);

@@ -1,221 +1,220 @@
-//! Functions that have device code.
+//! Functions with device code.
 
 use std::fmt;
 
 use super::automaton::Automaton;
 
-/// A function of the device; its variants are chosen while lowering, so that constants which decide the code
-/// are in it and all other constants are arguments.
+/// A device function. The variant is chosen during lowering: it contains the constants that affect the code,
+/// and all other constants are arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// Absolute value of a number; of the least integer, an error.
+    /// Absolute value of a number; an error for the least integer.
     Absolute,
-    /// Least integer that is not less, of a float.
+    /// The least integer that is not less than a float.
     Ceiling,
-    /// Greatest integer that is not greater, of a float.
+    /// The greatest integer that is not greater than a float.
     Floor,
-    /// A float rounded to decimal places, halves away from zero: `round(x * 10^places) / 10^places` in its
-    /// own type.
+    /// A float rounded to decimal places, half away from zero: `round(x * 10^places) / 10^places` in its own
+    /// type.
     Round {
         /// Digits after the point; negative: zeros before it.
         places: i32,
     },
-    /// A float without the digits behind those decimal places: `trunc(x * 10^places) / 10^places` in its own
-    /// type.
+    /// A float truncated to decimal places: `trunc(x * 10^places) / 10^places` in its own type.
     TruncateTo {
         /// Digits after the point; negative: zeros before it.
         places: i32,
     },
-    /// An integer or decimal by `divisor`, a power of ten, rounded, and times `factor`; an error where the
-    /// type, or so many digits, cannot hold it.
+    /// An integer or decimal divided by `divisor`, a power of ten, rounded, and multiplied by `factor`; an
+    /// error if the result exceeds the type or has more than `digits` digits.
     Multiple {
-        /// Which integer a quotient becomes.
+        /// Rounding of the quotient.
         rounding: Rounding,
-        /// What one digit of the result is.
+        /// The rounding unit, in the unit of the argument.
         divisor: i128,
-        /// What it is in the unit of the result.
+        /// The rounding unit, in the unit of the result.
         factor: i128,
-        /// Digits that are counted.
+        /// Maximum number of digits of the result, if it is checked.
         digits: Option<u8>,
     },
-    /// Of two integers of 64 bits; an error where 64 bits cannot hold it.
+    /// Of two 64-bit integers; an error if the result exceeds 64 bits.
     GreatestCommonDivisor,
-    /// Of two integers of 64 bits; an error where 64 bits cannot hold it.
+    /// Of two 64-bit integers; an error if the result exceeds 64 bits.
     LeastCommonMultiple,
-    /// Of an integer; an error where it is negative, or 64 bits cannot hold the result.
+    /// Of an integer; an error if it is negative or the result exceeds 64 bits.
     Factorial,
-    /// The date of year, month and day; an error where there is none.
+    /// The date of a year, month and day; an error if it is invalid.
     MakeDate,
-    /// The time of hour, minute and second; an error where there is none.
+    /// The time of an hour, minute and second; an error if it is invalid.
     MakeTime,
-    /// Square root of a float (correctly rounded); of a negative number, an error.
+    /// Square root of a float (correctly rounded); an error for negative numbers.
     SquareRoot,
     /// -1, 0 or 1 as a float, or a positive NaN.
     Sign,
-    /// A float without its fraction; of both zeros the positive one.
+    /// A float without its fraction; positive zero for both zeros.
     Truncate,
-    /// Of a double, or two: as the device's library computes it, which on a GPU may be another double than
-    /// the host's, 2 units of the last place away at most, and the same on the emulated device.
+    /// A function of one or two doubles, computed by the device's library. On a GPU the result may differ
+    /// from the host's by at most 2 units of the last place; on the emulated device it is the same.
     Elementary(Elementary),
     /// Whether a float is NaN.
     IsNan,
     /// A field of a date or timestamp.
     DatePart(DatePart),
-    /// A date or timestamp cut to a unit.
+    /// A date or timestamp truncated to a unit.
     DateTrunc(TruncateUnit),
-    /// A timestamp cut to a multiple of a stride after an origin, both in its own unit; where nanoseconds
-    /// would leave 64 bits, NULL.
+    /// A timestamp rounded down to a multiple of a stride after an origin, both in its own unit; NULL if
+    /// nanoseconds would exceed 64 bits.
     DateBin {
-        /// Positive.
+        /// The stride; positive.
         stride: i64,
-        /// Any of the cuts.
+        /// The start of any bin.
         origin: i64,
     },
-    /// The same with a stride of months: the day of a cut is the origin's, cut to the length of the month.
+    /// The same with a stride of months: a bin starts on the origin's day, limited to the length of the
+    /// month.
     DateBinMonths {
-        /// Positive.
+        /// The stride; positive.
         months: i32,
-        /// Any of the cuts, in the timestamp's unit.
+        /// The start of any bin, in the timestamp's unit.
         origin: i64,
     },
     /// A date or timestamp plus months, then days, then nanoseconds.
     AddInterval {
-        /// Months, applied first; the day is cut to the length of the month.
+        /// Months, applied first; the day is limited to the length of the month.
         months: i32,
         /// Days.
         days: i32,
         /// Nanoseconds.
         nanoseconds: i64,
     },
-    /// `LIKE` with a general pattern: (text, pattern).
+    /// `LIKE` with a general pattern: (string, pattern).
     Like,
-    /// (text, prefix).
+    /// (string, prefix).
     StartsWith,
-    /// (text, suffix).
+    /// (string, suffix).
     EndsWith,
-    /// (text, part).
+    /// (string, substring).
     Contains,
     /// Number of bytes.
     OctetLength,
     /// Number of UTF-8 characters.
     CharacterLength,
-    /// (text, part): the number of the character where the part begins, from 1; 0 where it is not in the
-    /// text.
+    /// (string, substring): the number of the character at which the substring begins, counted from 1; 0 if
+    /// it is not in the string.
     Position,
-    /// The code point of the first character; 0 of no character.
+    /// The code point of the first character; 0 for the empty string.
     FirstCharacter,
-    /// A text without the spaces at its ends: a part of the same bytes.
+    /// A string without the spaces at its ends: a slice of the same bytes.
     Trim {
         /// At the start.
         start: bool,
         /// At the end.
         end: bool,
     },
-    /// `substr(text, start[, length])` in characters, both constant: a part of the same bytes.
+    /// `substr(string, start[, length])` in characters, both constant: a slice of the same bytes.
     Substring {
-        /// Position of the first character, from 1; less is before the text.
+        /// Position of the first character, counted from 1; lesser positions are before the string.
         start: i64,
         /// Number of characters from `start`.
         length: Option<i64>,
     },
-    /// The first so many characters of a text, or all but the last ones.
+    /// (string, number): the first n characters, or all but the last n if negative.
     Left,
-    /// The last so many characters of a text, or all but the first ones.
+    /// (string, number): the last n characters, or all but the first n if negative.
     Right,
-    /// A text from a character on, counted from 1.
+    /// (string, number): the rest of a string from a character on, counted from 1.
     From,
-    /// The piece of a text between two delimiters, counted from 1, or from the last one where negative.
+    /// The field of a string between two delimiters, counted from 1, or from the last one if negative.
     Piece(i64),
-    /// Texts one behind the other.
+    /// Concatenation of strings.
     Join {
-        /// Whether those that are NULL are left out; else the whole is NULL.
+        /// Whether NULLs are skipped; otherwise the result is NULL if any argument is.
         skips_nulls: bool,
     },
-    /// Texts that are not NULL one behind the other, the first argument between them.
+    /// Concatenation of the strings that are not NULL, with the first argument as the separator.
     JoinBy,
-    /// A text with its letters in upper case.
+    /// A string with its letters in upper case.
     Upper,
-    /// A text with its letters in lower case.
+    /// A string with its letters in lower case.
     Lower,
-    /// (text, number): the text so many times.
+    /// (string, number): the string repeated `number` times.
     Repeat,
-    /// (text, number, filling): the text with as many characters as the number says, filled up where it has
-    /// fewer.
+    /// (string, number, fill): the string padded to `number` characters.
     Pad {
-        /// In front; else behind.
+        /// Whether to pad on the left; otherwise on the right.
         left: bool,
     },
-    /// (text, part, other): the text with another one for each part.
+    /// (string, from, to): the string with each occurrence of `from` replaced by `to`.
     Replace,
-    /// A text with its characters from the last to the first.
+    /// A string with its characters in reverse order.
     Reverse,
-    /// The digits of an integer by base 16; of a negative one those of its two's complement.
+    /// The hexadecimal digits of an integer; in two's complement if negative.
     Hex,
-    /// Whether a regular expression matches a part of a text.
+    /// Whether a regular expression matches a part of a string.
     Matches(Automaton),
-    /// How often it does, without overlaps; no match is empty.
+    /// The number of non-overlapping matches. The expression never matches the empty string.
     CountMatches(Automaton),
-    /// The place of a row in an order by its arguments, as an integer from 0 on: of two rows with different
-    /// numbers the one with the lesser comes first. Has 63 bits; rows that differ in what does not fit them
-    /// have the same number.
+    /// The position of a row in an order by its arguments, as a 63-bit integer: of two rows with different
+    /// keys, the one with the lesser key sorts first. Rows that differ only in bits that do not fit have the
+    /// same key.
     SortKey(Vec<SortOrder>),
-    /// A word of 64 bits of the whole place of a row in an order by its arguments: of two rows the one with
-    /// the lesser words, compared as unsigned integers from the most significant word on, comes first.
-    /// Words that the values turn out not to need are zero.
+    /// A 64-bit word of the complete sort key of a row by its arguments. Rows are sorted by their words,
+    /// compared as unsigned integers from the most significant word on. Words that the values do not need are
+    /// zero.
     SortWord {
-        /// How each argument is ordered.
+        /// The sort order of each argument.
         orders: Vec<SortOrder>,
-        /// Which word, counted from the least significant.
+        /// Number of the word, counted from the least significant.
         word: u32,
-        /// How many words there are.
+        /// Number of words.
         words: u32,
     },
-    /// Of a sort key: whether it is between the least and the greatest of the constants.
+    /// (sort key, least, greatest): whether the key is within the two constants.
     Within,
-    /// Of a sort key and constants (least, shift): which of 4096 equal parts it is in, counted from
-    /// the least.
+    /// (sort key, least, shift): the number of the key's bucket, among 4096 equal ranges from the least key
+    /// on.
     Bucket,
-    /// Of the number of a row and constants (state, bound): whether TABLESAMPLE draws it.
+    /// (row number, state, bound): whether TABLESAMPLE selects the row.
     Drawn {
-        /// Rows that are drawn together, as a power of two.
+        /// Binary logarithm of the number of rows that are selected together.
         shift: u32,
     },
-    /// A hash of the values of a key, an integer of 32 bits without a sign: values that are equal have equal
-    /// ones whatever their encodings.
+    /// A 32-bit unsigned hash of the values of a key: equal values have equal hashes whatever their
+    /// encodings.
     KeyHash {
-        /// Whether a key with NULL is equal to none, and has the hash of its row's number; else all NULLs
+        /// Whether a key with NULL matches no other key and is hashed by its row number; otherwise all NULLs
         /// have one hash.
         spreads: bool,
     },
 }
 
-/// Which integer a quotient becomes.
+/// Rounding of a quotient to an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// The greatest that is not greater.
+    /// Towards negative infinity.
     Down,
-    /// The least that is not less.
+    /// Towards positive infinity.
     Up,
-    /// The next one towards zero.
+    /// Towards zero.
     ToZero,
-    /// The nearest; halves away from zero.
+    /// To the nearest integer, half away from zero.
     HalfAway,
 }
 
-/// Parts that [`Function::Bucket`] tells apart; keys beyond the last are in the last.
+/// Number of buckets of [`Function::Bucket`]; greater keys are in the last one.
 pub const BUCKETS: u32 = 4096;
 
-/// How values are ordered.
+/// Sort order of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SortOrder {
     /// Greatest first.
     pub descending: bool,
-    /// NULL before all values; else behind.
+    /// Whether NULLs sort before all values; otherwise after them.
     pub nulls_first: bool,
 }
 
 impl SortOrder {
-    /// The least first, NULL behind all values.
+    /// Ascending, NULLs last.
     pub const ASCENDING: Self = Self {
         descending: false,
         nulls_first: false,
@@ -223,7 +222,7 @@ impl SortOrder {
 }
 
 impl fmt::Display for SortOrder {
-    /// What SQL writes behind a key.
+    /// Displays the SQL keywords after a sort key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let direction = if self.descending { " DESC" } else { "" };
         let nulls = match (self.nulls_first, self.descending) {
@@ -246,19 +245,19 @@ pub enum Elementary {
     Atan,
     Atan2,
     Atanh,
-    /// The nearest double.
+    /// Correctly rounded.
     Cbrt,
     Cos,
     Cosh,
-    /// One by the tangent.
+    /// One divided by the tangent.
     Cot,
     Exp,
     Log,
     Log2,
     Log10,
-    /// To a base, the second argument.
+    /// To a base, which is the second argument.
     LogBase,
-    /// Of zero to a negative power, an error.
+    /// An error for zero to a negative power.
     Pow,
     Sin,
     Sinh,
@@ -284,11 +283,11 @@ pub enum DatePart {
     Hour,
     Minute,
     Second,
-    /// Of the minute, seconds included.
+    /// Of the minute, including seconds.
     Millisecond,
-    /// Of the minute, seconds included.
+    /// Of the minute, including seconds.
     Microsecond,
-    /// Of the minute, seconds included.
+    /// Of the minute, including seconds.
     Nanosecond,
     /// Seconds since 1970 as a float.
     Epoch,
@@ -304,7 +303,7 @@ pub enum TruncateUnit {
     Minute,
     Hour,
     Day,
-    /// From Monday.
+    /// Starts on Monday.
     Week,
     Month,
     Quarter,
@@ -312,7 +311,7 @@ pub enum TruncateUnit {
 }
 
 impl Function {
-    /// Rough number of instructions.
+    /// Approximate number of instructions.
     pub fn cost(&self) -> u32 {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,

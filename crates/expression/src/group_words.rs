@@ -1,8 +1,8 @@
 //! Group tables that stay on the device: the words of each group at its key's index, or in a slot of a hash
-//! table. Keys are decoded, and aggregates finished, where they are looked up.
+//! table. Keys are decoded, and aggregates are finished, by the pipelines that look them up.
 //!
 //! ```text
-//! word of entry e:  words[e * stride + word]        one of them is 0 where there is no group: the count of its rows, or the first of its key
+//! word of entry e:  words[e * stride + word]        one of them is 0 if the entry has no group: its row count, or the first word of its key
 //! ```
 
 use super::dictionary::CodedStrings;
@@ -12,67 +12,67 @@ use std::collections::BTreeMap;
 /// The words of the groups of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupWords {
-    /// Words of a group.
+    /// Number of words per group.
     pub stride: usize,
-    /// The word that is 0 where there is no group; `None`: every entry is one.
+    /// The word that is 0 if the entry has no group; `None`: every entry has a group.
     pub occupied: Option<usize>,
-    /// Parts of the key and aggregates, by column.
+    /// Key parts and aggregates, by column number.
     pub columns: BTreeMap<usize, GroupColumn>,
 }
 
 /// A part of the key, or an aggregate of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupColumn {
-    /// How it is made from the words.
+    /// Computation from the words.
     pub form: GroupForm,
-    /// Where it is NULL.
+    /// Condition for NULL.
     pub null: GroupNull,
 }
 
-/// Where a column of groups is NULL.
+/// Condition for a column of groups to be NULL.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GroupNull {
-    /// Nowhere.
+    /// Never NULL.
     Never,
-    /// Where the word, which counts its values, is 0.
+    /// NULL if the word, which counts the values, is 0.
     Counted(usize),
-    /// Where the bit of the word is set.
+    /// NULL if the bit of the word is set.
     Bit {
         /// Number of the word.
         word: usize,
-        /// Its number in the word.
+        /// Number of the bit in the word.
         bit: usize,
     },
-    /// Where its digit is the last of its part.
+    /// NULL if the digit is the last one of its part.
     LastDigit,
 }
 
-/// See [`GroupColumn`].
+/// Computation of a [`GroupColumn`] from the words of its group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupForm {
-    /// A digit of the group's number, which is the index, or one less than a word.
+    /// A digit of the group's number. The number is the index, or a word minus one.
     Digit {
         /// Number of the word; `None`: the index is the number.
         number: Option<usize>,
-        /// The product of the radices of the digits behind it.
+        /// The product of the radices of the less significant digits.
         divisor: u64,
-        /// Values of the digit.
+        /// Radix of the digit.
         radix: u64,
-        /// The value that a digit stands for.
+        /// The value that the digit encodes.
         value: DigitValue,
     },
     /// A count, a sum or a key of 64 bits, within the interval.
     Integer {
         /// Number of the word.
         word: usize,
-        /// Values that it has.
+        /// Interval of the values.
         interval: Interval,
     },
-    /// A wrapping sum of 64 bits, and a constant for each of its values.
+    /// A wrapping 64-bit sum plus a constant for each of its values.
     SumPlus {
-        /// Number of the word of the sum.
+        /// Number of the sum's word.
         sum: usize,
-        /// Number of the word that counts its values.
+        /// Number of the word that counts the values.
         count: usize,
         /// The constant.
         each: i64,
@@ -81,33 +81,33 @@ pub enum GroupForm {
     Wide {
         /// Number of the word.
         word: usize,
-        /// Values that it has.
+        /// Interval of the values.
         interval: Interval,
     },
-    /// The same of a sum that raises an error outside of the limits of its type, with the name of the call.
+    /// A sum like `Wide` that raises an error outside the limits of its type.
     Checked {
         /// Number of the word.
         word: usize,
-        /// Values that it has.
+        /// Interval of the values.
         interval: Interval,
-        /// Values of its type.
+        /// Limits of the type.
         limit: Interval,
-        /// The call, for the error.
+        /// The aggregate call, for the error message.
         name: String,
     },
-    /// A sum that may leave 128 bits, by the sums of the upper and of the lower 64 bits of its values; it
+    /// A sum that may overflow 128 bits, in two sums of the upper and the lower 64 bits of its values; it
     /// raises the same error.
     Halves {
         /// Number of the first word of the sum of the upper halves.
         high: usize,
         /// Number of the first word of the sum of the lower halves.
         low: usize,
-        /// Values of its type.
+        /// Limits of the type.
         limit: Interval,
-        /// The call, for the error.
+        /// The aggregate call, for the error message.
         name: String,
     },
-    /// A sum or a key that is a double.
+    /// A sum or a key of type double.
     Float {
         /// Number of the word.
         word: usize,
@@ -118,10 +118,10 @@ pub enum GroupForm {
         word: usize,
         /// Whether the word is complemented.
         complement: bool,
-        /// Values that it has.
+        /// Interval of the values.
         interval: Interval,
     },
-    /// The rank of an integer of 64 bits without sign, which is itself, complemented for MIN.
+    /// The rank of an unsigned 64-bit integer, which is the integer itself, complemented for MIN.
     RankUnsigned {
         /// Number of the word.
         word: usize,
@@ -134,7 +134,7 @@ pub enum GroupForm {
         word: usize,
         /// Whether the word is complemented.
         complement: bool,
-        /// Values that it has.
+        /// Interval of the values.
         interval: Interval,
     },
     /// The rank of a boolean, complemented for MIN.
@@ -157,48 +157,48 @@ pub enum GroupForm {
         word: usize,
         /// Whether the word is complemented.
         complement: bool,
-        /// The strings of the codes.
+        /// The dictionary.
         values: CodedStrings,
     },
-    /// The place of a text that is a group key, or the least or greatest of a group.
+    /// The place of an interned string: a group key, or the result of MIN or MAX.
     Text {
         /// Number of the word.
         word: usize,
-        /// Where the string is.
-        form: TextForm,
+        /// The encoding of the value in the string.
+        form: StringForm,
     },
-    /// A decimal average: the sum times the factor, divided by the count towards zero.
+    /// A decimal average: the sum times the factor, divided by the count, truncated towards zero.
     Average {
-        /// Number of the word of the sum.
+        /// Number of the sum's word.
         sum: usize,
-        /// Number of the word that counts its values.
+        /// Number of the word that counts the values.
         count: usize,
         /// The factor.
         factor: i64,
         /// Width of the product.
         product: Product,
-        /// Values that it has.
+        /// Interval of the values.
         interval: Interval,
     },
     /// An average of doubles.
     AverageFloat {
-        /// Number of the word of the sum.
+        /// Number of the sum's word.
         sum: usize,
-        /// Number of the word that counts its values.
+        /// Number of the word that counts the values.
         count: usize,
     },
 }
 
-/// What a text at a place says.
+/// The value that an interned string encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextForm {
-    /// Itself.
+pub enum StringForm {
+    /// The string itself.
     Text,
-    /// An integer: 16 bytes, the highest first, with the sign turned (`WideBytes` in `interned.cuh`).
+    /// An integer: 16 bytes, the highest first, with the sign bit flipped (`WideBytes` in `interned.cuh`).
     Integer,
 }
 
-/// What a digit of a key stands for.
+/// The value that a digit of a key encodes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DigitValue {
     /// The least of these integers plus the digit.
@@ -209,13 +209,13 @@ pub enum DigitValue {
     Code(CodedStrings),
 }
 
-/// Bits of a sum, and of the sum times a factor.
+/// Widths in bits of a sum, and of the sum times a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
-    /// 64 and 64.
+    /// 64 and 64 bits.
     Narrow,
-    /// 64 and 128.
+    /// 64 and 128 bits.
     Widened,
-    /// 128 and 128.
+    /// 128 and 128 bits.
     Wide,
 }

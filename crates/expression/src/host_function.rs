@@ -1,15 +1,15 @@
-//! Functions that DataFusion evaluates: of the values of a dictionary, and of values that are returned.
+//! Functions that DataFusion evaluates: of dictionary values, and of returned values.
 //!
-//! The order-preserving dictionary of a column has every distinct string once, so a function of the string
-//! alone needs one evaluation per distinct value rather than one per row, and the device needs no version of
-//! the function: it reads a table by code. NULL is one more input, after the values, because `coalesce(s,
-//! 'x')` or `s IS NULL` are functions too.
+//! The order-preserving dictionary of a column contains every distinct string once. So a function of a single
+//! string needs one evaluation per distinct value rather than one per row, and no device code: the device
+//! reads a table by code. NULL is one more input, after the values, because `coalesce(s, 'x')` and `s IS
+//! NULL` are functions too.
 //!
-//! What a query returns of strings without a dictionary, or makes of several values, is evaluated where the
-//! rows are gathered, of those that passed ([`ExprKind::Hosted`](super::ExprKind::Hosted)).
+//! Functions of returned strings without a dictionary, or of several values, are evaluated when the rows are
+//! gathered, only for the rows that passed ([`ExprKind::Hosted`](super::ExprKind::Hosted)).
 //!
-//! A value that raises an error raises it only for rows that have the value, hence the evaluation in ever
-//! smaller parts after a failure.
+//! A value that raises an error does so only for rows that contain the value. Therefore inputs are evaluated
+//! in ever smaller parts after a failure.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -31,12 +31,12 @@ use super::sql::with_sql_constants;
 use galatea_base::reason::Reason;
 use galatea_device::in_parallel;
 
-/// A deterministic function of some values, made of DataFusion's expressions.
+/// A deterministic function of one or more values, as a DataFusion expression.
 #[derive(Debug)]
 pub struct HostFunction {
-    /// Over `schema`, whose columns are nullable.
+    /// The expression over `schema`. All columns are nullable.
     expression: Arc<dyn PhysicalExpr>,
-    /// The same, whose errors name its operations.
+    /// The same expression, with operations that add their expression to errors.
     named: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     result_type: DataType,
@@ -64,20 +64,20 @@ impl fmt::Display for HostFunction {
     }
 }
 
-/// Inputs that one thread evaluates at once.
+/// Number of inputs that one thread evaluates at a time.
 const PIECE: usize = 1 << 14;
 
-/// A function evaluated for many inputs.
+/// Results of a function for a list of inputs.
 #[derive(Debug)]
 pub struct Evaluated {
-    /// One result per input; NULL where `errors` has an error.
+    /// One result per input; NULL for inputs with an error.
     pub results: ArrayRef,
-    /// Error per input; empty if there is none at all.
+    /// One error per input; empty if no input has one.
     pub errors: Vec<Option<RowError>>,
 }
 
 impl HostFunction {
-    /// The function that `expression` is of its columns, which have the names and types of `fields`.
+    /// The function `expression` of its columns, which have the names and types of `fields`.
     pub fn new(expression: Arc<dyn PhysicalExpr>, fields: &[&Field], result_type: DataType) -> Self {
         let fields = fields.iter().map(|field| (*field).clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -96,7 +96,7 @@ impl HostFunction {
         &self.result_type
     }
 
-    /// Evaluates the function for each row of `inputs`, an array for each of its arguments, of as many rows.
+    /// Evaluates the function for each row of `inputs`, which contains an array for each argument.
     pub fn evaluate(&self, inputs: &[ArrayRef]) -> Result<Evaluated, Reason> {
         let rows = inputs.first().map_or(0, Array::len);
         let starts = (0..rows.max(1)).step_by(PIECE);
@@ -115,7 +115,7 @@ impl HostFunction {
         self.evaluate_pieces(pieces.chain([null]).collect())
     }
 
-    /// Evaluates the function for the rows of all pieces, each on one thread.
+    /// Evaluates the function for all pieces, each on one thread.
     fn evaluate_pieces(&self, pieces: Vec<Vec<ArrayRef>>) -> Result<Evaluated, Reason> {
         let refuse = |error: ArrowError| Reason::Expression {
             expression: self.to_string(),
@@ -128,7 +128,7 @@ impl HostFunction {
             let (mut results, mut errors) = (Vec::new(), Vec::new());
             self.evaluate_parts(&inputs, &mut results, &mut errors);
             let rows = errors.len();
-            // Millions of values without an error are not worth a list of none.
+            // A list of millions of missing errors is dropped.
             if errors.iter().all(Option::is_none) {
                 errors = Vec::new();
             }
@@ -149,7 +149,7 @@ impl HostFunction {
         Ok(Evaluated { results, errors: all })
     }
 
-    /// Evaluates inputs together, or in halves if some of them raise errors.
+    /// Evaluates inputs together, or recursively in halves if some of them raise errors.
     fn evaluate_parts(
         &self,
         inputs: &[ArrayRef],
@@ -196,12 +196,12 @@ impl HostFunction {
     }
 }
 
-/// Some rows of every array.
+/// A range of rows of every array.
 fn sliced(inputs: &[ArrayRef], start: usize, rows: usize) -> Vec<ArrayRef> {
     inputs.iter().map(|input| input.slice(start, rows)).collect()
 }
 
-/// The expression with those columns numbered from 0 on.
+/// The expression with `columns` renumbered from 0 on.
 pub(crate) fn renumbered(
     expression: &Arc<dyn PhysicalExpr>,
     columns: &[usize],

@@ -1,14 +1,14 @@
 //! Interval arithmetic over mathematical integers.
 //!
-//! Every integer-like value (integers, dates, timestamps, unscaled decimals) carries an interval of the
-//! values it can have. The emitter derives the C++ type from it, leaves out wrapping that cannot happen, and
-//! finds out where 128 bits could overflow. An operation that leaves `i128` has no interval: `None`.
+//! Every integer-like value (integers, dates, timestamps, unscaled decimals) has an interval of possible
+//! values. The emitter derives the C++ type from it, omits wrapping that cannot happen, and detects where 128
+//! bits could overflow. An operation that may exceed `i128` has no interval: `None`.
 
 use arrow::datatypes::DataType;
 
 use super::kind::Kind;
 
-/// All integers from `low` to `high`, both included; never empty.
+/// All integers from `low` to `high`, inclusive; never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     /// The least.
@@ -17,13 +17,13 @@ pub struct Interval {
     pub high: i128,
 }
 
-/// Whether every integer of one type is one of the other.
+/// Whether the range of `from` is within the range of `to`, for two integer types.
 pub fn widens(from: &DataType, to: &DataType) -> bool {
     let domains = domain(from).zip(domain(to));
     from.is_integer() && to.is_integer() && domains.is_some_and(|(from, to)| from.within(to))
 }
 
-/// A primitive integer type that has an interval.
+/// A primitive integer type with its range.
 pub trait Bounds {
     const INTERVAL: Interval;
 }
@@ -48,7 +48,7 @@ impl Interval {
         T::INTERVAL
     }
 
-    /// The narrowest kind that holds all values.
+    /// The narrowest C++ type that holds all values.
     pub fn kind(self) -> Kind {
         if self.within(Self::of::<i32>()) {
             Kind::I32
@@ -59,7 +59,7 @@ impl Interval {
         }
     }
 
-    /// The narrowest type that a table of such values may have in device code, and its bytes.
+    /// The narrowest C++ type of a device table with such values, and its bytes.
     pub fn table_type(self) -> (&'static str, usize) {
         if self.within(Self::of::<u8>()) {
             ("u8", 1)
@@ -74,17 +74,17 @@ impl Interval {
         }
     }
 
-    /// Whether the other holds all of its integers.
+    /// Whether `other` contains all integers of `self`.
     pub fn within(self, other: Self) -> bool {
         other.low <= self.low && self.high <= other.high
     }
 
-    /// Whether it holds the integer.
+    /// Whether it contains the integer.
     pub fn contains(self, value: i128) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// The least interval that holds both.
+    /// The smallest interval that contains both.
     pub(crate) fn hull(self, other: Self) -> Self {
         Self {
             low: self.low.min(other.low),
@@ -92,7 +92,7 @@ impl Interval {
         }
     }
 
-    /// The values in both; `self` cut to nothing gives the nearest end of `other`.
+    /// The intersection; if it is empty, the nearest end of `other`.
     pub fn clamp(self, other: Self) -> Self {
         Self {
             low: self.low.clamp(other.low, other.high),
@@ -100,7 +100,7 @@ impl Interval {
         }
     }
 
-    /// The negated integers; `None` beyond 128 bits, as for the operations below.
+    /// The negated integers; `None` if they exceed 128 bits, as for the operations below.
     pub fn negate(self) -> Option<Self> {
         Some(Self {
             low: self.high.checked_neg()?,
@@ -124,7 +124,7 @@ impl Interval {
         })
     }
 
-    /// The least interval that holds all products.
+    /// The smallest interval that contains all products.
     pub fn multiply(self, other: Self) -> Option<Self> {
         let products = [
             self.low.checked_mul(other.low)?,
@@ -135,7 +135,7 @@ impl Interval {
         Some(Self::of_all(&products))
     }
 
-    /// Quotients truncated towards zero, by any divisor but zero; zero when the divisor can only be zero.
+    /// Quotients truncated towards zero, for all nonzero divisors; zero if the divisor is always zero.
     pub fn divide(self, other: Self) -> Option<Self> {
         let mut divisors = Vec::with_capacity(4);
         if other.low < 0 {
@@ -160,7 +160,7 @@ impl Interval {
 
     /// Remainders with the sign of the dividend.
     pub fn remainder(self, other: Self) -> Self {
-        // `unsigned_abs - 1` fits: the largest is 2^127 - 1.
+        // `unsigned_abs - 1` fits: the largest value is 2^127 - 1.
         let largest = other
             .low
             .unsigned_abs()
@@ -195,7 +195,8 @@ impl Interval {
     }
 }
 
-/// Whether arithmetic may exceed the digits of a decimal type, because no type of its kind has more.
+/// Whether arithmetic may exceed the precision of a decimal type because it is already the maximum of its
+/// kind.
 pub fn is_capped(data_type: &DataType) -> bool {
     match data_type {
         DataType::Decimal32(precision, _) => *precision == 9,
@@ -206,7 +207,7 @@ pub fn is_capped(data_type: &DataType) -> bool {
     }
 }
 
-/// Values of an integer type, or of a decimal with no more digits than its type has; `None` for other types.
+/// Values of an integer type, or of a decimal type within its precision; `None` for other types.
 pub fn result_range(data_type: &DataType) -> Option<Interval> {
     let precision = match data_type {
         DataType::Decimal32(precision, _)
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_hold_every_result_of_small_intervals() {
+    fn interval_operations_contain_all_results() {
         let ends: &[i128] = &[-5, -2, -1, 0, 1, 3, 7];
         let pairs = || ends.iter().flat_map(|a| ends.iter().map(move |b| (*a, *b)));
         for ((a, b), (c, d)) in pairs().flat_map(|left| pairs().map(move |right| (left, right))) {
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_128_bits_has_no_interval() {
+    fn overflow_of_128_bits_has_no_interval() {
         let all = Interval::of::<i128>();
         assert_eq!(all.add(Interval::point(1)), None);
         assert_eq!(all.negate(), None);
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_follow_the_ends() {
+    fn kind_is_narrowest_type_that_fits() {
         assert!(matches!(
             interval(i128::from(i32::MIN), i128::from(i32::MAX)).kind(),
             Kind::I32

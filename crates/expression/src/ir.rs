@@ -1,9 +1,9 @@
 //! The intermediate representation: typed, immutable trees with DataFusion's semantics.
 //!
-//! [`lower`](super::lower) makes them from physical expressions while planning, without data. They are cheap
-//! to clone (shared nodes) and comparable, which is how the emitter finds common subexpressions. A node says
-//! what is computed, never how: whether an integer needs 32 or 128 bits, or a string predicate becomes a
-//! table, is decided by the emitter, which knows the encodings.
+//! [`lower`](super::lower) creates them from physical expressions during planning, without data. They are
+//! cheap to clone (shared nodes) and comparable, which is how the emitter finds common subexpressions. A node
+//! contains the operation, not its implementation: the emitter, which has the encodings, decides whether an
+//! integer needs 32 or 128 bits, or whether a string predicate becomes a table.
 
 mod make;
 mod replace;
@@ -20,7 +20,7 @@ use super::host_function::HostFunction;
 use super::operator::{Arithmetic, Bitwise, Comparison};
 use super::origin::Origin;
 use super::pending::PendingScalar;
-use super::text::is_text;
+use super::string::is_string;
 use galatea_base::reason::Reason;
 use galatea_base::stack::growing;
 
@@ -30,9 +30,9 @@ pub struct Expr(Arc<Node>);
 
 #[derive(Debug, Clone)]
 struct Node {
-    /// Of the whole tree: finding an expression among others takes no walk through it.
+    /// Hash of the whole tree, so that an expression is found among others without traversing it.
     hash: u64,
-    /// Nodes on the longest way from here to a leaf.
+    /// Number of nodes on the longest path to a leaf.
     depth: u32,
     kind: ExprKind,
     data_type: DataType,
@@ -41,7 +41,7 @@ struct Node {
 }
 
 impl PartialEq for Node {
-    /// Whatever the origins.
+    /// Origins are ignored.
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
             && self.depth == other.depth
@@ -59,18 +59,18 @@ impl Hash for Expr {
     }
 }
 
-/// Levels that an expression on the device has at most. Some passes over expressions recurse, and the
-/// generated code grows with the depth.
+/// Maximum depth of an expression on the device. Some passes over expressions recurse, and the generated code
+/// grows with the depth.
 pub const MAX_DEPTH: u32 = 400;
 
-/// What a node computes.
+/// The operation of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ExprKind {
     /// Column of the input.
     Column(usize),
     /// A constant, possibly NULL.
     Literal(ScalarValue),
-    /// A constant that is known when the query runs.
+    /// A constant that is available only when the query runs.
     Pending(PendingScalar),
     /// Arithmetic on numbers of one type, or of two decimal types.
     Arithmetic {
@@ -83,7 +83,7 @@ pub enum ExprKind {
         /// Whether integer overflow is an error; otherwise it wraps. Decimal overflow is always one.
         checked: bool,
     },
-    /// Arithmetic on bits.
+    /// Bitwise arithmetic.
     Bitwise {
         /// The operator.
         operator: Bitwise,
@@ -92,7 +92,7 @@ pub enum ExprKind {
         /// Right operand.
         right: Expr,
     },
-    /// A comparison of two values of one type.
+    /// A comparison of two values of the same type.
     Compare {
         /// The operator.
         operator: Comparison,
@@ -100,7 +100,7 @@ pub enum ExprKind {
         left: Expr,
         /// Right operand.
         right: Expr,
-        /// Whether -0.0 equals 0.0; otherwise floats compare by IEEE 754 totalOrder.
+        /// Whether -0.0 equals 0.0; otherwise floats are compared by IEEE 754 totalOrder.
         equal_zeros: bool,
     },
     /// Three-valued conjunction.
@@ -117,28 +117,28 @@ pub enum ExprKind {
     Case {
         /// Conditions and their results, in order.
         branches: Vec<(Expr, Expr)>,
-        /// Result where no condition is true; NULL if absent.
+        /// Result if no condition is true; NULL if absent.
         otherwise: Option<Expr>,
     },
-    /// Membership in constants.
+    /// Membership in a list of constants.
     InList {
-        /// The value looked for.
+        /// The value to search for.
         value: Expr,
         /// The constants, without NULL.
         list: Vec<ScalarValue>,
-        /// Whether the list also has NULL, which makes "not found" NULL.
+        /// Whether the list also contains NULL; the result is then NULL if the value is not found.
         list_has_null: bool,
         /// `NOT IN`.
         negated: bool,
     },
-    /// Conversion to this node's type.
+    /// Conversion to the type of this node.
     Cast {
-        /// The value converted.
+        /// The value to convert.
         input: Expr,
         /// Whether a value that does not fit becomes NULL (TRY_CAST) rather than an error.
         safe: bool,
     },
-    /// A function with a device version.
+    /// A function with device code.
     Call {
         /// The function.
         function: Function,
@@ -151,60 +151,58 @@ pub enum ExprKind {
         function: Arc<HostFunction>,
         /// The string.
         argument: Expr,
-        /// The same expression by device code, for strings that are not dictionary encoded.
+        /// The same expression as device code, for strings that are not dictionary encoded.
         native: Option<Expr>,
     },
-    /// A text that is made of several values, or of numbers: where it is returned, DataFusion may evaluate
-    /// it.
+    /// A string computed from several values or from numbers; DataFusion may evaluate it when it is returned.
     Hosted {
         /// The function.
         function: Arc<HostFunction>,
         /// Its arguments.
         arguments: Vec<Expr>,
-        /// The same expression by device code.
+        /// The same expression as device code.
         native: Expr,
     },
-    /// A text of a table that is only returned: where it has no dictionary, the number of its row, by which
-    /// the host finds it.
-    ByRow(Expr),
-    /// The number of the row, by which groups are read that are a pipeline's rows.
+    /// A string of a table that is only returned. If it has no dictionary, it is represented by its row
+    /// number, and the host gathers it.
+    LateMaterialised(Expr),
+    /// The row number. Pipelines over groups read the groups by it.
     RowNumber,
-    /// The number of the row in its table, from 0 on.
+    /// The number of the row in its table, counted from 0.
     TableRow,
-    /// Several values that are a key together.
+    /// Several values that form a key.
     Tuple(Vec<Expr>),
-    /// Whether a dimension has a row of that key; false for NULL.
+    /// Whether a build side has a row with this key; false for NULL.
     Member {
-        /// Number of the [`Dimension`](super::Dimension).
-        dimension: usize,
-        /// The key looked for.
+        /// Number of the [`LookupSide`](super::LookupSide).
+        build_side: usize,
+        /// The key to look up.
         key: Expr,
     },
-    /// `NOT IN`: whether it is certain that a dimension has no row of that key, which NULL among its keys, or
-    /// looking for NULL, leaves open. Never NULL: where it is open, the row is not wanted.
+    /// `NOT IN`: whether it is certain that a build side has no row with this key. It is uncertain if the
+    /// build side has a NULL key or if the key is NULL. Never NULL: an uncertain row is dropped.
     Absent {
-        /// Number of the [`Dimension`](super::Dimension), whose rows are on the host.
-        dimension: usize,
-        /// The key looked for.
+        /// Number of the [`LookupSide`](super::LookupSide), which must have its rows on the host.
+        build_side: usize,
+        /// The key to look up.
         key: Expr,
     },
-    /// A column of the row of a dimension that has the key; of no meaning where [`ExprKind::Member`] is
-    /// false.
+    /// A column of the build-side row with this key; undefined if [`ExprKind::Member`] is false.
     Lookup {
-        /// Number of the [`Dimension`](super::Dimension).
-        dimension: usize,
-        /// Index of the column in the dimension's plan.
+        /// Number of the [`LookupSide`](super::LookupSide).
+        build_side: usize,
+        /// Index of the column in the build side's plan.
         column: usize,
         /// Name of the column.
         name: String,
-        /// Whether it is a text that has no dictionary.
+        /// Whether it is a computed string without a dictionary.
         made: bool,
-        /// The key looked for.
+        /// The key to look up.
         key: Expr,
     },
 }
 
-/// Refuses an expression of so many levels if they are more than [`MAX_DEPTH`].
+/// Refuses an expression with more levels than [`MAX_DEPTH`].
 ///
 /// # Errors
 /// [`Reason::TooDeep`].
@@ -219,7 +217,7 @@ pub(crate) fn check_depth(levels: u32) -> Result<(), Reason> {
 }
 
 impl ExprKind {
-    /// Nodes on the longest way from an operand to a leaf, in either form of those that have two.
+    /// Number of nodes on the longest path from an operand to a leaf, including the `native` form.
     fn depth_below(&self) -> u32 {
         let native = match self {
             Self::Dictionary { native, .. } => native.as_ref().map_or(0, Expr::depth),
@@ -229,7 +227,8 @@ impl ExprKind {
         operands.fold(native, u32::max)
     }
 
-    /// Operands. The `native` form of [`ExprKind::Dictionary`] is not one: it computes the same.
+    /// The operands. The `native` form of [`ExprKind::Dictionary`] is not an operand, since it computes the
+    /// same.
     fn children(&self) -> Vec<&Expr> {
         match self {
             Self::Column(_) | Self::Literal(_) | Self::Pending(_) | Self::RowNumber | Self::TableRow => {
@@ -243,7 +242,7 @@ impl ExprKind {
             Self::Not(input)
             | Self::IsNull(input)
             | Self::Negate(input)
-            | Self::ByRow(input)
+            | Self::LateMaterialised(input)
             | Self::InList { value: input, .. }
             | Self::Cast { input, .. }
             | Self::Dictionary { argument: input, .. }
@@ -264,7 +263,7 @@ impl ExprKind {
 }
 
 impl Expr {
-    /// An expression of that type.
+    /// An expression of this type.
     pub fn new(kind: ExprKind, data_type: DataType, nullable: bool) -> Self {
         let mut state = DefaultHasher::new();
         (&kind, &data_type, nullable).hash(&mut state);
@@ -278,7 +277,7 @@ impl Expr {
         }))
     }
 
-    /// The same, made of an expression of DataFusion's.
+    /// This expression with its origin, a DataFusion expression.
     #[must_use]
     pub fn with_origin(mut self, origin: Option<Origin>) -> Self {
         if origin.is_some() {
@@ -287,13 +286,13 @@ impl Expr {
         self
     }
 
-    /// DataFusion's expression that it was made of, where it may raise an error.
+    /// The DataFusion expression that it was lowered from, if it may raise an error.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
         self.0.origin.as_ref()
     }
 
-    /// The expression, or a part of it, that is equal to another one and has an origin.
+    /// The expression or subexpression that equals `other` and has an origin.
     pub(crate) fn part_equal_to(&self, other: &Self) -> Option<&Self> {
         growing(|| {
             if self == other && self.origin().is_some() {
@@ -303,7 +302,7 @@ impl Expr {
                 ExprKind::Dictionary { native, .. } => native.as_ref(),
                 _ => None,
             };
-            // Expressions share parts, so a search in each of them takes exponential time.
+            // Subtrees are shared, so searching all of them would take exponential time.
             if self.depth() <= other.depth() && native.is_none() {
                 return None;
             }
@@ -312,7 +311,7 @@ impl Expr {
         })
     }
 
-    /// Nodes on the longest way from the root to a leaf.
+    /// Number of nodes on the longest path from the root to a leaf.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.0.depth
@@ -347,7 +346,7 @@ impl Expr {
         }
     }
 
-    /// The conditions whose conjunction this is, left to right.
+    /// The operands of the conjunction, left to right; a single condition is its own conjunction.
     #[must_use]
     pub fn conjuncts(&self) -> Vec<Self> {
         match self.kind() {
@@ -360,7 +359,7 @@ impl Expr {
         }
     }
 
-    /// What the root computes.
+    /// The operation of the root.
     #[must_use]
     pub fn kind(&self) -> &ExprKind {
         &self.0.kind
@@ -378,7 +377,7 @@ impl Expr {
         self.0.nullable
     }
 
-    /// The constant, if this is one.
+    /// The constant, if this is a literal.
     #[must_use]
     pub fn as_literal(&self) -> Option<&ScalarValue> {
         match self.kind() {
@@ -387,7 +386,7 @@ impl Expr {
         }
     }
 
-    /// The column, if this is one.
+    /// The column number, if this is a column.
     #[must_use]
     pub fn as_column(&self) -> Option<usize> {
         match self.kind() {
@@ -396,13 +395,14 @@ impl Expr {
         }
     }
 
-    /// Operands. The `native` form of [`ExprKind::Dictionary`] is not one: it computes the same.
+    /// The operands. The `native` form of [`ExprKind::Dictionary`] is not an operand, since it computes the
+    /// same.
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         self.kind().children()
     }
 
-    /// The columns whose values the result depends on.
+    /// The columns that the result depends on.
     #[must_use]
     pub fn columns(&self) -> BTreeSet<usize> {
         let mut columns = BTreeSet::new();
@@ -417,7 +417,7 @@ impl Expr {
         }
     }
 
-    /// The constants that a pipeline has as parameters: not the values of lists, which may be in tables.
+    /// The constants that are kernel parameters. Values of lists are excluded, since they may be in tables.
     #[must_use]
     pub fn constants(&self) -> Vec<&Self> {
         match self.kind() {
@@ -429,22 +429,22 @@ impl Expr {
         }
     }
 
-    /// The columns of dimensions that are looked up, by number of the dimension and index in its plan, with
-    /// their types.
+    /// The columns of build sides that are looked up, with their types, by build side and by index in its
+    /// plan.
     #[must_use]
     pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
         let mut all: BTreeMap<_, _> = self.children().into_iter().flat_map(Self::lookups).collect();
         if let ExprKind::Lookup {
-            dimension, column, ..
+            build_side, column, ..
         } = self.kind()
         {
-            all.insert((*dimension, *column), self.data_type().clone());
+            all.insert((*build_side, *column), self.data_type().clone());
         }
         all
     }
 
     /// The string columns that must be dictionary encoded for the expression to be emitted. A bare column is
-    /// none of them.
+    /// not one of them.
     #[must_use]
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
         let mut columns = BTreeSet::new();
@@ -458,29 +458,30 @@ impl Expr {
                 argument,
                 native: None,
                 ..
-            } => argument.collect_text_columns(columns),
+            } => argument.collect_string_columns(columns),
             ExprKind::Dictionary {
                 native: Some(native), ..
             } => native.collect_dictionary_columns(columns),
-            // Keys are translated by dictionary; payload has one of its own.
+            // Keys are translated by their dictionary; each payload has its own.
             ExprKind::Member { key, .. } | ExprKind::Absent { key, .. } | ExprKind::Lookup { key, .. }
-                if is_text(key.data_type()) && !key.parts().iter().any(Self::is_made) =>
+                if is_string(key.data_type()) && !key.parts().iter().any(Self::is_made) =>
             {
-                key.collect_text_columns(columns);
+                key.collect_string_columns(columns);
                 key.collect_dictionary_columns(columns);
             }
             ExprKind::Call {
                 function: Function::KeyHash { .. },
                 arguments,
             } => {
-                let texts = arguments.iter().filter(|part| is_text(part.data_type()));
-                texts.for_each(|part| part.collect_text_columns(columns));
+                let texts = arguments.iter().filter(|part| is_string(part.data_type()));
+                texts.for_each(|part| part.collect_string_columns(columns));
                 for part in arguments {
                     part.collect_dictionary_columns(columns);
                 }
             }
-            // Branches of different dictionaries are brought to one; bytes in memory cannot be.
-            ExprKind::Case { branches, otherwise } if is_text(self.data_type()) => {
+            // Branches with different dictionaries are merged into one dictionary, which is not possible for
+            // bytes in memory.
+            ExprKind::Case { branches, otherwise } if is_string(self.data_type()) => {
                 for result in branches.iter().map(|(_, then)| then).chain(otherwise) {
                     columns.extend(result.as_column());
                 }
@@ -496,15 +497,15 @@ impl Expr {
         }
     }
 
-    fn collect_text_columns(&self, columns: &mut BTreeSet<usize>) {
-        columns.extend(self.as_column().filter(|_| is_text(self.data_type())));
+    fn collect_string_columns(&self, columns: &mut BTreeSet<usize>) {
+        columns.extend(self.as_column().filter(|_| is_string(self.data_type())));
         for child in self.children() {
-            child.collect_text_columns(columns);
+            child.collect_string_columns(columns);
         }
     }
 
-    /// Hashes what the expression is without the values of its constants, which queries of one shape differ
-    /// in.
+    /// Hashes the expression without the values of its constants, so queries that differ only in constants
+    /// share a hash.
     pub fn hash_shape(&self, state: &mut impl Hasher) {
         std::mem::discriminant(self.kind()).hash(state);
         self.data_type().hash(state);
@@ -514,10 +515,12 @@ impl Expr {
             ExprKind::Bitwise { operator, .. } => operator.hash(state),
             ExprKind::Compare { operator, .. } => operator.hash(state),
             ExprKind::Call { function, .. } => function.hash(state),
-            ExprKind::Member { dimension, .. } | ExprKind::Absent { dimension, .. } => dimension.hash(state),
+            ExprKind::Member { build_side, .. } | ExprKind::Absent { build_side, .. } => {
+                build_side.hash(state)
+            }
             ExprKind::Lookup {
-                dimension, column, ..
-            } => (dimension, column).hash(state),
+                build_side, column, ..
+            } => (build_side, column).hash(state),
             _ => {}
         }
         for child in self.children() {
@@ -525,7 +528,7 @@ impl Expr {
         }
     }
 
-    /// Rough number of instructions for one row.
+    /// Approximate number of instructions per row.
     #[must_use]
     pub fn cost(&self) -> u32 {
         let own = match self.kind() {

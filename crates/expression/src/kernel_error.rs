@@ -1,10 +1,10 @@
-//! Errors of rows as kernels raise them.
+//! Row errors as raised by kernels.
 //!
-//! Generated code calls `galatea_raise(args.error, number)`, which keeps the first number that is not zero.
-//! A number is a [`Signal`], a request of the kernel to the host, or an index into
+//! Generated code calls `galatea_raise(args.error, number)`, which keeps the first nonzero number. A number
+//! is a [`Signal`], a request of the kernel to the host, or an index into
 //! [`Parameters::errors`](super::Parameters::errors): a fault and the place in the pipeline that raised it.
 //! Indices are positions in the generated code, so that kernels of equal shapes are equal. A place is an
-//! expression of the pipeline, which has its [`Origin`]: DataFusion's expression, as the plan writes it.
+//! expression of the pipeline with its [`Origin`]: DataFusion's expression, as written in the plan.
 
 use std::fmt;
 
@@ -13,35 +13,35 @@ use super::fallible::{Show, bare};
 use super::ir::Expr;
 use super::origin::Origin;
 
-/// Where a kernel raises an error.
+/// The place where a kernel raises an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// An expression of the pipeline.
     Expression(Expr),
-    /// A part of an expression that DataFusion evaluates, or a call of an aggregate.
+    /// The name of a part of an expression that DataFusion evaluates, or of an aggregate call.
     Named(String),
 }
 
 /// An error that a kernel may raise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelError {
-    /// What fails.
+    /// The fault.
     pub fault: Fault,
-    /// Where.
+    /// The place.
     pub place: Place,
 }
 
-/// An error of a row as a kernel has raised it. The plan is needed to name its expression.
+/// A row error as raised by a kernel. The plan is needed to name its expression.
 #[derive(Debug, Clone)]
 pub enum Raised {
-    /// In an expression of the plan.
+    /// An error in an expression of the plan.
     In(Fault, Origin),
-    /// In an expression that has a name.
+    /// An error in an expression with a name.
     Named(RowError),
 }
 
 impl Raised {
-    /// What failed.
+    /// The fault.
     #[must_use]
     pub fn fault(&self) -> &Fault {
         match self {
@@ -52,8 +52,7 @@ impl Raised {
 }
 
 impl Raised {
-    /// The error for users. `show` gives the form of an expression that errors show, where that is another
-    /// one.
+    /// The error for users. `show` returns the form of an expression that errors show, if it differs.
     #[must_use]
     pub fn into_row_error(self, show: &Show<'_>) -> RowError {
         match self {
@@ -88,8 +87,8 @@ impl fmt::Display for Raised {
 }
 
 impl KernelError {
-    /// The error, raised by the pipeline with these expressions. They are equal to those that the kernel was
-    /// made of, but may have other origins: another query may have made the kernel.
+    /// The error as raised by the pipeline with these expressions. They equal the expressions that the kernel
+    /// was compiled from, but may have other origins, since another query may have compiled the kernel.
     #[must_use]
     pub fn raised(&self, expressions: &[&Expr]) -> Raised {
         let fault = self.fault.clone();
@@ -115,11 +114,11 @@ impl KernelError {
 /// A request of a kernel to the host. The kernel raises it as a number, as it raises errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// No room for a text that is a group key.
-    TextsFull,
+    /// The table of interned strings is full.
+    StringsFull,
 }
 
-/// The number of the first error; those below are signals.
+/// The number of the first error; lesser numbers are signals.
 const FIRST_ERROR: u32 = 0x100;
 
 /// The meaning of a number that a kernel raised.
@@ -136,7 +135,7 @@ impl Signal {
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
-            Self::TextsFull => 1,
+            Self::StringsFull => 1,
         }
     }
 }
@@ -151,13 +150,13 @@ impl Number {
     #[must_use]
     pub fn meaning(number: u32) -> Option<Self> {
         match number {
-            1 => Some(Self::Signal(Signal::TextsFull)),
+            1 => Some(Self::Signal(Signal::StringsFull)),
             error if error >= FIRST_ERROR => Some(Self::Error((error - FIRST_ERROR) as usize)),
             _ => None,
         }
     }
 
-    /// The error of a row that this number stands for in a kernel with these errors.
+    /// The error with this number, in a kernel with these errors.
     #[must_use]
     pub fn error(self, errors: &[KernelError]) -> Option<&KernelError> {
         match self {
@@ -172,8 +171,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_meanings() {
-        let full = Signal::TextsFull;
+    fn kernel_error_numbers_round_trip() {
+        let full = Signal::StringsFull;
         assert_eq!(Number::meaning(full.number()), Some(Number::Signal(full)));
         for index in [0, 7] {
             assert_eq!(

@@ -1,12 +1,11 @@
-//! The keys of a build side on the device, of one part or several, as numbers.
+//! Numbering of the keys of a build side on the device, with one or several parts.
 //!
 //! ```text
-//! number = ((part 0 - least) * span of part 1 + (part 1 - least)) * ...      the index itself where numbers lie close together,
-//!                                                                             else the slot of the number in a table of keys
+//! number = ((part 0 - least) * span of part 1 + (part 1 - least)) * ...      the index itself if keys are dense,
+//!                                                                             otherwise the slot of the number in a table of keys
 //! ```
 //!
-//! Keys that are more than 64 bits have the place of their words among interned texts (`interned.cuh`) for a
-//! number.
+//! Keys wider than 64 bits are interned (`interned.cuh`) and numbered by the place of their words.
 
 use super::dictionary::CodedStrings;
 use super::interval::Interval;
@@ -15,52 +14,52 @@ use super::value::Value;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
-/// Indices a build side may have per row of what it is made from, beyond [`FREE_INDICES`], to be arrays by
-/// key.
+/// Maximum number of indices per input row, beyond [`FREE_INDICES`], for a build side to be arrays by key.
 const INDICES_PER_ROW: u64 = 64;
 
-/// Indices that arrays by key may have however few rows there are: arrays of some megabytes are cheaper than
-/// any other join.
+/// Number of indices that arrays by key may always have: arrays of some megabytes are cheaper than any other
+/// join.
 const FREE_INDICES: u64 = 4 << 20;
 
-/// Indices that lists by key may have per row, beyond [`FREE_LISTS`].
+/// Maximum number of indices per row of lists by key, beyond [`FREE_LISTS`].
 const LISTS_PER_ROW: u64 = 4;
 
-/// Indices that lists by key may have however few rows there are.
+/// Number of indices that lists by key may always have.
 const FREE_LISTS: u64 = 64 << 10;
 
-/// Most indices of arrays by key for `rows` rows.
+/// Maximum number of indices of arrays by key for `rows` rows.
 pub(super) fn indices_for(rows: u64) -> u64 {
     rows.saturating_mul(INDICES_PER_ROW).saturating_add(FREE_INDICES)
 }
 
-/// Bits of the place of a text among those of a run.
+/// Bits of the place of an interned string.
 pub(crate) const PLACE_BITS: u32 = galatea_kernels::PLACE_FIELD_BITS;
 
-/// Places of texts that are keys.
+/// Range of the places of interned keys.
 pub const PLACES: Interval = Interval {
     low: 0,
     high: (1 << PLACE_BITS) - 1,
 };
 
-/// Most indices: they are numbers of 32 bits.
+/// Maximum number of indices, which are 32-bit numbers.
 const MAX_INDICES: u64 = 1 << 31;
 
 /// A part of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JoinKeyPart {
-    /// The possible values; of text the codes.
+    /// The possible values; for strings, the codes.
     pub interval: Interval,
-    /// The dictionary of text.
+    /// The dictionary, for strings.
     pub values: Option<CodedStrings>,
-    /// Whether it is a text without one, by its place among those of the build side.
+    /// Whether it is a string without a dictionary, which is numbered by its place among the build side's
+    /// strings.
     pub by_place: bool,
-    /// Whether NULL is a value like others: the last number of the part.
+    /// Whether NULL is a value like others; it is then the last number of the part.
     pub nulls: bool,
 }
 
 impl JoinKeyPart {
-    /// The part that has these values, NULL among them if `nulls`.
+    /// The part with the values of `value`, including NULL if `nulls`.
     pub fn new(value: &Value, nulls: bool) -> Self {
         let nulls = nulls && value.null.is_some();
         match &value.kind {
@@ -88,38 +87,38 @@ impl JoinKeyPart {
         }
     }
 
-    /// Possible values; `None` if they do not fit 127 bits.
+    /// Number of possible values; `None` if it exceeds 127 bits.
     fn numbers(&self) -> Option<i128> {
         let span = self.interval.high.checked_sub(self.interval.low)?;
         span.checked_add(1 + i128::from(self.nulls))
     }
 }
 
-/// Numbers for the keys of a join: each part of a key is a digit.
+/// Numbering of join keys: each part of a key is a digit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeySpace {
-    /// Its parts, first the one whose numbers are the farthest apart.
+    /// The parts of the key, the most significant first.
     pub parts: Vec<JoinKeyPart>,
-    /// Slots of the table of keys, a power of two; `None`: numbers are indices.
+    /// Number of slots of the table of keys, a power of two; `None`: numbers are indices.
     pub slots: Option<u64>,
-    /// Whether keys do not fit a number of 64 bits: it is the place of their words then.
+    /// Whether keys exceed 64 bits; their number is then the place of their words.
     pub is_wide: bool,
 }
 
 impl KeySpace {
-    /// The space of keys of these parts, for at most `rows` rows.
+    /// The key space of these parts, for at most `rows` rows.
     ///
     /// # Errors
-    /// [`Reason::Limit`] of more rows than there are indices.
+    /// [`Reason::Limit`] of more rows than indices.
     pub fn new(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(parts, rows, indices_for(rows))
     }
 
-    /// The space of keys that repeat: the start of a list is larger than the bit of a row, so keys are
-    /// indices only where they lie close together.
+    /// The key space of a multimap: a list start is larger than a presence bit, so keys are indices only if
+    /// they are dense.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn of_lists(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(
             parts,
@@ -128,16 +127,16 @@ impl KeySpace {
         )
     }
 
-    /// The space of the keys of one part of a build side, of at most `rows` rows: indices only where these
+    /// The key space of one partition of a build side with at most `rows` rows: keys are indices only if they
     /// take no more memory than a table of keys.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn of_part(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(parts, rows, 2 * rows)
     }
 
-    /// The space of integers that are indices.
+    /// The key space of integers that are indices.
     pub fn of_integers(interval: Interval) -> Self {
         let part = JoinKeyPart {
             interval,
@@ -152,7 +151,7 @@ impl KeySpace {
         }
     }
 
-    /// Keys are indices if there are no more than `indices`.
+    /// Keys are indices if their number does not exceed `indices`.
     fn within(parts: Vec<JoinKeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
         let space = Self {
             parts,
@@ -178,14 +177,14 @@ impl KeySpace {
         })
     }
 
-    /// Possible keys; `None` of 2^64 or more.
+    /// Number of possible keys; `None` if it is 2^64 or more.
     pub fn numbers(&self) -> Option<u64> {
         let mut parts = self.parts.iter();
         let numbers = parts.try_fold(1i128, |all, part| all.checked_mul(part.numbers()?));
         numbers.and_then(|numbers| u64::try_from(numbers).ok())
     }
 
-    /// Why there is a table of keys, if there is one.
+    /// The reason for a table of keys, if one is needed.
     pub fn why_table(&self) -> Option<&'static str> {
         self.slots.map(|_| match self.is_wide {
             true => "a table of keys, which are more than 64 bits",

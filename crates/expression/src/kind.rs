@@ -5,7 +5,7 @@ use arrow::array::ArrayRef;
 /// Representation of a value in device code.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// `bool`. False whenever the value is NULL, so that a filter may test the code alone.
+    /// `bool`. False if the value is NULL, so that a filter may test the code alone.
     Bool,
     /// `i32`.
     I32,
@@ -24,10 +24,10 @@ pub enum Kind {
     },
     /// `galatea::Text`.
     Text,
-    /// `u64`, the place of a text among those that are group keys (`interned.cuh`).
+    /// `u64`, the place of an interned string (`interned.cuh`).
     Place,
-    /// A text that no memory holds, of a type of its own (`made_text.cuh`).
-    MadeText,
+    /// A computed string that is not stored in memory, with a C++ type of its own (`computed_string.cuh`).
+    ComputedString,
 }
 
 impl Kind {
@@ -44,14 +44,14 @@ impl Kind {
             Self::Code { .. } => "u32",
             Self::Text => "Text",
             Self::Place => "u64",
-            Self::MadeText => "auto",
+            Self::ComputedString => "auto",
         }
     }
 
-    /// Whether the value is a text by its bytes.
+    /// Whether the value is a string represented by its bytes.
     #[must_use]
     pub fn is_bytes(&self) -> bool {
-        matches!(self, Self::Text | Self::MadeText)
+        matches!(self, Self::Text | Self::ComputedString)
     }
 
     /// Whether the value is a mathematical integer.

@@ -1,19 +1,20 @@
-//! Letters in the other case, as tables for kernels.
+//! Case mapping tables for kernels.
 //!
-//! Rust's standard library, by which DataFusion converts, says what takes a character's place; a table has
-//! the bytes of it. What depends on the characters around, the lower case of the Greek sigma alone, has an
-//! entry of its own, at which a row is left to the CPU. Device twin: `CaseMapped` in `galatea/made_text.cuh`.
+//! The mapping is that of Rust's standard library, which DataFusion uses; the table contains the bytes of the
+//! replacement. Only the lower case of the Greek sigma depends on the surrounding characters. It has a
+//! special entry, and its rows are left to the CPU. Device twin: `CaseMapped` in
+//! `galatea/computed_string.cuh`.
 
 use std::sync::{Arc, LazyLock};
 
-/// Characters of a page.
+/// Number of characters per page.
 const PAGE: u32 = 256;
-/// Pages of all characters.
+/// Number of pages for all characters.
 const PAGES: u32 = 0x11_0000 / PAGE;
-/// Entry of a character whose lower case depends on others.
+/// Entry of a character with a context-dependent lower case.
 const DEPENDS: u64 = u64::MAX;
 
-/// Which case letters are given.
+/// The target case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetterCase {
     Upper,
@@ -21,8 +22,8 @@ pub(crate) enum LetterCase {
 }
 
 impl LetterCase {
-    /// The table: the number of the page of each 256 characters in 16 bits, 0 of those without letters that
-    /// change; then the pages from number 1 on, an entry of 64 bits for each character.
+    /// The table: for each 256 characters a 16-bit page number, 0 if none of them changes; then the pages
+    /// from number 1 on, with a 64-bit entry for each character.
     pub(crate) fn table(self) -> Arc<[u8]> {
         static UPPER: LazyLock<Arc<[u8]>> = LazyLock::new(|| table(&|c| entry(c, c.to_uppercase())));
         static LOWER: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
@@ -37,7 +38,7 @@ impl LetterCase {
         })
     }
 
-    /// The first of ASCII's letters that change.
+    /// The first ASCII letter that changes.
     pub(crate) fn first_letter(self) -> u8 {
         match self {
             Self::Upper => b'a',
@@ -46,7 +47,7 @@ impl LetterCase {
     }
 }
 
-/// The bytes of what takes a character's place, the first one lowest; 0 where it is the character.
+/// The UTF-8 bytes of the replacement, the first one lowest; 0 if the character does not change.
 fn entry(character: char, other: impl Iterator<Item = char>) -> u64 {
     let other: String = other.collect();
     if other.chars().eq([character]) {
@@ -80,7 +81,7 @@ fn table(entry: &dyn Fn(char) -> u64) -> Arc<[u8]> {
 mod tests {
     use super::*;
 
-    /// What a kernel reads for a character.
+    /// The result of a kernel's lookup for a character.
     fn mapped(table: &[u8], character: char) -> String {
         let point = character as usize;
         let page = u16::from_le_bytes([table[2 * (point >> 8)], table[2 * (point >> 8) + 1]]) as usize;
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_has_the_case_of_the_standard_library() {
+    fn case_mapping_matches_the_standard_library() {
         let (upper, lower) = (LetterCase::Upper.table(), LetterCase::Lower.table());
         for character in (0..0x11_0000).filter_map(char::from_u32) {
             let text = character.to_string();

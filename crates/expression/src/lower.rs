@@ -1,15 +1,15 @@
 //! From DataFusion's physical expressions to [`Expr`].
 //!
-//! Lowering decides by types alone. Every expression over exactly one string column is kept twice: as a
-//! function that DataFusion evaluates over the column's dictionary, and, where device code exists, natively
-//! for strings without one.
+//! Lowering depends only on types. Every expression over exactly one string column is kept in two forms: as a
+//! function that DataFusion evaluates over the column's dictionary, and, if device code exists, natively for
+//! strings without a dictionary.
 
 mod choices;
 mod functions;
 mod numbers;
 mod operators;
+mod string;
 mod temporal;
-mod text;
 
 use std::sync::Arc;
 
@@ -37,25 +37,25 @@ use super::one_nan;
 use super::operator::Arithmetic;
 use super::origin::Origin;
 use super::pending::PendingScalar;
-use super::text::{is_text, is_utf8};
-use super::text_cast::TextCast;
+use super::string::{is_string, is_utf8};
+use super::string_cast::StringCast;
 use galatea_base::reason::Reason;
 use galatea_base::stack::growing;
 
-/// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
+/// Translates an expression over `input`, or returns the reason why it must be evaluated on the CPU.
 ///
 /// # Errors
-/// The [`Reason`] names the innermost part that has no device version.
+/// The [`Reason`] names the innermost part without a device version.
 pub fn lower(expression: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expr, Reason> {
     check_depth(levels(expression))?;
     let lowering = Lowering { input };
     let lowered = lowering.lower(expression)?;
     let lowered = lowering.hosted(expression, lowered)?;
-    lowered.check_joined_texts()?;
+    lowered.check_joined_strings()?;
     Ok(lowered)
 }
 
-/// Nodes on the longest way from the root of an expression to a leaf, without recursion.
+/// Number of nodes on the longest path from the root of an expression to a leaf, computed without recursion.
 pub fn levels(expression: &Arc<dyn PhysicalExpr>) -> u32 {
     let mut deepest = 0;
     let mut rest = vec![(expression, 1)];
@@ -67,12 +67,12 @@ pub fn levels(expression: &Arc<dyn PhysicalExpr>) -> u32 {
     deepest
 }
 
-/// Whether values of the type have a representation on the device.
+/// Whether values of this type have a representation on the device.
 pub fn representable(data_type: &DataType) -> bool {
     matches!(
         data_type,
         DataType::Boolean | DataType::Float32 | DataType::Float64
-    ) || is_text(data_type)
+    ) || is_string(data_type)
         || domain(data_type).is_some()
 }
 
@@ -113,36 +113,37 @@ impl Lowering<'_> {
         match columns.as_slice() {
             [] => match self.constant(expression) {
                 Some(value) => Ok(Expr::literal(value)),
-                // It raises an error when evaluated, which is DataFusion's to raise, if ever.
+                // Evaluating it raises an error. DataFusion raises the error, if the expression is evaluated
+                // at all.
                 None => Err(Reason::Expression {
                     expression: expression.to_string(),
                     detail: "constant that cannot be evaluated".to_owned(),
                 }),
             },
-            [column] if is_text(self.input.field(*column).data_type()) => {
+            [column] if is_string(self.input.field(*column).data_type()) => {
                 self.over_dictionary(expression, *column, data_type)
             }
             _ => self
                 .native(expression, &data_type)
-                .or_else(|reason| self.over_text(expression, &data_type).ok_or(reason)),
+                .or_else(|reason| self.over_string(expression, &data_type).ok_or(reason)),
         }
     }
 
-    /// The two forms of a text that is made of several columns, or of numbers: where it is returned,
-    /// DataFusion may evaluate it. Functions of one string have them already, and constants by a condition a
-    /// dictionary.
+    /// Adds the host form of a string computed from several columns or from numbers: when it is returned,
+    /// DataFusion may evaluate it. Functions of one string already have both forms, and constants selected by
+    /// a condition have a dictionary.
     fn hosted(&self, expression: &Arc<dyn PhysicalExpr>, native: Expr) -> Result<Expr, Reason> {
         let leaf = matches!(
             native.kind(),
             ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::Dictionary { .. }
         );
-        if leaf || !is_text(native.data_type()) {
+        if leaf || !is_string(native.data_type()) {
             return Ok(native);
         }
         let columns = pure_columns(expression).unwrap_or_default();
         let fields: Vec<&Field> = columns.iter().map(|column| self.input.field(*column)).collect();
-        let has_text = fields.iter().any(|field| is_text(field.data_type()));
-        if columns.is_empty() || !(native.is_made() || has_text) {
+        let has_string = fields.iter().any(|field| is_string(field.data_type()));
+        if columns.is_empty() || !(native.is_made() || has_string) {
             return Ok(native);
         }
         let data_type = native.data_type().clone();
@@ -181,9 +182,9 @@ impl Lowering<'_> {
         ))
     }
 
-    /// A pure node without device code whose only operand that is no constant is a string expression: a
-    /// function of that string.
-    fn over_text(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<Expr> {
+    /// A pure node without device code, as a function of its only non-constant operand, if that is a string
+    /// expression.
+    fn over_string(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<Expr> {
         let mut operands = expression
             .children()
             .into_iter()
@@ -191,8 +192,8 @@ impl Lowering<'_> {
         let (operand, None) = (operands.next()?, operands.next()) else {
             return None;
         };
-        let operand_type = self.data_type(operand).ok().filter(is_text)?;
-        // A text that kernels make has no values to evaluate the function for.
+        let operand_type = self.data_type(operand).ok().filter(is_string)?;
+        // A computed string has no dictionary, so the function cannot be evaluated over its values.
         let argument = self.lower(operand).ok().filter(|operand| !operand.is_made())?;
         let field = Field::new("value", operand_type, true);
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), 0));
@@ -255,7 +256,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Translates the root by kind.
+    /// Lowers the root by the kind of expression.
     fn native(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Result<Expr, Reason> {
         let nullable = self.nullable(expression)?;
         let node = |kind| Expr::new(kind, data_type.clone(), nullable);
@@ -326,7 +327,7 @@ impl Lowering<'_> {
                 return Err(refuse());
             }
             let (left, right) = operands()?;
-            // DISTINCT is never NULL, but DataFusion calls it nullable when an operand is.
+            // DISTINCT is never NULL, but DataFusion declares it nullable if an operand is.
             return Ok(node(ExprKind::Compare {
                 operator,
                 left,
@@ -457,7 +458,7 @@ fn typed_null(value: &ScalarValue, data_type: &DataType) -> Result<Expr, Reason>
     Ok(Expr::literal(null))
 }
 
-/// A scalar without its dictionary wrapping.
+/// The value of a scalar without its dictionary wrapping.
 fn plain(value: ScalarValue) -> ScalarValue {
     match value {
         ScalarValue::Dictionary(_, value) => *value,
@@ -465,17 +466,18 @@ fn plain(value: ScalarValue) -> ScalarValue {
     }
 }
 
-/// Whether the device compares values of the two types by their representation.
+/// Whether the device compares values of the two types by representation.
 fn comparable(left: &DataType, right: &DataType) -> bool {
-    left == right && representable(left) || is_text(left) && is_text(right)
+    left == right && representable(left) || is_string(left) && is_string(right)
 }
 
-/// Whether a node fails on overflow: equality with a copy that has the flag tells, which has no accessor.
+/// Whether a node fails on overflow. The flag has no accessor, so the node is compared with a copy that has
+/// the flag.
 pub fn is_checked(binary: &BinaryExpr) -> bool {
     *binary == binary.clone().with_fail_on_overflow(true)
 }
 
-/// The columns of an expression whose value depends on them alone, in order; `None` if it may depend on
+/// The columns of a pure expression, which depends only on them, in order; `None` if it may depend on
 /// anything else.
 fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
     let mut columns = std::collections::BTreeSet::new();
@@ -491,7 +493,7 @@ fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
                 || node.is::<CaseExpr>()
                 || node.is::<CastExpr>()
                 || node.is::<TryCastExpr>()
-                || node.is::<TextCast>()
+                || node.is::<StringCast>()
                 || node.is::<Fallible>()
                 || node.is::<InListExpr>()
                 || node.is::<IsNullExpr>()

@@ -1,23 +1,23 @@
-//! Texts that the device makes, which have no dictionary whatever the encodings of columns.
+//! Computed strings, which have no dictionary whatever the encodings of columns.
 
 use super::function::Function;
 use super::ir::{Expr, ExprKind};
-use super::text::is_text;
+use super::string::is_string;
 use galatea_base::reason::Reason;
 
-/// Parts that a text is joined of at most: the code that walks through it is generated for each pair of
-/// parts, and compiling it takes longer than the CPU takes for the query.
+/// Maximum number of parts of a joined string. The code that iterates over it is generated for each pair of
+/// parts, and compiling it for more parts takes longer than running the query on the CPU.
 const MAX_JOINED: usize = 64;
 
 impl Expr {
-    /// Whether it is a text that has no dictionary, whatever the encodings of its columns.
+    /// Whether it is a computed string, which has no dictionary whatever the encodings of its columns.
     #[must_use]
     pub fn is_made(&self) -> bool {
-        is_text(self.data_type())
+        is_string(self.data_type())
             && match self.kind() {
                 ExprKind::Call { .. } => true,
-                ExprKind::Cast { input, .. } if is_text(input.data_type()) => input.is_made(),
-                // Of a boolean: one of two constants.
+                ExprKind::Cast { input, .. } if is_string(input.data_type()) => input.is_made(),
+                // A boolean becomes one of two constants.
                 ExprKind::Cast { input, .. } => *input.data_type() != arrow::datatypes::DataType::Boolean,
                 ExprKind::Dictionary { argument, .. } => argument.is_made(),
                 ExprKind::Hosted { native, .. } => native.is_made(),
@@ -30,16 +30,16 @@ impl Expr {
             }
     }
 
-    /// Refuses texts that are joined of more than `MAX_JOINED` parts.
+    /// Refuses strings joined from more than `MAX_JOINED` parts.
     ///
     /// # Errors
     /// [`Reason::Limit`].
-    pub fn check_joined_texts(&self) -> Result<(), Reason> {
+    pub fn check_joined_strings(&self) -> Result<(), Reason> {
         let parts = self.joined_parts();
         match parts <= MAX_JOINED {
             true => Ok(()),
             false => Err(Reason::Limit {
-                expression: "a text".into(),
+                expression: "a string".into(),
                 asked: parts as u64,
                 limit: MAX_JOINED as u64,
                 unit: "joined parts",
@@ -47,7 +47,7 @@ impl Expr {
         }
     }
 
-    /// The most parts that a text in the expression is joined of; those of texts in each other add up.
+    /// The maximum number of parts of a joined string in the expression; parts of nested strings add up.
     fn joined_parts(&self) -> usize {
         let below = self.children().into_iter().map(Self::joined_parts);
         match self.kind() {
@@ -59,15 +59,15 @@ impl Expr {
         }
     }
 
-    /// Whether it is a text that kernels have by its bytes where its columns have no dictionary: a column, or
-    /// what has device code for the bytes of others.
+    /// Whether it is a string that kernels read as bytes if its columns have no dictionary: a column, or an
+    /// expression with device code over the bytes of others.
     #[must_use]
     pub fn has_bytes(&self) -> bool {
         self.is_made()
             || self.as_column().is_some()
             || match self.kind() {
                 ExprKind::Literal(_) => true,
-                ExprKind::Cast { input, .. } => is_text(input.data_type()) && input.has_bytes(),
+                ExprKind::Cast { input, .. } => is_string(input.data_type()) && input.has_bytes(),
                 ExprKind::Dictionary { argument, native, .. } => {
                     argument.has_bytes() && native.as_ref().is_some_and(Self::has_bytes)
                 }
@@ -80,18 +80,22 @@ impl Expr {
             }
     }
 
-    /// Texts that are computed byte by byte for a row.
+    /// Number of strings that are computed byte by byte for a row.
     #[must_use]
-    pub fn made_texts(&self) -> usize {
+    pub fn computed_strings(&self) -> usize {
         let is_other = matches!(self.kind(), ExprKind::Lookup { .. } | ExprKind::Hosted { .. });
         let own = usize::from(self.is_made() && !is_other);
-        own + self.children().into_iter().map(Self::made_texts).sum::<usize>()
+        own + self
+            .children()
+            .into_iter()
+            .map(Self::computed_strings)
+            .sum::<usize>()
     }
 
-    /// Refuses what cannot be done with texts that have no dictionary.
+    /// Refuses operations that are not supported on strings without a dictionary.
     ///
     /// # Errors
-    /// [`Reason::Expression`] that names the place.
+    /// [`Reason::Expression`] with the name of the place.
     pub fn check_made(&self) -> Result<(), Reason> {
         match self.kind() {
             ExprKind::Dictionary {
@@ -103,7 +107,7 @@ impl Expr {
                     Some(native) => native.check_made(),
                     None => Err(Reason::Function {
                         name: function.to_string(),
-                        detail: "no device version for a computed text without a dictionary".to_owned(),
+                        detail: "no device version for a computed string without a dictionary".to_owned(),
                     }),
                 };
             }
@@ -119,7 +123,7 @@ impl Expr {
     }
 }
 
-/// Whether a function has device code for an argument that is a text which no memory holds.
+/// Whether a function has device code for a computed string as this argument.
 pub(crate) fn takes_made(function: &Function, argument: usize) -> bool {
     match function {
         Function::StartsWith
@@ -142,7 +146,7 @@ pub(crate) fn takes_made(function: &Function, argument: usize) -> bool {
         | Function::Repeat
         | Function::SortKey(_)
         | Function::SortWord { .. } => true,
-        // The others are gone through again and again.
+        // The other arguments are read repeatedly.
         Function::Like | Function::Pad { .. } | Function::Replace => argument == 0,
         _ => false,
     }

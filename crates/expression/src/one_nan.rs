@@ -1,7 +1,7 @@
-//! The function that gives a float one bit pattern for every NaN, and zero for negative zero.
+//! The function that maps every NaN of a float to one bit pattern, and negative zero to zero.
 //!
-//! Rules for operators of the CPU put it where floats are compared by their bits (`corrections` of the
-//! engine). Kernels compare floats so by themselves, so lowering drops it.
+//! Rewrite rules for operators of the CPU insert it where floats are compared by their bits (`corrections` of
+//! the engine). Kernels normalise floats themselves when they compare them, so lowering removes it.
 
 use arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Schema};
@@ -19,15 +19,15 @@ fn is_float(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<bool> {
     Ok(argument(expr).is_none() && matches!(data_type, DataType::Float32 | DataType::Float64))
 }
 
-/// The float that a call makes one NaN and one zero of; `None` of other expressions. Kernels compare floats
-/// so by themselves.
+/// The float argument of a call of this function; `None` for other expressions. Kernels normalise floats
+/// themselves.
 pub fn argument(expr: &Arc<dyn PhysicalExpr>) -> Option<&Arc<dyn PhysicalExpr>> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     let is_one_nan = call.fun().inner().is::<OneNanFunction>();
     call.args().first().filter(|_| is_one_nan)
 }
 
-/// Whether an expression of a logical plan is such a call.
+/// Whether an expression of a logical plan is a call of this function.
 pub fn is_one_nan(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => call.func.inner().is::<OneNanFunction>(),
@@ -35,7 +35,8 @@ pub fn is_one_nan(expr: &Expr) -> bool {
     }
 }
 
-/// The expression with one NaN and one zero; `None` of others than floats, and of floats that have one.
+/// Wraps a float expression in this function; `None` for other types, and for floats that are already
+/// normalised.
 pub fn of_one_nan(
     expr: &Arc<dyn PhysicalExpr>,
     schema: &Schema,
@@ -71,14 +72,14 @@ fn one_double(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
-/// A float, with one bit pattern for every NaN and zero for negative zero.
+/// Normalises a float: one bit pattern for every NaN, and zero for negative zero.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct OneNanFunction {
     signature: Signature,
 }
 
 impl Default for OneNanFunction {
-    /// The function, of floats of both widths.
+    /// The function, for floats of both widths.
     fn default() -> Self {
         let types = vec![DataType::Float32, DataType::Float64];
         Self {

@@ -11,7 +11,7 @@ pub enum Arithmetic {
     Subtract,
     /// `*`
     Multiply,
-    /// `/`, towards zero for integers
+    /// `/`, truncated towards zero for integers
     Divide,
     /// `%`, with the sign of the dividend
     Remainder,
@@ -26,13 +26,13 @@ pub enum Bitwise {
     Or,
     /// `^` (SQL `#` or `^`)
     Xor,
-    /// `<<`, the distance taken modulo the width
+    /// `<<`, by a distance modulo the width
     ShiftLeft,
     /// `>>`, arithmetic for signed types
     ShiftRight,
 }
 
-/// Comparisons; the first six are NULL when an operand is, the last two never.
+/// Comparisons. The first six are NULL if an operand is NULL, the last two never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `=`
@@ -54,7 +54,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The operator of C++ that compares two values that are not NULL.
+    /// The C++ operator that compares two values that are not NULL.
     pub(crate) fn c_operator(self) -> &'static str {
         match self {
             Self::Equal | Self::NotDistinct => "==",

@@ -1,4 +1,4 @@
-//! The expressions of DataFusion's plan that expressions of the device were made of.
+//! The DataFusion expressions that device expressions were lowered from.
 
 use datafusion::physical_expr::PhysicalExpr;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::sql::{Sql, with_sql_constants};
 use galatea_base::stack::growing;
 
-/// DataFusion's expression from which an expression of the device was lowered. Errors show it. It is not
-/// part of equality: expressions that differ only in their origins are equal.
+/// The DataFusion expression that a device expression was lowered from. Errors show it. It is ignored by
+/// equality: expressions that differ only in their origins are equal.
 #[derive(Clone)]
 pub struct Origin(Arc<dyn PhysicalExpr>);
 

@@ -1,95 +1,96 @@
-//! Dimensions packed for shared memory (Sitaridi & Ross, §2).
+//! Build sides packed for shared memory (Sitaridi & Ross, §2).
 //!
-//! Whatever a row wants to know of a key is packed into one entry: whether the dimension has it, which values
-//! are NULL, and the values as distances from the least one, with as few bits as those take. What does not
-//! fit 32 bits makes further *planes*; a row touches shared memory once per plane.
+//! All data of a key is packed into one entry: whether the build side has the key, which values are NULL, and
+//! the values as distances from the least value, in the minimum number of bits. Bits beyond 32 are stored in
+//! further *planes*; a row accesses shared memory once per plane.
 //!
 //! ```text
 //! key        d_year  d_name        bits  15 to 9      8        7 to 5       4 to 1     0
-//! 19940101   1994    Sat                 unused   d_name is   d_year less   rank of   there      one plane of u16
+//! 19940101   1994    Sat                 unused   d_name is   d_year less   rank of   present    one plane of u16
 //! 19940102   1994    NULL                           NULL         1992       d_name
 //! ```
 //!
-//! A plane has entries of one bit, one, two or four bytes, as narrow as they can be: lanes whose entries are
-//! in one word of 32 bits share its round, so narrow entries have fewer conflicts. By slot they have four
-//! bytes, because a slot is a word where the column was laid out. After the last entry comes one that is
-//! absent, for every key that the dimension does not have.
+//! A plane has entries of one bit, or of one, two or four bytes, the narrowest that fit. Lanes that access
+//! the same 32-bit word share its round, so narrow entries have fewer conflicts. Entries by slot have four
+//! bytes, because a slot is a word in the column's layout. An absent entry follows the last one, for all keys
+//! that the build side does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::built::PayloadKind;
-use super::dimension::{Dimension, Payload, Presence};
+use super::lookup_side::{LookupSide, Payload, Presence};
 
-/// What names the entry of a row.
+/// How a row determines its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryIndex {
-    /// The index of its key in the dimension: the distance from the least key, or the rank among its strings.
+    /// The index of the key in the build side: the distance from the least key, or the rank among its
+    /// strings.
     Key,
-    /// The code of its key, in the dictionary of the only column that the key is.
+    /// The code in the dictionary of the key, which is a single column.
     Code,
-    /// The slot in the column that the key is, which is laid out.
+    /// The slot in the laid-out key column.
     Slot {
-        /// C++ expression of the slot; anything for rows that are not live.
+        /// C++ expression of the slot; undefined for rows that are not live.
         slot: String,
-        /// C++ condition under which the key is NULL though its slot does not say so; `None`: slots say so.
+        /// C++ condition that the key is NULL, if its slot does not encode NULL.
         null: Option<String>,
     },
 }
 
-/// Where some bits of an entry are.
+/// Location of a bit field in an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) plane: usize,
     pub(super) shift: u32,
     pub(super) bits: u32,
-    /// Whether no bits are above these.
+    /// Whether it is the topmost field of its plane.
     pub(super) top: bool,
 }
 
-/// Where the value of a column is, and whether it is NULL.
+/// Location of a column's value and NULL flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Column {
     null: Option<Field>,
-    /// 32 bits each but the last, lowest first; none where there is one value only.
+    /// Fields of 32 bits each except the last, the lowest first; empty if all values are the same.
     parts: Vec<Field>,
 }
 
-/// Which bits of which plane mean what: decided by the columns' intervals, before anything is packed.
+/// Layout of the fields in the planes, derived from the columns' intervals before anything is packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedLayout {
-    /// Bits used of each plane.
+    /// Number of used bits of each plane.
     used: Vec<u32>,
-    /// Bits of an entry of each plane.
+    /// Width in bits of the entries of each plane.
     widths: Vec<u32>,
     columns: BTreeMap<usize, Column>,
 }
 
-/// A dimension in the form that blocks copy into shared memory.
+/// A build side in the format that blocks copy into shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PackedDimension {
+pub struct PackedLookupSide {
     pub(super) index: EntryIndex,
-    /// Entries, the absent one after the last not counted.
+    /// Number of entries, not counting the absent one after the last.
     pub(super) entries: u32,
     layout: PackedLayout,
     bytes: Vec<u8>,
 }
 
-/// Planes start at multiples of what a thread copies at once.
+/// Planes are aligned to the bytes that a thread copies at once.
 const ALIGNMENT: u64 = 16;
 
 impl PackedLayout {
-    /// The layout of the columns that rows look up; `words`: entries have four bytes.
+    /// The layout of the columns that rows look up. `words`: entries have four bytes.
     #[must_use]
-    pub fn new(dimension: &Dimension, columns: &BTreeSet<usize>, words: bool) -> Self {
+    pub fn new(build_side: &LookupSide, columns: &BTreeSet<usize>, words: bool) -> Self {
         let mut layout = Self {
-            // Whether the key is there is the lowest bit of the first plane.
+            // The presence bit is the lowest bit of the first plane.
             used: vec![1],
             widths: Vec::new(),
             columns: BTreeMap::new(),
         };
-        let payloads = columns.iter().filter_map(|k| Some((*k, dimension.column(*k)?)));
+        let payloads = columns.iter().filter_map(|k| Some((*k, build_side.column(*k)?)));
         let payloads: Vec<(usize, &Payload)> = payloads.collect();
-        // Wide fields first: the others fill what they leave.
+        // Wide fields come first; narrow ones fill the remaining bits.
         let mut parts: Vec<(u32, usize, usize)> = Vec::new();
         for (k, payload) in &payloads {
             let bits = payload.bits();
@@ -123,7 +124,7 @@ impl PackedLayout {
         layout
     }
 
-    /// Takes bits of the first plane that has so many.
+    /// Allocates `bits` bits in the first plane with enough space.
     fn take(&mut self, bits: u32) -> Field {
         let plane = (self.used.iter().position(|used| used + bits <= 32)).unwrap_or_else(|| {
             self.used.push(0);
@@ -139,26 +140,26 @@ impl PackedLayout {
         }
     }
 
-    /// Planes: what a row touches.
+    /// Number of planes, which is the number of accesses per row.
     #[must_use]
     pub fn planes(&self) -> usize {
         self.used.len()
     }
 
-    /// Literals that the kernel needs to find the fields.
+    /// Number of literals that the kernel needs for the fields.
     #[must_use]
     pub fn literals(&self) -> usize {
         let fields = |column: &Column| 2 + column.parts.len() + usize::from(column.null.is_some());
         2 + self.columns.values().map(fields).sum::<usize>()
     }
 
-    /// Bytes of all planes for so many entries, and the absent one.
+    /// Bytes of all planes for `entries` entries and the absent one.
     #[must_use]
     pub fn bytes(&self, entries: u64) -> u64 {
         self.starts(entries).last().copied().unwrap_or_default()
     }
 
-    /// Where each plane starts, and where the last ends.
+    /// Byte offsets of the planes, followed by the end of the last one.
     fn starts(&self, entries: u64) -> Vec<u64> {
         let mut starts = vec![0];
         let mut end = 0;
@@ -170,16 +171,21 @@ impl PackedLayout {
         starts
     }
 
-    /// Packs what the dimension has at each index; `None` is absent.
+    /// Packs the build side's rows at these indices; `None` is absent.
     #[must_use]
-    pub fn pack(self, dimension: &Dimension, index: EntryIndex, entries: &[Option<u32>]) -> PackedDimension {
+    pub fn pack(
+        self,
+        build_side: &LookupSide,
+        index: EntryIndex,
+        entries: &[Option<u32>],
+    ) -> PackedLookupSide {
         let starts = self.starts(entries.len() as u64);
         let mut bytes = vec![0; self.bytes(entries.len() as u64) as usize];
         for (entry, at) in entries.iter().enumerate() {
-            let Some(at) = at.filter(|at| dimension.has(*at)) else {
+            let Some(at) = at.filter(|at| build_side.has(*at)) else {
                 continue;
             };
-            for (plane, word) in self.words(dimension, at).into_iter().enumerate() {
+            for (plane, word) in self.words(build_side, at).into_iter().enumerate() {
                 let start = starts[plane] as usize;
                 match self.widths[plane] {
                     1 => bytes[start + entry / 8] |= (word as u8) << (entry % 8),
@@ -191,7 +197,7 @@ impl PackedLayout {
                 }
             }
         }
-        PackedDimension {
+        PackedLookupSide {
             index,
             entries: entries.len() as u32,
             layout: self,
@@ -199,12 +205,12 @@ impl PackedLayout {
         }
     }
 
-    /// The entry of a key that is there, by plane.
-    fn words(&self, dimension: &Dimension, at: u32) -> Vec<u32> {
+    /// The entry of a key that is present, by plane.
+    fn words(&self, build_side: &LookupSide, at: u32) -> Vec<u32> {
         let mut words = vec![0; self.used.len()];
         words[0] = 1;
         for (k, column) in &self.columns {
-            let Some(payload) = dimension.column(*k) else {
+            let Some(payload) = build_side.column(*k) else {
                 continue;
             };
             if let Some(null) = column.null {
@@ -219,14 +225,14 @@ impl PackedLayout {
     }
 }
 
-impl PackedDimension {
-    /// What is copied into shared memory: the planes, one after the other, each padded to 16 bytes.
+impl PackedLookupSide {
+    /// The bytes that are copied into shared memory: all planes, each padded to 16 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// By plane: the C++ type of its elements, and its first byte.
+    /// For each plane, the C++ type of its elements and its byte offset.
     pub fn planes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let types = self.layout.widths.iter().map(|width| match width {
             8 => "u8",
@@ -241,7 +247,7 @@ impl PackedDimension {
         self.layout.widths[plane] == 1
     }
 
-    /// Where the parts of a column's value are, and whether it is NULL.
+    /// Location of a column's value and NULL flag.
     pub(super) fn column(&self, column: usize) -> Option<(&[Field], Option<Field>)> {
         let column = self.layout.columns.get(&column)?;
         Some((&column.parts, column.null))
@@ -249,7 +255,7 @@ impl PackedDimension {
 }
 
 impl Payload {
-    /// Bits of the distance from the least value to the greatest.
+    /// Number of bits of the distance between the least and the greatest value.
     fn bits(&self) -> u32 {
         match &self.values {
             PayloadKind::Integer(interval) => bits(interval.high.wrapping_sub(interval.low) as u128),
@@ -260,7 +266,7 @@ impl Payload {
         }
     }
 
-    /// The distance of an entry from the least value; of floats their bits.
+    /// The distance of an entry from the least value; for floats, their bits.
     fn distance(&self, at: u32) -> u128 {
         let width = match self.c_type {
             "u8" => 1,
@@ -285,8 +291,8 @@ impl Payload {
     }
 }
 
-impl Dimension {
-    /// Whether a row has the key of the index.
+impl LookupSide {
+    /// Whether a row exists at the index.
     fn has(&self, at: u32) -> bool {
         match &self.presence {
             Presence::Bits(table) => bit(table.bytes(), at),
@@ -299,7 +305,7 @@ fn bit(bytes: &[u8], at: u32) -> bool {
     bytes[at as usize / 8] >> (at % 8) & 1 != 0
 }
 
-/// Bits of the greatest number.
+/// Number of bits of the greatest number.
 fn bits(greatest: u128) -> u32 {
     u128::BITS - greatest.leading_zeros()
 }

@@ -1,53 +1,53 @@
-//! What an expression needs at run time beside its columns: literals and lookup tables.
+//! Run-time inputs of an expression besides its columns: literals and lookup tables.
 //!
-//! Literals are kernel parameters, not text, so that queries that differ only in them share one compiled
-//! kernel. The pipeline copies `literals` to `args.literals` and uploads each table, whose address goes to
-//! `args.tables` as `const u8*`.
+//! Literals are kernel parameters, not part of the source, so that queries that differ only in them share one
+//! compiled kernel. The pipeline copies `literals` to `args.literals`, uploads each table, and stores the
+//! table's address in `args.tables` as `const u8*`.
 
 use super::automaton::Automaton;
 use super::built::Part;
 use super::kernel_error::KernelError;
 use std::sync::Arc;
 
-/// Bytes that the kernel reads through a pointer.
+/// A table that the kernel reads through a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupTable {
     /// Contents, little endian; elements are aligned to their size relative to the start, which must be
     /// aligned to 16 bytes.
     Host(Arc<[u8]>),
-    /// The texts of this run that are keys or accumulators.
+    /// The interned strings of this run that are keys or accumulators.
     Interned,
-    /// A part of a dimension that was built on the device, of whatever content.
+    /// A part of a build side that was built on the device.
     Built {
-        /// Number of the dimension.
-        dimension: usize,
-        /// Which part of it.
+        /// Number of the build side.
+        build_side: usize,
+        /// The part of the build side.
         part: Part,
     },
 }
 
-/// Literals and tables in the order of their indices in the code.
+/// Literals and tables, by their indices in the code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Literal `i` is `args.literals[i]`: integers sign extended, `i128` in two words (low first), floats by
-    /// bits.
+    /// Literal `i` is `args.literals[i]`: integers sign-extended, `i128` in two words (low first), floats by
+    /// their bits.
     pub literals: Vec<u64>,
     /// Table `i` is `args.tables[i]`.
     pub tables: Vec<LookupTable>,
-    /// The errors that rows may raise, by the order in which the code was written.
+    /// The errors that rows may raise, in the order of the generated code.
     pub errors: Vec<KernelError>,
-    /// Whether an order has more bits than its sort key.
+    /// Whether the sort key omits bits of the order.
     pub cuts_order: bool,
-    /// Whether it has but the first bytes of a text.
-    pub cuts_texts: bool,
-    /// Whether some tables are those of regular expressions.
+    /// Whether the sort key contains only the first bytes of a string.
+    pub cuts_strings: bool,
+    /// Whether regular expressions are used.
     pub has_automata: bool,
-    /// Whether some texts are made of others, or of numbers.
-    pub makes_texts: bool,
-    /// Whether some texts are found by their places.
-    pub finds_texts: bool,
-    /// Whether parts of texts are looked for in the bytes of a warp's rows.
-    pub scans_texts: bool,
+    /// Whether strings are computed from other strings or from numbers.
+    pub computes_strings: bool,
+    /// Whether strings are interned.
+    pub finds_strings: bool,
+    /// Whether substrings are searched in the bytes of whole warps.
+    pub scans_strings: bool,
 }
 
 impl Parameters {
@@ -69,7 +69,7 @@ impl Parameters {
         self.lookup_table(LookupTable::Host(bytes.into()))
     }
 
-    /// As [`Self::table`], wherever its content is.
+    /// Like [`Self::table`], for a table in any memory.
     pub fn lookup_table(&mut self, table: LookupTable) -> usize {
         if let Some(index) = self.tables.iter().position(|known| *known == table) {
             return index;
@@ -78,7 +78,7 @@ impl Parameters {
         self.tables.len() - 1
     }
 
-    /// The index of the table of texts that are keys or accumulators, if it is there.
+    /// The index of the table of interned strings, if it is used.
     #[must_use]
     pub fn interned(&self) -> Option<usize> {
         self.tables
@@ -101,7 +101,7 @@ impl Parameters {
         self.errors.len() - 1
     }
 
-    /// Bytes of all tables that are uploaded.
+    /// Total bytes of the tables that are uploaded.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
         let bytes = |table: &LookupTable| match table {

@@ -1,4 +1,4 @@
-//! Constants that a subquery returns: known when the query runs, not when it is planned.
+//! Constants that a subquery returns: available when the query runs, not when it is planned.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
@@ -8,7 +8,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Another expression of DataFusion's for one, which reads values of subqueries.
+/// Returns a replacement for a DataFusion expression that reads values of subqueries.
 pub type Rebind<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
 
 /// The value of an uncorrelated scalar subquery, which DataFusion runs before the plan that needs it.
@@ -16,12 +16,12 @@ pub type Rebind<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalE
 pub struct PendingScalar(Arc<dyn PhysicalExpr>);
 
 impl PendingScalar {
-    /// That of DataFusion's expression.
+    /// The pending value of this DataFusion expression.
     pub(super) fn new(expression: Arc<dyn PhysicalExpr>) -> Self {
         Self(expression)
     }
 
-    /// The same of another expression.
+    /// The pending value of the replaced expression.
     pub(super) fn rebound(&self, replace: &Rebind<'_>) -> Result<Self> {
         replace(&self.0).map(Self)
     }
@@ -29,7 +29,7 @@ impl PendingScalar {
     /// The value.
     ///
     /// # Errors
-    /// DataFusion's, if the subquery has not run.
+    /// DataFusion's error if the subquery has not run.
     pub(super) fn value(&self) -> Result<ScalarValue> {
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;

@@ -1,18 +1,18 @@
-//! What is returned of a row: values that the device writes, and what the host computes of them.
+//! The returned values of a row: values that the device writes, and functions that the host computes from
+//! them.
 //!
-//! A text that is made of others is no value that a kernel writes down. Where rows are returned, it need not
-//! be: the values that it is made of are returned, and DataFusion evaluates the expression where they are
-//! gathered, of the rows that passed.
+//! A computed string cannot be written by a kernel. If it is returned, it need not be: its arguments are
+//! returned, and DataFusion evaluates the expression when the rows that passed are gathered.
 
 use super::host_function::HostFunction;
 use super::ir::{Expr, ExprKind};
-use super::text::is_text;
+use super::string::is_string;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Expr {
-    /// What the host computes of values that are returned, where there is no dictionary: the function, and
-    /// its arguments. Numbers that the device computes are none.
+    /// The function and its arguments, if the host computes this value when it is returned and has no
+    /// dictionary. Numbers that the device computes are excluded.
     pub fn hosted(&self) -> Option<(&Arc<HostFunction>, Vec<&Self>)> {
         match self.kind() {
             ExprKind::Hosted {
@@ -22,8 +22,8 @@ impl Expr {
                 function,
                 argument,
                 native,
-            } if (native.is_none() || is_text(self.data_type()))
-                && (argument.is_text_of_row() || argument.hosted().is_some()) =>
+            } if (native.is_none() || is_string(self.data_type()))
+                && (argument.is_string_of_row() || argument.hosted().is_some()) =>
             {
                 Some((function, vec![argument]))
             }
@@ -31,17 +31,18 @@ impl Expr {
         }
     }
 
-    /// Whether it is a text that a row of a table has: a column, or one of a build side, also where it is
-    /// NULL without a partner.
-    fn is_text_of_row(&self) -> bool {
+    /// Whether it is a string stored in a table: a column, or a column of a build side, even if it is NULL
+    /// for rows without a match.
+    fn is_string_of_row(&self) -> bool {
         match self.kind() {
-            ExprKind::Column(_) => is_text(self.data_type()),
-            ExprKind::Lookup { made, .. } => is_text(self.data_type()) && !made,
-            _ => (self.as_only_where()).is_some_and(|(_, value)| value.is_text_of_row()),
+            ExprKind::Column(_) => is_string(self.data_type()),
+            ExprKind::Lookup { made, .. } => is_string(self.data_type()) && !made,
+            _ => (self.as_only_where()).is_some_and(|(_, value)| value.is_string_of_row()),
         }
     }
 
-    /// Whether the host computes it where it is returned, given whether a text of a row has no dictionary.
+    /// Whether the host computes it when it is returned. `has_no_dictionary` is true for stored strings
+    /// without a dictionary.
     pub fn is_for_host(&self, has_no_dictionary: &dyn Fn(&Self) -> bool) -> bool {
         match self.kind() {
             ExprKind::Hosted {
@@ -58,9 +59,9 @@ impl Expr {
         }
     }
 
-    /// Adds to `texts` the texts of build sides, by number and column, that are returned and nothing else is
-    /// computed of, and to `others` what is looked up beside them.
-    pub fn collect_returned_texts(
+    /// Adds the strings of build sides that are only returned to `texts`, by number and column, and all other
+    /// looked-up columns to `others`.
+    pub fn collect_returned_strings(
         &self,
         texts: &mut BTreeSet<(usize, usize)>,
         others: &mut BTreeSet<(usize, usize)>,
@@ -73,12 +74,12 @@ impl Expr {
             }
             match value.kind() {
                 ExprKind::Lookup {
-                    dimension,
+                    build_side,
                     column,
                     key,
                     ..
-                } if value.is_text_of_row() => {
-                    texts.insert((*dimension, *column));
+                } if value.is_string_of_row() => {
+                    texts.insert((*build_side, *column));
                     others.extend(key.lookups().into_keys());
                 }
                 _ => others.extend(value.lookups().into_keys()),
@@ -86,8 +87,8 @@ impl Expr {
         }
     }
 
-    /// The values that the device writes of an output where the host computes all that it can: the output, or
-    /// what that is computed of.
+    /// The values that the device writes for an output if the host computes as much as possible: the output
+    /// itself, or its arguments.
     pub fn values_for_host(&self) -> Vec<&Self> {
         match self.hosted() {
             Some((_, arguments)) => arguments.into_iter().flat_map(Self::values_for_host).collect(),
@@ -95,8 +96,8 @@ impl Expr {
         }
     }
 
-    /// The values that the device writes of an output: itself, or what the host computes it of, whatever the
-    /// encodings of columns.
+    /// The values that the device writes for an output, independent of the encodings of columns: the output
+    /// itself, or the arguments of the host's function.
     pub fn returned(&self) -> Vec<&Self> {
         match self.hosted() {
             Some((_, arguments)) if self.is_for_host(&|_| false) => {

@@ -1,4 +1,4 @@
-//! DataFusion's expressions and constants as SQL writes them.
+//! DataFusion's expressions and constants as SQL.
 
 use arrow::datatypes::{Decimal128Type, DecimalType};
 use datafusion::common::ScalarValue;
@@ -9,7 +9,7 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use std::fmt;
 use std::sync::Arc;
 
-/// The expression with each constant as SQL writes it, to be displayed.
+/// The expression with its constants in SQL notation, for display.
 pub(crate) fn with_sql_constants(expression: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
     let written = Arc::clone(expression).transform(|part| {
         Ok(match part.downcast_ref::<Literal>().map(Literal::value) {
@@ -23,7 +23,7 @@ pub(crate) fn with_sql_constants(expression: &Arc<dyn PhysicalExpr>) -> Arc<dyn 
     written.map_or_else(|_| Arc::clone(expression), |written| written.data)
 }
 
-/// An expression of DataFusion's as SQL. DataFusion leaves out the parentheses of `a / (b * c)`.
+/// A DataFusion expression as SQL. DataFusion omits the parentheses of `a / (b * c)`.
 pub(crate) struct Sql<'a>(pub(crate) &'a Arc<dyn PhysicalExpr>);
 
 impl fmt::Display for Sql<'_> {
@@ -50,7 +50,7 @@ impl fmt::Display for Sql<'_> {
     }
 }
 
-/// A literal as SQL writes it: text in quotes, decimals with their point.
+/// A literal in SQL notation: strings in quotes, decimals with their point.
 pub(crate) struct Quoted<'a>(pub(crate) &'a ScalarValue);
 
 impl fmt::Display for Quoted<'_> {

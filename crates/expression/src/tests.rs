@@ -1,4 +1,4 @@
-//! What lowering decides without a device: types, reasons, columns; and that literals do not change code.
+//! Tests of lowering without a device: types, reasons and columns, and that literals do not change the code.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn dictionary(values: &[&str]) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
-/// Bindings in which every string is dictionary encoded and integers are between 0 and `high`.
+/// Bindings with dictionary-encoded strings, and with integers between 0 and `high`.
 fn bindings(high: i128) -> Vec<ColumnBinding> {
     let schema = schema();
     let binding = |field: &Arc<Field>| {
@@ -72,7 +72,7 @@ fn emitted(expression: &Expr, bindings: &[ColumnBinding]) -> (String, super::Val
 }
 
 #[test]
-fn result_types_are_datafusions() {
+fn result_types_match_datafusion() {
     assert_eq!(*supported("p * (1 - p)").data_type(), DataType::Decimal128(38, 4));
     assert_eq!(*supported("i + b").data_type(), DataType::Int64);
     assert_eq!(*supported("d - d").data_type(), DataType::Int64);
@@ -82,7 +82,7 @@ fn result_types_are_datafusions() {
 }
 
 #[test]
-fn reasons_name_what_is_missing() {
+fn unsupported_expressions_are_refused_with_a_reason() {
     assert!(
         matches!(lowered("l"), Err(Reason::Type { .. })),
         "{:?}",
@@ -96,10 +96,10 @@ fn reasons_name_what_is_missing() {
 }
 
 #[test]
-fn columns_and_dictionaries_are_found() {
+fn columns_and_dictionary_columns_are_collected() {
     let expression = supported("i > 1 AND initcap(s) = 'X' AND u LIKE 'a%'");
     assert_eq!(expression.columns().into_iter().collect::<Vec<_>>(), [0, 6, 7]);
-    // LIKE has device code, initcap has not.
+    // LIKE has device code, initcap does not.
     assert_eq!(
         expression.dictionary_columns().into_iter().collect::<Vec<_>>(),
         [6]
@@ -150,7 +150,7 @@ fn literals_do_not_change_code() {
 }
 
 #[test]
-fn types_follow_intervals() {
+fn integer_kind_is_derived_from_interval() {
     let expression = supported("p * (1 - p) * (1 + p)");
     let (_, value, _) = emitted(&expression, &bindings(100));
     assert!(matches!(value.kind, Kind::I32), "{value:?}");
@@ -190,7 +190,7 @@ fn common_subexpressions_are_shared() {
 }
 
 #[test]
-fn untaken_branches_do_not_raise() {
+fn errors_in_untaken_case_branches_are_not_raised() {
     let (code, _, _) = emitted(
         &supported("CASE WHEN i > 3 THEN b / b ELSE 0 END"),
         &bindings(100),
@@ -203,7 +203,7 @@ fn untaken_branches_do_not_raise() {
 }
 
 #[test]
-fn strings_without_dictionary_are_refused_where_they_need_one() {
+fn missing_required_dictionary_is_refused() {
     let text: Vec<ColumnBinding> = schema()
         .fields()
         .iter()
@@ -219,7 +219,7 @@ fn strings_without_dictionary_are_refused_where_they_need_one() {
 }
 
 #[test]
-fn errors_of_dictionary_values_keep_their_text() {
+fn errors_of_dictionary_values_quote_the_string() {
     let (code, _, parameters) = emitted(&supported("CAST(s AS INT)"), &bindings(1));
     assert_eq!(parameters.errors.len(), 4, "one per value");
     assert!(code.contains("galatea_raise"), "{code}");
@@ -229,7 +229,7 @@ fn errors_of_dictionary_values_keep_their_text() {
 }
 
 #[test]
-fn constants_are_literals() {
+fn constant_expressions_are_folded() {
     assert_eq!(
         supported("1 + 2").as_literal(),
         Some(&ScalarValue::Int64(Some(3)))

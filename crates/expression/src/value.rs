@@ -1,4 +1,4 @@
-//! What the statements of an expression leave behind.
+//! The result of an expression's statements.
 
 use arrow::datatypes::DataType;
 
@@ -8,16 +8,16 @@ use super::kind::Kind;
 /// The result of an expression for one row.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Name of the C++ variable that holds it; meaningless where `null` is true (but inside `range`, and
-    /// false for booleans).
+    /// Name of the C++ variable with the value. Undefined if `null` is true, but still within `range`, and
+    /// false for booleans.
     pub code: String,
-    /// Name of a `bool` variable that is true where the value is NULL; `None` when it never is.
+    /// Name of a `bool` variable that is true if the value is NULL; `None` if it never is.
     pub null: Option<String>,
     /// C++ representation.
     pub kind: Kind,
     /// Logical type.
     pub data_type: DataType,
-    /// For integers: the interval that holds `code`, NULL rows included.
+    /// For integers, the interval of `code`, including NULL rows.
     pub range: Option<(i128, i128)>,
 }
 

@@ -1,14 +1,14 @@
-//! Functions over windows, and what of the rows in order they are computed from.
+//! Window functions, and the data that they are computed from.
 //!
 //! ```text
-//! row_number, rank, ntile, ...      places of the partition and of the peers
-//! lag, first_value, ...             the value at another place
-//! count, sum, avg                   sums before the ends of the frame, of integers exact
+//! row_number, rank, ntile, ...      positions within the partition and the peers
+//! lag, first_value, ...             the value at another position
+//! count, sum, avg                   prefix sums at the ends of the frame, exact for integers
 //! min, max, sums of floats          folded over the frame, by a tree
 //! ```
 //!
-//! Nothing but sums and trees is written down: pipelines over the rows compute the functions where they are
-//! used (`emit/windows.rs`).
+//! Only prefix sums and trees are materialised. Pipelines that read the rows compute the functions where they
+//! are used (`emit/windows.rs`).
 
 use super::built::{BuiltColumn, PayloadKind};
 use super::function::SortOrder;
@@ -20,22 +20,22 @@ use galatea_kernels::{Fold, WindowValue};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A function over a window.
+/// A call of a window function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowCall {
-    /// What is computed.
+    /// The window function.
     pub function: WindowFunction,
-    /// Of which column, by number; `None` of functions without an argument.
+    /// Number of the argument's column; `None` for functions without an argument.
     pub argument: Option<usize>,
-    /// `IGNORE NULLS`: whether rows in which the argument is NULL are no rows for it.
+    /// `IGNORE NULLS`: whether rows with a NULL argument are skipped.
     pub ignores_nulls: bool,
-    /// Over which rows; of no meaning for functions of the whole partition.
+    /// The frame; ignored by functions of the whole partition.
     pub frame: Frame,
-    /// Name and type of the result, as DataFusion plans it.
+    /// Name and type of the result, as planned by DataFusion.
     pub field: FieldRef,
 }
 
-/// See [`WindowCall`].
+/// The function of a [`WindowCall`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum WindowFunction {
     /// `row_number()`.
@@ -50,30 +50,30 @@ pub enum WindowFunction {
     CumeDist,
     /// `ntile(n)`.
     Tile(u64),
-    /// `lag` and `lead`: the value so many rows before, or behind where negative, and what it is where there
-    /// is no such row.
+    /// `lag` and `lead`: the value `offset` rows before the row (after it if negative), or the default if
+    /// that row does not exist.
     Shift {
-        /// Rows before.
+        /// Offset in rows before the current row.
         offset: i64,
-        /// A value of the argument's type.
+        /// The default value, of the argument's type.
         default: ScalarValue,
     },
     /// `first_value`.
     First,
     /// `last_value`.
     Last,
-    /// `nth_value`: from 1 on, or from the end where negative.
+    /// `nth_value`: counted from 1, or from the end if negative.
     Nth(i64),
     /// `count`.
     Count,
     /// `sum`.
     Sum {
-        /// Whether integers wrap; else a result that leaves its type is an error.
+        /// Whether integers wrap; otherwise a result that exceeds its type is an error.
         wraps: bool,
     },
-    /// `avg`, of decimals with so many more digits behind the point than the argument has.
+    /// `avg`. For decimals, `digits` is the number of additional decimal places of the result.
     Avg {
-        /// Digits.
+        /// Number of additional decimal places.
         digits: u32,
     },
     /// `min`.
@@ -83,7 +83,7 @@ pub enum WindowFunction {
 }
 
 impl WindowFunction {
-    /// Whether the result depends on the order of rows that are equal in the window's order.
+    /// Whether the result depends on the order of peers.
     pub fn orders_peers(&self, frame: &Frame) -> bool {
         match self {
             Self::RowNumber
@@ -99,9 +99,8 @@ impl WindowFunction {
         }
     }
 
-    /// Whether it can pass over rows in which its argument is NULL. Of `lead`s that look further than the
-    /// next row those `in_runs` cannot: DataFusion passes over other rows, too, where it computes them while
-    /// rows come.
+    /// Whether it can skip rows with a NULL argument. `in_runs` excludes `lead`s that look further than the
+    /// next row: DataFusion also skips other rows when it computes them while rows arrive.
     pub fn may_ignore_nulls(&self, in_runs: bool) -> bool {
         match self {
             Self::First | Self::Last | Self::Nth(_) => true,
@@ -110,7 +109,7 @@ impl WindowFunction {
         }
     }
 
-    /// Its name.
+    /// The SQL name of the function.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RowNumber => "row_number",
@@ -151,11 +150,11 @@ impl WindowFunction {
 /// The rows around a row that a function is computed over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// What bounds count.
+    /// The unit of the bounds.
     pub units: Units,
-    /// Where it starts.
+    /// The start of the frame.
     pub start: FrameBound,
-    /// Where it ends.
+    /// The end of the frame.
     pub end: FrameBound,
 }
 
@@ -164,7 +163,7 @@ impl Frame {
         [self.start, self.end]
     }
 
-    /// The same with the number of the column that its bounds are found by, if there is one.
+    /// Sets the number of the key column that the bounds are searched by, if the frame has one.
     pub fn by_column(self, column: impl FnOnce() -> usize) -> Self {
         match self.units {
             Units::Range(Some(key)) => Self {
@@ -197,52 +196,52 @@ impl fmt::Display for Frame {
     }
 }
 
-/// What the bounds of a frame count.
+/// The unit of a frame's bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Units {
     /// Rows.
     Rows,
-    /// Peers: rows that are equal in the order.
+    /// Peer groups: rows that are equal in the order.
     Groups,
-    /// Distances of the key of the order, if a bound is one.
+    /// Distances of the sort key, if a bound is a distance.
     Range(Option<RangeKey>),
 }
 
-/// The key that the bounds of a RANGE frame are distances of.
+/// The key of a RANGE frame with distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeKey {
-    /// Its column, by number.
+    /// Number of the key's column.
     pub column: usize,
-    /// How it is ordered.
+    /// Sort order of the key.
     pub order: SortOrder,
-    /// The least and the greatest value of its type: a bound beyond is that of the partition, but 0 of what
-    /// has no sign. Of no meaning for floats.
+    /// The range of the key's type. A bound beyond it is the bound of the partition, except that it is 0 for
+    /// unsigned types. Undefined for floats.
     pub domain: (i128, i128),
 }
 
 /// One bound of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FrameBound {
-    /// The first row of the partition, or the last one.
+    /// The first or the last row of the partition.
     Unbounded,
-    /// The row, or its peers.
+    /// The current row, or its peers.
     CurrentRow,
-    /// So far before.
+    /// A distance before the current row.
     Preceding(Distance),
-    /// So far behind.
+    /// A distance after the current row.
     Following(Distance),
 }
 
-/// How far a bound is from the row.
+/// Distance of a bound from the current row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distance {
-    /// So many rows, peers, or units of a key that is an integer.
+    /// A number of rows, of peer groups, or of units of an integer key.
     Number(i128),
-    /// Of a key that is a float.
+    /// A distance of a float key.
     Float(f64),
-    /// Of a key that is a date.
+    /// A distance of a date key.
     Interval {
-        /// Months, counted first; the day is cut to the length of the month.
+        /// Months, applied first; the day is limited to the length of the month.
         months: i32,
         /// Days.
         days: i32,
@@ -276,90 +275,91 @@ impl fmt::Display for Distance {
 pub enum WindowWord {
     /// Number of rows.
     Rows,
-    /// By place the stored row; 0: rows are stored in order.
+    /// By position the stored row; 0: rows are stored in order.
     Ids,
-    /// By place the partitions before it.
+    /// By position the number of partitions before it.
     Partitions,
-    /// The first place of each partition.
+    /// The first position of each partition.
     PartitionStarts,
-    /// By place the runs of peers before it.
+    /// By position the number of peer groups before it.
     Peers,
-    /// The first place of each run.
+    /// The first position of each peer group.
     PeerStarts,
-    /// From here on of each column its entries, and its NULLs; then sums and trees.
+    /// First of the column words: for each column its entries and its NULL bits; followed by sums and trees.
     Columns,
 }
 
 impl WindowWord {
-    /// The word of the entries of the column at a position; that of its NULLs follows.
+    /// The word of the entries of the column at this position; the word of its NULL bits follows.
     pub fn column(position: usize) -> usize {
         Self::Columns as usize + 2 * position
     }
 }
 
-/// What is made of a column in order, for aggregates of frames.
+/// Data derived from a sorted column for aggregates over frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Derived {
     /// Position of the column.
     pub column: usize,
-    /// The values derived from it.
+    /// The derived data.
     pub form: DerivedForm,
 }
 
-/// See [`Derived`].
+/// The form of [`Derived`] data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DerivedForm {
-    /// The values that are not NULL before each place, and all: 32 bits.
+    /// Number of non-NULL values before each position, and in total: 32 bits.
     Counts,
-    /// Their sums before each place, and the sum of all: 64 bits, which wrap.
+    /// Sums of the values before each position, and in total: 64 bits, wrapping.
     Sums,
-    /// The same of 128 bits.
+    /// The same sums in 128 bits.
     WideSums,
-    /// A tree.
+    /// A tree for folds over frames.
     Tree(Fold, WindowValue),
 }
 
 impl DerivedForm {
-    /// Bytes of a value.
+    /// Bytes per value.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Counts => 4,
             Self::Sums => 8,
             Self::WideSums => 16,
-            // With the levels above the lowest.
+            // Including the levels above the lowest.
             Self::Tree(fold, _) => fold.bytes() as u64 * 17 / 16,
         }
     }
 }
 
-/// What is looked up of rows in the order of a window, beside their columns.
+/// The window functions and derived data that are looked up for rows in the order of a window, besides their
+/// columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowShape {
-    /// Functions, by number of their column.
+    /// Functions, by the number of their column.
     pub calls: BTreeMap<usize, BoundCall>,
-    /// Sums and trees.
+    /// Prefix sums and trees.
     pub derived: Vec<Derived>,
-    /// Columns.
+    /// Number of columns.
     columns: usize,
 }
 
-/// A function over columns that are known.
+/// A function bound to its columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundCall {
     pub call: WindowCall,
-    /// The word of the counts of its values that are not NULL, if some may be.
+    /// The word of the counts of non-NULL values, if values can be NULL.
     pub counts: Option<usize>,
-    /// The word of what it is computed from, and how values are there.
+    /// The word and the form of the data that it is computed from.
     pub values: Option<(usize, DerivedForm)>,
     /// The interval of integer results.
     pub interval: Interval,
 }
 
 impl WindowShape {
-    /// The shape of calls over those columns, of at most `rows` rows.
+    /// The shape of these calls over these columns, for at most `rows` rows.
     ///
     /// # Errors
-    /// [`Reason::Type`] of sums that may leave 128 bits, [`Reason::Encoding`] of a column that is not there.
+    /// [`Reason::Type`] of sums that may exceed 128 bits, [`Reason::Encoding`] of a missing column.
     pub fn new(columns: &[BuiltColumn], calls: &[(usize, WindowCall)], rows: u64) -> Result<Self, Reason> {
         let mut shape = Self {
             calls: BTreeMap::new(),
@@ -461,7 +461,7 @@ impl WindowShape {
         Ok(bound)
     }
 
-    /// The word of what is made of a column, once.
+    /// The word of the data derived from a column, which is added only once.
     fn derive(&mut self, column: usize, form: DerivedForm) -> usize {
         let derived = Derived { column, form };
         let known = self.derived.iter().position(|known| *known == derived);
@@ -472,7 +472,7 @@ impl WindowShape {
         self.word(number)
     }
 
-    /// The word of a sum or tree, by its number.
+    /// The word of a prefix sum or tree, by number.
     pub fn word(&self, number: usize) -> usize {
         WindowWord::column(self.columns) + number
     }

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use galatea_device::DeviceError;
 
-/// The reason why a topology was refused, or ended early.
+/// The reason why a topology was rejected, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// The device's.
+    /// An error of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The topology has no meaning.
+    /// The topology is invalid.
     #[error("topology refused: {what}")]
     Topology {
-        /// What is wrong with it.
+        /// The reason.
         what: String,
     },
     /// A limit is exceeded.
     #[error("topology refused: {asked} {what}, more than {limit}\nhint: {hint}")]
     TooMany {
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
-        /// How many were asked for.
+        /// The requested number.
         asked: u64,
         /// The limit.
         limit: u64,
-        /// The cure.
+        /// The remedy.
         hint: &'static str,
     },
     /// An operator on the CPU returned an error.
@@ -57,7 +57,7 @@ pub enum FlowError {
         /// Source offset of the frame that it failed for.
         source_offset: u64,
     },
-    /// An operator said that its output is longer than a frame.
+    /// The output of an operator is longer than a frame.
     #[error(
         "operator {operator} made more than the {limit} bytes of a frame, for the frame at source offset {source_offset}\n\
          hint: give the topic that it publishes larger frames (Topic::frame_bytes)"
@@ -83,22 +83,22 @@ pub enum FlowError {
         /// The limit of that time.
         limit: Duration,
     },
-    /// A heap is exhausted, and neither spare buffers nor another heap's are left.
+    /// A heap is exhausted, and neither a spare buffer nor a buffer of another heap is available.
     #[error(
         "no frame for {who} for {} ms: all {limit} frames of {frame_bytes} bytes are in use\n\
          hint: raise FlowOptions::initial_buffers or spare_buffers", waited.as_millis()
     )]
     Exhausted {
-        /// Operator that wants a frame.
+        /// The operator that needs a frame.
         who: String,
         /// Bytes of the frame.
         frame_bytes: u64,
         /// Frames of the heap.
         limit: u64,
-        /// How long it waited.
+        /// Time that it waited.
         waited: Duration,
     },
-    /// A frame word names no frame.
+    /// A frame word does not identify a frame.
     #[error("topic {topic} holds the frame word {word:#x}, which names no frame of it")]
     Corrupt {
         /// The topic.
@@ -106,12 +106,12 @@ pub enum FlowError {
         /// The frame word.
         word: u64,
     },
-    /// Blocks gave up, since the host's beat stood still.
+    /// Blocks gave up, because the host's beat did not change.
     #[error(
         "the device gave up: it did not hear from the host for {} ms\nhint: raise FlowOptions::timeout", limit.as_millis()
     )]
     HostSilent {
-        /// How long it may be silent.
+        /// The limit of the time without a beat.
         limit: Duration,
     },
     /// A thread for an operator could not be started.
@@ -125,11 +125,11 @@ pub enum FlowError {
 }
 
 impl FlowError {
-    /// A topology that has no meaning.
+    /// The error of an invalid topology.
     pub(crate) fn topology(what: impl Into<String>) -> Self {
         Self::Topology { what: what.into() }
     }
 }
 
-/// Shorthand.
+/// The result of an operation on a topology.
 pub type Result<T, E = FlowError> = std::result::Result<T, E>;

@@ -13,8 +13,8 @@ pub(crate) struct Generated {
 }
 
 impl Topology {
-    /// The CUDA C++ of the kernel that runs its operators on the device, for blocks of so many threads;
-    /// `None` without any.
+    /// The CUDA C++ of the kernel that runs the device operators, with `block_threads` threads per block;
+    /// `None` without device operators.
     #[must_use]
     pub fn kernel_source(&self, block_threads: u32) -> Option<String> {
         self.device_links().next()?;
@@ -22,7 +22,7 @@ impl Topology {
     }
 }
 
-/// Writes the kernel of these operators, which are all on the device.
+/// Writes the kernel of these operators. All are on the device.
 pub(crate) fn generate<'a>(links: impl Iterator<Item = &'a Link>, block_threads: u32) -> Generated {
     let mut distinct: Vec<String> = Vec::new();
     let mut headers: Vec<&'static str> = Vec::new();

@@ -2,12 +2,11 @@
 //! topics.
 //!
 //! The usual way to use a GPU within a stream copies each batch to it, launches a kernel, and copies the
-//! result back: three calls a batch, which small batches pay more for than for their work. After Z. Li, B.
+//! result back. For small batches, these three calls cost more than their work. This crate follows Z. Li, B.
 //! Peng, C. Weng, *XeFlow: Streamlining Inter-Processor Pipeline Execution for the Discrete CPU-GPU Platform*
-//! (IEEE TC 2020), here nothing is called for a batch: one kernel runs from the start to the end, looks into
-//! topics in host memory for the frames that CPU threads publish, reads them where they are, and publishes
-//! its own. [`Topic`] says where small frames lie, and [`paging`] lays out frames of which only a part is
-//! read.
+//! (IEEE TC 2020), and needs no call per batch. One kernel runs from the start to the end. It polls topics in
+//! host memory for the frames that CPU threads publish, reads them in place, and publishes its own. [`Topic`]
+//! describes the place of small frames, and [`paging`] lays out frames that are read only in part.
 //!
 //! ```text
 //!   Topology ── topics, operators, links: ⟨previous topic, operator, next topic⟩
@@ -16,7 +15,7 @@
 //!     ├ run/memory topics, heaps, the catalogue ── the words and their order: galatea_kernels::flow
 //!     ├ run/host   operators on CPU threads
 //!     ├ run/supply buffers for exhausted heaps
-//!     ├ run/partition how many warps each operator has
+//!     ├ run/partition number of warps of each operator
 //!     └ run        watches for operators that hang or fail
 //! ```
 //!
@@ -65,12 +64,12 @@
 //! * A look at an offset that is not published fails at once and is repeated: an operator that waits does not
 //!   keep the block from running another (otherwise a topic between two operators on the device could hang).
 //! * Virtual threads of an operator count from 0 within its warps. The published formula starts an operator
-//!   of warps 24 to 31 at item 768, whose predecessors nobody computes.
-//! * Over PCIe nothing is updated atomically by both sides, and frames of the device that the CPU reads are
-//!   in host memory, written over the link: the CPU cannot map device memory.
-//! * Outputs of different blocks are published in any order; a frame carries the place that it had at the
-//!   source. Inline frames ([`Topic::inline`]) are published in the order of their inputs.
-//! * Errors and silence end a topology; the paper has neither.
+//!   of warps 24 to 31 at item 768, and nobody computes the items before.
+//! * Over PCIe nothing is updated atomically by both sides. Frames of the device that the CPU reads are in
+//!   host memory and are written over the link, because the CPU cannot map device memory.
+//! * Outputs of different blocks are published in any order; a frame contains its position at the source.
+//!   Inline frames ([`Topic::inline`]) are published in the order of their inputs.
+//! * Errors and timeouts end a topology; the paper has neither.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -7,30 +7,30 @@ use bytemuck::AnyBitPattern;
 /// Errors of an operator on the CPU.
 pub type OperatorError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An operator's decision after a frame.
+/// The decision of an operator after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Publish the output, if there is one, and go on.
+    /// Publish the output, if the operator has one, and continue.
     Next,
-    /// Go on without publishing: the output frame is used again.
+    /// Continue without publishing. The output frame is reused.
     Skip,
-    /// Publish the output, and end: of a source this thread, whose last frame may be a partial one; of
-    /// another operator all its threads, and what they have not read passes unread.
+    /// Publish the output, and end. A source ends this thread, and its last frame may be a partial one.
+    /// Another operator ends all its threads, and the frames that they have not read are discarded.
     Last,
-    /// End likewise, without publishing.
+    /// End like [`Self::Last`], without publishing.
     End,
 }
 
 /// An operator on the CPU: one instance per thread, which lives as long as the stream.
 ///
-/// Each call has one frame of the previous topic to read, if there is one, and one of the next topic to
-/// write. A source is called until it says [`Step::Last`] or [`Step::End`]; the others until they say so or
-/// the previous topic ends.
+/// Each call has one frame of the previous topic to read and one of the next topic to write, if the operator
+/// has these topics. A source is called until it returns [`Step::Last`] or [`Step::End`]. Others are called
+/// until they return one of these or the previous topic ends.
 pub trait CpuOperator: Send {
     /// Computes a frame.
     ///
     /// # Errors
-    /// The operator's own: they end the topology.
+    /// Errors of the operator. They end the topology.
     fn compute(&mut self, work: &mut CpuWork<'_>) -> Result<Step, OperatorError>;
 }
 
@@ -52,7 +52,7 @@ pub struct CpuWork<'a> {
 }
 
 impl CpuWork<'_> {
-    /// Items of the input; none for a source. Bytes at the end that make no whole item are left out.
+    /// Items of the input; none for a source. Trailing bytes that are less than an item are left out.
     #[must_use]
     pub fn input<T: AnyBitPattern>(&self) -> &[T] {
         let bytes = self.input.unwrap_or_default();
@@ -60,14 +60,14 @@ impl CpuWork<'_> {
         bytemuck::cast_slice(&bytes[..bytes.len() - bytes.len() % size_of::<T>()])
     }
 
-    /// Room for items of the output; none for a sink. Its content is that of an earlier frame.
+    /// Memory for items of the output; none for a sink. It contains the items of an earlier frame.
     pub fn output<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         let bytes = self.output.as_deref_mut().unwrap_or_default();
         let whole = bytes.len() - bytes.len() % size_of::<T>();
         bytemuck::cast_slice_mut(&mut bytes[..whole])
     }
 
-    /// Input and room for the output, at once.
+    /// The input and the memory for the output.
     pub fn both<T: AnyBitPattern, U: bytemuck::Pod>(&mut self) -> (&[T], &mut [U]) {
         let input = self.input.unwrap_or_default();
         let output = self.output.as_deref_mut().unwrap_or_default();
@@ -78,39 +78,39 @@ impl CpuWork<'_> {
         )
     }
 
-    /// Says how much of the output was written; more than a frame is an error. Without it: as many bytes as
-    /// the input has, at most a frame; for a source, a whole frame.
+    /// Sets the number of bytes of the output; more than a frame is an error. By default it is the number of
+    /// bytes of the input, at most a frame; for a source, a whole frame.
     pub fn set_output_bytes(&mut self, bytes: usize) {
         self.written = bytes;
     }
 
-    /// Place of the frame among those of the source, by which a sink can put frames in order; for a source,
-    /// the place that it has set, or `None`: then it becomes the offset under which the frame is published.
+    /// Position of the frame in the order of the source. A sink can sort frames by it. For a source, it is
+    /// the position that it has set; if `None`, the frame gets the offset under which it is published.
     #[must_use]
     pub fn source(&self) -> Option<u64> {
         self.source
     }
 
-    /// Sets the place of the frame among those of the source: for sources of several threads, whose order is
-    /// not that of their offsets.
+    /// Sets the position of the frame in the order of the source: for sources with several threads, in which
+    /// the order differs from that of the offsets.
     pub fn set_source(&mut self, source: u64) {
         self.source = Some(source);
     }
 
-    /// When the source published the frame, in nanoseconds since the topology started.
+    /// The time at which the source published the frame, in nanoseconds since the topology started.
     #[must_use]
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Now, on the same clock.
+    /// The current time on the same clock.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.now
     }
 }
 
-/// An operator on the device: a Rust type that carries a CUDA C++ body with typed frames.
+/// An operator on the device: a Rust type that provides a CUDA C++ body with typed frames.
 pub trait GpuOperator: Send + Sync {
     /// Its name, in messages.
     fn name(&self) -> Cow<'_, str>;
@@ -128,18 +128,18 @@ pub trait GpuOperator: Send + Sync {
     /// `compute` uses `work.thread()` and `work.threads()` and no barrier; `begin` may use barriers.
     fn source(&self) -> Cow<'_, str>;
 
-    /// Headers of galatea's device code that the source needs, such as `galatea/arithmetic.cuh`.
+    /// Headers of Galatea's device code that the source needs, such as `galatea/arithmetic.cuh`.
     fn headers(&self) -> &[&'static str] {
         &[]
     }
 
-    /// The words that `work.parameters()` leads to; 64 bits each.
+    /// The 64-bit words to which `work.parameters()` points.
     fn parameters(&self) -> Vec<u64> {
         Vec::new()
     }
 }
 
-/// An operator that computes each item on its own: `out[i] = f(in[i])`.
+/// An operator that computes each item independently: `out[i] = f(in[i])`.
 #[derive(Debug, Clone)]
 pub struct Map {
     name: String,
@@ -150,7 +150,7 @@ pub struct Map {
 
 impl Map {
     /// An operator between items of two CUDA C++ types of at most 16 bytes, by an expression of `value` (the
-    /// item) and `index` (its place in the frame).
+    /// item) and `index` (its position in the frame).
     ///
     /// ```
     /// let double = galatea_flow::Map::new("double", "u32", "u32", "value * 2u");

@@ -1,44 +1,44 @@
-//! How a topology is run.
+//! Options of a run of a topology.
 
 use std::time::Duration;
 
-/// Which operators a round's warps are given to.
+/// The operators that a round's warps are assigned to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Assignment {
-    /// All that are not finished, each its share, whether it has a frame or not (XeFlow, algorithm 2).
+    /// All unfinished operators: each gets its share, whether it has a frame or not (XeFlow, algorithm 2).
     Unfinished,
-    /// Those that have a frame, by their shares: warps do not wait beside an operator that has none. Not in
-    /// the paper.
+    /// Operators that have a frame, by their shares, so that no warps idle for an operator without one. Not
+    /// in the paper.
     #[default]
     Ready,
 }
 
-/// Where blocks read the catalogue from when they start (XeFlow, section 4.2).
+/// The memory from which blocks read the catalogue when they start (XeFlow, section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CataloguePolicy {
     /// A replica in device memory.
     #[default]
     ReadMostly,
-    /// Host memory, over the link: to measure the worth of the replica.
+    /// Host memory, over the link: to measure the benefit of the replica.
     Remote,
 }
 
-/// Where blocks look for frames that the host publishes (XeFlow, section 4.2).
+/// The place at which blocks look for frames that the host publishes (XeFlow, section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexPolicy {
     /// In the host's offset index, a slot at a time.
     #[default]
     Direct,
-    /// In a replica in device memory, to which a page of 64 slots is copied when one is missing.
+    /// In a replica in device memory. If a slot is missing there, its page of 64 slots is copied to it.
     CopyOnRead,
 }
 
-/// When the partition of warps is chosen anew while a topology runs.
+/// The conditions for choosing a new partition of warps while a topology runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retune {
-    /// Time between two choices.
+    /// Minimum time between two choices.
     pub period: Duration,
-    /// Only where the operators' times differ by more than this part of their mean.
+    /// Minimum standard deviation of the operators' times, as a fraction of their mean.
     pub threshold: f64,
 }
 
@@ -54,37 +54,38 @@ impl Default for Retune {
 /// Settings of a run; the defaults are for throughput.
 #[derive(Debug, Clone)]
 pub struct FlowOptions {
-    /// Blocks of the persistent kernel, at most as many as the device runs at once; default 64, which wait
-    /// for the link most of the time. Operators that compute much want more.
+    /// Blocks of the persistent kernel, at most as many as the device runs at once; default 64. Blocks mostly
+    /// wait for the link; operators that compute much need more blocks.
     pub blocks: Option<u32>,
     /// Threads of a block, a multiple of 32 of at most 1024; default 512.
     pub block_threads: u32,
     /// Warps of a block for each operator on the device, in the order of their links; default: equal shares.
     pub partition: Option<Vec<u32>>,
-    /// Whether the partition follows what operators turn out to take; default: no.
+    /// Whether and when the partition is adapted to the measured times of operators; default: never.
     pub retune: Option<Retune>,
-    /// Which operators a round's warps are given to.
+    /// The operators that a round's warps are assigned to.
     pub assignment: Assignment,
-    /// Where blocks read the catalogue from.
+    /// The memory from which blocks read the catalogue.
     pub catalogue: CataloguePolicy,
-    /// Where they look for frames that the host publishes.
+    /// The place at which blocks look for frames that the host publishes.
     pub index: IndexPolicy,
-    /// How long an operator of either side may take for a frame, and on the CPU to be made; the kernel to
-    /// start; the host to say that it lives; and all to stop when one has failed. Default 10 s.
+    /// Limit of the time of an operator of either side for a frame, of the construction of a CPU operator, of
+    /// the start of the kernel, of the host without a sign of life, and of stopping all operators after one
+    /// has failed. Default 10 s.
     pub timeout: Duration,
-    /// Buffers that each heap's memory is divided into; default 1.
+    /// Buffers into which each heap's memory is divided; default 1.
     pub heap_buffers: usize,
-    /// Buffers of these that a heap has from the start, at least as many as hold a frame for each thread or
-    /// block that publishes; default: all. A heap that is exhausted is given a spare one, or else a
-    /// buffer that heaps of the other side do not use.
+    /// Initial buffers of a heap; default: all. They hold at least a frame for each thread or block that
+    /// publishes. A heap that is exhausted gets a spare buffer, or else a buffer that heaps of the other side
+    /// do not use.
     pub initial_buffers: Option<usize>,
-    /// Spare buffers for each frame size, pinned before the start: pinning memory may wait for the kernel.
-    /// Default 0.
+    /// Spare buffers for each frame size, pinned before the start, because pinning memory may wait for the
+    /// kernel. Default 0.
     pub spare_buffers: usize,
-    /// Frames that a block publishes for the host, for each operator, before it waits until the host has been
-    /// told of the first: at most 8; default 4.
+    /// Number of frames that a block publishes for the host, for each operator, before it waits until the
+    /// host is notified of the first: at most 8; default 4.
     pub notes_in_flight: u32,
-    /// Counts clocks of each step of the blocks' rounds.
+    /// Whether to count the clocks of each step of the blocks' rounds.
     pub count_steps: bool,
 }
 

@@ -4,44 +4,44 @@ use std::time::Duration;
 
 use galatea_kernels::flow::FLOW_STEPS;
 
-/// The outcome of a run; every figure is counted, none is estimated.
+/// The outcome of a run. All figures are counted, none is estimated.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// From the start of the first operator to the end of the last.
+    /// Time from the start of the first operator to the end of the last.
     pub elapsed: Duration,
     /// Frames published in each topic, in the order of their declaration.
     pub published: Vec<u64>,
-    /// Kernels launched: 1 where an operator runs on the device, else 0.
+    /// Kernels launched: 1 if an operator runs on the device, else 0.
     pub launches: u64,
-    /// Bytes that copies of the driver moved while operators ran, all of the device: 0 where nothing else
-    /// used it.
+    /// Bytes that copies of the driver moved while operators ran, on the whole device: 0 if nothing else used
+    /// it.
     pub copied: u64,
-    /// Frames that are in use and that no topic accounts for, and those that were given back twice, which is
-    /// noticed on the emulated device alone: 0 unless there is a mistake in the runtime.
+    /// Frames in use that no topic accounts for, and frames that were released twice, which only the emulated
+    /// device detects: 0 unless the runtime has a bug.
     pub leaked: u64,
-    /// Buffers granted to heaps after the start, and how many of these another heap gave.
+    /// Buffers granted to heaps after the start, and the number of these that another heap lent.
     pub granted: (u64, u64),
     /// Blocks of the kernel.
     pub blocks: u32,
-    /// Partitions of a block's warps that were chosen while it ran, one after another.
+    /// Partitions of a block's warps that were chosen during the run, in order.
     pub partitions: Vec<Vec<u32>>,
-    /// Clocks of the blocks by step, where they were counted, all blocks together.
+    /// Clocks of all blocks by step, if they were counted.
     pub steps: Option<Steps>,
 }
 
 /// Clocks of the blocks by step (XeFlow, figure 11).
 #[derive(Debug, Clone, Default)]
 pub struct Steps {
-    /// Looking for frames, taking empty ones, and writing the work vector, in rounds that found work.
+    /// Looking for frames, allocating empty ones, and writing the work vector, in rounds that found work.
     pub look: u64,
     /// Computing.
     pub compute: u64,
-    /// Publishing, acknowledging and taking the next tickets.
+    /// Publishing, acknowledging, and taking the next tickets.
     pub publish: u64,
     /// Rounds that found nothing.
     pub idle: u64,
     /// For each operator on the device: clocks in its body and bytes that it read, for the frames that it
-    /// computed with its share of the warps, neither more nor fewer.
+    /// computed with exactly its share of the warps.
     pub operators: Vec<(u64, u64)>,
 }
 

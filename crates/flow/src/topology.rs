@@ -1,4 +1,4 @@
-//! A topology: topics, operators, and the links that make pipelines of them.
+//! A topology: topics, operators, and the links that connect them to pipelines.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use galatea_kernels::flow::{ABSENT, GENERATIONS, MOST_OPERATORS, MOST_TOPICS, To
 use crate::error::{FlowError, Result};
 use crate::operator::{CpuOperator, GpuOperator};
 
-/// Frames are whole pages.
+/// Bytes of a page. Frames consist of whole pages.
 pub const PAGE: usize = 4096;
-/// The largest frame.
+/// Maximum bytes of a frame.
 pub(crate) const MOST_FRAME_BYTES: usize = 16 << 20;
 const MOST_DEPTH: u32 = 1 << 16;
 const DEPTH_HINT: &str = "raise Topic::depth or lower the threads of the operator (Cpu::new)";
@@ -40,24 +40,24 @@ impl Topic {
         }
     }
 
-    /// With frames of so many bytes: whole pages of 4 KiB, at most 16 MiB.
+    /// Sets the bytes of a frame: whole pages of 4 KiB, at most 16 MiB.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: usize) -> Self {
         (self.frame_bytes, self.inline) = (bytes, false);
         self
     }
 
-    /// With frames of up to so many bytes, at most [`MOST_INLINE_BYTES`], that are in the offset index
-    /// themselves: a reader finds the frame where it looks for it, and nobody waits for a fence. For streams
-    /// whose latency matters more than their rate.
+    /// Sets the maximum bytes of a frame, at most [`MOST_INLINE_BYTES`], and stores frames in the offset
+    /// index itself. A reader finds the frame in the slot that it polls, and needs no fence. For streams that
+    /// need low latency more than a high rate.
     #[must_use]
     pub fn inline(mut self, bytes: usize) -> Self {
         (self.frame_bytes, self.inline) = (bytes, true);
         self
     }
 
-    /// With so many frames in use or published and not yet read by all: a power of two. Publishers wait for
-    /// subscribers beyond.
+    /// Sets the maximum number of frames that are in use, or published but not yet read by all: a power of
+    /// two. Publishers wait for subscribers when it is reached.
     #[must_use]
     pub fn depth(mut self, frames: u32) -> Self {
         self.depth = frames;
@@ -70,9 +70,9 @@ type Factory = Arc<dyn Fn(usize) -> Box<dyn CpuOperator> + Send + Sync>;
 /// An operator with the side that it runs on.
 #[derive(Clone)]
 pub enum Operator {
-    /// On CPU threads.
+    /// Runs on CPU threads.
     Cpu(Cpu),
-    /// On the device.
+    /// Runs on the device.
     Gpu(Arc<dyn GpuOperator>),
 }
 
@@ -112,8 +112,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// An operator of so many threads, each with an instance of its own: `factory` is given the thread's
-    /// number.
+    /// An operator with `threads` threads, each with its own instance. `factory` gets the thread's number.
     pub fn new<O: CpuOperator + 'static>(
         name: impl Into<String>,
         threads: usize,
@@ -133,7 +132,7 @@ impl std::fmt::Debug for Cpu {
     }
 }
 
-/// A pipeline: where an operator reads and where it publishes.
+/// A pipeline: an operator, the topic that it reads, and the topic that it publishes.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) previous: Option<usize>,
@@ -149,7 +148,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Nothing yet.
+    /// An empty topology.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -161,8 +160,8 @@ impl Topology {
         TopicId(self.topics.len() - 1)
     }
 
-    /// Links an operator between the topic that it reads (`None`: it is a source) and the one that it
-    /// publishes (`None`: it is a sink).
+    /// Links an operator between the topic that it reads (`None` for a source) and the one that it publishes
+    /// (`None` for a sink).
     pub fn link(
         &mut self,
         previous: Option<TopicId>,
@@ -190,7 +189,7 @@ impl Topology {
         found.expect("a checked topology has a publisher for each topic")
     }
 
-    /// How many slots and subscribers a topic has, and what a slot is.
+    /// The number of slots and subscribers of a topic, and the format of a slot.
     pub(crate) fn shape(&self, topic: usize) -> TopicShape {
         let subscribers = self.subscribers(topic).count() as u32;
         let Topic {
@@ -205,7 +204,7 @@ impl Topology {
         }
     }
 
-    /// Links that subscribe a topic, in order.
+    /// Links that subscribe to a topic, in order.
     pub(crate) fn subscribers(&self, topic: usize) -> impl Iterator<Item = (usize, &Link)> {
         self.links
             .iter()
@@ -213,7 +212,7 @@ impl Topology {
             .filter(move |(_, link)| link.previous == Some(topic))
     }
 
-    /// Refuses topologies without a meaning, and those that exceed a limit.
+    /// Rejects topologies that are invalid or exceed a limit.
     pub(crate) fn check(&self) -> Result<()> {
         if self.links.is_empty() {
             return Err(FlowError::topology("it has no operators"));
@@ -285,9 +284,9 @@ impl Topology {
         )
     }
 
-    /// Threads that read a topic wait for a frame each, as far ahead as there are threads, and take a frame
-    /// for their output before: too many of them for a shallow topic take an old frame for theirs, or all
-    /// frames from the thread whose turn it is.
+    /// Each thread that reads a topic waits for a frame of its own, so n threads wait for n successive
+    /// frames. Before that, each takes a frame for its output. Too many threads for a shallow topic would
+    /// take an old frame for theirs, or take all frames from the thread that needs one next.
     fn check_threads(&self, link: &Link, threads: usize) -> Result<()> {
         let Some(previous) = link.previous.map(|topic| &self.topics[topic]) else {
             return Ok(());
@@ -312,7 +311,7 @@ impl Topology {
     }
 
     fn check_cycles(&self) -> Result<()> {
-        // A topic's distance from a source, found by walking back; longer than there are links: a cycle.
+        // Walks back from each operator to a source. More steps than links mean a cycle.
         for link in &self.links {
             let mut previous = link.previous;
             for steps in 0.. {

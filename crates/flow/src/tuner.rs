@@ -1,22 +1,22 @@
-//! How many warps of a block each operator on the device gets (XeFlow, sections 5.2 and 5.3).
+//! Chooses the number of warps of a block for each operator on the device (XeFlow, sections 5.2 and 5.3).
 //!
-//! Operators that compute and operators that wait for the link do not gain alike from another warp. A model
+//! Operators that compute and operators that wait for the link benefit differently from another warp. A model
 //! of each, R(N) = θ2 N² + θ1 N + θ0, is fitted to a few samples; a partition {N_i} of the block's N warps
 //! then minimises the longest time.
 //!
-//! * R is the time of a fixed amount of work *per warp*, so it grows with N as warps get into each other's
-//!   way. The time of a frame is R(N) / N.
+//! * R is the time of a fixed amount of work *per warp*, so it grows with N as warps contend for resources.
+//!   The time of a frame is R(N) / N.
 //! * [`exact`] finds the best of all partitions. The paper's formula 3 is a heuristic, which
 //!   `galatea_experiments` compares with it.
 
-/// A quadratic model of an operator: time for a fixed amount of work per warp, by warps.
+/// A quadratic model of an operator: the time of a fixed amount of work per warp, as a function of the warps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
-    /// Factor of the square.
+    /// Coefficient of the square.
     pub square: f64,
-    /// Factor of the number of warps.
+    /// Coefficient of the number of warps.
     pub linear: f64,
-    /// Time without any.
+    /// Constant term.
     pub constant: f64,
 }
 
@@ -24,7 +24,7 @@ pub struct Model {
 pub type Sample = (u32, f64);
 
 impl Model {
-    /// The modelled time with so many warps.
+    /// The modelled time with `warps` warps.
     #[must_use]
     pub fn time(&self, warps: f64) -> f64 {
         (self.square * warps + self.linear) * warps + self.constant
@@ -36,8 +36,8 @@ impl Model {
         self.time(f64::from(warps)) / f64::from(warps)
     }
 
-    /// The model with the least squared error; of a lower degree where the samples are of fewer than three
-    /// numbers of warps. `None` without samples.
+    /// The model with the least squared error. Its degree is lower if the samples have fewer than three
+    /// different numbers of warps. `None` without samples.
     #[must_use]
     pub fn least_squares(samples: &[Sample]) -> Option<Self> {
         let mut distinct: Vec<u32> = samples.iter().map(|(warps, _)| *warps).collect();
@@ -86,15 +86,17 @@ impl Model {
     }
 }
 
-/// The partition whose longest time is the least, of all there are; `time(i, n)` is that of operator `i` with
-/// `n` warps. By dynamic programming over operators and warps. `None` for more operators than warps, or none.
+/// The partition with the least longest time of all partitions, by dynamic programming over operators and
+/// warps. `time(i, n)` is the time of operator `i` with `n` warps. `None` for more operators than warps, or
+/// no operators.
 #[must_use]
 pub fn exact(operators: usize, warps: u32, time: impl Fn(usize, u32) -> f64) -> Option<Vec<u32>> {
     if operators == 0 || operators as u32 > warps {
         return None;
     }
     let width = warps as usize + 1;
-    // Of the first operators with so many warps: the least longest time, and the last one's share.
+    // By the number of first operators and their warps: the least longest time, and the last operator's
+    // share.
     let mut best = vec![vec![(f64::INFINITY, 0_u32); width]; operators + 1];
     best[0][0] = (f64::NEG_INFINITY, 0);
     for operator in 0..operators {
@@ -117,8 +119,8 @@ pub fn exact(operators: usize, warps: u32, time: impl Fn(usize, u32) -> f64) -> 
     (!shares.contains(&0)).then_some(shares)
 }
 
-/// Whether times of operators under a partition differ so much that another is worth looking for: when their
-/// standard deviation is more than `threshold` of their mean.
+/// Whether the operators' times under a partition differ enough to search for another: their standard
+/// deviation exceeds `threshold` of their mean.
 pub(crate) fn is_uneven(times: &[f64], threshold: f64) -> bool {
     let count = times.len().max(1) as f64;
     let mean = times.iter().sum::<f64>() / count;
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_make_simpler_models() {
+    fn models_of_few_samples_have_lower_degree() {
         assert_eq!(Model::least_squares(&[]), None);
         let one = Model::least_squares(&[(4, 7.0), (4, 9.0)]).unwrap();
         assert!((one.time(20.0) - 8.0).abs() < 1e-12);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_search_finds_what_trying_all_finds() {
+    fn exact_partition_equals_exhaustive_search() {
         let models = [
             QUADRATIC,
             Model {
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn only_uneven_times_are_worth_tuning() {
+    fn retuning_requires_uneven_times() {
         assert!(!is_uneven(&[1.0, 1.05, 0.95], 0.1));
         assert!(is_uneven(&[1.0, 2.0], 0.1));
         assert!(!is_uneven(&[], 0.1));

@@ -1,4 +1,4 @@
-//! Calibrating a session's device: measuring the rates that its cost model uses.
+//! Calibration of a session's device: measures the rates that its cost model uses.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use galatea_engine::device::DeviceRuntime;
 use galatea_engine::device::calibration::Calibrated;
 use galatea_engine::session::Session;
 
-/// Why a device was not calibrated.
+/// The reason that a device was not calibrated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrateError {
@@ -28,11 +28,11 @@ pub enum CalibrateError {
 }
 
 /// Measures the session's device, which should be idle: the rates of its memory, its link and its atomics.
-/// Keeps the figures in the cache folder, where every session on this machine finds them; this one uses them
-/// at once. Takes a few seconds, and blocks.
+/// Stores the figures in the cache folder for every session on this machine; this session uses them at once.
+/// Blocks for a few seconds.
 ///
-/// Without it the cost model of grouped aggregation has an H200's figures, scaled to the device's
-/// multiprocessors.
+/// Without a calibration, the cost model of grouped aggregation uses the figures of an H200, scaled to the
+/// device's number of multiprocessors.
 ///
 /// # Errors
 /// [`CalibrateError`]. The emulated device has no times of its own: [`DeviceError::NotTimed`].
@@ -52,7 +52,7 @@ pub fn calibrate(ctx: &SessionContext) -> Result<Calibrated, CalibrateError> {
     Ok(device(ctx)?.calibrate()?)
 }
 
-/// Removes the calibration of the session's device; returns whether there was one.
+/// Removes the calibration of the session's device. Returns whether one existed.
 ///
 /// # Errors
 /// [`CalibrateError`].

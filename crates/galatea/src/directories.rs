@@ -1,8 +1,8 @@
-//! Whether the files below a directory are one table.
+//! Checks whether the files below a directory form one table.
 //!
-//! DataFusion takes the format of any of the files, and leaves out those with other endings. So a directory
-//! with data in several formats is refused, as a pattern that matches them is. Files that are no data (by
-//! their ending, or with a name that begins with `.` or `_`) are passed over.
+//! DataFusion takes the format of any one file, and skips files with other extensions. So a directory with
+//! data in several formats is refused, like a pattern that matches such files. Files that contain no data (by
+//! their extension, or because the name begins with `.` or `_`) are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::datasource::listing::ListingTableConfig;
 
-/// A file of data below a directory, of those with the given extensions. All of them have its format.
+/// A data file below a directory, with one of the given extensions. All data files there have its format.
 ///
 /// # Errors
-/// A directory with data in several formats, or none.
+/// A directory with data in several formats, or without data.
 pub(crate) fn a_data_file(directory: &Path, extensions: &[&str]) -> Result<PathBuf> {
     let root = directory;
     let mut first: Option<(String, PathBuf)> = None;
@@ -68,7 +68,7 @@ pub(crate) fn a_data_file(directory: &Path, extensions: &[&str]) -> Result<PathB
     })
 }
 
-/// The extension of a file of data, with its compression: `csv.gz`.
+/// The extension of a data file, including its compression: `csv.gz`.
 fn ending(name: &str, extensions: &[&str]) -> Option<String> {
     let (extension, compression) =
         ListingTableConfig::infer_file_extension_and_compression_type(name).ok()?;

@@ -1,8 +1,8 @@
-//! The tables of files that queries name, each one object for as long as its definition stays the same.
+//! The file tables that queries name. Each is one object as long as its definition stays the same.
 //!
-//! A name is resolved anew for each query. Kept plans know a table of files by its object, so a name that
-//! stands for the same locations, read in the same way with the same schema, is given the same object. Its
-//! files may have changed in between: the plan cache checks that.
+//! A name is resolved anew for each query. Cached plans identify a file table by its object, so a name that
+//! resolves to the same locations, reader and schema gets the same object. The files may have changed in
+//! between; the plan cache checks that.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 
 use crate::formats;
 
-/// Most names remembered.
+/// The maximum number of names in the cache.
 const NAMES: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
 
-/// Tables by the names that queries have for them.
+/// Tables by the names that queries use for them.
 #[derive(Debug)]
 pub(crate) struct FileTables(Mutex<LruCache<String, Arc<ListingTable>>>);
 
@@ -28,7 +28,7 @@ impl Default for FileTables {
 }
 
 impl FileTables {
-    /// The table that a name stands for: the previous one, if its definition is the same.
+    /// The table of a name: the previous object, if its definition is the same.
     pub(crate) fn known(&self, name: &str, table: ListingTable) -> Arc<dyn TableProvider> {
         let mut tables = self.0.lock();
         if let Some(known) = tables.get(name)

@@ -1,9 +1,9 @@
 //! Queries that name files: `SELECT count(*) FROM 'data/*.parquet'`.
 //!
-//! A table name that no schema knows, and that reads like a path, is resolved against the file system each
-//! time a query is planned: a file that was rewritten, or one more file under a pattern, is seen by the next
-//! query. DataFusion's own file catalog is what this extends: it caches listings, matches patterns in the
-//! last directory only, and turns a missing file into an unknown table.
+//! A table name that is in no schema and looks like a path is resolved against the file system each time a
+//! query is planned. So the next query sees a rewritten file, or another file that matches a pattern. This
+//! module extends DataFusion's own file catalog, which caches listings, matches patterns only in the last
+//! directory, and reports a missing file as an unknown table.
 //!
 //! | name | meaning |
 //! | --- | --- |
@@ -45,7 +45,7 @@ use crate::directories::a_data_file;
 use crate::file_tables::FileTables;
 use crate::formats::{CsvTables, JsonTables, ParquetTables};
 
-/// Files whose sizes are asked for at the same time.
+/// Number of files with concurrent requests for their sizes.
 const FILES_AT_ONCE: usize = 32;
 
 /// Resolves table names that are paths.
@@ -57,7 +57,7 @@ pub struct FileQueries {
 }
 
 impl FileQueries {
-    /// Lets queries of `ctx` name files.
+    /// Permits queries of `ctx` to name files.
     pub fn enable(ctx: &SessionContext) {
         let remote = DynamicListTableFactory::default();
         remote.session_store().with_state(ctx.state_weak_ref());
@@ -68,7 +68,7 @@ impl FileQueries {
         });
         let catalogs = Arc::clone(ctx.state().catalog_list());
         ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, files)));
-        // Without the rule, columns are qualified by the path.
+        // Without the rule, the path would qualify the columns.
         let _ = ctx.register_relation_planner(Arc::new(FileNames));
     }
 
@@ -81,8 +81,8 @@ impl FileQueries {
     }
 }
 
-/// Gives files in a query a table's name, if the query gives none: `'data/lineitem.parquet'` is `lineitem`,
-/// `'data/*.parquet'` is `data`. So columns are not named by paths.
+/// Gives files in a query a table name, if the query gives none: `'data/lineitem.parquet'` is `lineitem`,
+/// `'data/*.parquet'` is `data`. So paths do not qualify column names.
 #[derive(Debug)]
 struct FileNames;
 
@@ -112,8 +112,8 @@ impl RelationPlanner for FileNames {
     }
 }
 
-/// The last part of a path that is no pattern, without what follows a dot; none of what does not read like a
-/// path.
+/// The last component of a path that is not a pattern, up to its first dot; `None` if the name does not look
+/// like a path.
 fn table_name(path: &str) -> Option<String> {
     if !(reads_like_a_file(path) || has_pattern(path)) {
         return None;
@@ -130,7 +130,8 @@ impl UrlTableFactory for FileQueries {
         if name.contains("://") {
             return self.remote.try_new(name).await;
         }
-        // A bare name is a table's, also where a file or a directory has it: `CREATE TABLE docs`.
+        // A bare name is the name of a table, even if a file or a directory has the same name: `CREATE TABLE
+        // docs`.
         if !(has_pattern(name) || reads_like_a_file(name)) {
             return Ok(None);
         }
@@ -167,8 +168,8 @@ impl UrlTableFactory for FileQueries {
     }
 }
 
-/// The schema of the files at all locations: DataFusion asks for that of the first alone. Empty files have
-/// none.
+/// The schema of the files at all locations; DataFusion infers that of the first only. Empty files have no
+/// schema.
 async fn schema_of_all(config: &ListingTableConfig, state: &SessionState) -> Result<SchemaRef> {
     let (Some(first), Some(options)) = (config.table_paths.first(), &config.options) else {
         return plan_err!("a table of files needs a file");
@@ -191,8 +192,8 @@ async fn schema_of_all(config: &ListingTableConfig, state: &SessionState) -> Res
     }
 }
 
-/// The error of files that cannot be read, with their name; one that names the file has the name of the
-/// query's instead, if that is one file.
+/// The error of unreadable files, with their name. If the error names the file, and the query names only that
+/// file, the name of the query replaces it.
 fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusionError {
     let quoted = || format!("'{name}'");
     match cause {
@@ -235,7 +236,7 @@ fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusi
             Err(inner) => DataFusionError::External(inner).context(format!("cannot read '{name}'")),
         },
         cause @ DataFusionError::Plan(_) => cause,
-        // DataFusion takes this for a bug of its own.
+        // DataFusion reports this as an internal error of its own.
         cause if cause.to_string().contains("Failed to parse Arrow file") => plan_datafusion_err!(
             "cannot read '{name}': it is not an Arrow file\nhint: the file is cut off, damaged, or not Arrow"
         ),
@@ -243,7 +244,7 @@ fn unreadable(name: &str, files: &[PathBuf], cause: DataFusionError) -> DataFusi
     }
 }
 
-/// The table of everything below a directory, with its `key=value` directories as columns.
+/// The table of all files below a directory, with its `key=value` directories as columns.
 async fn directory(path: &Path, state: &SessionState) -> Result<ListingTable> {
     let (format, extension) = format_of(&[a_data_file(path, &EXTENSIONS)?], state)?;
     let mut text = path.to_string_lossy().into_owned();
@@ -275,7 +276,7 @@ fn has_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// Whether a name that is neither table nor file looks like a path.
+/// Whether a name of neither a table nor a file looks like a path.
 fn reads_like_a_file(name: &str) -> bool {
     let (extension, _) =
         ListingTableConfig::infer_file_extension_and_compression_type(name).unwrap_or_default();
@@ -287,18 +288,18 @@ const EXTENSIONS: [&str; 8] = [
     "parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "avro",
 ];
 
-/// The file's address, exact whatever characters its name has.
+/// The URL of the file, for any characters in its name.
 fn location(file: &Path) -> Result<ListingTableUrl> {
     let absolute = std::path::absolute(file)
         .map_err(|cause| plan_datafusion_err!("cannot resolve '{}': {cause}", file.display()))?;
-    // Characters that a pattern would read are percent-encoded by the URL.
+    // The URL percent-encodes characters with a meaning in patterns.
     let path = object_store::path::Path::from_absolute_path(&absolute);
     let path = path.map_err(|cause| plan_datafusion_err!("cannot address '{}': {cause}", file.display()))?;
     ListingTableUrl::parse(format!("file:///{path}"))
 }
 
-/// The files that match `pattern`, sorted. `*` and `?` stay within a directory, `**` does not; names that
-/// begin with a dot match only patterns that do.
+/// The files that match `pattern`, sorted. `*` and `?` match within a directory, `**` across directories.
+/// Names that begin with a dot match only patterns that do.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();
     let mut parts = text.split('/').filter(|part| has_pattern(part));
@@ -310,13 +311,13 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     };
     let found = glob::glob_with(&text, options)
         .map_err(|cause| plan_datafusion_err!("invalid pattern: '{text}': {cause}"))?;
-    // A directory that cannot be listed has no matches; the pattern as a whole still has an answer.
+    // A directory that cannot be listed has no matches. The rest of the pattern is still matched.
     let mut files: Vec<PathBuf> = found.flatten().filter(|path| !path.is_dir()).collect();
     files.sort();
     Ok(files)
 }
 
-/// The one format of `files`, and the ending that all of them share.
+/// The common format of `files`, and their common extension.
 fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFormat>, String)> {
     let endings =
         |file: &Path| ListingTableConfig::infer_file_extension_and_compression_type(&file.to_string_lossy());
@@ -366,13 +367,13 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
     Ok((format, ending))
 }
 
-/// Refuses empty files of formats in which even a table without rows has bytes. DataFusion would skip them
-/// silently, and with them the rows they should have held.
+/// Refuses empty files of formats in which even a table without rows has bytes. DataFusion would skip such
+/// files, and lose their rows, without an error.
 fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
     if ![".parquet", ".arrow", ".avro"].contains(&ending.to_ascii_lowercase().as_str()) {
         return Ok(());
     }
-    // The reader reports a file whose metadata cannot be read.
+    // If the metadata of a file cannot be read, the reader reports it.
     let is_empty = |file: &&PathBuf| fs::metadata(file).is_ok_and(|found| found.len() == 0);
     match files.iter().find(is_empty) {
         Some(empty) => plan_err!(

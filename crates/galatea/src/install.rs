@@ -1,10 +1,10 @@
-//! Turning an existing context into a Galatea one, and leaving the rest of it unchanged.
+//! Converts an existing context into a Galatea session, and leaves the rest of it unchanged.
 //!
-//! The rules of a [`SessionState`] can only be set by building a state anew, and the builder registers what
-//! it is given once more: the default catalog, which would be empty then, and every function under its name
-//! and its aliases, in any order, so that an alias of one function could take the place of another one's
-//! name. [`with_rules`] puts both back. Prepared statements are the one thing a state keeps to itself: those
-//! made before are gone, so install first.
+//! The rules of a [`SessionState`] can only be set by building a new state, and the builder registers its
+//! inputs again. That would empty the default catalog, and would register every function under its name and
+//! aliases in any order, so that an alias of one function could replace the name of another. [`with_rules`]
+//! restores both. A state does not expose its prepared statements: those created before are lost, so install
+//! first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::nested_text::NestedAsText;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The state with that configuration and those physical optimizer rules, and everything else as it was.
+/// The state with this configuration and these physical optimizer rules. Everything else is unchanged.
 pub(crate) fn with_rules(
     state: &SessionState,
     config: SessionConfig,
@@ -36,7 +36,7 @@ pub(crate) fn with_rules(
     })
 }
 
-/// As [`with_rules`], with a planner that uses plans again, the analyzer rule that leaves queries to it, the
+/// Like [`with_rules`], with a planner that reuses plans, the analyzer rule that leaves queries to it, the
 /// rules that correct DataFusion's, and optimizer rules around DataFusion's: for LATERAL subqueries, for COPY
 /// of nested values to CSV, for the filters and operands of window functions and sorts, and for updates.
 pub(crate) fn with_rules_and_planner(
@@ -66,7 +66,7 @@ pub(crate) fn with_rules_and_planner(
     })
 }
 
-/// The rules, with a check before each that folds constants, and arguments behind their FILTER.
+/// The rules. Before each that folds constants, a check is inserted, and arguments move behind their FILTER.
 fn with_checked_constants(rules: &[Rule]) -> Vec<Rule> {
     let mut checked = Vec::with_capacity(rules.len() + 1);
     for rule in rules {
@@ -81,7 +81,7 @@ fn with_checked_constants(rules: &[Rule]) -> Vec<Rule> {
     checked
 }
 
-/// The state with that configuration and what `change` changes, and everything else as it was.
+/// The state with this configuration and the changes of `change`. Everything else is unchanged.
 fn rebuilt(
     state: &SessionState,
     config: SessionConfig,
@@ -101,10 +101,10 @@ fn rebuilt(
     built
 }
 
-/// Registers a function under all its names; gives back the one that had its own.
+/// Registers a function under all its names. Returns the previous function of its main name.
 type Register<F> = fn(&mut SessionState, Arc<F>) -> Result<Option<Arc<F>>>;
 
-/// A kind of function as a registry has it.
+/// The registry of one kind of function.
 struct FunctionKind<F: ?Sized> {
     names: fn(&SessionState) -> std::collections::HashSet<String>,
     get: fn(&SessionState, &str) -> Result<Arc<F>>,
@@ -113,7 +113,7 @@ struct FunctionKind<F: ?Sized> {
     same: fn(&F, &F) -> bool,
 }
 
-/// Makes every function name of `before` mean in `after` what it meant there.
+/// Restores every function name in `after` to its meaning in `before`.
 fn restore_functions(before: &SessionState, after: &mut SessionState) {
     restore(
         before,
@@ -159,9 +159,9 @@ fn restore_functions(before: &SessionState, after: &mut SessionState) {
     );
 }
 
-/// Registering a function takes all its names, also those that another one had, which is registered again
-/// then. That ends unless two functions each had a name of the other's; of such a pair one name stays wrong,
-/// and is logged.
+/// Registering a function takes all its names. If one of them belonged to another function, that function is
+/// registered again. This ends unless two functions each had a name of the other. Then one name of the pair
+/// stays wrong, and is logged.
 fn restore<F: ?Sized>(before: &SessionState, after: &mut SessionState, kind: &FunctionKind<F>) {
     let names: BTreeSet<String> = (kind.names)(before).into_iter().collect();
     for _ in 0..=names.len() {

@@ -1,8 +1,8 @@
 //! LATERAL subqueries that compute values of the columns before them: `FROM t, LATERAL (SELECT a * 2 AS b)`.
 //!
-//! DataFusion decorrelates LATERAL subqueries that filter and join tables; one without tables stays, and has
-//! no plan. It has one row for each row of the left side, so it is a projection, above a filter if it has a
-//! condition. The rule comes before DataFusion's own.
+//! DataFusion decorrelates LATERAL subqueries that filter and join tables. One without tables remains, and
+//! has no physical plan. It has one row for each row of the left side, so it becomes a projection, above a
+//! filter if it has a condition. This rule runs before DataFusion's own.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// Makes projections of LATERAL subqueries without tables.
+/// Rewrites LATERAL subqueries without tables as projections.
 #[derive(Debug)]
 pub(crate) struct ComputeLateral;
 
 /// The values of a subquery without tables.
 struct Computed {
-    /// Columns by the names that the query around it has for them.
+    /// The columns, with their names in the enclosing query.
     columns: Vec<Expr>,
     conditions: Vec<Expr>,
 }
@@ -47,7 +47,7 @@ impl OptimizerRule for ComputeLateral {
     }
 }
 
-/// The rows of the left side with the columns that the right side computes of them.
+/// The rows of the left side, with the columns that the right side computes from them.
 fn projected(join: &Join, computed: Computed) -> Result<LogicalPlan> {
     let mut input = Arc::clone(&join.left);
     for condition in computed.conditions {
@@ -80,7 +80,7 @@ fn computed(plan: &LogicalPlan) -> Option<Computed> {
     }
 }
 
-/// The values that a plan computes of outer columns alone.
+/// The values that a plan computes from outer columns alone.
 fn of_one_row(plan: &LogicalPlan) -> Option<Computed> {
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -121,8 +121,8 @@ fn of_one_row(plan: &LogicalPlan) -> Option<Computed> {
     }
 }
 
-/// An expression with outer columns as columns, and those of the plan below as that computes them; none where
-/// it has more than that: subqueries, or functions that are not the same each time.
+/// Replaces the outer columns of an expression by columns, and the columns of the plan below by their
+/// expressions. `None` if the expression contains more than these: subqueries, or volatile functions.
 fn over(expression: Expr, names: &[Column], below: &[Expr]) -> Option<Expr> {
     if expression.is_volatile() {
         return None;

@@ -1,8 +1,8 @@
 //! Galatea: a GPU analytical query engine on [Apache DataFusion](datafusion).
 //!
-//! A Galatea session is a DataFusion [`SessionContext`] whose queries run in generated GPU pipelines wherever
-//! a GPU is there and expected to be faster, and on DataFusion's CPU operators everywhere else. Nothing else
-//! about the context changes: tables, functions, catalogs and results are DataFusion's.
+//! A Galatea session is a DataFusion [`SessionContext`]. Its queries run in generated GPU pipelines if a GPU
+//! is available and expected to be faster, and on DataFusion's CPU operators otherwise. Nothing else about
+//! the context changes: tables, functions, catalogs and results are DataFusion's.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! A context that exists already becomes one by a single call, for all its clones:
+//! A single call converts an existing context, for all its clones:
 //!
 //! ```
 //! use datafusion::prelude::SessionContext;
@@ -88,25 +88,24 @@ use datafusion::prelude::SessionContext;
 
 type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// Makes `ctx`, and every clone of it, a Galatea session. A second call changes nothing.
+/// Converts `ctx`, and every clone of it, into a Galatea session. A second call has no effect.
 ///
-/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, a query planner around
-/// the session's own that uses finished plans again, and formats for CSV, JSON and Parquet files in the place
-/// of DataFusion's, if the session has these without options of its own. Catalogs, tables, functions, other
-/// rules and settings stay as they are. Set `galatea.plan_cache` to 0 after replacing the query planner, or
-/// to get optimised logical plans:
-/// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner
-/// otherwise.
+/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, a query planner that
+/// wraps the session's own and reuses finished plans, and formats for CSV, JSON and Parquet files instead of
+/// DataFusion's, if the session has these without options of its own. Catalogs, tables, functions, other
+/// rules and settings are unchanged. Set `galatea.cache.plans` to 0 after replacing the query planner, or to
+/// get optimised logical plans. Otherwise,
+/// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner.
 ///
-/// The context is a session of the process' engine, [`Engine::of_process`]: it shares devices, the store and
-/// the settings of [`EngineSettings`] with all others. What leaves device memory may be written to temporary
-/// files of DataFusion's default environment, whatever the context's: [`install_on`] takes an engine with
-/// others ([`EngineBuilder::with_temporary_files`]).
+/// The context becomes a session of the process' engine, [`Engine::of_process`]: it shares devices, the store
+/// and the settings of [`EngineSettings`] with all others. Pages that are evicted from device memory may be
+/// written to temporary files of DataFusion's default environment, not the context's. [`install_on`] takes an
+/// engine with another environment ([`EngineBuilder::with_temporary_files`]).
 pub fn install(ctx: &SessionContext) -> Result<()> {
     install_on(ctx, Engine::of_process())
 }
 
-/// As [`install`], with an engine of its own that has the emulated device (`galatea.device = 'emulated'`):
+/// Like [`install`], but with a separate engine that has the emulated device (`galatea.device = 'emulated'`):
 /// for tests. Needs the feature `emulator`.
 ///
 /// # Errors
@@ -117,7 +116,7 @@ pub fn install_with_emulated_device(ctx: &SessionContext, options: EmulatorOptio
     install_on(ctx, &engine.with_temporary_files(files).build()?)
 }
 
-/// As [`install`], as a session of that engine.
+/// Like [`install`], as a session of the given engine.
 ///
 /// # Errors
 /// Those of [`install`].
@@ -125,15 +124,15 @@ pub fn install_on(ctx: &SessionContext, engine: &Arc<Engine>) -> Result<()> {
     let Some((session, config)) = install_rules(ctx, engine) else {
         return Ok(());
     };
-    // With a device, tables that the session creates are stored encoded, as the device reads them.
+    // If a device is expected, tables that the session creates are stored encoded, as the device reads them.
     if session.engine().expects_device(&config) {
         galatea_store::install(ctx, Arc::clone(session.engine().store()))?;
     }
     Ok(())
 }
 
-/// Replaces the session's state by one with our settings, rules and extensions; none when it has them
-/// already.
+/// Replaces the session's state by one with our settings, rules and extensions; `None` if it already has
+/// them.
 fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Session>, GalateaConfig)> {
     let shared = ctx.state_ref();
     let mut state = shared.write();
@@ -177,22 +176,22 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
     Some((session, config))
 }
 
-/// The rules with ours among them: checks of arithmetic first; the order of joins and placement early, right
-/// after what DataFusion answers from statistics alone, so that repartitioning and pushdown are arranged
-/// around GPU subtrees; guards of what is left to the CPU; the annotation of the finished plan last.
+/// Adds our rules: checks of arithmetic first; join order and placement early, right after the rules that
+/// answer from statistics alone, so that repartitioning and pushdown are arranged around GPU subtrees; guards
+/// of the operators that remain on the CPU; the annotation of the finished plan last.
 fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<PhysicalRule> {
     let early = early(rules);
     let mut rules = with_guards(rules);
     rules.insert(early, Arc::new(OrderJoins));
     rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(session))));
-    // Before a rule notes the order that the query asks for, which later ones look for.
+    // It precedes the rule that records the required order of the query, which later rules look for.
     rules.insert(0, Arc::new(CheckArithmetic));
     rules.push(Arc::new(SpillJoins));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(session))));
     rules
 }
 
-/// Where rules are that come before all but what DataFusion answers from statistics alone.
+/// The index of rules that precede all others except those that answer from statistics alone.
 fn early(rules: &[PhysicalRule]) -> usize {
     let statistics = rules
         .iter()
@@ -200,8 +199,8 @@ fn early(rules: &[PhysicalRule]) -> usize {
     statistics.map_or(0, |at| at + 1)
 }
 
-/// The rules of operators on the CPU, with guards. DataFusion leaves out sorts by columns that a filter makes
-/// constant, and reads that from the filter's condition again when the query runs, so conditions change for
+/// The rules of operators on the CPU, with guards. DataFusion omits sorts by columns that a filter makes
+/// constant, and derives that again from the filter's condition during execution. So conditions change for
 /// the last time before it plans sorts.
 fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     let early = early(rules);
@@ -217,48 +216,53 @@ fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     rules
 }
 
-/// The report of the session's last query; none when it has planned none, or is not a Galatea session.
+/// The report of the session's last query; `None` if it has planned none, or is not a Galatea session.
 ///
-/// Of concurrent queries this is the one planned last; [`query_report`] gives that of each plan.
+/// For concurrent queries, this is the query planned last. [`query_report`] returns the report of each plan.
 pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
     reports(ctx)?.last()
 }
 
-/// The session's slot of reports; none when it is not a Galatea session.
+/// The session's slot of reports; `None` if it is not a Galatea session.
 pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
     ctx.state_ref().read().config().get_extension::<QueryReports>()
 }
 
-/// Asks the session's query planned last to end early with what it has, as `kmeans(..., on_interrupt =>
-/// 'keep')` does; false where it does not offer that, or was asked before: it can be cancelled then.
+/// Requests that the session's most recently planned query end early with a partial result, as `kmeans(...,
+/// on_interrupt => 'keep')` does. Returns false if the query does not support that, or had been requested
+/// before. It can be cancelled then.
 pub fn end_early(ctx: &SessionContext) -> bool {
     reports(ctx).is_some_and(|reports| reports.end_early())
 }
 
-/// Waits until the columns and kernels are made that queries of the session have left to the background
-/// (`galatea.background`).
+/// Waits until the background warm-up of the session's queries has loaded their columns and compiled their
+/// kernels (`galatea.warmup`).
 pub async fn finish_background(ctx: &SessionContext) {
     if let Some(session) = ctx.copied_config().get_extension::<Session>() {
         session.finish_background().await;
     }
 }
 
-/// Drops what queries of the session have left to the background; whether something was being done, which
-/// stops at its next step.
+/// Drops the background warm-up of the session's queries. Returns whether any was running; it stops at its
+/// next step.
 pub fn cancel_background(ctx: &SessionContext) -> bool {
     let session = ctx.copied_config().get_extension::<Session>();
     session.is_some_and(|session| session.cancel_background())
 }
 
-/// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is
-/// not a Galatea session.
+/// The number of the session's queries that reused plans of earlier ones (`galatea.cache.plans`); `None` if
+/// it is not a Galatea session.
 pub fn plan_statistics(ctx: &SessionContext) -> Option<PlanStatistics> {
     let state = ctx.state_ref();
     let plans = state.read().config().get_extension::<PlanCache>()?;
     Some(plans.statistics())
 }
 
-/// README.md, whose examples are compiled and run as documentation tests.
+/// Pages of the book. Their examples are compiled and run as documentation tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod book {
+    #[doc = include_str!("../../../docs/src/guide/library.md")]
+    struct Library;
+    #[doc = include_str!("../../../docs/src/guide/streams.md")]
+    struct Streams;
+}

@@ -1,7 +1,7 @@
-//! Lists, structs and maps as strings, for formats that have no other form for them: CSV.
+//! Lists, structs and maps as strings, for formats that cannot represent them: CSV.
 //!
-//! Arrow's writer of CSV refuses them when the header is written. [`NestedAsText`] has COPY write the text
-//! that a printed table shows.
+//! Arrow's CSV writer refuses them when it writes the header. [`NestedAsText`] converts them for COPY to the
+//! strings that a printed table shows.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Each value as the string that a printed table shows; NULL stays NULL.
+/// Converts each value to the string that a printed table shows. NULL stays NULL.
 ///
 /// # Errors
-/// Those of Arrow's formatter, for a value that has no text.
+/// Those of Arrow's formatter, for a value that has no string.
 pub fn nested_as_text(values: &dyn Array, options: &FormatOptions<'_>) -> Result<ArrayRef, ArrowError> {
     let formatter = ArrayFormatter::try_new(values, options)?;
     let mut texts = StringBuilder::new();
@@ -34,7 +34,7 @@ pub fn nested_as_text(values: &dyn Array, options: &FormatOptions<'_>) -> Result
     Ok(Arc::new(texts.finish()))
 }
 
-/// [`nested_as_text`] as a function of plans.
+/// [`nested_as_text`] as a scalar function of plans.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Text(Signature);
 
@@ -61,7 +61,7 @@ impl ScalarUDFImpl for Text {
     }
 }
 
-/// Has COPY to CSV write nested columns as strings.
+/// Converts nested columns to strings in a COPY to CSV.
 #[derive(Debug)]
 pub(crate) struct NestedAsText;
 

@@ -1,8 +1,7 @@
 //! External tables of folders that do not exist yet.
 //!
-//! A table whose columns are declared may begin without files, and INSERT writes the first. Its folder is
-//! made when the table is, so that a folder that does not exist when the table is read is one that was
-//! deleted, which is an error.
+//! A table with declared columns may start without files; INSERT writes the first. Its folder is created with
+//! the table. If the folder does not exist when the table is read, it was deleted, which is an error.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +13,7 @@ use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::CreateExternalTable;
 
-/// Makes the folder of a new table, and leaves the table to another factory.
+/// Creates the folder of a new table, and leaves the table to another factory.
 #[derive(Debug)]
 pub(crate) struct NewFolders(pub(crate) Arc<dyn TableProviderFactory>);
 
@@ -32,7 +31,7 @@ impl TableProviderFactory for NewFolders {
     }
 }
 
-/// Makes the folder of a location that ends with a slash and is on this machine.
+/// Creates the folder of a local location that ends with a slash.
 fn make(location: &str) -> Result<()> {
     let path = location.strip_prefix("file://").unwrap_or(location);
     let is_folder = path.ends_with('/') && !path.contains("://") && !path.contains(['*', '?', '[']);

@@ -1,4 +1,4 @@
-//! A session from nothing: configuration, settings and file queries in one builder.
+//! Creates a session: configuration, settings and file queries in one builder.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use galatea_engine::engine::Engine;
 use crate::files::FileQueries;
 use crate::install_on;
 
-/// Levels of parentheses, CASE or subqueries that a statement has at most, unless
-/// `datafusion.sql_parser.recursion_limit` says otherwise. DataFusion's default refuses what other systems
-/// take.
+/// The maximum nesting of parentheses, CASE or subqueries in a statement, unless
+/// `datafusion.sql_parser.recursion_limit` is set. DataFusion's default refuses statements that other systems
+/// accept.
 const RECURSION_LIMIT: usize = 400;
 
 /// Starts a [`SessionBuilder`] with DataFusion's and Galatea's defaults.
@@ -57,23 +57,23 @@ impl SessionBuilder {
         self
     }
 
-    /// Makes it a session of that engine, which shares devices, the store and settings with the engine's
-    /// other sessions. By default it is one of the process' engine, [`Engine::of_process`].
+    /// Creates a session of the given engine. It shares devices, the store and settings with the engine's
+    /// other sessions. By default, it belongs to the process' engine, [`Engine::of_process`].
     pub fn with_engine(mut self, engine: &Arc<Engine>) -> Self {
         self.engine = Some(Arc::clone(engine));
         self
     }
 
-    /// Sets a setting by its full name, `galatea.device` or `datafusion.execution.batch_size`. Later ones
-    /// win. Names and values are checked by [`build`](Self::build). With a setting of
-    /// [`EngineSettings`], `galatea.gpu_memory_limit`, the session gets an engine of its own.
+    /// Sets a setting by its full name, `galatea.device` or `datafusion.execution.batch_size`. The last value
+    /// of a setting wins. [`build`](Self::build) checks names and values. With a setting of
+    /// [`EngineSettings`], such as `galatea.memory.gpu_limit`, the session gets an engine of its own.
     pub fn with_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// As [`with_setting`](Self::with_setting), for a setting given by the user who starts the process, as on
-    /// a command line: `galatea.device` = `emulated` allows the emulated device as well.
+    /// Like [`with_setting`](Self::with_setting), for a setting from the user who starts the process, such as
+    /// on a command line: `galatea.device` = `emulated` permits the emulated device, too.
     pub fn with_trusted_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
         if name == "galatea.device" && value.trim().eq_ignore_ascii_case("emulated") {
@@ -82,16 +82,17 @@ impl SessionBuilder {
         self.with_setting(name, value)
     }
 
-    /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: a client that
-    /// may send SQL to such a session may read every file that the process can.
+    /// Permits queries to name files in place of tables (`FROM 'data/*.parquet'`). Off by default: a client
+    /// that may send SQL to such a session may read every file that the process can read.
     pub fn with_file_queries(mut self, enabled: bool) -> Self {
         self.file_queries = enabled;
         self
     }
 
-    /// Lets the session run kernels on the emulated device (`galatea.device = 'emulated'`), with an engine of
-    /// its own: for tests. Off by default, since it compiles code with the machine's C++ compiler and loads
-    /// it into this process. Needs the feature `emulator`, and Linux on x86-64.
+    /// Permits the session to run kernels on the emulated device (`galatea.device = 'emulated'`), with an
+    /// engine of its own: for tests. Off by default, because the emulated device compiles code with the
+    /// machine's C++ compiler and loads it into this process. Needs the feature `emulator`, and Linux on
+    /// x86-64.
     pub fn with_emulated_device(mut self, options: EmulatorOptions) -> Self {
         self.emulator = Some(options);
         self
@@ -100,8 +101,8 @@ impl SessionBuilder {
     /// Builds the session.
     ///
     /// # Errors
-    /// An unknown setting, or a value that a setting does not accept; a setting of an engine beside an engine
-    /// that is given.
+    /// An unknown setting; a value that a setting does not accept; a setting of an engine together with
+    /// [`with_engine`](Self::with_engine).
     pub fn build(self) -> Result<SessionContext> {
         let (of_engine, settings): (Vec<_>, Vec<_>) =
             (self.settings.into_iter()).partition(|(name, _)| EngineSettings::contains(name));

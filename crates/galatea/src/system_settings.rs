@@ -1,4 +1,4 @@
-//! `ALTER SYSTEM SET galatea.admission = value`: settings of an engine, changed for all of its sessions.
+//! `ALTER SYSTEM SET galatea.memory.admission = value`: changes settings of an engine for all its sessions.
 
 use std::sync::Arc;
 
@@ -73,11 +73,11 @@ impl AlterSystem {
         }
     }
 
-    /// Changes the setting, and returns a row with its value and the number of sessions for which it holds.
+    /// Changes the setting, and returns a row with its value and the number of affected sessions.
     ///
     /// # Errors
-    /// The context is no Galatea session; the setting is unknown, that of a session, or does not accept the
-    /// value.
+    /// The context is not a Galatea session; the setting is unknown, is a setting of a session, or does not
+    /// accept the value.
     pub(crate) fn execute(&self, ctx: &SessionContext) -> Result<DataFrame> {
         let Some(session) = ctx.copied_config().get_extension::<Session>() else {
             return exec_err!(
@@ -118,10 +118,10 @@ mod tests {
 
     #[test]
     fn changes_are_read_in_each_notation() {
-        let limit = |value: &str| Some(("galatea.gpu_memory_limit".to_owned(), value.to_owned()));
+        let limit = |value: &str| Some(("galatea.memory.gpu_limit".to_owned(), value.to_owned()));
         for (text, expected) in [
             (
-                "ALTER SYSTEM SET galatea.gpu_memory_limit = '8 GiB'",
+                "ALTER SYSTEM SET galatea.memory.gpu_limit = '8 GiB'",
                 limit("8 GiB"),
             ),
             (
@@ -129,10 +129,10 @@ mod tests {
                 limit("auto"),
             ),
             (
-                "ALTER SYSTEM\n SET galatea.gpu_memory_limit = 1000",
+                "ALTER SYSTEM\n SET galatea.memory.gpu_limit = 1000",
                 limit("1000"),
             ),
-            ("ALTER SYSTEM RESET galatea.gpu_memory_limit ;", limit("default")),
+            ("ALTER SYSTEM RESET galatea.memory.gpu_limit ;", limit("default")),
             ("ALTER TABLE t SET (conflict_layout = 'auto')", None),
             ("SELECT 'ALTER SYSTEM SET x = 1'", None),
         ] {
@@ -145,10 +145,10 @@ mod tests {
         for text in [
             "ALTER SYSTEM",
             "ALTER SYSTEM SET",
-            "ALTER SYSTEM SET galatea.admission",
-            "ALTER SYSTEM SET galatea.admission =",
-            "ALTER SYSTEM SET galatea.admission = 'auto' 'auto'",
-            "ALTER SYSTEM DROP galatea.admission",
+            "ALTER SYSTEM SET galatea.memory.admission",
+            "ALTER SYSTEM SET galatea.memory.admission =",
+            "ALTER SYSTEM SET galatea.memory.admission = 'auto' 'auto'",
+            "ALTER SYSTEM DROP galatea.memory.admission",
         ] {
             parse(text).expect_err(text);
         }

@@ -1,7 +1,7 @@
 //! Contents and activity of the device as tables: `SELECT * FROM galatea_memory()` and `SELECT * FROM
 //! galatea_queries()`.
 //!
-//! They are read when a query over them runs. Without an open device they have no rows.
+//! They are read when a query over them runs. Without an open device, they have no rows.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use galatea_memory::regions::RegionKind;
 /// The two tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SystemTable {
-    /// A row per column that has, or had, pages in device memory, and per working region of a query.
+    /// One row per column that has, or had, pages in device memory, and per working region of a query.
     Memory,
-    /// A row per pipeline that runs on the device or waits for it.
+    /// One row per pipeline that runs on the device or waits for it.
     Queries,
 }
 
@@ -121,7 +121,7 @@ impl SystemTable {
     }
 }
 
-/// A system table of one session: the function, and the table it returns.
+/// A system table of one session: the function, and the table that it returns.
 #[derive(Debug, Clone)]
 struct Of {
     table: SystemTable,
@@ -160,7 +160,7 @@ impl TableProvider for Of {
     }
 }
 
-/// Adds the system tables to a session, under names it does not use.
+/// Adds the system tables to a session, unless their names are used.
 pub(crate) fn register(state: &mut SessionState, session: &Arc<Session>) {
     for table in [SystemTable::Memory, SystemTable::Queries] {
         if !state.table_functions().contains_key(table.name()) {

@@ -1,5 +1,5 @@
-//! What queries record with a recorder installed: the only test of its program, since a recorder is the
-//! process's.
+//! The metrics that queries record with a recorder installed. This is the only test of its program, because a
+//! recorder belongs to the process.
 
 use datafusion::prelude::SessionContext;
 use galatea::EmulatorOptions;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The values of a metric: of a counter or gauge one, of a histogram all.
+/// The values of a metric: one of a counter or gauge, all of a histogram.
 #[derive(Debug, Default)]
 struct Values(Mutex<Vec<f64>>);
 
@@ -53,7 +53,7 @@ impl Values {
     }
 }
 
-/// A recorder that keeps everything, by name and labels.
+/// A recorder that keeps all metrics, by name and labels.
 #[derive(Debug, Default)]
 struct Kept {
     values: Mutex<BTreeMap<String, Arc<Values>>>,
@@ -62,7 +62,7 @@ struct Kept {
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
 
-/// The recorder as the crate wants it.
+/// The recorder in the form that the crate `metrics` requires.
 struct Handle;
 
 impl Kept {
@@ -79,7 +79,7 @@ impl Kept {
             .map_or_else(Vec::new, |values| values.0.lock().expect("no panic").clone())
     }
 
-    /// The sum of what a metric has; 0 where there is none.
+    /// The sum of a metric's values; 0 if it has none.
     fn sum(&self, name: &str) -> f64 {
         self.all(name).iter().sum()
     }
@@ -140,15 +140,15 @@ async fn queries_are_counted() {
     let ctx = galatea::session()
         .with_emulated_device(EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.min_rows", "0")
-        .with_setting("galatea.chunk_rows", "1000")
+        .with_setting("galatea.tuning.min_rows", "0")
+        .with_setting("galatea.tuning.chunk_rows", "1000")
         .build()
         .expect("a session");
     let table = "CREATE TABLE t AS SELECT value * 7919 % 1000003 * 1000003 AS x, value * 3 AS y FROM generate_series(1, 20000) AS g(value)";
     run(&ctx, table).await;
     let kept = kept();
     let recorded: Vec<_> = kept.values.lock().expect("no panic").keys().cloned().collect();
-    // The rows of the table were a query, too.
+    // Creating the table from rows was a query, too.
     assert_eq!(
         recorded,
         ["galatea_plans_total not_kept"],
@@ -162,7 +162,7 @@ async fn queries_are_counted() {
     assert_eq!(kept.sum("galatea_scanned_rows_total"), 20_000.0);
     assert!(kept.sum("galatea_launches_total") >= 1.0);
     let columns = kept.sum("galatea_device_bytes columns");
-    // Four bytes a row, and what alignment adds.
+    // Four bytes a row, plus alignment.
     assert!((80_000.0..90_000.0).contains(&columns), "{columns} B");
     assert!(kept.sum("galatea_device_bytes working") > 0.0);
     assert!(kept.sum("galatea_device_bytes limit") > 1e6);
@@ -177,7 +177,7 @@ async fn queries_are_counted() {
         "{} B read",
         kept.sum(down)
     );
-    // Nothing is copied again, rows are counted again.
+    // Nothing is copied again; rows are counted again.
     run(&ctx, "SELECT sum(x) FROM t").await;
     assert_eq!(kept.sum("galatea_pipelines_total device"), 2.0);
     assert_eq!(kept.sum("galatea_scanned_rows_total"), 40_000.0);
@@ -191,21 +191,21 @@ async fn queries_are_counted() {
     );
     let plans = ["made", "reused"].map(|outcome| kept.sum(&format!("galatea_plans_total {outcome}")));
     assert_eq!(plans, [1.0, 1.0]);
-    // Not enough for both columns: pages go.
-    run(&ctx, "ALTER SYSTEM SET galatea.gpu_memory_limit = '100 KiB'").await;
-    run(&ctx, "ALTER SYSTEM SET galatea.replacement = 'lru'").await;
+    // The limit is too small for both columns, so pages are evicted.
+    run(&ctx, "ALTER SYSTEM SET galatea.memory.gpu_limit = '100 KiB'").await;
+    run(&ctx, "ALTER SYSTEM SET galatea.memory.replacement = 'lru'").await;
     run(&ctx, "SELECT sum(y) FROM t").await;
     assert!(kept.sum("galatea_evicted_pages_total") > 0.0);
-    // No room for anything: the CPU takes over.
-    run(&ctx, "ALTER SYSTEM SET galatea.gpu_memory_limit = '1 KiB'").await;
+    // Nothing fits, so the query falls back to the CPU.
+    run(&ctx, "ALTER SYSTEM SET galatea.memory.gpu_limit = '1 KiB'").await;
     run(&ctx, "SELECT sum(x + 1) FROM t").await;
     assert_eq!(kept.sum("galatea_pipelines_total fell_back"), 1.0);
     run(&ctx, "SET galatea.fallback = 'error'").await;
     let frame = ctx.sql("SELECT sum(x + 2) FROM t").await.expect("a plan");
     let error = frame.collect().await.expect_err("no room");
     assert_eq!(kept.sum("galatea_pipelines_total failed"), 1.0, "{error}");
-    run(&ctx, "ALTER SYSTEM SET galatea.gpu_memory_limit = '100 KiB'").await;
-    // Dropped while it runs, sooner or later: how long it runs is the machine's.
+    run(&ctx, "ALTER SYSTEM SET galatea.memory.gpu_limit = '100 KiB'").await;
+    // The query is dropped at various points of its run; its duration depends on the machine.
     let deadline = Instant::now() + Duration::from_secs(120);
     let mut attempt = 0;
     while kept.sum("galatea_pipelines_total cancelled") == 0.0 {
@@ -218,12 +218,12 @@ async fn queries_are_counted() {
         let wait = Duration::from_micros(50 << (attempt % 8));
         let _ = tokio::time::timeout(wait, futures::StreamExt::next(&mut stream)).await;
         drop(stream);
-        // It is counted by the thread that ran it.
+        // The thread that ran the query counts it.
         tokio::time::sleep(Duration::from_millis(1)).await;
         attempt += 1;
     }
     run(&ctx, "DROP TABLE t").await;
-    // Every name is described, with its unit.
+    // Every name has a description and a unit.
     let described = kept.described.lock().expect("no panic");
     for name in kept.values.lock().expect("no panic").keys() {
         let name = name.split(' ').next().expect("a name");

@@ -1,4 +1,4 @@
-//! The group hash table as kernels see it; its structure is documented in `cuda/galatea/hash_table.cuh`.
+//! The group hash table in kernel arguments; its structure is documented in `cuda/galatea/hash_table.cuh`.
 
 use galatea_device::{DevicePointer, InOut, kernel_arguments};
 
@@ -7,7 +7,7 @@ kernel_arguments! {
     pub struct GroupTableView in "galatea/hash_table.cuh" {
         /// The slots.
         pub slots: DevicePointer<u64>,
-        /// Counts the groups.
+        /// The number of groups.
         pub groups: DevicePointer<u64>,
         /// Slots, a power of two.
         pub capacity: u64,
@@ -15,9 +15,9 @@ kernel_arguments! {
         pub slot_words: u32,
         /// Words of a key.
         pub key_words: u32,
-        /// 1 when every hash is zero.
+        /// 1 if every hash is zero.
         pub collide: u32,
-        /// Nothing.
+        /// Unused.
         pub padding: u32,
     }
 }
@@ -34,7 +34,7 @@ pub struct SlotLayout {
 }
 
 impl SlotLayout {
-    /// Words of a slot after its state: those of a partial group on its own.
+    /// Words of a slot after its state: those of a partial group alone.
     #[must_use]
     pub fn group_words(&self) -> u32 {
         self.slot_words - u32::from(self.key_words > 1)
@@ -69,10 +69,10 @@ pub enum MergeWord {
     Or64 = 5,
     /// Bits that are set in an odd number of values.
     Xor64 = 6,
-    /// Place of the least text.
-    LeastText = 7,
-    /// Place of the greatest text.
-    GreatestText = 8,
+    /// Position of the least string.
+    LeastString = 7,
+    /// Position of the greatest string.
+    GreatestString = 8,
     /// High word of the sum before it.
     High = 255,
 }

@@ -4,15 +4,15 @@ use std::sync::OnceLock;
 
 use galatea_device::Headers;
 
-/// Lists header files: name as included, and text.
+/// Lists header files: name in the include directive, and text.
 macro_rules! embed {
     ($($name:literal,)*) => {
         &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/cuda/", $name))),)*]
     };
 }
 
-/// Every header under `cuda/galatea`, by the name device code includes it. A test compares the list with the
-/// folder.
+/// Every header under `cuda/galatea`, by the name that device code includes. A test compares the list with
+/// the folder.
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
     "galatea/args/collect_bits.h",
@@ -23,7 +23,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/dense_fold.h",
     "galatea/args/fill_pattern.h",
     "galatea/args/flow.h",
-    "galatea/args/gather_texts.h",
+    "galatea/args/gather_strings.h",
     "galatea/args/global_atomics.h",
     "galatea/args/hash_merge.h",
     "galatea/args/hash_rehash.h",
@@ -55,8 +55,8 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/sort_histogram.h",
     "galatea/args/sort_pass.h",
     "galatea/args/sort_runs.h",
-    "galatea/args/text_ranks.h",
-    "galatea/args/text_sort.h",
+    "galatea/args/string_ranks.h",
+    "galatea/args/string_sort.h",
     "galatea/args/unpack_codes.h",
     "galatea/args/window_bounds.h",
     "galatea/args/window_starts.h",
@@ -111,7 +111,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/kmeans/wide.cuh",
     "galatea/kmeans/wide_sums.cuh",
     "galatea/link.cuh",
-    "galatea/made_text.cuh",
+    "galatea/computed_string.cuh",
     "galatea/mma.cuh",
     "galatea/morsel.cuh",
     "galatea/page_chain.cuh",
@@ -119,15 +119,15 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/partition.cuh",
     "galatea/prelude.cuh",
     "galatea/radix_sort.cuh",
-    "galatea/small_text.cuh",
+    "galatea/small_string.cuh",
     "galatea/strings.cuh",
-    "galatea/text_scan.cuh",
+    "galatea/string_scan.cuh",
     "galatea/thread.cuh",
     "galatea/warp.cuh",
     "galatea/windows.cuh",
 ];
 
-/// The headers as programs take them, digested once.
+/// The headers in the form required by programs, with the digest computed once.
 #[must_use]
 pub fn headers() -> &'static Headers {
     static ALL: OnceLock<Headers> = OnceLock::new();

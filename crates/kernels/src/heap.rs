@@ -1,19 +1,19 @@
-//! The device heap as kernels see it: the arguments of device code, and how it is compiled.
+//! The device heap in kernel arguments, and how device code that uses it is compiled.
 //!
 //! The heap itself, its memory and its reports, is `galatea_memory::DeviceHeap`; the algorithms and their
 //! guarantees are in `cuda/galatea/heap/view.cuh` and the headers beside it.
 
 use galatea_device::{DevicePointer, kernel_arguments};
 
-/// Pages of a superblock: those that one coalesced load of a warp covers with one bit each.
+/// Pages of a superblock: one coalesced load of a warp covers them with one bit each.
 pub const SUPERBLOCK_PAGES: u64 = 2048;
 /// Superblocks of a group, which is one bit of the summary.
 pub const GROUP_SUPERBLOCKS: u64 = 32;
-/// Balances are padded to a multiple of this, the number that a warp reads at once in a sweep.
+/// Balances are padded to a multiple of this, the number that a warp loads at once in a sweep.
 pub const SWEEP_BALANCES: u64 = 128;
 /// Words of a heap's status: errors, cursors, counters.
 pub const STATUS_WORDS: usize = 16;
-/// Rows that a page of a chain has room for at least: those of a warp.
+/// Minimum number of rows of a page of a chain: those of a warp.
 pub const MIN_PAGE_ROWS: u64 = 32;
 /// Words of a page's header in a chain.
 pub const PAGE_HEADER_WORDS: u64 = 2;
@@ -37,7 +37,7 @@ kernel_arguments! {
         pub page_count: u64,
         /// `2^64 / page_bytes`, rounded up.
         pub reciprocal: u64,
-        /// Another one for every launch.
+        /// Differs for every launch.
         pub seed: u64,
         /// Bytes of a page.
         pub page_bytes: u32,
@@ -51,7 +51,7 @@ kernel_arguments! {
 }
 
 kernel_arguments! {
-    /// A block's chain of pages, as launches leave it; `PageChain` in `galatea/page_chain.cuh`.
+    /// A block's chain of pages between launches; `PageChain` in `galatea/page_chain.cuh`.
     pub struct PageChain in "galatea/page_chain.cuh" {
         /// First page; all ones: the chain is empty.
         pub first: u64,
@@ -59,13 +59,13 @@ kernel_arguments! {
         pub last: u64,
         /// Rows of all its pages.
         pub rows: u64,
-        /// Morsel the block begins with when it resumes.
+        /// The block's first morsel when it resumes.
         pub morsel: u64,
     }
 }
 
 impl PageChain {
-    /// A chain without pages, whose block begins with morsel `tile`.
+    /// A chain without pages; its block begins with `morsel`.
     #[must_use]
     pub fn empty(morsel: u64) -> Self {
         Self {
@@ -81,11 +81,11 @@ kernel_arguments! {
     /// The chains of a launch, one per block, by value in kernel arguments; `PageChainsView` in
     /// `galatea/page_chain.cuh`.
     pub struct PageChainsView in "galatea/page_chain.cuh" {
-        /// The heap that pages come from.
+        /// The heap of the pages.
         pub heap: HeapView,
         /// One per block.
         pub chains: DevicePointer<PageChain>,
-        /// Two words: rows of morsels that were left off, blocks that stopped.
+        /// Two words: rows of truncated morsels, blocks that stopped.
         pub overflow: DevicePointer<u64>,
         /// Rows of a page.
         pub page_rows: u32,
@@ -93,7 +93,7 @@ kernel_arguments! {
         pub words: u32,
         /// Chains.
         pub count: u32,
-        /// 1: blocks begin where their chains say.
+        /// 1: blocks begin at the morsel in their chains.
         pub resume: u32,
     }
 }
@@ -102,8 +102,8 @@ kernel_arguments! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PageSearch {
     /// One reservation and one claim per warp, from a coalesced window of the bitmap; exact exhaustion by
-    /// balances of superblocks. Ours, after Pham et al. 2022 §4.1, Ashkiani et al. 2018 (SlabAlloc) and
-    /// Gelado and Garland 2019.
+    /// balances of superblocks. Our own search, after Pham et al. 2022 §4.1, Ashkiani et al. 2018 (SlabAlloc)
+    /// and Gelado and Garland 2019.
     #[default]
     Window,
     /// RW: a flag per page, one random page per step. Pham et al. 2022, §3.1, Algorithm 1.
@@ -112,7 +112,7 @@ pub enum PageSearch {
     RandomWalkBitmap32,
     /// RW-BM with words of 64 bits.
     RandomWalkBitmap64,
-    /// CoRW: lanes lock random words of 32 bits and share what they find. Pham et al. 2022, §4.2, Algorithm
+    /// CoRW: lanes lock random words of 32 bits and share the pages found. Pham et al. 2022, §4.2, Algorithm
     /// 2.
     Collaborative32,
     /// CoRW with words of 64 bits.
@@ -122,8 +122,8 @@ pub enum PageSearch {
     /// A ring of free page numbers behind two global counters: the baseline with a central structure, after
     /// the idea of Ouroboros (Winter et al. 2020).
     Queue,
-    /// One atomic addition per warp and no reuse: the floor. "Direct Output Buffer" of Pham et al. 2022,
-    /// §5.2.3.
+    /// One atomic addition per warp and no reuse: the lower bound. "Direct Output Buffer" of Pham et al.
+    /// 2022, §5.2.3.
     Bump,
 }
 
@@ -150,7 +150,7 @@ impl PageSearch {
             .unwrap_or_default()
     }
 
-    /// Its name in tables, the paper's where it has one.
+    /// Its name in tables, the paper's if it has one.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -166,13 +166,13 @@ impl PageSearch {
         }
     }
 
-    /// Whether it hands out a freed page again; the bump does not.
+    /// Whether it reuses freed pages; the bump search does not.
     #[must_use]
     pub fn reuses(self) -> bool {
         self != Self::Bump
     }
 
-    /// Words it keeps beside bitmap, balances and summary, for a number of pages.
+    /// Number of words that it keeps in addition to bitmap, balances and summary, for a number of pages.
     #[must_use]
     pub fn own_words(self, pages: u64) -> u64 {
         match self {
@@ -200,14 +200,14 @@ pub(crate) const HEAP_CHECK: &str = "-DGALATEA_HEAP_CHECK";
 pub struct HeapBuild {
     /// The one page search.
     pub search: PageSearch,
-    /// Foreign pointers, double frees and sizes too large are noted in the status.
+    /// Record foreign pointers, double frees and sizes that are too large in the status.
     pub check: bool,
-    /// Allocations count steps, atomics and collisions in the status.
+    /// Count steps, atomics and collisions of allocations in the status.
     pub count: bool,
 }
 
 impl HeapBuild {
-    /// The compiler options of it, for any program that includes `galatea/heap.cuh`.
+    /// Its compiler options, for any program that includes `galatea/heap.cuh`.
     #[must_use]
     pub fn options(self) -> Vec<String> {
         let mut options = vec![format!("-DGALATEA_HEAP_SEARCH={}", self.search.number())];

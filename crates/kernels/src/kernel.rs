@@ -9,9 +9,9 @@ use galatea_device::{
 /// Default number of threads of a block.
 pub(crate) const BLOCK: u32 = 256;
 
-/// The declaration of a kernel in a file of its own, by its Rust type.
+/// The declaration of a kernel in its own file, by its Rust type.
 pub trait Kernel {
-    /// Its name in C++, and of its file in `cuda/kernels`.
+    /// Its name in C++, and the name of its file in `cuda/kernels`.
     const NAME: &'static str;
     /// The text of that file.
     const SOURCE: &'static str;
@@ -66,8 +66,8 @@ impl<K: Kernel> KernelFunction<K> {
         })
     }
 
-    /// As [`KernelFunction::load`], with more compiler options: definitions that choose what the kernel is
-    /// made of.
+    /// The same as [`KernelFunction::load`], with more compiler options: definitions that select variants of
+    /// the kernel.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -81,13 +81,13 @@ impl<K: Kernel> KernelFunction<K> {
         })
     }
 
-    /// The resources of a multiprocessor that it takes.
+    /// The resources of a multiprocessor that it needs.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.function.resources()
     }
 
-    /// Blocks that the device runs at once.
+    /// Maximum number of resident blocks on the device.
     ///
     /// # Errors
     /// The device's.
@@ -95,7 +95,7 @@ impl<K: Kernel> KernelFunction<K> {
         self.function.resident_blocks(block, 0)
     }
 
-    /// As [`Self::resident_blocks`], of blocks with so much dynamic shared memory.
+    /// The same as [`Self::resident_blocks`] for blocks with `dynamic_shared` bytes of dynamic shared memory.
     ///
     /// # Errors
     /// The device's.
@@ -117,7 +117,7 @@ impl<K: Kernel> KernelFunction<K> {
         self.function.launch_with(stream, geometry, arguments, references)
     }
 
-    /// Queues a launch whose blocks may wait for each other.
+    /// Queues a launch with blocks that may wait for each other.
     ///
     /// # Errors
     /// Those of [`Function::launch_cooperative`].
@@ -150,9 +150,9 @@ macro_rules! kernel {
 }
 pub(crate) use kernel;
 
-/// Declares the type of a kernel that is launched in blocks of [`BLOCK`] threads, no
-/// more than the device runs at once: what [`kernel!`] declares, the loaded function with that number of
-/// blocks, and `new`.
+/// Declares the type of a kernel that is launched in blocks of [`BLOCK`] threads, at most the number of
+/// resident blocks: the declarations of [`kernel!`], the loaded function with that number of blocks, and
+/// `new`.
 macro_rules! resident_kernel {
     ($(#[$documentation:meta])* $type:ident, $name:literal, $arguments:ident) => {
         $crate::kernel::kernel!($type, $name, $arguments);

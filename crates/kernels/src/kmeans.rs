@@ -1,4 +1,5 @@
-//! Conventions of host and device for k-means: the layout of centroids and chunks, and the shape of a pass.
+//! Definitions shared by host and device for k-means: the layout of centroids and chunks, and the shape of a
+//! pass.
 
 mod centroids;
 
@@ -7,37 +8,37 @@ pub use centroids::Centroids;
 /// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points,
 /// stride.
 pub const CHUNK_WORDS: usize = 4;
-/// Starts that one launch of [`KmeansFit`](crate::KmeansFit) takes at most.
+/// Maximum number of starts of one launch of [`KmeansFit`](crate::KmeansFit).
 pub const FIT_STARTS: usize = 16;
 /// Words of a start in its arguments: addresses of centroids, partials, shifts, masses and state, and the
-/// scale's bits.
+/// bits of the scale.
 pub(crate) const START_WORDS: usize = 6;
-/// Strides of chunks are multiples of this, in points: a warp loads whole runs of so many.
+/// Strides of chunks are multiples of this, in points: a warp loads whole runs of this length.
 pub const STRIDE_POINTS: usize = 128;
-/// Features that a thread holds of its points in registers at most; passes over more are wide
+/// Maximum number of features of its points that a thread holds in registers; passes over more are wide
 /// (`kmeans/wide.cuh`).
 pub const MOST_FEATURES: u32 = 32;
 
 /// How accumulators are replicated: `kmeans/sums.cuh` has a table of costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sums {
-    /// None: labels, or the inertia, are wanted.
+    /// No sums: only labels, or the inertia, are computed.
     None,
-    /// Each thread's in registers, for a handful of accumulators.
+    /// One copy per thread in registers, for a handful of accumulators.
     Registers,
-    /// Each thread's in shared memory: Cluster Merge with Partitioned Private (thesis §5.2.1, §5.2.2).
+    /// One copy per thread in shared memory: Cluster Merge with Partitioned Private (thesis §5.2.1, §5.2.2).
     Private,
-    /// Of lanes that own features: Partitioned Features with Partitioned Local (thesis §5.2.1, §5.2.2),
-    /// within a warp.
+    /// Lanes own features: Partitioned Features with Partitioned Local (thesis §5.2.1, §5.2.2), within a
+    /// warp.
     Features,
-    /// Several copies a block, by atomics in shared memory.
+    /// Several copies per block, by atomics in shared memory.
     Shared,
     /// In device memory, by atomics.
     Global,
 }
 
 impl Sums {
-    /// All ways that sum, in the order of the table.
+    /// All summing methods, in the order of the table.
     pub const ALL: [Self; 5] = [
         Self::Registers,
         Self::Private,
@@ -63,17 +64,17 @@ impl Sums {
 /// How a pass finds the nearest centroids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Scores {
-    /// A thread holds whole points and goes through the centroids, in 32-bit floats (`kmeans/nearest.cuh`,
+    /// A thread holds whole points and iterates over the centroids, in 32-bit floats (`kmeans/nearest.cuh`,
     /// `kmeans/wide.cuh`).
     #[default]
     Lanes,
-    /// The matrix units, by products of pairs of halves: labels are right where squared distances differ by
-    /// more than [`matrix_error`] says (`kmeans/matrix.cuh`).
+    /// The matrix units, by products of pairs of halves: labels are correct if squared distances differ by
+    /// more than [`matrix_error`] (`kmeans/matrix.cuh`).
     Matrix,
 }
 
 impl Scores {
-    /// Both.
+    /// Both methods.
     pub const ALL: [Self; 2] = [Self::Lanes, Self::Matrix];
 
     /// Its name.
@@ -87,12 +88,12 @@ impl Scores {
 }
 
 /// Units that the scores of [`Scores::Matrix`] span for points and centroids within a radius of 1:
-/// `kmeans/matrix.cuh` derives it. A hundredth less, for the unit's own rounding.
+/// `kmeans/matrix.cuh` derives it. It is reduced by a hundredth, for the rounding of the unit itself.
 const MATRIX_UNITS: f64 = 0.99 * 7_864_320.0;
 
-/// Factor of points and centroids for [`Scores::Matrix`], where the squares of the greatest
-/// values by feature, relative to the origin, sum up to that. None: it is no 32-bit float. It has 8
-/// significant bits, so that its product with an origin, which has few, is exact.
+/// Factor of points and centroids for [`Scores::Matrix`], if `square_radius` is the sum of the squares of the
+/// greatest values by feature, relative to the origin. `None`: it is not a 32-bit float. It has 8 significant
+/// bits, so that its product with an origin, which has few, is exact.
 #[must_use]
 pub fn matrix_scale(square_radius: f64) -> Option<f32> {
     let most = (MATRIX_UNITS / square_radius).sqrt() as f32;
@@ -100,11 +101,11 @@ pub fn matrix_scale(square_radius: f64) -> Option<f32> {
     (scale.is_normal() && (scale * scale).is_normal()).then_some(scale)
 }
 
-/// How much two squared distances may differ that [`Scores::Matrix`] tells the wrong way round, about 2^-17
-/// of the square radius for 4 features: a score is off by 2^-21 of the radius for the halves it is made of,
-/// by half as much for the product of halves that is left out, by half a unit for its norm, and by a unit for
-/// each sum and 4 for bits of 16 products a step that the matrix units cut off; squared distances differ by
-/// twice as much as scores, and there are two. Units are up to 2^-6 longer than the scale's limit.
+/// Maximum difference of two squared distances that [`Scores::Matrix`] may order wrongly, about 2^-17 of the
+/// square radius for 4 features: a score has an error of 2^-21 of the radius for its halves, of half that for
+/// the omitted product of halves, of half a unit for its norm, and of a unit for each sum and 4 for the bits
+/// of 16 products a step that the matrix units truncate; squared distances differ by twice as much as scores,
+/// and there are two. Units are up to 2^-6 longer than the scale's limit.
 #[must_use]
 pub fn matrix_error(features: u32, square_radius: f64) -> f64 {
     let units = 0.5 + 5.0 * f64::from(features.div_ceil(4));
@@ -112,17 +113,16 @@ pub fn matrix_error(features: u32, square_radius: f64) -> f64 {
     4.0 * (units * unit + 1.5 * 2f64.powi(-21)) * square_radius
 }
 
-/// Centroids that a pass by matrix units takes at once, which its keys can number.
+/// Number of centroids that a pass by matrix units processes at once, limited by the numbers in its keys.
 const GROUP: u32 = 64;
 /// Columns of a tile of the matrix units.
 const TILE: u32 = 8;
-/// Words of centroids that a thread of such a pass holds at most; where they are more, they are in shared
-/// memory.
+/// Maximum number of words of centroids that a thread of such a pass holds; larger ones are in shared memory.
 const HELD_WORDS: u32 = 48;
-/// Bytes of centroids that such a pass has in shared memory at most; where they are more, it has a group of
-/// them at a time, and room for sums and, of more than [`MOST_FEATURES`] features, points.
+/// Maximum number of bytes of centroids that such a pass has in shared memory; larger ones are loaded one
+/// group at a time, which leaves space for sums and, with more than [`MOST_FEATURES`] features, points.
 const SHARED_CENTROIDS: [u64; 2] = [128 << 10, 64 << 10];
-/// Features of a step of the matrix units where they are more than [`MOST_FEATURES`].
+/// Features per step of the matrix units if there are more than [`MOST_FEATURES`].
 const STEP_FEATURES: u32 = 16;
 
 /// Bytes of a label.
@@ -137,7 +137,7 @@ pub enum LabelWidth {
 }
 
 impl LabelWidth {
-    /// As narrow as the number of clusters allows.
+    /// The narrowest width for the number of clusters.
     #[must_use]
     pub fn of(clusters: u32) -> Self {
         match clusters {
@@ -166,43 +166,43 @@ pub struct PassShape {
     pub features: u32,
     /// k.
     pub clusters: u32,
-    /// How it finds the nearest centroids. By matrix units it sums by [`Sums::Features`], [`Sums::Shared`]
-    /// (not wide) or [`Sums::Global`], and neither writes labels nor reads them.
+    /// How it finds the nearest centroids. With matrix units it sums by [`Sums::Features`], [`Sums::Shared`]
+    /// (not wide) or [`Sums::Global`], and neither writes nor reads labels.
     pub scores: Scores,
     /// How it sums.
     pub sums: Sums,
-    /// Points a thread holds: 1, 2 or a multiple of 4; 4 for [`Sums::Features`]. In a wide pass by matrix
-    /// units 4, or less where 4 over it warps have the same points and share the centroids.
+    /// Points per thread: 1, 2 or a multiple of 4; 4 for [`Sums::Features`]. In a wide pass by matrix units
+    /// 4, or less; then 4 / `points` warps have the same points and share the centroids.
     pub points: u32,
     /// Threads of a block, whole warps.
     pub threads: u32,
     /// Number of copies that the threads of a block share, a power of two: accumulators of [`Sums::Shared`],
-    /// masses of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in; by
-    /// matrix units the copies of a warp for [`Sums::Features`]: 8, 16 or 32, or 32 over the features rounded
-    /// up to a power of two.
+    /// masses of [`Sums::Features`]; in a wide pass the number of groups of threads; by matrix units the
+    /// copies of a warp for [`Sums::Features`]: 8, 16 or 32, or 32 divided by the features rounded up to a
+    /// power of two.
     pub copies: u32,
-    /// Whether threads ask for their next points before they compute on those they have: in a wide pass by
-    /// matrix units shared memory has points of two tiles then.
+    /// Whether threads load their next points before they compute on the current ones: in a wide pass by
+    /// matrix units shared memory then holds points of two tiles.
     pub ahead: bool,
-    /// Whether they compare centroids by twos: pays from 16 clusters on.
+    /// Whether they compare centroids in pairs: pays from 16 clusters on.
     pub paired: bool,
-    /// Whether labels are read where they would be written.
+    /// Whether labels are read from where they would be written.
     pub given: bool,
-    /// Labels that are written.
+    /// Width of the written labels, if any.
     pub labels: Option<LabelWidth>,
     /// Whether squared distances are summed.
     pub inertia: bool,
 }
 
-/// Points that an accumulator of floats takes at most before it is added to one of doubles, where a block's
-/// threads do not share it.
+/// Maximum number of points that are added to a float accumulator before it is added to one of doubles, if it
+/// is not shared by a block's threads.
 const POINTS_OF_A_FLOAT: u64 = 4096;
 
-/// The same in a wide pass, whose merges are of more words.
+/// The same in a wide pass, which merges more words.
 const POINTS_OF_A_WIDE_FLOAT: u64 = 16384;
 
 impl PassShape {
-    /// Points of a block at a time.
+    /// Points that a block processes at a time.
     #[must_use]
     pub fn tile_points(&self) -> u64 {
         let held = u64::from(self.threads) * u64::from(self.points);
@@ -212,7 +212,7 @@ impl PassShape {
         }
     }
 
-    /// Lanes that share the features of a point where they own them, by matrix units.
+    /// Number of lanes that share the features of a point if they own them, by matrix units.
     fn owners(&self) -> u32 {
         match self.sums {
             Sums::Features => 32 / self.copies.clamp(1, 8),
@@ -220,8 +220,8 @@ impl PassShape {
         }
     }
 
-    /// Sums of a cluster's feature that a lane has then: points of a quad that are added to different ones
-    /// do not wait for each other.
+    /// Number of sums that a lane then has for a cluster's feature: points of a quad are added to different
+    /// sums and do not wait for each other.
     fn chains(&self) -> u32 {
         match (self.sums, self.scores) {
             (Sums::Features, Scores::Matrix) if !self.is_wide() => (self.copies / 8).max(1),
@@ -249,7 +249,7 @@ impl PassShape {
         tiles.next_multiple_of(self.shares())
     }
 
-    /// Whether threads hold the centroids that matrix units take.
+    /// Whether threads hold the centroids for the matrix units.
     #[must_use]
     pub fn holds_centroids(&self) -> bool {
         self.features <= MOST_FEATURES
@@ -257,20 +257,19 @@ impl PassShape {
             && self.group_tiles() * 2 * self.steps() <= HELD_WORDS
     }
 
-    /// Whether a block has a group of the centroids that matrix units take at a time, for each tile of
-    /// points.
+    /// Whether a block loads the centroids for the matrix units one group at a time, for each tile of points.
     #[must_use]
     pub fn streams_centroids(&self) -> bool {
         let most = SHARED_CENTROIDS[usize::from(self.is_wide())];
         self.clusters > GROUP && 4 * self.centroid_words() > most
     }
 
-    /// Words of all centroids as matrix units take them.
+    /// Words of all centroids in the layout of the matrix units.
     fn centroid_words(&self) -> u64 {
         u64::from(self.all_tiles()) * self.tile_words()
     }
 
-    /// Words of a tile of them.
+    /// Words of a tile of centroids.
     fn tile_words(&self) -> u64 {
         match self.is_wide() {
             true => 128 * u64::from(self.features.div_ceil(STEP_FEATURES)),
@@ -278,18 +277,18 @@ impl PassShape {
         }
     }
 
-    /// Tiles of whole groups of centroids.
+    /// Number of tiles of whole groups of centroids.
     fn all_tiles(&self) -> u32 {
         self.clusters.next_multiple_of(self.group_tiles() * TILE) / TILE
     }
 
-    /// Whether features are more than registers hold.
+    /// Whether there are more features than registers hold.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         self.features > MOST_FEATURES
     }
 
-    /// Lanes that share the features of a point, for [`Sums::Features`].
+    /// Number of lanes that share the features of a point, for [`Sums::Features`].
     fn lanes(&self) -> u64 {
         u64::from(self.features.next_power_of_two().min(16))
     }
@@ -321,7 +320,7 @@ impl PassShape {
                 }
             };
             let sums = match self.sums {
-                // And a cluster of points that do not exist.
+                // Includes a cluster for points that do not exist.
                 Sums::Features if self.is_wide() => copies * (k + 1) * d + k + self.tile_points(),
                 Sums::Features => {
                     let owners = u64::from(self.owners());
@@ -360,19 +359,19 @@ impl PassShape {
             Sums::Features if self.is_wide() => {
                 POINTS_OF_A_WIDE_FLOAT * u64::from(self.copies) / self.tile_points()
             }
-            // A lane takes the points of its group.
+            // A lane adds the points of its group.
             Sums::Features if self.scores == Scores::Matrix => {
                 POINTS_OF_A_FLOAT * 4 / u64::from(self.owners() * self.points)
             }
             Sums::Registers | Sums::Private => POINTS_OF_A_FLOAT / u64::from(self.points),
             Sums::Features => POINTS_OF_A_FLOAT * self.lanes() / (32 * u64::from(self.points)),
-            // Shared by a block, whose clusters are many: each takes a small part of the points.
+            // Shared by a block with many clusters: each receives a small part of the points.
             Sums::Shared => 64 * POINTS_OF_A_FLOAT / self.tile_points(),
         };
         tiles.max(1) as u32
     }
 
-    /// Definitions that the kernel is compiled with.
+    /// Compiler definitions of the kernel.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         let sums = match self.sums {

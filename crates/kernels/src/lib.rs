@@ -4,7 +4,7 @@
 //!   cuda/galatea/prelude.cuh   fixed-width types, shared memory; includes nothing
 //!     ├ link.cuh               words shared with the host: ordered loads and stores
 //!     └ thread.cuh             one thread: vector loads, operators
-//!       ├ windows.cuh          places of a window's order: ranks, frames, folds over them
+//!       ├ windows.cuh          positions of a window's order: ranks, frames, folds over them
 //!       └ warp.cuh             32 lanes: reduce, scan, append
 //!         └ block.cuh          a block: reduce, scan, append
 //!           ├ radix_sort.cuh   one digit of keys: ranks in a warp, counts of the tiles before
@@ -15,10 +15,10 @@
 //!   src/kernels/*.rs           its Rust type: argument struct, typed launch, geometry
 //! ```
 //!
-//! The headers are embedded in the binary ([`HEADERS`]) and handed to the compiler from memory. [`KERNELS`]
-//! lists every kernel with its argument layout; tests hold that list against the folders, compile each kernel
-//! for `sm_80` and `sm_90` where NVRTC is found, compare each layout with its header on the emulated device,
-//! and run each kernel there.
+//! The headers are embedded in the binary ([`HEADERS`]) and passed to the compiler from memory. [`KERNELS`]
+//! lists every kernel with its argument layout; tests compare that list with the folders, compile each kernel
+//! for `sm_80` and `sm_90` if NVRTC is found, compare each layout with its header on the emulated device, and
+//! run each kernel there.
 
 mod calibrate;
 pub mod flow;

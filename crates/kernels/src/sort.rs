@@ -1,4 +1,4 @@
-//! What the kernels of the radix sort agree on: `galatea/radix_sort.cuh`.
+//! Definitions shared by the kernels of the radix sort: `galatea/radix_sort.cuh`.
 
 use galatea_device::{DeviceError, Result};
 
@@ -8,7 +8,7 @@ pub const DIGIT_BITS: u32 = 8;
 /// Values of a digit.
 pub const DIGIT_VALUES: usize = 1 << DIGIT_BITS;
 
-/// How wide the keys of a sort are: unsigned integers in native order.
+/// Width of the keys of a sort: unsigned integers in native order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyWidth {
     /// 32 bits.
@@ -18,7 +18,7 @@ pub enum KeyWidth {
 }
 
 impl KeyWidth {
-    /// Both.
+    /// Both widths.
     pub const ALL: [Self; 2] = [Self::Four, Self::Eight];
 
     /// Bytes of a key.
@@ -36,8 +36,8 @@ impl KeyWidth {
         self.bytes()
     }
 
-    /// Threads of a block of a pass, and keys that each holds: tuned on an H200, so that a multiprocessor has
-    /// two blocks by registers and shared memory.
+    /// Threads of a block of a pass, and keys per thread: tuned on an H200, so that registers and shared
+    /// memory suffice for two blocks per multiprocessor.
     pub(crate) const fn block(self) -> (u32, u32) {
         match self {
             Self::Four => (384, 16),
@@ -45,7 +45,7 @@ impl KeyWidth {
         }
     }
 
-    /// Bytes of what a pass moves of a key: keys of 32 bits in pairs with their ids.
+    /// Bytes that a pass moves per key: 32-bit keys are in pairs with their ids.
     pub(crate) const fn moved_bytes(self) -> u32 {
         match self {
             Self::Four => 8,
@@ -58,10 +58,10 @@ impl KeyWidth {
         format!("-DGALATEA_SORT_KEY_BYTES={}", self.bytes())
     }
 
-    /// The number of keys in so many bytes.
+    /// The number of keys in `bytes` bytes.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when they are not whole keys.
+    /// [`DeviceError::Range`] when they are not a whole number of keys.
     pub(crate) fn rows(self, bytes: usize) -> Result<u64> {
         if bytes.is_multiple_of(self.bytes()) {
             return Ok((bytes / self.bytes()) as u64);

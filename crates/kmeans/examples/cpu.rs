@@ -1,5 +1,5 @@
-//! Times iterations on the CPU by each way of summing: `cargo run --release -p galatea-kmeans --example cpu
-//! -- FEATURES CLUSTERS MiB`, the first two lists with commas.
+//! Measures iterations on the CPU with each method of summing: `cargo run --release -p galatea-kmeans
+//! --example cpu -- FEATURES CLUSTERS MiB`. The first two are comma-separated lists.
 
 use std::error::Error;
 use std::time::Instant;

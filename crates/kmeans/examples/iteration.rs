@@ -1,12 +1,14 @@
-//! Times iterations over points in device memory, shape by shape, and holds each against 64-bit floats first.
+//! Measures iterations over points in device memory, shape by shape, after checking each against 64-bit
+//! floats.
 //!
 //! ```sh
 //! cargo run --release -p galatea-kmeans --example iteration -- 4,16 16,64 2048 3
 //! ```
 //!
-//! Numbers of features, numbers of clusters, mebibytes of points, and how many shapes of each way to sum by
-//! matrix units, the cheapest by the model first, beside the cheapest by lanes (0: the one that is chosen).
-//! `galatea bench kmeans` measures the same and more; this needs no DataFusion to be built.
+//! The arguments are the numbers of features, the numbers of clusters, the mebibytes of points, and the
+//! number of shapes for each way to sum by matrix units, cheapest by the model first, beside the cheapest by
+//! lanes (0: only the chosen shape). `galatea bench kmeans` measures the same and more; this example does not
+//! need to build DataFusion.
 
 use std::error::Error;
 
@@ -22,7 +24,7 @@ use rayon::prelude::*;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Points that shapes are verified on.
+/// Number of points with which shapes are verified.
 const VERIFIED: u64 = (1 << 16) + 17;
 /// Iterations between two events.
 const AT_ONCE: u32 = 10;
@@ -97,7 +99,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The shapes that are measured.
+/// The shapes to measure.
 fn chosen(machine: &Machine, of: (u32, u32), shapes: usize) -> Vec<PassCost> {
     if shapes == 0 {
         return costs(machine, of, Wanted::default())
@@ -119,7 +121,7 @@ fn chosen(machine: &Machine, of: (u32, u32), shapes: usize) -> Vec<PassCost> {
     some(Scores::Lanes, None, 1).chain(of_matrix).collect()
 }
 
-/// Milliseconds of reading so many bytes.
+/// Milliseconds of reading `bytes` bytes.
 fn read_floor(device: &Device, on: &DeviceKMeans<'_>, bytes: u64) -> Result<f64> {
     let read = ReadBandwidth::new(device)?;
     let stream = on.stream();
@@ -173,7 +175,7 @@ fn generate(features: usize, count: u64) -> Result<Points> {
     Ok(builder.finish()?)
 }
 
-/// Means after an iteration in 64-bit floats, and what ties may change.
+/// Means after an iteration in 64-bit floats, and the changes that ties may cause.
 struct Expected {
     first: Vec<f64>,
     means: Vec<f64>,
@@ -233,7 +235,7 @@ impl Expected {
         }
     }
 
-    /// Whether an iteration of a shape is right, and how far its centroids are off.
+    /// Whether an iteration of a shape is correct, and the error of its centroids.
     fn hold(&self, on: &DeviceKMeans<'_>, points: &Points, cost: &PassCost) -> Result<(bool, f64)> {
         let mut run = on.start_with(points, cost.shape)?;
         run.place_centroids(&self.first)?;

@@ -5,30 +5,30 @@ use galatea_device::DeviceError;
 /// Result of this crate.
 pub type Result<T, E = KMeansError> = std::result::Result<T, E>;
 
-/// An error of a clustering. Variants and fields are contract, the text is not.
+/// An error of a clustering. Variants and fields are stable, messages are not.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum KMeansError {
-    /// The device's.
+    /// An error of the device.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// No feature, or more than rows may have.
+    /// No features, or more than the maximum.
     #[error("points of {features} features: k-means takes 1 to {limit}")]
     Features {
-        /// Features asked for.
+        /// The requested number of features.
         features: usize,
-        /// The most.
+        /// The maximum.
         limit: usize,
     },
-    /// No cluster, or more than labels can number.
+    /// No clusters, or more than labels can number.
     #[error("{clusters} clusters: k is from 1 to {limit}")]
     Clusters {
-        /// Clusters asked for.
+        /// The requested number of clusters.
         clusters: usize,
-        /// The most.
+        /// The maximum.
         limit: usize,
     },
-    /// No point at all.
+    /// No points.
     #[error("there are no points to cluster")]
     NoPoints,
     /// Fewer points than clusters.
@@ -36,9 +36,9 @@ pub enum KMeansError {
         "{clusters} clusters of {points} points: each cluster needs a point\nhint: lower k to {points} or less"
     )]
     TooFewPoints {
-        /// Clusters asked for.
+        /// The requested number of clusters.
         clusters: usize,
-        /// Points there are.
+        /// The number of points.
         points: u64,
     },
     /// Values that are NaN or infinite.
@@ -48,17 +48,17 @@ pub enum KMeansError {
     NotFinite {
         /// The feature's name.
         column: String,
-        /// How many rows have one.
+        /// The number of rows with such values.
         rows: u64,
     },
-    /// Values or centroids that are not whole points of as many features.
+    /// The values or centroids are not whole points with this number of features.
     #[error("{what} has {found} values: {expected} are needed")]
     Shape {
-        /// What was given.
+        /// The invalid argument.
         what: String,
-        /// Values it has.
+        /// Its number of values.
         found: usize,
-        /// Values it should have.
+        /// The expected number of values.
         expected: usize,
     },
     /// Points and centroids of different numbers of features.
@@ -69,17 +69,17 @@ pub enum KMeansError {
         /// Features of the centroids.
         centroids: usize,
     },
-    /// A setting outside its range.
+    /// A setting is outside its range.
     #[error("{name} is {value}: it must be {expected}")]
     Setting {
         /// Its name.
         name: &'static str,
-        /// What was given.
+        /// The invalid value.
         value: String,
         /// The allowed values.
         expected: &'static str,
     },
-    /// No shape of a pass has room on the device.
+    /// No shape of a pass fits the device.
     #[error(
         "no pass over {features} features and {clusters} clusters fits a block's {limit} bytes of shared memory: the least needs {needed}\nhint: run it on the CPU"
     )]
@@ -90,12 +90,12 @@ pub enum KMeansError {
         clusters: usize,
         /// Bytes that the smallest shape needs.
         needed: u64,
-        /// Bytes there are.
+        /// Available bytes.
         limit: u64,
     },
-    /// The device is full with memory of others.
+    /// The device memory is used by others.
     #[error(
-        "{what} of {bytes} bytes finds no device memory: the limit is {limit} bytes\nhint: raise galatea.gpu_memory_limit, or run it on the CPU"
+        "{what} of {bytes} bytes finds no device memory: the limit is {limit} bytes\nhint: raise galatea.memory.gpu_limit, or run it on the CPU"
     )]
     Memory {
         /// The purpose of the allocation.
@@ -105,10 +105,10 @@ pub enum KMeansError {
         /// The budget's limit.
         limit: u64,
     },
-    /// The caller stopped it, and did not ask to keep what was there.
+    /// The caller stopped it, and did not ask to keep the result so far.
     #[error("cancelled after {iterations} iterations")]
     Cancelled {
-        /// Iterations that were complete.
+        /// The number of complete iterations.
         iterations: u32,
     },
 }

@@ -1,4 +1,5 @@
-//! The estimator, in scikit-learn's words: starts, of which the best wins, on the CPU or on a device.
+//! The estimator, with scikit-learn's terms: runs several starts, on the CPU or on a device, and returns the
+//! best.
 
 use galatea_kernels::kmeans::Centroids;
 
@@ -23,44 +24,44 @@ pub struct Model {
     pub sizes: Vec<u64>,
     /// Sum of the squared distances of points to their centroids.
     pub inertia: f64,
-    /// Iterations of the start that won.
+    /// Iterations of the best start.
     pub n_iter: u32,
     /// Whether it ended before its last iteration.
     pub converged: bool,
-    /// Whether the caller stopped it, and asked to keep what was there ([`OnStop::Keep`]).
+    /// Whether the caller stopped it, and asked to keep the result so far ([`OnStop::Keep`]).
     pub stopped: bool,
-    /// Labels of the points, if they were asked for.
+    /// Labels of the points, if requested.
     pub labels: Option<Labels>,
-    /// Chunks that the CPU took from the device, in all iterations of the start that won and of those beside
-    /// it.
+    /// Number of chunks that the CPU processed instead of the device, in all iterations of the best start and
+    /// of the starts that shared its passes.
     pub cpu_chunks: u64,
 }
 
 impl KMeans {
-    /// Centroids, on the CPU.
+    /// Computes centroids on the CPU.
     ///
     /// # Errors
-    /// See [`Self::fit_with`].
+    /// The errors of [`Self::fit_with`].
     pub fn fit(&self, points: &Points) -> Result<Model> {
         self.run(points, &mut self.cpu(points), false, &mut |_| true)
     }
 
-    /// Centroids and labels, on the CPU.
+    /// Computes centroids and labels on the CPU.
     ///
     /// # Errors
-    /// See [`Self::fit_with`].
+    /// The errors of [`Self::fit_with`].
     pub fn fit_predict(&self, points: &Points) -> Result<Model> {
         self.run(points, &mut self.cpu(points), true, &mut |_| true)
     }
 
-    /// Centroids, and labels if wanted, on a device, or on the CPU where there is none. `progress` is told
-    /// after every iteration, on a device after every few, and says whether to go on; what happens if not
-    /// says [`KMeans::on_stop`].
+    /// Computes centroids, and labels if requested, on a device, or on the CPU without one. `progress` is
+    /// called after every iteration, on a device after every few, and returns whether to continue.
+    /// [`KMeans::on_stop`] sets the result if it returns false.
     ///
     /// # Errors
     /// [`KMeansError::Clusters`], [`KMeansError::NoPoints`], [`KMeansError::TooFewPoints`],
     /// [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids; [`KMeansError::NoShape`],
-    /// [`KMeansError::Memory`] on a device; [`KMeansError::Cancelled`]; the device's.
+    /// [`KMeansError::Memory`] on a device; [`KMeansError::Cancelled`]; an error of the device.
     pub fn fit_with(
         &self,
         points: &Points,
@@ -77,7 +78,7 @@ impl KMeans {
         }
     }
 
-    /// The CPU as settings say. Cross-processing is of two processors: with one it is multi-pass.
+    /// The CPU with these settings. Cross-processing needs two processors; on the CPU alone it is multi-pass.
     fn cpu<'p>(&self, points: &'p Points) -> Cpu<'p> {
         Cpu {
             points,
@@ -173,10 +174,10 @@ impl KMeans {
 }
 
 impl Model {
-    /// Labels of other points by these centroids, on a device or on the CPU.
+    /// Computes labels of other points by these centroids, on a device or on the CPU.
     ///
     /// # Errors
-    /// [`KMeansError::OtherFeatures`]; the device's.
+    /// [`KMeansError::OtherFeatures`], or an error of the device.
     pub fn predict(&self, points: &Points, device: Option<&DeviceKMeans<'_>>) -> Result<Labels> {
         if points.features() != self.features {
             return Err(KMeansError::OtherFeatures {

@@ -1,12 +1,12 @@
-//! First centroids.
+//! Initial centroids.
 //!
-//! k-means++ (Arthur and Vassilvitskii 2007) draws each centroid among the points with a probability in
-//! proportion to its squared distance to those drawn before. It is done on the host: over all points where
-//! their values are at most [`EXACT_VALUES`] and the work is at most [`EXACT_WORK`], and over a sample drawn
-//! without bias where there is more, since a pass a centroid over data larger than the device would take
-//! longer than the fit. A sample of m points cannot see clusters of less than about 1 / m of the points: one
-//! of n / 10000 points has 6.5 in the smallest sample, and is missed by it once in 700 times. The iterations
-//! that follow see all points.
+//! k-means++ (Arthur and Vassilvitskii 2007) draws each centroid from the points with a probability
+//! proportional to its squared distance to those drawn before. It runs on the host. It draws from all points
+//! if they have at most [`EXACT_VALUES`] values and the work is at most [`EXACT_WORK`], and otherwise from an
+//! unbiased sample. A pass per centroid over data larger than the device would take longer than the fit. A
+//! sample of m points cannot detect clusters of less than about 1 / m of the points: a cluster of n / 10000
+//! points has 6.5 in the smallest sample, and is missed by it once in 700 times. The iterations that follow
+//! read all points.
 
 use rand::Rng;
 use rand::SeedableRng;
@@ -15,14 +15,13 @@ use rayon::prelude::*;
 
 use crate::Points;
 
-/// Points that k-means++ draws from, at least, where it does not draw from all; 16 a cluster where that is
-/// more.
+/// Minimum number of points of the sample from which k-means++ draws; 16 points per cluster if that is more.
 const SAMPLE: u64 = 1 << 16;
-/// Values of the points up to which it draws from all.
+/// Maximum number of values of the points for which it draws from all.
 const EXACT_VALUES: u64 = 1 << 23;
-/// Differences of values to be squared up to which it does.
+/// Maximum number of squared differences of values for which it draws from all.
 const EXACT_WORK: u64 = 1 << 30;
-/// Points whose distances are added up by one task.
+/// Number of points in a task that adds up distances.
 const TASK: usize = 1 << 13;
 
 /// The first k points.
@@ -30,7 +29,7 @@ pub(crate) fn first(points: &Points, clusters: usize) -> Vec<f64> {
     gather(points, (0..clusters as u64).collect())
 }
 
-/// k different points.
+/// k different random points.
 pub(crate) fn random(points: &Points, clusters: usize, seed: u64) -> Vec<f64> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     gather(points, draw(points.len(), clusters as u64, &mut random))
@@ -89,10 +88,11 @@ pub(crate) fn plus_plus(points: &Points, clusters: usize, seed: u64) -> Vec<f64>
                 })
             })
             .collect();
-        // In the order of tasks, so that a seed draws the same on any number of threads.
+        // Sums are added in the order of tasks, so that a seed draws the same points for any number of
+        // threads.
         let total: f64 = sums.iter().sum();
         let mut left = random.random_range(0.0..1.0) * total;
-        // With all points drawn already, equal ones are left: any will do.
+        // If all distinct points have been drawn, every point has distance 0, so any point will do.
         next = random.random_range(0..sample) as usize;
         for (index, nearest) in nearest.iter().enumerate() {
             if *nearest > 0.0 {

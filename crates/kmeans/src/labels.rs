@@ -1,4 +1,4 @@
-//! Labels as narrow as the number of clusters allows.
+//! Labels in the narrowest width for the number of clusters.
 
 use galatea_kernels::kmeans::LabelWidth;
 use rayon::prelude::*;
@@ -11,7 +11,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Room for the labels of so many clusters.
+    /// Empty labels, in the width for this number of clusters.
     pub(crate) fn new(clusters: u32) -> Self {
         Self {
             width: LabelWidth::of(clusters),
@@ -19,7 +19,7 @@ impl Labels {
         }
     }
 
-    /// Labels of which these are the bytes, in the machine's order.
+    /// Labels from their bytes, in the machine's byte order.
     #[must_use]
     pub fn of_bytes(width: LabelWidth, bytes: Vec<u8>) -> Self {
         Self { width, bytes }
@@ -28,7 +28,7 @@ impl Labels {
     /// The label of a point.
     ///
     /// # Panics
-    /// Where there are not as many.
+    /// If the point's number is not below [`Self::len`].
     #[must_use]
     pub fn get(&self, point: usize) -> u32 {
         let width = self.width.bytes();
@@ -43,7 +43,7 @@ impl Labels {
         self.width
     }
 
-    /// The labels' bytes, in the machine's order.
+    /// The labels' bytes, in the machine's byte order.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -65,13 +65,13 @@ impl Labels {
         self.bytes.len() / self.width.bytes()
     }
 
-    /// Whether there are none.
+    /// Whether it has no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The labels as words, by all threads.
+    /// The labels as words, converted by all threads.
     pub(crate) fn widen(&self) -> Vec<u32> {
         const TASK: usize = 1 << 15;
         let mut words = vec![0u32; self.len()];
@@ -98,7 +98,7 @@ impl Labels {
         words
     }
 
-    /// The labels, one by one.
+    /// Iterates over the labels.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         let width = self.width.bytes();
         self.bytes.chunks_exact(width).map(move |bytes| {

@@ -1,23 +1,23 @@
-//! k-means in one pass over the points an iteration, on the device and on the CPU.
+//! k-means with one pass over the points per iteration, on the device and on the CPU.
 //!
 //! An iteration assigns each point to its nearest centroid and moves each centroid to the mean of its points.
-//! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5, both happen in
-//! one pass: a thread holds points in registers, finds their nearest centroids, and adds them to replicated
-//! accumulators before it takes the next. So an iteration reads each point once, and host memory is streamed
-//! once an iteration where the points do not fit the device.
+//! Following C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5, both happen
+//! in one pass: a thread holds points in registers, finds their nearest centroids, and adds them to
+//! replicated accumulators before it continues with the next points. An iteration thus reads each point once.
+//! If the points do not fit the device, host memory is streamed once per iteration.
 //!
 //! ```text
-//!   Points ── columns in chunks of host memory, a region of the memory manager: what fits stays on the device
+//!   Points ── columns in chunks of host memory, a memory manager's region: chunks that fit stay on the device
 //!     │ KMeans::fit
 //!     ├ init    first, random, k-means++ (D² sampling), or given centroids
-//!     ├ choose  shape of a pass: how sums are replicated, threads, copies ── by the cost model of galatea_layout
+//!     ├ choose  shape of a pass: replication of sums, threads, copies ── by the cost model of galatea_layout
 //!     ├ device  passes over chunks, sums and centroids stay on the device ── kernels kmeans_pass, kmeans_update;
 //!     │         iterations over few points in one launch ── kernel kmeans_fit
 //!     └ cpu     the same passes in place, by all threads
 //!   Model ── centroids, sizes, inertia, labels
 //! ```
 //!
-//! | what | where |
+//! | feature | item |
 //! | --- | --- |
 //! | executions: single-pass, multi-pass, cross-processing (KM-11) | [`Execution`] |
 //! | feature sums: cluster merge, partitioned features; masses with them: private, local, global (KM-4 to KM-10) | [`Sums`] |
@@ -29,14 +29,14 @@
 //! | chunks that the CPU takes (KM-17 to KM-21) | [`Share`] |
 //! | restarts that share the passes over the points | [`KMeans::n_init`] |
 //!
-//! Points are 32-bit floats, as in the thesis (KM-1); 64-bit ones are converted
-//! ([`PointsBuilder::append_wide`]). Sums are of floats relative to an origin amid the centroids, for at most
-//! 4096 points at a time, 16384 where features are more than 32, and of doubles from there on. On the CPU a
-//! seed gives the same result on any number of threads; on the device sums differ in their last bits from run
+//! Points are 32-bit floats, as in the thesis (KM-1); 64-bit floats are converted
+//! ([`PointsBuilder::append_wide`]). Up to 4096 points, or 16384 with more than 32 features, are summed as
+//! floats relative to an origin amid the centroids; these sums are added as doubles. On the CPU a seed
+//! returns the same result for any number of threads. On the device, sums differ in their last bits from run
 //! to run, since blocks add theirs in any order.
 //!
-//! Ties go to the lowest label, clusters without points keep their centroids, values that are not finite and
-//! more clusters than points are errors (KM-2).
+//! Ties are resolved in favour of the lowest label. Clusters without points keep their centroids. Values that
+//! are not finite and more clusters than points are errors (KM-2).
 #![forbid(unsafe_code)]
 
 mod choose;

@@ -1,12 +1,13 @@
-//! Points in host memory, column by column, in chunks that come to the device as pages of a region.
+//! Points in host memory, column by column, in chunks that are transferred to the device as pages of a
+//! region.
 //!
-//! A chunk holds its points as `data[feature * stride + point]`, the stride a multiple of 64 points, so that
-//! threads load aligned vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20); all but
-//! the last are equally full.
+//! A chunk stores its points as `data[feature * stride + point]`. The stride is a multiple of 64 points, so
+//! that threads load aligned vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20).
+//! All have the same number of points, except the last.
 //!
-//! Values are 32-bit floats, as in the thesis. Those that come as 64-bit floats are kept as distances from an
-//! offset of their feature where they are much closer to each other than to zero (times, coordinates of a
-//! city), so that the differences between points survive.
+//! Values are 32-bit floats, as in the thesis. 64-bit input may be much closer to each other than to zero
+//! (times, coordinates of a city). The values of such a feature are stored as distances from an offset, so
+//! that the differences between points survive.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +21,7 @@ use crate::{KMeansError, Result};
 /// Default bytes of a chunk (KM-20).
 pub const CHUNK_BYTES: usize = 16 << 20;
 
-/// Most features of a point.
+/// Maximum number of features of a point.
 const MOST_FEATURES: usize = 1 << 16;
 
 /// Immutable points.
@@ -33,19 +34,19 @@ pub struct Points {
     chunks: Vec<Chunk>,
     /// By feature: the offset that was subtracted from its values.
     offsets: Vec<f64>,
-    /// By feature: the least and the greatest value as kept.
+    /// By feature: the minimum and the maximum of the stored values.
     extents: Vec<(f32, f32)>,
     pub(crate) variance: OnceLock<f64>,
 }
 
-/// Some consecutive points.
+/// Consecutive points.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     identity: Arc<Identity>,
     view: HostView,
-    /// Points.
+    /// Number of points.
     pub(crate) len: usize,
-    /// Points from one feature to the next.
+    /// Distance between features, in points.
     pub(crate) stride: usize,
 }
 
@@ -75,7 +76,7 @@ impl Points {
     ///
     /// # Errors
     /// [`KMeansError::Features`] without columns, [`KMeansError::Shape`] for columns of different lengths,
-    /// [`KMeansError::NotFinite`]; host memory.
+    /// [`KMeansError::NotFinite`], or an error of allocating host memory.
     pub fn from_columns<C: AsRef<[f32]>>(columns: &[C]) -> Result<Self> {
         let names = (0..columns.len()).map(|feature| feature.to_string()).collect();
         let mut builder = PointsBuilder::new(names)?;
@@ -95,13 +96,13 @@ impl Points {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether it has no points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of their values.
+    /// Bytes of the values.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.len * self.features as u64 * 4
@@ -110,7 +111,7 @@ impl Points {
     /// Values of consecutive points, point after point.
     ///
     /// # Panics
-    /// Where there are not that many points.
+    /// If the range exceeds the points.
     #[must_use]
     pub fn rows(&self, range: std::ops::Range<u64>) -> Vec<f64> {
         let mut rows = Vec::with_capacity((range.end - range.start) as usize * self.features);
@@ -119,7 +120,7 @@ impl Points {
         rows
     }
 
-    /// Makes rows of kept values those of the values that came.
+    /// Adds the offsets to rows of stored values, which restores the input values.
     pub(crate) fn add_offsets(&self, rows: &mut [f64]) {
         for row in rows.chunks_exact_mut(self.features) {
             row.iter_mut()
@@ -128,13 +129,13 @@ impl Points {
         }
     }
 
-    /// The opposite of [`Self::add_offsets`].
+    /// Subtracts the offsets, the inverse of [`Self::add_offsets`].
     pub(crate) fn without_offsets(&self, rows: &[f64]) -> Vec<f64> {
         let pairs = rows.iter().zip(self.offsets.iter().cycle());
         pairs.map(|(value, offset)| value - offset).collect()
     }
 
-    /// By feature, the least and the greatest value as they are kept.
+    /// By feature, the minimum and the maximum of the stored values.
     pub(crate) fn extents(&self) -> &[(f32, f32)] {
         &self.extents
     }
@@ -143,12 +144,12 @@ impl Points {
         &self.chunks
     }
 
-    /// Most points of a chunk.
+    /// Maximum number of points of a chunk.
     pub(crate) fn most(&self) -> u32 {
         self.chunks.iter().map(|chunk| chunk.len).max().unwrap_or(0) as u32
     }
 
-    /// Appends the values of a point as they are kept.
+    /// Appends the stored values of a point.
     pub(crate) fn gather(&self, point: u64, values: &mut Vec<f64>) {
         let full = self.chunks.first().map_or(1, |chunk| chunk.len as u64);
         let (chunk, at) = (&self.chunks[(point / full) as usize], (point % full) as usize);
@@ -178,26 +179,26 @@ impl Source for Points {
     }
 }
 
-/// Takes points batch by batch.
+/// Collects points batch by batch.
 #[derive(Debug)]
 pub struct PointsBuilder {
     names: Vec<String>,
-    /// Points of a full chunk.
+    /// Number of points of a full chunk.
     capacity: usize,
     chunks: Vec<Chunk>,
-    /// The chunk that is being filled, and its points.
+    /// The chunk that is being filled, and its number of points.
     filling: Option<(HostMemory, usize)>,
     len: u64,
-    /// By feature: values that are not finite.
+    /// By feature: number of values that are not finite.
     not_finite: Vec<u64>,
-    /// By feature: the least and the greatest value so far.
+    /// By feature: the minimum and the maximum so far.
     extents: Vec<(f32, f32)>,
-    /// By feature, once there are points.
+    /// Offsets by feature; none before the first points.
     offsets: Option<Vec<f64>>,
 }
 
 impl PointsBuilder {
-    /// For points of the features so named, in chunks of [`CHUNK_BYTES`].
+    /// A builder of points with features of these names, in chunks of [`CHUNK_BYTES`].
     ///
     /// # Errors
     /// [`KMeansError::Features`].
@@ -205,7 +206,7 @@ impl PointsBuilder {
         Self::with_chunk_bytes(names, CHUNK_BYTES)
     }
 
-    /// As [`Self::new`], in chunks of about so many bytes.
+    /// Like [`Self::new`], in chunks of about `chunk_bytes` bytes.
     ///
     /// # Errors
     /// [`KMeansError::Features`].
@@ -230,10 +231,11 @@ impl PointsBuilder {
         })
     }
 
-    /// Appends points whose features are the columns.
+    /// Appends points. Each column is a feature.
     ///
     /// # Errors
-    /// [`KMeansError::Shape`] for another number of columns, or columns of different lengths; host memory.
+    /// [`KMeansError::Shape`] for another number of columns, or columns of different lengths; or an error of
+    /// allocating host memory.
     pub fn append<C: AsRef<[f32]>>(&mut self, columns: &[C]) -> Result<()> {
         let offsets = self.offsets.get_or_insert_with(|| vec![0.0; self.names.len()]);
         if offsets.iter().all(|offset| *offset == 0.0) {
@@ -244,12 +246,12 @@ impl PointsBuilder {
         self.append_wide(&wide)
     }
 
-    /// As [`Self::append`], of 64-bit floats, which are rounded to 32-bit ones, as distances from an offset
-    /// where the first points are closer to each other than to zero. Values beyond 32-bit floats count as
-    /// infinite.
+    /// Like [`Self::append`], for 64-bit floats. They are rounded to 32-bit floats, as distances from an
+    /// offset if the first points are closer to each other than to zero. Values beyond the range of 32-bit
+    /// floats count as infinite.
     ///
     /// # Errors
-    /// As [`Self::append`].
+    /// The errors of [`Self::append`].
     pub fn append_wide<C: AsRef<[f64]>>(&mut self, columns: &[C]) -> Result<()> {
         if columns.iter().any(|column| column.as_ref().is_empty()) && self.offsets.is_none() {
             return Ok(());
@@ -271,7 +273,7 @@ impl PointsBuilder {
         self.append_kept(&kept)
     }
 
-    /// By feature: how many values so far are NaN or infinite.
+    /// By feature: the number of values so far that are NaN or infinite.
     #[must_use]
     pub fn not_finite(&self) -> &[u64] {
         &self.not_finite
@@ -328,7 +330,7 @@ impl PointsBuilder {
         Ok(())
     }
 
-    /// Ends the chunk that is being filled.
+    /// Finishes the chunk that is being filled.
     fn close(&mut self) {
         if let Some((memory, len)) = self.filling.take() {
             self.chunks.push(Chunk {
@@ -340,10 +342,11 @@ impl PointsBuilder {
         }
     }
 
-    /// The points.
+    /// Returns the points.
     ///
     /// # Errors
-    /// [`KMeansError::NotFinite`] for the first column that has values which are not finite; host memory.
+    /// [`KMeansError::NotFinite`] for the first column with values that are not finite, or an error of
+    /// allocating host memory.
     pub fn finish(mut self) -> Result<Points> {
         if let Some((feature, rows)) = self.not_finite.iter().enumerate().find(|(_, rows)| **rows > 0) {
             return Err(KMeansError::NotFinite {
@@ -351,7 +354,7 @@ impl PointsBuilder {
                 rows: *rows,
             });
         }
-        // The last chunk takes the memory that it needs, not that of a full one.
+        // The last chunk uses the memory that it needs, not that of a full one.
         if let Some((memory, len)) = self.filling.take() {
             let stride = len.next_multiple_of(STRIDE_POINTS);
             let mut small = HostMemory::new(4 * stride * self.names.len())?;
@@ -381,7 +384,7 @@ impl PointsBuilder {
 }
 
 /// The offset to subtract from values: 0, unless they are 16 times closer to each other than to zero. It has
-/// few significant bits, so that differences to it are exact.
+/// few significant bits, so that differences from it are exact.
 fn offset_of(values: &[f64]) -> f64 {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (least, most) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {

@@ -8,26 +8,26 @@ use crate::{KMeansError, Result};
 /// Progress after an iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Which of the restarts, from 0.
+    /// The number of the restart, from 0.
     pub start: u32,
     /// Iterations done.
     pub iteration: u32,
-    /// Sum of the squares of how far centroids moved.
+    /// Sum of the squared shifts of centroids.
     pub shift: f64,
 }
 
-/// What a fit returns that its caller stops.
+/// The result of a fit that its caller stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnStop {
     /// [`KMeansError::Cancelled`].
     #[default]
     Discard,
-    /// The centroids after the last complete iteration, of the restarts that have begun the best, with their
-    /// sizes, inertia and labels, which take one more pass.
+    /// The centroids after the last complete iteration, of the best restart so far, with their sizes, inertia
+    /// and labels, which take one more pass.
     Keep,
 }
 
-/// When iterations end.
+/// The condition that ends iterations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
     pub(crate) max_iter: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Iterations {
     pub(crate) converged: bool,
 }
 
-/// The outcome of the last pass, which leaves centroids as they are.
+/// The outcome of the last pass, which does not move centroids.
 #[derive(Debug)]
 pub(crate) struct Finish {
     pub(crate) masses: Vec<u64>,
@@ -52,7 +52,7 @@ pub(crate) struct Finish {
 }
 
 impl Iterations {
-    /// Counts one more, in which centroids moved so far.
+    /// Records another iteration. `shift` is the sum of the squared shifts of centroids.
     pub(crate) fn after(&mut self, shift: f64, rule: Rule) {
         self.shift = shift;
         self.iterations += 1;
@@ -60,9 +60,9 @@ impl Iterations {
     }
 }
 
-/// The caller's callback, which is told of iterations and may stop them.
+/// The caller's callback. It is called for iterations and may stop them.
 pub(crate) struct Monitor<'a> {
-    /// The number of the first of the starts that go together.
+    /// The number of the first of the starts that run together.
     first: u32,
     on_stop: OnStop,
     stopped: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Monitor<'a> {
 }
 
 impl<'a> Monitor<'a> {
-    /// Of starts that go together, the first of which has that number.
+    /// A monitor of starts that run together. `first` is the number of the first one.
     pub(crate) fn new(first: u32, on_stop: OnStop, tell: &'a mut dyn FnMut(Progress) -> bool) -> Self {
         Self {
             first,
@@ -80,8 +80,8 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Whether to go on, after an iteration of a start of those that go together; an error where the caller
-    /// stops and nothing is kept.
+    /// Returns whether to continue after an iteration of one of the starts that run together. If the caller
+    /// stops and nothing is kept, it is an error.
     pub(crate) fn tell(&mut self, start: usize, iteration: u32, shift: f64) -> Result<bool> {
         let goes_on = (self.tell)(Progress {
             start: self.first + start as u32,
@@ -97,7 +97,7 @@ impl<'a> Monitor<'a> {
         }
     }
 
-    /// Whether the caller has stopped it.
+    /// Whether the caller has stopped the fit.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -105,19 +105,19 @@ impl<'a> Monitor<'a> {
 
 /// A processor that executes passes: the CPU or a device.
 pub(crate) trait Processor {
-    /// Moves the centroids of each start until the rule ends it, or the monitor all of them, in passes that
-    /// all of them share.
+    /// Moves the centroids of each start until the rule ends it, or the monitor ends all of them. All starts
+    /// share the passes.
     fn iterate(
         &mut self,
         starts: &mut [Centroids],
         rule: Rule,
         monitor: &mut Monitor<'_>,
     ) -> Result<Vec<Iterations>>;
-    /// Masses and inertia of each start's centroids, in one pass, and labels, of a single start.
+    /// Masses and inertia of each start's centroids, in one pass; also labels, for a single start.
     fn finish(&mut self, starts: &[Centroids], labels: bool) -> Result<Vec<Finish>>;
 }
 
-/// Iterations one by one; `iterate` says how far centroids moved, `tell` whether to go on after so many.
+/// Runs iterations one by one. `iterate` returns the shift of the centroids, and `tell` whether to continue.
 pub(crate) fn iterations(
     rule: Rule,
     mut tell: impl FnMut(u32, f64) -> Result<bool>,

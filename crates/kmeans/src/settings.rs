@@ -1,4 +1,4 @@
-//! Settings of a clustering, in scikit-learn's words.
+//! Settings of a clustering, with scikit-learn's terms.
 
 use galatea_kernels::kmeans::{Scores, Sums};
 
@@ -6,46 +6,46 @@ use crate::cpu::CpuSums;
 use crate::processor::OnStop;
 use crate::{KMeansError, Points, Result, Share};
 
-/// Starts that share the passes over the points: with more, the computation of a pass would cost more than
-/// reading the points again.
+/// Maximum number of starts that share the passes over the points. With more, the computation of a pass would
+/// cost more than reading the points again.
 pub(crate) const STARTS_TOGETHER: usize = 16;
-/// Most clusters: labels number them with 32 bits, and memory ends before.
+/// Maximum number of clusters. 32-bit labels could number more, but memory would be exhausted before.
 const MOST_CLUSTERS: usize = 1 << 24;
 
-/// Where centroids begin.
+/// The initial centroids.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Init {
-    /// D² sampling (k-means++), of all points where they are at most 8 M values, of 65536 or more where there
-    /// are more.
+    /// D² sampling (k-means++): from all points if they have at most 8 M values, otherwise from a sample of
+    /// 65536 or more.
     #[default]
     PlusPlus,
-    /// Different points, drawn at random.
+    /// Distinct random points.
     Random,
     /// The first k points.
     First,
-    /// Those given, row after row.
+    /// The given centroids, row after row.
     Given(Vec<f64>),
 }
 
-/// How an iteration is executed (thesis §5.3, KM-11).
+/// The execution of an iteration (thesis §5.3, KM-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
-    /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a
+    /// In a single pass, which reads points once. In the thesis multi-pass is faster from k = 32 on, where a
     /// block's accumulators fill its shared memory; `galatea bench kmeans --experiment variants` compares
     /// them.
     #[default]
     Auto,
     /// Assignment and update fused, in one pass over the points.
     Single,
-    /// A pass that writes labels to device memory, and a pass that sums by them, over some chunks after the
-    /// other, so that those that are streamed cross the link once.
+    /// A pass that writes labels to device memory, followed by a pass that sums by labels. Both process a few
+    /// chunks at a time, so that streamed chunks cross the link once.
     Multi,
-    /// Labels go to the CPU, which moves the centroids.
+    /// Labels are transferred to the CPU, which moves the centroids.
     Cross,
 }
 
 impl Execution {
-    /// All of them.
+    /// All executions.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Single, Self::Multi, Self::Cross];
 
     /// Its name.
@@ -60,16 +60,16 @@ impl Execution {
     }
 }
 
-/// How iterations are launched on the device while all points are in its memory.
+/// The launches of iterations on the device, if all points are in its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Launches {
-    /// Several in one launch where a pass takes so little time that its launches would show.
+    /// Several in one launch if a pass is so short that the cost of launches would be noticeable.
     #[default]
     Auto,
     /// A pass and an update for each iteration.
     Each,
-    /// Several iterations in one launch, whose blocks wait for each other (`kmeans_fit.cu`), where the device
-    /// has cooperative launches.
+    /// Several iterations in one launch, in which blocks wait for each other (`kmeans_fit.cu`), if the device
+    /// supports cooperative launches.
     Persistent,
 }
 
@@ -85,45 +85,48 @@ impl Launches {
     }
 }
 
-/// A clustering to be done.
+/// Settings of a clustering.
 #[derive(Debug, Clone)]
 pub struct KMeans {
-    /// k.
+    /// Number of clusters, k.
     pub clusters: usize,
-    /// Most iterations of a start.
+    /// Maximum number of iterations of a start.
     pub max_iter: u32,
-    /// Centroids have converged when the squares of how far they moved sum up to no more than this share of
-    /// the mean variance of the features, which is estimated from at most 65536 points. 0: when none moves.
+    /// Centroids have converged if the sum of their squared shifts is at most this fraction of the mean
+    /// variance of the features, which is estimated from at most 65536 points. With 0, they have converged if
+    /// none moves.
     pub tol: f64,
-    /// Where centroids begin.
+    /// The initial centroids.
     pub init: Init,
-    /// Starts with other seeds, of which the least inertia wins. They share the passes over the points, 16 at
-    /// a time: an iteration of all of them reads each point once from host memory.
+    /// Number of starts with different seeds; the one with the least inertia is returned. They share the
+    /// passes over the points, 16 at a time: an iteration of all of them reads each point once from host
+    /// memory.
     pub n_init: u32,
     /// Seed of all random choices.
     pub seed: u64,
-    /// How iterations are executed. On the CPU alone cross-processing is multi-pass.
+    /// The execution of iterations. On the CPU alone cross-processing is multi-pass.
     pub execution: Execution,
-    /// How iterations are launched on the device.
+    /// The launches of iterations on the device.
     pub launches: Launches,
-    /// How the device finds the nearest centroids in iterations; by default the fastest by the model. Matrix
-    /// units are left out where clusters have few points, or a few points are far from all others. Labels,
-    /// sizes and the inertia always come from a pass in 32-bit floats.
+    /// The device's method of finding the nearest centroids in iterations; by default the fastest by the
+    /// model. Matrix units are not used if clusters have few points, or a few points are far from all others.
+    /// Labels, sizes and the inertia are always computed by a pass in 32-bit floats.
     pub scores: Option<Scores>,
-    /// How the device replicates sums; by default the cheapest by the model.
+    /// The device's replication of sums; by default the cheapest by the model.
     pub sums: Option<Sums>,
-    /// How threads of the CPU add points to their clusters.
+    /// The method by which threads of the CPU add points to their clusters.
     pub cpu_sums: CpuSums,
-    /// Shared memory that a block on the device may take, bytes; by default all.
+    /// Shared memory that a block on the device may use, in bytes; by default all.
     pub shared_limit: Option<u64>,
     /// Whether the CPU takes chunks of points that are not on the device.
     pub share: Share,
-    /// What is returned when the caller stops it.
+    /// The result if the caller stops the fit.
     pub on_stop: OnStop,
 }
 
 impl KMeans {
-    /// Of k clusters, with scikit-learn's defaults: k-means++, 300 iterations, `tol` 1e-4, one start.
+    /// Settings for k clusters, with scikit-learn's defaults: k-means++, 300 iterations, `tol` 1e-4, one
+    /// start.
     #[must_use]
     pub fn new(clusters: usize) -> Self {
         Self {
@@ -144,16 +147,16 @@ impl KMeans {
         }
     }
 
-    /// How many starts there are.
+    /// The number of starts.
     pub(crate) fn starts(&self) -> u32 {
         match self.init {
-            // Nothing is drawn, so all starts would be the same.
+            // Nothing is random, so all starts would be the same.
             Init::First | Init::Given(_) => 1,
             Init::PlusPlus | Init::Random => self.n_init.max(1),
         }
     }
 
-    /// How many of them go through the points together.
+    /// The number of starts that share passes.
     pub(crate) fn starts_together(&self) -> usize {
         (self.starts() as usize).min(STARTS_TOGETHER)
     }

@@ -1,12 +1,12 @@
-//! Chunks of points that device and CPU share (thesis §5.4).
+//! Sharing of chunks of points between device and CPU (thesis §5.4).
 //!
-//! Chunks that are not in device memory pass through the link. The CPU can process them where they are
-//! instead: it takes them from the end, while the device takes them from the beginning, until they meet. So
-//! each takes as many as its rate allows, without knowing it before. Near the end the rates that were
-//! measured so far decide: the CPU leaves a chunk that the device would be done with sooner. Its first chunk
-//! is set aside before the device begins: on a busy machine its thread may start when the device has taken
-//! all the others, and the time of that iteration would say nothing about the worth of the CPU's help. Sums
-//! of the CPU's chunks are one more slot of partial sums on the device.
+//! Chunks that are not in device memory pass through the link. The CPU can process them in place instead: it
+//! takes them from the end, while the device takes them from the beginning, until no chunk is left between
+//! them. Each side thus processes chunks at its own rate, which need not be known in advance. Near the end
+//! the rates measured so far decide: the CPU leaves a chunk that the device would complete sooner. The CPU's
+//! first chunk is reserved before the device begins. On a busy machine its thread might otherwise start after
+//! the device has taken all the others, and the time of that iteration would not measure the benefit of the
+//! CPU's help. The sums of the CPU's chunks are one more slot of partial sums on the device.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +20,8 @@ use crate::cpu::{self, CpuSums, Partial};
 /// Whether the CPU takes chunks of points that are not on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Share {
-    /// Where iterations with the CPU's help were faster than without: one of each is measured, after a first
-    /// that brings points to the device.
+    /// If iterations with the CPU's help are faster than without. One of each is measured, after a first
+    /// iteration that transfers points to the device.
     #[default]
     Auto,
     /// Never.
@@ -30,11 +30,11 @@ pub enum Share {
     Both,
 }
 
-/// Which iterations are shared.
+/// Decides which iterations are shared.
 #[derive(Debug)]
 pub(crate) struct Trial {
     share: Share,
-    /// Of iterations so far.
+    /// Times of the iterations so far.
     times: Vec<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl Trial {
         }
     }
 
-    /// How long an iteration took.
+    /// Records the time of an iteration.
     pub(crate) fn took(&mut self, time: Duration) {
         if self.times.len() < 3 {
             self.times.push(time);
@@ -62,13 +62,13 @@ impl Trial {
     }
 }
 
-/// Positions that are not taken yet.
+/// The range of positions that are not taken yet.
 #[derive(Debug)]
 pub(crate) struct Split {
-    /// The first, and in the upper half the one behind the last.
+    /// The first position; in the upper half, the one after the last.
     free: AtomicU64,
     begun: Instant,
-    /// Chunks that the device is done with.
+    /// Number of chunks that the device has completed.
     done: AtomicU64,
     stopped: AtomicBool,
 }
@@ -87,7 +87,7 @@ impl Split {
         }
     }
 
-    /// Takes the first for the device; whether there was one.
+    /// Takes the first position for the device. Returns false if none is left.
     pub(crate) fn take_first(&self) -> bool {
         let take = |free| {
             let (first, end) = unpack(free);
@@ -98,8 +98,8 @@ impl Split {
             .is_ok()
     }
 
-    /// Takes the last for the CPU, which needs so long for one: none where the device would be done with all
-    /// that are left before.
+    /// Takes the last position for the CPU, which needs the time `needed` for a chunk. None if the device
+    /// would complete all remaining chunks sooner.
     pub(crate) fn take_last(&self, needed: Duration) -> Option<usize> {
         if self.stopped.load(Ordering::Relaxed) {
             return None;
@@ -123,14 +123,14 @@ impl Split {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Leaves the rest where something failed.
+    /// Leaves the remaining positions if something failed.
     pub(crate) fn stop_if(&self, failed: bool) {
         self.stopped.fetch_or(failed, Ordering::Relaxed);
     }
 }
 
 /// Sums, by the centroids of each start, over the chunk at position `first` and those that the CPU takes
-/// after it, and how many chunks these are.
+/// after it. Also returns the number of these chunks.
 pub(crate) fn share_of_cpu(
     points: &Points,
     order: &[usize],
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_leaves_what_the_device_has_done_sooner() {
+    fn cpu_leaves_chunks_that_the_device_finishes_sooner() {
         let split = Split::new(0..2);
         split.device_did_one();
         assert_eq!(split.take_last(Duration::from_secs(1 << 20)), None);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_way_is_kept() {
+    fn sharing_is_kept_only_if_faster() {
         let ms = Duration::from_millis;
         for (together, shares) in [(8, true), (12, false)] {
             let mut trial = Trial::new(Share::Auto);

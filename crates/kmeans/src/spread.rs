@@ -1,19 +1,20 @@
-//! How far points and centroids are spread, and whether matrix units tell them apart.
+//! The spread of points and centroids, and whether matrix units can distinguish them.
 
 use galatea_kernels::kmeans::{Centroids, matrix_scale};
 
 use crate::Points;
 
-/// With fewer points a cluster, one that matrix units give to another cluster that is as far would be seen in
-/// its mean; 32-bit floats are fast enough for them.
+/// Minimum number of points per cluster for matrix units. They may assign a point to another cluster at the
+/// same distance, which would be noticeable in the mean of fewer points; 32-bit floats are fast enough for
+/// these.
 pub(crate) const FEW_POINTS: u64 = 1024;
-/// Points that the variance of features is estimated from at most.
+/// Maximum number of points from which the variance of features is estimated.
 const VARIANCE_SAMPLE: u64 = 1 << 16;
-/// Matrix units take points whose square radius is at most so many times their variance: their resolution is
-/// a share of the radius, and a few points far from all others would leave none for the others.
+/// Maximum ratio of the points' square radius to their variance for matrix units. Their resolution is a
+/// fraction of the radius, so a few points far from all others would leave too little for the others.
 const RADIUS_OF_VARIANCE: f64 = 256.0;
 
-/// The mean of the features' variances, of a sample that is taken once.
+/// The mean of the features' variances, computed once from a sample.
 pub(crate) fn variance(points: &Points) -> f64 {
     *points.variance.get_or_init(|| variance_of_sample(points))
 }
@@ -34,8 +35,8 @@ fn variance_of_sample(points: &Points) -> f64 {
     (0..d).map(of_feature).sum::<f64>() / d as f64
 }
 
-/// The sum of the squares of the greatest values by feature, of points and of centroids, relative to the
-/// origin. Means of points are no farther than points are, so it holds for all iterations.
+/// The sum over the features of the square of the greatest absolute value, of points and centroids, relative
+/// to the origin. Means of points are not farther than the points, so it holds for all iterations.
 pub(crate) fn square_radius(points: &Points, centroids: &Centroids) -> f64 {
     let d = points.features();
     let (origin, relative) = (centroids.origin(), centroids.relative());
@@ -49,7 +50,7 @@ pub(crate) fn square_radius(points: &Points, centroids: &Centroids) -> f64 {
     (0..d).map(|f| of_feature(f).powi(2)).sum()
 }
 
-/// Factor of points and centroids for matrix units, where these can tell them apart.
+/// Factor of points and centroids for matrix units, if these can distinguish them.
 pub(crate) fn scale(points: &Points, centroids: &Centroids) -> Option<f32> {
     let radius = square_radius(points, centroids);
     let limit = RADIUS_OF_VARIANCE * variance(points) * points.features() as f64;

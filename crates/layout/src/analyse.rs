@@ -1,4 +1,4 @@
-//! The analyser: how the accesses of a column conflict (Sitaridi & Ross §1, §2, Table 1).
+//! The analyser: counts how the accesses of a column conflict (Sitaridi & Ross §1, §2, Table 1).
 
 use std::ops::AddAssign;
 
@@ -12,7 +12,7 @@ use crate::pattern::{AccessPattern, for_each_access};
 /// ```
 /// use galatea_layout::{Analyser, Tiles};
 ///
-/// // 32 lanes read column 0 of a matrix with 32 columns: all in one bank.
+/// 32 lanes read column 0 of a matrix with 32 columns: all words are in one bank.
 /// let words: Vec<u32> = (0..32).map(|row| row * 32).collect();
 /// let conflicts = Analyser::default().words(&words, &Tiles::paper());
 /// assert_eq!(conflicts.mean_read_rounds(), 32.0);
@@ -21,21 +21,21 @@ use crate::pattern::{AccessPattern, for_each_access};
 pub struct Analyser {
     /// The banks.
     pub banks: Banks,
-    /// Accesses of the same block before the present one that may still be in flight (§3.3). For a window
-    /// above 0 the analyser holds 8 bytes per word of the array and thread.
+    /// Number of preceding accesses of the same block that may still be in flight (§3.3). For a window above
+    /// 0 the analyser holds 8 bytes per word of the array and thread.
     pub window: usize,
 }
 
 impl Analyser {
-    /// Counts the conflicts of accesses to an array of words, where each row holds the word it touches: a
-    /// slot of a laid-out column, or a group number where there is one 4-byte accumulator per group.
+    /// Counts the conflicts of accesses to an array of words. Each row contains the word that it accesses: a
+    /// slot of a laid-out column, or a group number if each group has one 4-byte accumulator.
     #[must_use]
     pub fn words<P: AccessPattern + ?Sized>(&self, words: &[u32], pattern: &P) -> Conflicts {
         self.groups(words, pattern, |group, _| group)
     }
 
-    /// The same where the word touched follows from the row's group and the lane: arrays with replicated
-    /// accumulators.
+    /// Like [`Self::words`], if the accessed word follows from the row's group and the lane: arrays with
+    /// replicated accumulators.
     #[must_use]
     pub fn groups<P, W>(&self, groups: &[u32], pattern: &P, word: W) -> Conflicts
     where
@@ -72,7 +72,7 @@ impl Analyser {
     }
 }
 
-/// When each word was touched last.
+/// The access that last touched each word.
 struct Recent {
     window: u64,
     clock: u64,
@@ -89,12 +89,13 @@ impl Recent {
         }
     }
 
-    /// Another block begins.
+    /// Forgets all accesses at the beginning of another block.
     fn forget(&mut self) {
         self.clock += self.window;
     }
 
-    /// Words of an access that an earlier access of the window touched.
+    /// Records the words of an access. Returns the number of those that an earlier access of the window
+    /// touched.
     fn touch(&mut self, words: &[u32]) -> u64 {
         if self.window == 0 {
             return 0;
@@ -115,14 +116,14 @@ impl Recent {
     }
 }
 
-/// Conflicts of many accesses.
+/// Sums over the conflicts of several accesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Conflicts {
     /// Accesses by a warp.
     pub accesses: u64,
     /// Accesses by a lane.
     pub lanes: u64,
-    /// Different banks touched, summed over accesses.
+    /// Number of different banks accessed, summed over accesses.
     pub banks: u64,
     /// Serialisation rounds if the accesses are reads.
     pub read_rounds: u64,
@@ -132,8 +133,8 @@ pub struct Conflicts {
     pub worst_read: u32,
     /// Write rounds of the worst access.
     pub worst_write: u32,
-    /// Words an access touches that an earlier access of the window touched, summed: value conflicts between
-    /// warps.
+    /// Number of words of an access that an earlier access of the window touched, summed over accesses: value
+    /// conflicts between warps.
     pub between_warps: u64,
 }
 
@@ -153,7 +154,7 @@ impl Conflicts {
         sum as f64 / self.accesses.max(1) as f64
     }
 
-    /// Mean different banks of an access.
+    /// Mean number of different banks of an access.
     #[must_use]
     pub fn mean_banks(&self) -> f64 {
         self.per_access(self.banks)
@@ -171,7 +172,7 @@ impl Conflicts {
         self.per_access(self.write_rounds)
     }
 
-    /// Mean words of an access with a value conflict between warps.
+    /// Mean number of words of an access with a value conflict between warps.
     #[must_use]
     pub fn mean_between_warps(&self) -> f64 {
         self.per_access(self.between_warps)

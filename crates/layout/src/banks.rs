@@ -1,15 +1,15 @@
 //! Banks of shared memory, and the cost of an access to them.
 //!
-//! Word *i* of shared memory lies in bank *i* mod 32 (Sitaridi & Ross §2). An access of a warp takes as many
-//! *rounds* as the most wanted bank has requests (§1, §A.2): lanes that read one word share a request, lanes
-//! that write it do not.
+//! Word *i* of shared memory is in bank *i* mod 32 (Sitaridi & Ross §2). The *rounds* of a warp's access are
+//! the requests to its most accessed bank (§1, §A.2): lanes that read one word share a request, lanes that
+//! write it do not.
 
 use crate::error::{LayoutError, Result};
 
-/// The most banks, and the most lanes: those of every GPU since Fermi.
+/// The most banks, and the most lanes, on every GPU since Fermi.
 pub const WIDEST: u32 = 32;
 
-/// Banks of shared memory: 32 words of 4 bytes on every GPU; fewer in examples.
+/// Banks of shared memory: 32 banks of 4-byte words on every GPU; fewer in examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Banks(u32);
 
@@ -20,10 +20,10 @@ impl Default for Banks {
 }
 
 impl Banks {
-    /// Shared memory of `count` banks.
+    /// Creates shared memory of `count` banks.
     ///
     /// # Errors
-    /// [`LayoutError::Width`] unless there are 1 to 32.
+    /// [`LayoutError::Width`] unless `count` is 1 to 32.
     pub fn new(count: u32) -> Result<Self> {
         if (1..=WIDEST).contains(&count) {
             return Ok(Self(count));
@@ -48,12 +48,12 @@ impl Banks {
         word % self.0
     }
 
-    /// A bit per bank.
+    /// A mask with a bit per bank.
     pub(crate) fn mask(self) -> u32 {
         u32::MAX >> (WIDEST - self.0)
     }
 
-    /// The cost of an access to these words, a word per active lane.
+    /// The cost of an access to these words, one word per active lane.
     #[must_use]
     pub fn rounds(self, words: &[u32]) -> Rounds {
         let mut writes = [0_u32; WIDEST as usize];
@@ -72,12 +72,12 @@ impl Banks {
     }
 }
 
-/// An order of banks that begins with one of them and goes around.
+/// A cyclic order of the banks that begins with one of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BankOrder(pub(crate) u32);
 
 impl BankOrder {
-    /// The banks of a mask.
+    /// The banks of a mask, in this order.
     #[inline]
     pub(crate) fn of(self, mask: u32) -> impl Iterator<Item = u32> {
         let mut left = mask.rotate_right(self.0);
@@ -92,7 +92,7 @@ impl BankOrder {
 /// The cost of an access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rounds {
-    /// Different banks touched.
+    /// Number of different banks accessed.
     pub banks: u32,
     /// Serialisation rounds of a read: the most different words in one bank.
     pub read: u32,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_go_around() {
+    fn words_map_to_banks_cyclically() {
         let banks = Banks::default();
         assert_eq!(banks.of(3), banks.of(35));
         assert_ne!(banks.of(3), banks.of(3207));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_go_around() {
+    fn bank_orders_are_cyclic() {
         let order = |start, mask| BankOrder(start).of(mask).collect::<Vec<_>>();
         assert_eq!(order(0, 0b1001), [0, 3]);
         assert_eq!(order(1, 0b1001), [3, 0]);

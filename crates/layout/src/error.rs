@@ -1,4 +1,4 @@
-//! Errors of this crate: requests that cannot be met.
+//! Errors of this crate: requests that cannot be satisfied.
 
 /// Result of this crate.
 pub type Result<T, E = LayoutError> = std::result::Result<T, E>;
@@ -12,50 +12,50 @@ pub enum LayoutError {
     Width {
         /// Banks or lanes.
         what: &'static str,
-        /// How many.
+        /// The number requested.
         asked: u32,
-        /// The most.
+        /// The maximum.
         limit: u32,
     },
-    /// A shape of an access pattern does not divide as it must.
+    /// A dimension of an access pattern is not a multiple of the required number.
     #[error(
         "an access pattern of {asked} {what} was asked for: it must be a positive multiple of {multiple}\n\
          hint: {hint}"
     )]
     Shape {
-        /// What is wrong.
+        /// The dimension.
         what: &'static str,
-        /// Its number.
+        /// Its value.
         asked: usize,
-        /// The number that it must be a multiple of.
+        /// The required divisor of the value.
         multiple: usize,
         /// The unit of the multiple.
         hint: &'static str,
     },
-    /// A column holds a number past the number of its values.
+    /// A column contains a number that is not below the number of its values.
     #[error(
         "row {row} of the column holds {value}, but the column was said to have {values} values\n\
          hint: values are consecutive codes from 0; pass the largest code plus one"
     )]
     Value {
-        /// First such row.
+        /// The first such row.
         row: usize,
-        /// What it holds.
+        /// The row's value.
         value: u32,
-        /// Values promised.
+        /// The number of values given.
         values: usize,
     },
-    /// A rewritten column holds a slot that its map does not know, or that is a hole.
+    /// A rewritten column contains a slot that is not in its map, or that is a hole.
     #[error("row {row} holds slot {slot}, which is none of the {slots} of the map or holds no value")]
     Slot {
-        /// First such row.
+        /// The first such row.
         row: usize,
-        /// What it holds.
+        /// The row's slot.
         slot: u32,
-        /// Slots of the map.
+        /// Number of slots of the map.
         slots: usize,
     },
-    /// A budget of fewer copies than one per value.
+    /// A budget allows less than one copy per value.
     #[error(
         "a budget of {asked} copies per value was asked for: a value has at least one\n\
          hint: `Budget::copies` of 1 permits no copies, `Budget::unlimited` any number"
@@ -64,48 +64,48 @@ pub enum LayoutError {
         /// Copies per value.
         asked: f64,
     },
-    /// The table does not fit even without copies.
+    /// The table does not fit, even without copies.
     #[error(
         "{values} values of {slot_bytes} bytes take {needed} bytes of shared memory, of which a block has {limit}\n\
          hint: aggregate in global memory, use fewer groups, or raise the bytes of `Budget::shared_memory`"
     )]
     SharedMemory {
-        /// Values.
+        /// Number of values.
         values: usize,
         /// Bytes of a slot.
         slot_bytes: u32,
-        /// Bytes of one copy of each.
+        /// Bytes of the table with one copy of each value.
         needed: u64,
-        /// Bytes a block may take.
+        /// The most bytes that a block may use.
         limit: u64,
     },
     /// Slot numbers are 32 bits wide, and one number marks holes.
     #[error("{values} values were asked for: slot numbers are 32 bits wide and reach {limit}")]
     SlotNumbers {
-        /// Values.
+        /// Number of values.
         values: usize,
-        /// Most slots.
+        /// The most slots.
         limit: usize,
     },
-    /// A table per value or per slot does not have an entry for each.
+    /// A table does not have one entry per value or per slot.
     #[error("{given} {what} were passed where there are {expected}")]
     Length {
         /// The table.
         what: &'static str,
-        /// How many were passed.
+        /// The length passed.
         given: usize,
         /// The number of values or slots.
         expected: usize,
     },
-    /// Frequencies that no value can be drawn from.
+    /// Frequencies that do not allow drawing values.
     #[error("frequencies of {values} values were asked for: {problem}")]
     Frequencies {
-        /// Values.
+        /// Number of values.
         values: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// More distinct words in one bank than it has.
+    /// An access cannot touch that number of distinct words in one bank.
     #[error(
         "{degree} rounds per access were asked for, of {banks} banks and {values} values: \
          between 1 and {limit} can be had\nhint: a degree takes as many values per bank"
@@ -115,7 +115,7 @@ pub enum LayoutError {
         degree: usize,
         /// Banks.
         banks: u32,
-        /// Values to choose from.
+        /// Number of values to choose from.
         values: usize,
         /// The largest degree.
         limit: usize,

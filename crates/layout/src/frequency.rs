@@ -1,4 +1,4 @@
-//! How often each value of a column occurs, and columns drawn from it.
+//! Frequencies of the values of a column, and columns drawn from them.
 
 use rand::distr::Distribution;
 use rand::seq::SliceRandom;
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::error::{LayoutError, Result};
 
-/// Rows that one stream of random numbers draws.
+/// Number of rows drawn from one stream of random numbers.
 const PIECE: usize = 1 << 16;
 
 /// Relative frequencies of values 0, 1, 2 and so on.
@@ -19,17 +19,17 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
-    /// Any weights: finite, not negative, not all zero; at most 2^32 - 1 of them.
+    /// From weights that are finite, not negative and not all zero; at most 2^32 - 1 of them.
     ///
     /// # Errors
-    /// [`LayoutError::Frequencies`] for others.
+    /// [`LayoutError::Frequencies`] for other weights.
     pub fn new(weights: Vec<f64>) -> Result<Self> {
         let frequencies = Self { weights };
         frequencies.sampler()?;
         Ok(frequencies)
     }
 
-    /// All of `values` values equally often.
+    /// Equal frequencies of all `values` values.
     ///
     /// # Errors
     /// [`LayoutError::Frequencies`] for no values.
@@ -38,7 +38,7 @@ impl Frequencies {
     }
 
     /// The Zipf distribution of the experiments (§2, §4): value *i* has weight 1 / (*i* + 1)^`theta`, so
-    /// codes are ranks of popularity. That is what reproduces Table 1; see [`Frequencies::shuffled`].
+    /// codes are ranks of popularity. Only such codes reproduce Table 1; see [`Frequencies::shuffled`].
     ///
     /// # Errors
     /// [`LayoutError::Frequencies`] for no values, or a `theta` that is not finite.
@@ -46,11 +46,11 @@ impl Frequencies {
         Self::new((1..=values).map(|rank| (rank as f64).powf(-theta)).collect())
     }
 
-    /// Those of a sample of a column of `values` values. Values that the sample does not hold count as a
-    /// tenth of an occurrence, so that a rare group costs a little rather than nothing.
+    /// The frequencies of a sample of a column of `values` values. A value that is not in the sample counts
+    /// as a tenth of an occurrence, so that a rare group costs a little rather than nothing.
     ///
     /// # Errors
-    /// [`LayoutError::Value`] for a sample that holds others, [`LayoutError::Frequencies`] for no values.
+    /// [`LayoutError::Value`] for a sample that contains others, [`LayoutError::Frequencies`] for no values.
     pub fn of_sample(sample: &[u32], values: usize) -> Result<Self> {
         let mut weights = vec![0.0; values];
         for (row, &value) in sample.iter().enumerate() {
@@ -64,7 +64,7 @@ impl Frequencies {
         Self::new(weights)
     }
 
-    /// The same frequencies under codes in random order.
+    /// Assigns the same frequencies to codes in random order.
     #[must_use]
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.weights.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
@@ -77,13 +77,13 @@ impl Frequencies {
         self.weights.len()
     }
 
-    /// A column of independent draws. The alias method makes a draw cost the same for any number of values;
-    /// pieces of the column have random streams of their own, so it depends on the seed and not on the
-    /// threads that draw it.
+    /// Draws a column of independent values. The alias method draws at the same cost for any number of
+    /// values. Pieces of the column have separate random streams, so the column depends on the seed only and
+    /// not on the threads that draw it.
     #[must_use]
     pub fn column(&self, rows: usize, seed: u64) -> Vec<u32> {
         let Ok(sampler) = self.sampler() else {
-            return Vec::new(); // `new` has made one already
+            return Vec::new(); // `new` has already built one
         };
         let mut column = vec![0; rows];
         column

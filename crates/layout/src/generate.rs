@@ -1,5 +1,5 @@
-//! Columns that conflict (Sitaridi & Ross §A.3). Columns of a given skew come from
-//! [`Frequencies`](crate::Frequencies).
+//! Columns that conflict (Sitaridi & Ross §A.3). [`Frequencies`](crate::Frequencies) draws columns of a given
+//! skew.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -9,13 +9,13 @@ use rayon::prelude::*;
 use crate::banks::Banks;
 use crate::error::{LayoutError, Result};
 
-/// A column of `values` values in which each access of a warp of as many lanes as there are banks costs
-/// exactly `degree` rounds, reads as well as writes: its values are all different, and each bank it touches
-/// holds `degree` of them (the last one the remainder). For patterns whose accesses are consecutive rows.
+/// Generates a column of `values` values. Each access costs exactly `degree` rounds, reads as well as writes.
+/// A warp has one lane per bank. The values of an access are all different, and each bank that it touches
+/// contains `degree` of them (the last bank the remainder). For patterns that access consecutive rows.
 ///
 /// # Errors
-/// [`LayoutError::Degree`] where `values` has fewer than `degree` values in some bank, or `degree` exceeds
-/// the lanes.
+/// [`LayoutError::Degree`] if some bank contains fewer than `degree` values, or `degree` exceeds the number
+/// of lanes.
 pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed: u64) -> Result<Vec<u32>> {
     let lanes = banks.count() as usize;
     let per_bank = values / lanes;
@@ -39,7 +39,7 @@ pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed:
             banks.shuffle(&mut random);
             let mut words: Vec<u32> = Vec::with_capacity(lanes + degree);
             for bank in banks.into_iter().take(lanes.div_ceil(degree)) {
-                // `degree` different words of a bank: consecutive ones from a random start, around the end.
+                // `degree` different words of a bank: consecutive ones from a random start, cyclically.
                 let first = random.random_range(0..per_bank);
                 words.extend((first..first + degree).map(|at| (at % per_bank * lanes + bank) as u32));
             }
@@ -50,8 +50,8 @@ pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed:
     Ok(column)
 }
 
-/// The foreign keys of §A.3's grid: a dimension of `width` × `height` cells is clustered by (x, y), the fact
-/// table, one row per cell, by y. The keys of one y are `height` apart, and touch 32 / gcd(`height`, 32)
+/// The foreign keys of §A.3's grid: a build side of `width` × `height` cells is clustered by (x, y), the fact
+/// table, with one row per cell, by y. The keys of one y are `height` apart, and touch 32 / gcd(`height`, 32)
 /// banks.
 #[must_use]
 pub fn grid(width: u32, height: u32) -> Vec<u32> {

@@ -1,26 +1,26 @@
-//! Layout: how the values of a column are distributed over the banks of shared memory, and how they could be
-//! distributed better.
+//! Layout: analyses how the values of a column are distributed over the banks of shared memory, and improves
+//! the distribution.
 //!
-//! Shared memory is 32 banks wide. A warp's access to it takes one round if its lanes want different banks,
-//! and up to 32 if they want the same: grouping by a column, or joining through it, is as fast as the
-//! column's values happen to be laid out. After E. A. Sitaridi and K. A. Ross, *Ameliorating Memory
+//! Shared memory is 32 banks wide. A warp's access takes one round if its lanes access different banks, and
+//! up to 32 if they access the same bank. So the speed of grouping by a column, or joining through it,
+//! depends on the layout of the column's values. After E. A. Sitaridi and K. A. Ross, *Ameliorating Memory
 //! Contention of OLAP operators on GPU Processors*, DaMoN 2012:
 //!
 //! ```text
-//!   pattern     row → block, warp, step, lane          which rows a warp touches at once
+//!   pattern     row → block, warp, step, lane       the rows that a warp accesses at once
 //!     │
-//!     ├ analyse     what a column costs                distinct banks, read and write rounds, conflicts between warps
-//!     ├ slots       what it could cost                 rewritten column of slots, slot map, report
-//!     └ model       what to do about it                predicted time of each way to aggregate by it
+//!     ├ analyse     cost of a column                distinct banks, read and write rounds, warp conflicts
+//!     ├ slots       improved layout                 rewritten column of slots, slot map, report
+//!     └ model       choice of an accumulator layout predicted time of each way to aggregate by the column
 //! ```
 //!
-//! [`Frequencies`] draws columns of a given skew, [`generate`] has columns that are known to be bad. A NULL
-//! is a value like any other here: give it a code.
+//! [`Frequencies`] draws columns of a given skew, [`generate`] contains columns with known conflicts. A NULL
+//! is an ordinary value here: give it a code.
 //!
 //! # The paper's experiments
 //! `galatea bench conflicts` runs them.
 //!
-//! | | from |
+//! | | computed by |
 //! | --- | --- |
 //! | Table 1 | [`Frequencies::zipf`] (1024 values, θ 0 to 1), [`Analyser::words`] with [`Tiles::paper`] |
 //! | Figures 3, 4, 9 | [`lay_out`] with [`Goal`]s and budgets, [`LayoutReport`]: copies, replicated values, time, threads |
@@ -29,7 +29,7 @@
 //! | Figure 10 | [`generate::worst_case`] of each degree |
 //! | §A.3 | [`generate::grid`] |
 //!
-//! Nothing here needs a GPU.
+//! This crate needs no GPU.
 #![forbid(unsafe_code)]
 
 mod analyse;

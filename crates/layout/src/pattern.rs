@@ -1,15 +1,15 @@
-//! Access patterns: which row a lane touches when.
+//! Access patterns: the order of the lanes' accesses to rows.
 //!
-//! A layout is good for one way of walking the rows only: the kernel and the optimiser must agree on the
-//! map from a row to its block, warp, step and lane (Sitaridi & Ross §2: partitioning is static).
-//! [`AccessPattern`] is that map, and an *access* is what one warp does at once: the rows its lanes touch in
-//! one instruction. (The paper's word is chunk; in the store a chunk is a piece of a column.) The optimiser
-//! and the analyser take any pattern; [`Tiles`] is the paper's, vector loads, and Galatea's own pipelines,
-//! [`Strided`] is the usual loop over a grid.
+//! A layout suits one order of the rows only: the kernel and the optimiser must use the same map from a row
+//! to its block, warp, step and lane (Sitaridi & Ross §2: partitioning is static). [`AccessPattern`] is that
+//! map. An *access* is the set of rows that the lanes of one warp access in one instruction. (The paper calls
+//! it a chunk; in the store a chunk is a piece of a column.) The optimiser and the analyser take any pattern.
+//! [`Tiles`] is that of the paper, of vector loads, and of Galatea's own pipelines; [`Strided`] is the usual
+//! grid-stride loop.
 //!
-//! Accesses of a block are numbered in *program order*: step by step, within a step row of a thread by row of
-//! a thread, within that warp by warp, as a scheduler that takes its warps in turn issues them. Real warps
-//! drift, so a window of accesses (§3.3) describes other warps approximately.
+//! Accesses of a block are numbered in *program order*: step by step, within a step by the index of the row
+//! in its thread, within that warp by warp, as a round-robin scheduler issues them. Real warps drift, so a
+//! window of accesses (§3.3) describes other warps approximately.
 
 use std::ops::Range;
 
@@ -24,18 +24,18 @@ pub trait AccessPattern: std::fmt::Debug + Sync {
         WIDEST as usize
     }
 
-    /// Blocks that share the rows. Value conflicts between warps are those of one block (§3.3).
+    /// Number of blocks that share the rows. Value conflicts between warps are those of one block (§3.3).
     fn blocks(&self, rows: usize) -> usize;
 
-    /// Accesses of a block.
+    /// Number of accesses of a block.
     fn accesses(&self, rows: usize, block: usize) -> usize;
 
-    /// The row a lane touches; `None` where it is idle.
+    /// The row that a lane accesses; `None` if the lane is idle.
     fn row(&self, rows: usize, block: usize, access: usize, lane: usize) -> Option<usize>;
 }
 
-/// Calls `visit` with the active lanes of each access of a block, and the rows they touch. Accesses of idle
-/// lanes alone do not happen.
+/// Calls `visit` with the active lanes of each access of a block, and the rows that they access. Accesses
+/// without active lanes are skipped.
 pub fn for_each_access<P: AccessPattern + ?Sized>(
     pattern: &P,
     rows: usize,
@@ -59,7 +59,8 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
     }
 }
 
-/// Blocks take morsels of consecutive rows; in a step, each thread of a block takes a few consecutive rows.
+/// Blocks process morsels of consecutive rows; in a step, each thread of a block takes a few consecutive
+/// rows.
 ///
 /// ```text
 /// chunk ┬ morsel 0 ┬ step 0 ┬ thread 0: rows 0 .. V          access (step, i, warp): row i of each lane's V rows
@@ -70,8 +71,8 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
 ///
 /// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight
 /// and the morsels and chunks of a pipeline, that of `crates/kernels/cuda/galatea/morsel.cuh`. Morsels do not
-/// cross the end of a chunk. A morsel counts as a block: morsels of one block follow each other, but which
-/// ones depends on the size of the grid.
+/// cross the end of a chunk. A morsel counts as a block: a block processes several morsels, but which ones
+/// depends on the size of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
     lanes: usize,
@@ -82,19 +83,19 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Blocks of `threads` threads that take morsels of `morsel_rows` rows, each thread `rows_per_thread` of
-    /// them a step.
+    /// Blocks of `threads` threads that process morsels of `morsel_rows` rows. Each thread takes
+    /// `rows_per_thread` of them a step.
     ///
     /// # Errors
-    /// [`LayoutError::Shape`] where threads are not whole warps of 32, or morsels not whole steps.
+    /// [`LayoutError::Shape`] if threads are not whole warps of 32, or morsels not whole steps.
     pub fn new(threads: usize, rows_per_thread: usize, morsel_rows: usize) -> Result<Self> {
         Self::of_warps(WIDEST as usize, threads, rows_per_thread, morsel_rows)
     }
 
-    /// As [`Tiles::new`], for warps of `lanes` lanes.
+    /// Like [`Tiles::new`], for warps of `lanes` lanes.
     ///
     /// # Errors
-    /// Those of [`Tiles::new`], and [`LayoutError::Width`] for more than 32 lanes.
+    /// The errors of [`Tiles::new`], and [`LayoutError::Width`] for more than 32 lanes.
     pub fn of_warps(
         lanes: usize,
         threads: usize,
@@ -136,8 +137,8 @@ impl Tiles {
         })
     }
 
-    /// The paper's launch (§4): 1024 threads, one row each a step, 350 × 1024 rows per block. The paper says
-    /// 350K; 350,000 would end within a step.
+    /// The paper's launch (§4): 1024 threads, one row each a step, 350 × 1024 rows per block. The paper
+    /// states 350K; 350,000 would end within a step.
     #[must_use]
     pub fn paper() -> Self {
         Self {
@@ -149,7 +150,7 @@ impl Tiles {
         }
     }
 
-    /// The same over columns in chunks of `chunk_rows` rows, of which the last may be shorter.
+    /// The same pattern over columns in chunks of `chunk_rows` rows. The last chunk may be shorter.
     ///
     /// # Errors
     /// [`LayoutError::Shape`] for chunks of no rows.
@@ -214,7 +215,7 @@ impl AccessPattern for Tiles {
     }
 }
 
-/// A loop over a grid: thread `t` of all takes rows `t`, `t` + threads of the grid, and so on.
+/// A grid-stride loop: thread `t` of all takes rows `t`, `t` + threads of the grid, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strided {
     blocks: usize,
@@ -225,7 +226,7 @@ impl Strided {
     /// A grid of `blocks` blocks of `threads` threads.
     ///
     /// # Errors
-    /// [`LayoutError::Shape`] where threads are not whole warps of 32, or there are no blocks.
+    /// [`LayoutError::Shape`] if threads are not whole warps of 32, or `blocks` is 0.
     pub fn new(blocks: usize, threads: usize) -> Result<Self> {
         let refused = |what, asked, multiple, hint| LayoutError::Shape {
             what,

@@ -1,11 +1,11 @@
-//! Slots and the values they hold, by which a laid-out column is decoded.
+//! The map from slots to values, for decoding a laid-out column.
 
 use crate::error::{LayoutError, Result};
 
-/// Which value each slot of a replicated table holds.
+/// The value of each slot of a replicated table.
 ///
-/// Slots 0 to *values* - 1 hold the values themselves, slot by slot; copies follow. Holes hold nothing: they
-/// lie between copies that were put into fuller banks.
+/// Slots 0 to *values* - 1 hold the values themselves, in order; copies follow. Holes hold no value: they are
+/// unused slots between copies that were put into fuller banks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotMap {
     values: usize,
@@ -26,19 +26,19 @@ impl SlotMap {
         self.values
     }
 
-    /// Number of slots, holes among them: entries of a replicated table.
+    /// Number of slots, including holes: entries of a replicated table.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.of_slot.len()
     }
 
-    /// The value of each slot, [`SlotMap::HOLE`] for holes: what a device needs to merge copies.
+    /// The value of each slot, [`SlotMap::HOLE`] for holes. A device needs it to merge copies.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         &self.of_slot
     }
 
-    /// The value a slot holds; `None` for holes and for slots past the last.
+    /// The value of a slot; `None` for holes and for slots past the last.
     #[must_use]
     pub fn value(&self, slot: u32) -> Option<u32> {
         let value = *self.of_slot.get(slot as usize)?;
@@ -51,7 +51,7 @@ impl SlotMap {
         self.of_slot.iter().filter(|&&value| value == Self::HOLE).count()
     }
 
-    /// Copies of each value, the value itself included.
+    /// Number of copies of each value, including the value itself.
     #[must_use]
     pub fn copies(&self) -> Vec<u32> {
         let mut copies = vec![0; self.values];
@@ -63,10 +63,10 @@ impl SlotMap {
         copies
     }
 
-    /// The original column of a laid-out one: for queries that use its values otherwise.
+    /// Decodes a laid-out column, for queries that use its values otherwise.
     ///
     /// # Errors
-    /// [`LayoutError::Slot`] for a column that is not this map's.
+    /// [`LayoutError::Slot`] for a column that does not belong to this map.
     pub fn decode(&self, slots: &[u32]) -> Result<Vec<u32>> {
         let value = |(row, &slot)| {
             self.value(slot).ok_or(LayoutError::Slot {
@@ -78,20 +78,22 @@ impl SlotMap {
         slots.iter().enumerate().map(value).collect()
     }
 
-    /// A replicated table for foreign-key joins: every slot has the payload of its value, holes have `hole`.
+    /// Builds a replicated table for foreign-key joins: every slot has the payload of its value, holes have
+    /// `hole`.
     ///
     /// # Errors
-    /// [`LayoutError::Length`] unless there is a payload per value.
+    /// [`LayoutError::Length`] unless `payload` has one entry per value.
     pub fn replicate<T: Clone>(&self, payload: &[T], hole: T) -> Result<Vec<T>> {
         length("payloads of values", payload.len(), self.values)?;
         let entry = |&value: &u32| payload.get(value as usize).unwrap_or(&hole).clone();
         Ok(self.of_slot.iter().map(entry).collect())
     }
 
-    /// Aggregates per value from aggregates per slot: the final pass of §2's footnote 2. Holes are left out.
+    /// Computes aggregates per value from aggregates per slot: the final pass of §2's footnote 2. Holes are
+    /// skipped.
     ///
     /// # Errors
-    /// [`LayoutError::Length`] unless there is an aggregate per slot.
+    /// [`LayoutError::Length`] unless `of_slots` has one entry per slot.
     pub fn merge<T: Copy>(&self, of_slots: &[T], identity: T, combine: impl Fn(T, T) -> T) -> Result<Vec<T>> {
         length("aggregates of slots", of_slots.len(), self.slots())?;
         let mut merged = vec![identity; self.values];

@@ -1,22 +1,23 @@
-//! Rows of unknown number from a kernel, in chains of heap pages: the host's end of `galatea/page_chain.cuh`.
+//! Kernel output with an unknown number of rows, in chains of heap pages: the host side of
+//! `galatea/page_chain.cuh`.
 //!
 //! ```text
 //!   let mut chains = RowChains::new(device, stream, &heap, words, blocks)?;
-//!   launch(chains.view(&heap, false));                  every block appends to its own chain
-//!   while chains.stopped(stream)? > 0 {                 the heap was exhausted: rows that fitted are there, none is lost
-//!       parts.push(chains.gather(device, stream, &heap)?);   dense columns; pages back to the heap
-//!       launch(chains.view(&heap, true));               blocks go on where they stopped
+//!   launch(chains.view(&heap, false));            every block appends to its own chain
+//!   while chains.stopped(stream)? > 0 {           exhausted heap: rows that fitted are stored
+//!       parts.push(chains.gather(device, stream, &heap)?);     dense columns; pages are returned to the heap
+//!       launch(chains.view(&heap, true));         blocks resume where they stopped
 //!   }
 //!   parts.push(chains.gather(device, stream, &heap)?);
 //! ```
 //!
-//! A launch makes progress when the heap has a page more per block than the rows of one morsel fill, or at
-//! least when one block's morsel fits: `gather` returns no rows after a stop only when not even one did, and
-//! then the caller must give up or make a larger heap.
+//! A launch progresses if the heap has, per block, one page more than the rows of one morsel fill, or at
+//! least if the morsel of one block fits. `gather` returns no rows after a stop only if not even one morsel
+//! fitted. Then the caller must give up or create a larger heap.
 //!
-//! Launches may also follow each other without a gather between: a block continues its chain, so pages are
-//! filled regardless of the launches' sizes. A resumed launch must have as many blocks as the one it
-//! continues.
+//! Launches may also follow each other without a gather in between: a block continues its chain, so pages are
+//! filled regardless of the sizes of the launches. A resumed launch must have the same number of blocks as
+//! the launch that it continues.
 
 use galatea_device::{Device, DeviceBuffer, DevicePointer, In, InOut, Out, Stream};
 use galatea_kernels::heap::{MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView};
@@ -29,29 +30,29 @@ use crate::{HeapError, Result};
 #[derive(Debug)]
 pub struct RowChains {
     chains: DeviceBuffer<PageChain>,
-    /// Rows left off morsels, stopped blocks.
+    /// Number of rows left over in morsels, and of stopped blocks.
     overflow: DeviceBuffer<u64>,
     words: u32,
     page_rows: u32,
     gather: HeapGather,
 }
 
-/// Rows next to each other: word `w` of row `r` is value `w * rows + r`.
+/// Rows in dense columns: word `w` of row `r` is value `w * rows + r`.
 #[derive(Debug)]
 pub struct GatheredRows {
     /// The columns.
     pub columns: DeviceBuffer<u64>,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Pages they were in.
+    /// Number of pages that contained them.
     pub pages: u64,
 }
 
 impl RowChains {
-    /// Empty chains for `blocks` blocks and rows of `words` words (64 bits each).
+    /// Creates empty chains for `blocks` blocks and rows of `words` words (64 bits each).
     ///
     /// # Errors
-    /// [`HeapError::RowsPerPage`] when a page has no room for the rows of a warp; the device's.
+    /// [`HeapError::RowsPerPage`] if a page has no room for the rows of a warp; the errors of the device.
     pub fn new(device: &Device, stream: &Stream, heap: &DeviceHeap, words: u32, blocks: u32) -> Result<Self> {
         let page_rows = Self::page_rows(heap.page_bytes(), words)?;
         Ok(Self {
@@ -63,16 +64,16 @@ impl RowChains {
         })
     }
 
-    /// Chains, and words of a row.
+    /// Number of chains, and of words of a row.
     #[must_use]
     pub fn shape(&self) -> (usize, u32) {
         (self.chains.len(), self.words)
     }
 
-    /// Rows of `words` words that a page has room for.
+    /// The number of rows of `words` words that fit into a page.
     ///
     /// # Errors
-    /// [`HeapError::RowsPerPage`] when that is less than the rows of a warp.
+    /// [`HeapError::RowsPerPage`] if that is less than the rows of a warp.
     pub fn page_rows(page_bytes: u64, words: u32) -> Result<u32> {
         let row = u64::from(words.max(1));
         let rows = (page_bytes / 8).saturating_sub(PAGE_HEADER_WORDS) / row;
@@ -88,8 +89,8 @@ impl RowChains {
         }
     }
 
-    /// The argument of a kernel of as many blocks as there are chains, by value, on the stream of heap and
-    /// chains. With `resume`, blocks begin with the morsel at which they stopped.
+    /// The by-value argument of a kernel with one block per chain, on the stream of heap and chains. With
+    /// `resume`, blocks begin with the morsel at which they stopped.
     #[must_use]
     pub fn view(&self, heap: &DeviceHeap, resume: bool) -> PageChainsView {
         PageChainsView {
@@ -103,32 +104,32 @@ impl RowChains {
         }
     }
 
-    /// Blocks that stopped because the heap had no page, and the rows of the morsels they could not finish (a
-    /// lower bound of the missing rows); waits for the stream.
+    /// The number of blocks that stopped because the heap had no page, and the number of rows of the morsels
+    /// that they could not finish (a lower bound of the missing rows). Waits for the stream.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn stopped(&self, stream: &Stream) -> Result<(u64, u64)> {
         let mut words = [0; 2];
         stream.read_into(&self.overflow, &mut words)?;
         Ok((words[1], words[0]))
     }
 
-    /// The chains as the last launch left them; waits for the stream.
+    /// The chains as the last launch left them. Waits for the stream.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn read(&self, stream: &Stream) -> Result<Vec<PageChain>> {
         Ok(stream.read(&self.chains, ..)?)
     }
 
-    /// Copies all rows into dense columns, in the order of blocks and within a block in the order they were
-    /// appended, and gives the pages back. Waits for the stream once, for the number of rows; the chains are
-    /// empty after it, and blocks still know where to resume.
+    /// Copies all rows into dense columns, in the order of blocks and within a block in the order of
+    /// appending, and returns the pages. Waits for the stream once, for the number of rows. After it, the
+    /// chains are empty, and blocks can still resume.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::OutOfMemory`] when there is no room for the columns: the chains are as
-    /// before; the device's.
+    /// [`galatea_device::DeviceError::OutOfMemory`] if the columns do not fit: the chains are then unchanged;
+    /// the errors of the device.
     pub fn gather(&mut self, device: &Device, stream: &Stream, heap: &DeviceHeap) -> Result<GatheredRows> {
         let chains = self.read(stream)?;
         let rows = chains.iter().map(|chain| chain.rows).sum::<u64>();
@@ -155,9 +156,9 @@ impl RowChains {
         Ok(GatheredRows { columns, rows, pages })
     }
 
-    /// Merges rows that are partial groups, key words and then accumulator words, into a group hash table,
-    /// and gives the pages back: see [`HashMerge::launch`]. The chains are empty after it, and blocks still
-    /// know where to resume.
+    /// Merges rows that are partial groups (key words, then accumulator words) into a group hash table, and
+    /// returns the pages: see [`HashMerge::launch`]. After it, the chains are empty, and blocks can still
+    /// resume.
     ///
     /// # Errors
     /// Those of [`HashMerge::launch`].

@@ -2,31 +2,31 @@
 
 use galatea_device::DeviceError;
 
-/// Result of this crate.
+/// Result of the device heap.
 pub type Result<T, E = HeapError> = std::result::Result<T, E>;
 
-/// An error of a device heap. Variants and fields are contract, the text is not.
+/// An error of a device heap. Variants and fields are part of the contract; the message text is not.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeapError {
-    /// The device's: out of memory, a failed kernel, a compiler that is not there.
+    /// An error of the device: out of memory, a failed kernel, a missing compiler.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A page size that is not supported.
+    /// An unsupported page size.
     #[error(
         "a heap with pages of {page_bytes} bytes: page sizes are multiples of {multiple} from {least} to {most} bytes"
     )]
     PageSize {
-        /// Bytes asked for.
+        /// Bytes requested.
         page_bytes: u64,
-        /// Page sizes are multiples of this.
+        /// Page sizes are multiples of this number.
         multiple: u64,
-        /// Least size.
+        /// The least size.
         least: u64,
-        /// Greatest size.
+        /// The greatest size.
         most: u64,
     },
-    /// A pool of no page, or of more than can be numbered.
+    /// A pool without pages, or with more pages than page numbers.
     #[error(
         "a heap of {bytes} bytes is {pages} pages of {page_bytes} bytes: a heap has 1 to {limit} pages\nhint: {hint}"
     )]
@@ -35,37 +35,37 @@ pub enum HeapError {
         bytes: u64,
         /// Bytes of a page.
         page_bytes: u64,
-        /// Pages these make.
+        /// Number of pages of the pool.
         pages: u64,
-        /// Most pages.
+        /// The most pages.
         limit: u64,
-        /// The cure.
+        /// A remedy for the user.
         hint: &'static str,
     },
-    /// A page too small for the rows of a warp.
+    /// A page is too small for the rows of a warp.
     #[error(
         "a page of {page_bytes} bytes has room for {rows} rows of {words} words: {least} rows are needed\nhint: ask for a heap with pages of {needed} bytes"
     )]
     RowsPerPage {
         /// Bytes of a page.
         page_bytes: u64,
-        /// Words of a row.
+        /// Number of words of a row.
         words: u64,
-        /// Rows a page has room for.
+        /// Number of rows that fit into a page.
         rows: u64,
-        /// Rows needed.
+        /// Number of rows needed.
         least: u64,
-        /// Page size that has room for them.
+        /// Page size that would have room for them.
         needed: u64,
     },
-    /// A list of free pages that is not as long as the pool.
+    /// The bitmap of free pages has the wrong length for the pool.
     #[error("free pages given as {words} words: a pool of {pages} pages has {expected}")]
     FreeBits {
-        /// Words given.
+        /// Number of words given.
         words: u64,
-        /// Pages of the pool.
+        /// Number of pages of the pool.
         pages: u64,
-        /// Words expected.
+        /// Number of words expected.
         expected: u64,
     },
 }

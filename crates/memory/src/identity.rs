@@ -1,9 +1,10 @@
-//! Names of encoded data that last as long as the data, and tell holders of copies when it is dropped.
+//! Identities of encoded data. They live as long as the data, and notify holders of copies when the data is
+//! dropped.
 //!
-//! A copy in device memory must not keep the original alive, or dropped tables would fill host memory; nor
-//! may it outlive the original for long. So the holder of a copy has a [`Weak`] to the [`Identity`] of the
-//! original: its address is a key that is not used again as long as the reference exists, and
-//! [`Identity::tell`] has it told when the copy is of no use any more.
+//! A copy in device memory must not keep the original alive, or dropped tables would fill host memory. It
+//! must not outlive the original for long either. So the holder of a copy has a [`Weak`] to the [`Identity`]
+//! of the original: its address is a key that is not reused while the reference exists, and
+//! [`Identity::tell`] registers the holder for a notification when the copy becomes useless.
 
 use std::fmt;
 use std::ptr;
@@ -11,21 +12,22 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// A holder of copies, or of objects made of originals.
+/// A holder of copies, or of objects derived from originals.
 pub trait Holder: Send + Sync {
-    /// An original was dropped: releases objects made of dropped originals, which their weak references show.
+    /// Called when an original was dropped: releases objects of dropped originals. Their weak references are
+    /// dead.
     fn let_go(&self);
 }
 
-/// Names a column or a chunk of one. Compared by address.
+/// Identifies a column or a chunk of one. Compared by address.
 #[derive(Default)]
 pub struct Identity {
     holders: Mutex<Vec<Weak<dyn Holder>>>,
 }
 
 impl Identity {
-    /// Has `holder` told when the last owner drops the data that this names, on the thread that does; once,
-    /// however often it asks.
+    /// Registers `holder` for a notification when the last owner drops the data of this identity, on the
+    /// thread that drops it. A holder is notified once, however often it registers.
     pub fn tell(&self, holder: &Weak<dyn Holder>) {
         let mut holders = self.holders.lock();
         holders.retain(|known| known.strong_count() > 0);

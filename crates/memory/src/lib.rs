@@ -1,12 +1,12 @@
 //! Memory on the device beyond plain buffers.
 //!
 //! ```text
-//!   DeviceHeap ── pages that kernels take and give back, by one of several searches
+//!   DeviceHeap ── pages that kernels allocate and free, by one of several searches
 //!     ├ sizing ── expected steps of random walks over a pool
-//!     └ RowChains ── rows of unknown number, written once into chains of pages, gathered into columns
-//!   transfer ── the eight ways across the link, behind one trait
-//!   MemoryManager ── regions: copies of host data that come and go page by page, and admission of queries
-//!   RadixSort ── the order of rows by their keys, in memory that the manager makes room for
+//!     └ RowChains ── an unknown number of rows, written once into chains of pages, gathered into columns
+//!   transfer ── the eight transfer methods, behind one trait
+//!   MemoryManager ── regions: copies of host data, loaded and evicted page by page, and admission of queries
+//!   RadixSort ── the order of rows by their keys, in memory that the manager evicts for
 //! ```
 #![forbid(unsafe_code)]
 

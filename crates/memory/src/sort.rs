@@ -1,20 +1,20 @@
-//! Sorting rows by normalised keys: a stable radix sort from the least significant digit on.
+//! Sorts rows by normalised keys: a stable radix sort from the least significant digit on.
 //!
 //! ```text
 //!   key words ── histograms of all digits ── the host skips digits that all keys share
-//!     last word: passes, row numbers carried ── next word: gathered by the row numbers so far, passes ── ... ── first word
+//!     last word: passes with row numbers ── next word: gathered by row numbers, passes ── ... ── first word
 //! ```
 //!
-//! Of many random keys of 64 bits the upper ones tell nearly all apart. Then passes by the lower digits are
-//! left out, and one read of the keys sorts the short runs that the upper digits leave equal. By how many
-//! digits to sort is estimated from the counts and from a sample; where the estimate is wrong, a run is too
-//! long, which is seen, and all passes follow.
+//! The upper digits of many random 64-bit keys distinguish nearly all of them. Then passes by the lower
+//! digits are omitted, and one read of the keys sorts the short runs with equal upper digits. The number of
+//! sorted digits is estimated from the counts and from a sample. If the estimate is wrong, a run is too long,
+//! which is detected, and all passes follow.
 //!
-//! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A
-//! pass reads and writes every key and row number once; the first makes the row numbers, and the last of a
-//! word leaves its keys out. Between passes, keys of 32 bits are in pairs with their row numbers. The counts
-//! of digits do not depend on the order of rows, so they are read back once for all words. Row numbers have
-//! 32 bits.
+//! A row's key is one or more words, compared as unsigned integers, with the most significant first. A pass
+//! reads and writes every key and row number once. The first pass creates the row numbers, and the last pass
+//! of a word does not write its keys. Between passes, keys of 32 bits are stored in pairs with their row
+//! numbers. The counts of digits do not depend on the order of rows, so they are read back once for all
+//! words. Row numbers have 32 bits.
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{
@@ -24,16 +24,16 @@ use galatea_kernels::{
 
 use crate::regions::MemoryManager;
 
-/// Rows from which on lower digits may be left out: fewer are sorted before a sample has been read.
+/// Least number of rows for omitting lower digits: fewer rows are sorted faster than a sample is read.
 const ROWS_TO_LEAVE_OUT: usize = 1 << 22;
 
-/// Keys of a sample: few enough that it is unlikely to have two with the digits that [`MOST_EQUAL`] allows.
+/// Number of keys of a sample: so few that two keys with the digits that [`MOST_EQUAL`] allows are unlikely.
 const SAMPLE_KEYS: usize = 1024;
 
-/// Keys, by key, with the same sorted digits: the most that may be left to [`SortRuns`].
+/// The most keys with equal sorted digits, per key, that may be left to [`SortRuns`].
 const MOST_EQUAL: f64 = 0.125;
 
-/// Why rows were not sorted.
+/// The reason why rows were not sorted.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SortError {
@@ -42,24 +42,24 @@ pub enum SortError {
     Device(#[from] DeviceError),
     /// The buffers of the sort do not fit, whatever the memory manager evicts.
     #[error(
-        "{what} of a sort need {needed} bytes of device memory: {available} of {limit} are available\nhint: raise galatea.gpu_memory_limit"
+        "{what} of a sort need {needed} bytes of device memory: {available} of {limit} are available\nhint: raise galatea.memory.gpu_limit"
     )]
     Memory {
-        /// Which buffers.
+        /// The buffers.
         what: &'static str,
-        /// Their bytes.
+        /// Their size in bytes.
         needed: u64,
-        /// Bytes that are available.
+        /// Bytes available.
         available: u64,
         /// The limit on device memory.
         limit: u64,
     },
-    /// More rows than row numbers.
+    /// The rows exceed the range of row numbers.
     #[error("{rows} rows cannot be sorted at once: row numbers have 32 bits, so {limit} can")]
     Rows {
-        /// Rows asked for.
+        /// The number of rows.
         rows: u64,
-        /// Most rows.
+        /// The most rows.
         limit: u64,
     },
 }
@@ -67,37 +67,37 @@ pub enum SortError {
 /// One word of the keys of all rows, in the order of rows. The sort overwrites it.
 #[derive(Debug)]
 pub struct KeyWord<'a> {
-    /// How wide it is.
+    /// The width of the word.
     pub width: KeyWidth,
-    /// At least as many keys as there are rows.
+    /// The keys, at least one per row.
     pub values: &'a mut DeviceBuffer<u8>,
 }
 
 /// The order of rows.
 #[derive(Debug)]
 pub struct SortedRows {
-    /// The numbers of the rows in order; `None` where rows are in order as they are.
+    /// The row numbers in order; `None` if rows are already in order.
     pub ids: Option<DeviceBuffer<u32>>,
-    /// Passes over the keys that it took.
+    /// Number of passes over the keys.
     pub passes: u32,
 }
 
 impl SortedRows {
-    /// Rows that are in order.
+    /// The result for rows that are already in order.
     pub const AS_THEY_ARE: Self = Self { ids: None, passes: 0 };
 }
 
-/// A pass that is needed, by one digit of a word.
+/// A necessary pass, by one digit of a word.
 #[derive(Debug)]
 struct Pass {
     digit: usize,
-    /// By value of the digit, the keys with a smaller one.
+    /// Per value of the digit, the number of keys with a smaller one.
     offsets: Vec<u32>,
-    /// The chance that two keys have the same digit.
+    /// The probability that two keys have the same digit.
     same: f64,
 }
 
-/// Sorts rows in device memory that a manager makes room for.
+/// Sorts rows in device memory. A manager evicts for it.
 #[derive(Debug)]
 pub struct RadixSort<'a> {
     device: &'a Device,
@@ -106,7 +106,7 @@ pub struct RadixSort<'a> {
 }
 
 impl<'a> RadixSort<'a> {
-    /// A sort in that manager's memory.
+    /// Creates a sort in that manager's memory.
     #[must_use]
     pub fn new(memory: &'a MemoryManager) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl<'a> RadixSort<'a> {
         }
     }
 
-    /// The same sort, which may leave out lower digits from so many rows on.
+    /// The same sort, which may omit lower digits of at least that number of rows.
     #[must_use]
     pub fn leaving_out_from(self, rows: usize) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl<'a> RadixSort<'a> {
         }
     }
 
-    /// Bytes that a sort of `rows` rows by words of these widths allocates at most, beside the keys.
+    /// The most bytes that a sort of `rows` rows by words of these widths allocates, besides the keys.
     #[must_use]
     pub fn scratch_bytes(widths: &[KeyWidth], rows: u64) -> u64 {
         let of = |width: &KeyWidth| {
@@ -141,12 +141,12 @@ impl<'a> RadixSort<'a> {
         (widths.iter().map(of).max().unwrap_or(0)).saturating_add(8 * rows)
     }
 
-    /// The order of the first `rows` rows by their key words, the most significant first; equal rows stay in
-    /// their order.
+    /// Returns the order of the first `rows` rows by their key words, the most significant first. Equal rows
+    /// keep their order.
     ///
     /// # Errors
-    /// [`SortError::Memory`] when its buffers do not fit, [`SortError::Rows`] for more than 2^32 - 1 rows,
-    /// [`DeviceError::Range`] for a word with fewer keys than rows; the device's.
+    /// [`SortError::Memory`] if its buffers do not fit, [`SortError::Rows`] for more than 2^32 - 1 rows,
+    /// [`DeviceError::Range`] for a word with fewer keys than rows; the errors of the device.
     pub fn sort(
         &self,
         stream: &Stream,
@@ -188,7 +188,7 @@ impl<'a> RadixSort<'a> {
             ids: None,
             passes: 0,
         };
-        // Offsets of the passes of a word begin there.
+        // The offsets of a word's passes begin there.
         let mut first = of_all.len();
         for (word, passes) in words.iter_mut().zip(&passes).rev() {
             first -= passes.len() * DIGIT_VALUES;
@@ -216,11 +216,11 @@ impl<'a> RadixSort<'a> {
         })
     }
 
-    /// Whether the first `rows` rows are in the order of their key words, the most significant first: one
-    /// read of the keys.
+    /// Whether the first `rows` rows are in the order of their key words, the most significant first. Reads
+    /// the keys once.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for a word with fewer keys than rows; the device's.
+    /// [`DeviceError::Range`] for a word with fewer keys than rows; the errors of the device.
     pub fn are_in_order(
         &self,
         stream: &Stream,
@@ -236,11 +236,11 @@ impl<'a> RadixSort<'a> {
         Ok(stream.read(&out_of_order, ..)? == [0])
     }
 
-    /// The values with these ids, of `width` bytes each.
+    /// Gathers the values with these ids, of `width` bytes each.
     ///
     /// # Errors
-    /// [`SortError::Memory`] when they do not fit, [`DeviceError::Range`] for a width that values do not
-    /// have; the device's.
+    /// [`SortError::Memory`] if they do not fit, [`DeviceError::Range`] for an unsupported width; the errors
+    /// of the device.
     pub fn gather(
         &self,
         stream: &Stream,
@@ -253,7 +253,7 @@ impl<'a> RadixSort<'a> {
         Ok(gathered)
     }
 
-    /// By word, the digits in which keys differ.
+    /// By word, the digits that are not equal in all keys.
     fn passes(
         &self,
         stream: &Stream,
@@ -286,8 +286,8 @@ impl<'a> RadixSort<'a> {
         Ok(words.iter().map(of_word).collect())
     }
 
-    /// How many of a word's digits need no pass, from the least significant on, since the others tell nearly
-    /// all keys apart.
+    /// The number of digits of a word, from the least significant on, that need no pass because the others
+    /// distinguish nearly all keys.
     fn digits_to_leave_out(
         &self,
         stream: &Stream,
@@ -298,7 +298,7 @@ impl<'a> RadixSort<'a> {
         if rows < self.rows_to_leave_out.max(2) {
             return Ok(0);
         }
-        // If digits were independent of each other; a sample says whether they are.
+        // Assumes that digits are independent of each other. A sample checks the assumption.
         let mut equal = rows as f64;
         let Some(sorted) = passes.iter().rev().position(|pass| {
             equal *= pass.same;
@@ -342,7 +342,7 @@ impl<'a> RadixSort<'a> {
         })
     }
 
-    /// What `attempt` allocates, of so many bytes, once there is room.
+    /// Allocates by `attempt`, for that number of bytes, after evicting if necessary.
     fn room<T>(
         &self,
         what: &'static str,
@@ -359,24 +359,24 @@ impl<'a> RadixSort<'a> {
     }
 }
 
-/// A sort under way: the order by the words that are done, and memory that its passes take turns with.
+/// A sort in progress: the order by the words that are done, and memory that its passes reuse.
 struct Sorted<'a> {
     sort: &'a RadixSort<'a>,
     stream: &'a Stream,
     rows: usize,
-    /// Keys that were gathered, or sorted.
+    /// Memory of keys that were gathered, or sorted.
     spare: Option<DeviceBuffer<u8>>,
     pairs: [Option<DeviceBuffer<u64>>; 2],
     scratch: DeviceBuffer<u32>,
-    /// Row numbers in order; as they are where no word is done.
+    /// Row numbers in order; `None` for the original order, before the first word is done.
     ids: Option<DeviceBuffer<u32>>,
-    /// Passes so far.
+    /// Number of passes so far.
     passes: u32,
 }
 
 impl Sorted<'_> {
-    /// Sorts by a word of 64 bits, digit by digit, each with its offsets; the first `left_out` of them only
-    /// where the others leave long runs of equal keys.
+    /// Sorts by a word of 64 bits, digit by digit, each with its offsets. The first `left_out` digits are
+    /// sorted only if the others leave long runs of equal keys.
     fn by_keys(
         &mut self,
         kernel: &SortPass,
@@ -422,7 +422,8 @@ impl Sorted<'_> {
             if first == 0 || self.sort_runs(keys.slice(..bytes)?, shift)? {
                 break;
             }
-            // Equal keys are in their order, so all passes may follow, once keys are where their ids are.
+            // Equal keys keep their order, so all passes may follow once the keys are at the positions of
+            // their ids.
             self.move_with_runs(keys.slice(..bytes)?, shift, sorted_keys)?;
             std::mem::swap(&mut keys, &mut sorted_keys);
             first = 0;
@@ -431,8 +432,8 @@ impl Sorted<'_> {
         Ok(())
     }
 
-    /// Brings the row numbers of keys that are in order by their bits from `shift` on into the order of whole
-    /// keys; `false` where some need passes.
+    /// Given keys that are sorted by their bits from `shift` on, sorts their row numbers by whole keys.
+    /// Returns `false` if some need passes.
     fn sort_runs(&mut self, keys: DeviceSlice<'_, u8>, shift: u32) -> Result<bool, SortError> {
         let mut unsorted = self.flag()?;
         if let Some(ids) = &mut self.ids {
@@ -448,7 +449,7 @@ impl Sorted<'_> {
         Ok(self.stream.read(&unsorted, ..)? == [0])
     }
 
-    /// Copies keys to where [`Self::sort_runs`] has moved their row numbers.
+    /// Moves keys in the same way as [`Self::sort_runs`] has moved their row numbers.
     fn move_with_runs(
         &self,
         keys: DeviceSlice<'_, u8>,
@@ -468,7 +469,7 @@ impl Sorted<'_> {
         sort.room("a flag", 4, || sort.device.zeroed::<u32>(stream, 1))
     }
 
-    /// Sorts by a word of 32 bits, as [`Self::by_keys`].
+    /// Sorts by a word of 32 bits, like [`Self::by_keys`].
     fn by_pairs(
         &mut self,
         kernel: &SortPass,
@@ -515,7 +516,8 @@ impl Sorted<'_> {
         Ok(())
     }
 
-    /// Brings the keys of a word into the order so far, beside where they are; not where there is none.
+    /// Gathers the keys of a word in the order so far into the spare buffer. Skipped if there is no order
+    /// yet.
     fn gather(&mut self, word: &KeyWord<'_>) -> Result<bool, SortError> {
         let Some(ids) = &self.ids else {
             return Ok(false);
@@ -532,14 +534,14 @@ impl Sorted<'_> {
         Ok(true)
     }
 
-    /// Room for the number of each row.
+    /// Allocates memory for one number per row.
     fn row_numbers(&self) -> Result<DeviceBuffer<u32>, SortError> {
         self.sort.allocate(self.stream, "row numbers", self.rows)
     }
 }
 
 impl Pass {
-    /// The pass by a digit whose values are counted; `None` where all keys have the same.
+    /// The pass by a digit with these counts; `None` if all keys have the same value.
     fn of(digit: usize, counts: &[u32], rows: u32) -> Option<Self> {
         if counts.contains(&rows) {
             return None;

@@ -1,5 +1,5 @@
-//! How fast a table like TPC-H's lineitem is encoded: from record batches, and from a Parquet file beside
-//! what reading the file alone costs.
+//! Measures how fast a table like TPC-H's lineitem is encoded: from record batches, and from a Parquet file,
+//! compared with only reading the file.
 //!
 //! `cargo run --release -p galatea-store --example encode -- [million rows, default 8]`
 

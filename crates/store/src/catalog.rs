@@ -1,8 +1,8 @@
-//! Catalogs whose tables are stored: `CREATE TABLE` and `CREATE TABLE AS SELECT` end up in the store.
+//! Catalogs of stored tables: `CREATE TABLE` and `CREATE TABLE AS SELECT` create tables in the store.
 //!
-//! DataFusion makes an in-memory table of such a statement and registers it. [`StoreSchemaProvider`] encodes
-//! it at that moment and registers a [`StoredTable`] in its place. Other tables (views, files, other sources)
-//! pass through unchanged, and so does an in-memory table with a type that has no encoding.
+//! For such a statement, DataFusion creates an in-memory table and registers it. [`StoreSchemaProvider`]
+//! encodes it at that moment and registers a [`StoredTable`] in its place. Other tables (views, files, other
+//! sources) pass through unchanged, and so does an in-memory table with a type that has no encoding.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct StoreSchemaProvider {
 }
 
 impl StoreSchemaProvider {
-    /// Wraps a schema, whose tables stay as they are.
+    /// Wraps a schema. Its existing tables remain as they are.
     pub fn new(store: Arc<Store>, inner: Arc<dyn SchemaProvider>) -> Self {
         Self { store, inner }
     }
@@ -106,7 +106,7 @@ impl SchemaProvider for StoreSchemaProvider {
     }
 }
 
-/// A catalog whose schemas are [`StoreSchemaProvider`]s, those of `CREATE SCHEMA` included.
+/// A catalog of [`StoreSchemaProvider`]s, those of `CREATE SCHEMA` included.
 #[derive(Debug)]
 pub struct StoreCatalogProvider {
     store: Arc<Store>,
@@ -114,7 +114,7 @@ pub struct StoreCatalogProvider {
 }
 
 impl StoreCatalogProvider {
-    /// Wraps a catalog. Its schemas are wrapped when they are asked for.
+    /// Wraps a catalog. Its schemas are wrapped on access.
     pub fn new(store: Arc<Store>, inner: Arc<dyn CatalogProvider>) -> Self {
         Self { store, inner }
     }
@@ -149,11 +149,10 @@ impl CatalogProvider for StoreCatalogProvider {
     }
 }
 
-/// Makes the tables that a session creates stored tables: wraps its default catalog, or makes one where there
-/// is none.
+/// Stores the tables that a session creates: wraps its default catalog, or creates one if none exists.
 ///
 /// # Errors
-/// When the catalog cannot be registered.
+/// The catalog cannot be registered.
 pub fn install(context: &SessionContext, store: Arc<Store>) -> Result<()> {
     let options = context.copied_config().options().catalog.clone();
     let (catalog, schema) = (&options.default_catalog, &options.default_schema);

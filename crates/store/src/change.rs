@@ -1,9 +1,9 @@
 //! `DELETE`, `UPDATE` and `TRUNCATE`: a plan node that changes a stored table when it is executed.
 //!
-//! Planning only turns expressions into physical ones. An execution decodes the current rows, applies the
-//! change to all of them, encodes the result and replaces the table's snapshot at the end, so that an error
-//! on the way, or a stream that is dropped, changes nothing. Each execution is a statement of its own, over
-//! the rows that are there when it begins.
+//! Planning only creates physical expressions. An execution decodes the current rows, applies the change to
+//! all of them, encodes the result and replaces the table's snapshot at the end. An error on the way, or a
+//! stream that is dropped, therefore changes nothing. Each execution is a statement of its own: it changes
+//! the rows that the table has when the execution begins.
 
 use std::fmt::Formatter;
 use std::sync::Arc;
@@ -27,20 +27,20 @@ use crate::error::StoreError;
 use crate::pool::{Cancellation, on_pool};
 use crate::table::StoredTable;
 
-/// What happens to the rows for which the condition is true.
+/// The change of the rows for which the condition is true.
 #[derive(Debug, Clone)]
 enum Change {
     Delete,
-    /// The new value of each column of the table; none where it stays.
+    /// The new value of each column of the table; none for columns that remain unchanged.
     Update(Vec<Option<Arc<dyn PhysicalExpr>>>),
 }
 
-/// Changes a stored table, and returns one row: how many rows were changed.
+/// Changes a stored table, and returns one row: the number of changed rows.
 #[derive(Debug)]
 pub(crate) struct StoreChangeExec {
     table: StoredTable,
     change: Change,
-    /// The rows that are changed; all of them without one.
+    /// The condition of changed rows; without one, all rows are changed.
     condition: Option<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
 }
@@ -49,7 +49,7 @@ impl StoreChangeExec {
     /// Deletes the rows that pass all filters.
     ///
     /// # Errors
-    /// A filter that has no physical expression.
+    /// A filter has no physical expression.
     pub(crate) fn delete(table: &StoredTable, state: &dyn Session, filters: Vec<Expr>) -> Result<Self> {
         Self::new(table, Change::Delete, state, filters)
     }
@@ -57,7 +57,7 @@ impl StoreChangeExec {
     /// Assigns to columns of the rows that pass all filters.
     ///
     /// # Errors
-    /// A column that the table does not have, or an expression that has no physical one.
+    /// A column that the table does not have, or an expression without a physical one.
     pub(crate) fn update(
         table: &StoredTable,
         state: &dyn Session,
@@ -108,7 +108,7 @@ impl StoreChangeExec {
 }
 
 impl Change {
-    /// The batch after the change, and how many of its rows were changed.
+    /// The batch after the change, and the number of its rows that were changed.
     fn apply(
         &self,
         condition: Option<&Arc<dyn PhysicalExpr>>,
@@ -148,8 +148,8 @@ fn selected(condition: &ArrayRef) -> Result<BooleanArray> {
     })
 }
 
-/// The column with new values in the affected rows. Only those are evaluated: errors of other rows do not
-/// concern the statement.
+/// The column with new values in the affected rows. Values are evaluated for these rows only, so that other
+/// rows cannot raise errors.
 fn assigned(
     batch: &RecordBatch,
     affected: &BooleanArray,
@@ -233,8 +233,8 @@ fn count_batch(schema: SchemaRef, count: u64) -> Result<RecordBatch> {
 }
 
 impl StoredTable {
-    /// Replaces every batch of rows by what `edit` makes of it, atomically; how many rows it counted. Nothing
-    /// is replaced when it counts none, or when an edit fails.
+    /// Atomically replaces every batch of rows by the result of `edit`, and returns the sum of the counts
+    /// that it returns. If the sum is 0, or an edit fails, nothing is replaced.
     async fn rewrite(
         &self,
         edit: impl Fn(&RecordBatch) -> Result<(RecordBatch, u64)> + Send + 'static,

@@ -1,8 +1,8 @@
-//! Encoded columns: what a kernel reads.
+//! Encoded columns, the input of kernels.
 //!
 //! A table is a sequence of chunks; all columns share the chunk boundaries and the row order of the source. A
-//! column has one [`Encoding`] for all its chunks, so that one kernel reads them all, and each [`Chunk`]
-//! carries what varies: its base, its bytes, its validity bitmap where it has nulls, and its zone.
+//! column has one [`Encoding`] for all its chunks, so that one kernel reads them all. Each [`Chunk`] has its
+//! own base, bytes, validity bitmap (if it has nulls) and zone.
 //!
 //! ```text
 //! Column  Integer{width: One, factor: 100}          Dictionary{width: One, values: [A, N, R]}     Text{offset_width: Four}
@@ -12,15 +12,14 @@
 //! ```
 //!
 //! Decoding an integer: `value = base + factor * code`. In mathematical integers it never leaves the column's
-//! type, so 64-bit wrapping arithmetic gives the right bits for every type, `UInt64` beyond `i64::MAX`
-//! included: there the base is the largest that fits an `i64` and the code spans the rest (codes are unsigned
-//! 64-bit).
+//! type, so 64-bit wrapping arithmetic computes the right bits for every type. That includes `UInt64` beyond
+//! `i64::MAX`: there the base is the largest that fits an `i64`, and the code spans the rest (codes are
+//! unsigned 64-bit).
 //!
-//! Codes of whole bytes are what kernels read. In host memory they may be packed in fewer bits
-//! ([`ChunkData`]).
+//! Kernels read codes of whole bytes. In host memory they may be packed in fewer bits ([`ChunkData`]).
 //!
-//! Null rows hold code 0 (an empty string in text). That is a placeholder: readers must check the validity
-//! bitmap first.
+//! Null rows hold code 0 (an empty string in string columns). That is a placeholder: readers must check the
+//! validity bitmap first.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -40,11 +39,10 @@ pub const VIEW_ALIGNMENT: usize = 256;
 use crate::packed::PackedCodes;
 pub use crate::width::Width;
 
-/// How the values of a column are stored. One per column; see the module documentation for the arithmetic.
+/// The encoding of the values of a column. The module documentation has the arithmetic.
 #[derive(Debug, Clone)]
 pub enum Encoding {
-    /// Integers, dates, times, timestamps, durations, and decimals whose values fit an `i64`: frame of
-    /// reference.
+    /// Frame of reference: integers, dates, times, timestamps, durations, and decimals that fit an `i64`.
     Integer {
         /// Bytes per code.
         width: Width,
@@ -64,27 +62,26 @@ pub enum Encoding {
     Dictionary {
         /// Bytes per code.
         width: Width,
-        /// Distinct, non-null values in byte order: a `StringArray` or `BinaryArray`, their large kind beyond
-        /// 2 GiB of bytes.
+        /// Distinct, non-null values in byte order: a `StringArray` or `BinaryArray`, or their large variant
+        /// beyond 2 GiB of bytes.
         values: ArrayRef,
     },
-    /// Integers or a dictionary whose codes are slots of a table with replicated values, see
-    /// [`SlotLayout`].
+    /// Integers or a dictionary. The codes are slots of a table with replicated values, see [`SlotLayout`].
     Slots {
         /// Bytes per slot.
         width: Width,
         /// The mapping from slots to codes.
         layout: Arc<SlotLayout>,
     },
-    /// Per chunk `rows + 1` offsets into the chunk's bytes.
+    /// Strings: per chunk `rows + 1` offsets into the chunk's bytes.
     Text {
-        /// [`Width::Four`], or [`Width::Eight`] where some chunk holds 4 GiB of bytes or more.
+        /// [`Width::Four`], or [`Width::Eight`] if a chunk holds 4 GiB of bytes or more.
         offset_width: Width,
     },
 }
 
 impl Encoding {
-    /// Bytes of the data view per row; `None` for text.
+    /// Bytes of the data view per row; `None` for strings.
     pub fn bytes_per_row(&self) -> Option<usize> {
         match self {
             Self::Integer { width, .. } | Self::Dictionary { width, .. } | Self::Slots { width, .. } => {
@@ -99,11 +96,11 @@ impl Encoding {
     }
 }
 
-/// A bound of a zone; those of one column follow each other as its values do.
+/// A bound of a zone. Bounds of one column are ordered as its values are.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub enum Scalar {
     /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, laid-out ones
-    /// among them, the code.
+    /// included, the code.
     Integer(i128),
     /// A float; never NaN.
     Float(f64),
@@ -111,7 +108,7 @@ pub enum Scalar {
     Bytes(Arc<[u8]>),
 }
 
-/// Bounds over a whole column, in the same terms as its zones.
+/// Bounds over a whole column, in the same representation as its zones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScalarRange {
     /// Smallest value.
@@ -122,34 +119,34 @@ pub struct ScalarRange {
     pub exact: bool,
 }
 
-/// Bounds and null count of a chunk's values, known without reading them.
+/// Bounds and null count of a chunk's values, available without reading them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone {
-    /// A lower bound of the valid values that are not NaN; none when there are none.
+    /// A lower bound of the valid values that are not NaN; none if no such value exists.
     pub min: Option<Scalar>,
-    /// An upper bound of the valid values that are not NaN; none when there are none, or where no short upper
-    /// bound of a long string exists.
+    /// An upper bound of the valid values that are not NaN; none if no such value exists, or if a long string
+    /// has no short upper bound.
     pub max: Option<Scalar>,
     /// Rows that are null.
     pub null_count: u32,
     /// Whether a float NaN, of either sign, is among the values.
     pub has_nan: bool,
-    /// Whether the bounds are values that occur; text bounds may be shortened: a prefix below, a rounded-up
-    /// prefix above.
+    /// Whether the bounds are values of the chunk. String bounds may be shortened: the lower one to a prefix,
+    /// the upper one to a prefix that is rounded up.
     pub exact: bool,
 }
 
-/// The codes, values or text bytes of a chunk, in host memory.
+/// The codes, values or string bytes of a chunk, in host memory.
 #[derive(Debug, Clone)]
 pub enum ChunkData {
-    /// As kernels read them.
+    /// Bytes in the form that kernels read.
     Plain(HostView),
-    /// Codes in fewer bits, which a device unpacks.
+    /// Codes in fewer bits, which the device unpacks.
     Packed(PackedCodes),
 }
 
 impl ChunkData {
-    /// The bytes in host memory: of values and text those that kernels read.
+    /// The bytes in host memory. For values and strings, kernels read the same bytes.
     pub fn stored(&self) -> &HostView {
         match self {
             Self::Plain(view) => view,
@@ -157,7 +154,7 @@ impl ChunkData {
         }
     }
 
-    /// Bytes as kernels read them.
+    /// Number of bytes in the form that kernels read.
     pub fn plain_bytes(&self) -> usize {
         match self {
             Self::Plain(view) => view.len(),
@@ -165,7 +162,7 @@ impl ChunkData {
         }
     }
 
-    /// Calls `visit` with the row in the range and the code of it, of codes of `width`.
+    /// Calls `visit` with each row in the range and its code, for codes of `width`.
     #[inline(always)]
     pub fn for_each_code(&self, width: Width, rows: Range<usize>, visit: impl FnMut(usize, u64)) {
         match self {
@@ -174,7 +171,7 @@ impl ChunkData {
         }
     }
 
-    /// The bits of a row's entry of `width` bytes at most 8, whatever it is: a code, or a value.
+    /// The bits of a row's entry, a code or a value of `width` bytes, which is at most 8.
     pub fn bits(&self, width: usize, row: usize) -> Option<u64> {
         match self {
             Self::Plain(view) => {
@@ -197,24 +194,24 @@ impl ChunkData {
 /// One chunk of a column.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    /// Names these rows of this column: shared with columns made by appending further chunks.
+    /// Identifies these rows of this column. Columns that result from appending chunks share it.
     pub identity: Arc<Identity>,
     /// Rows in the chunk, at least 1.
     pub rows: u32,
-    /// The integer that code 0 stands for; 0 where codes are not integers.
+    /// The integer of code 0; 0 if codes are not integers.
     pub base: i64,
-    /// The codes, values or text bytes.
+    /// The codes, values or string bytes.
     pub data: ChunkData,
-    /// Text only: `rows + 1` offsets.
+    /// The `rows + 1` offsets of string columns.
     pub offsets: Option<HostView>,
-    /// Arrow bit order, 1 = valid; present only when the chunk has nulls.
+    /// Arrow bit order, 1 = valid; present only if the chunk has nulls.
     pub validity: Option<HostView>,
     /// Bounds of the values.
     pub zone: Zone,
 }
 
 impl Chunk {
-    /// Its views: data, offsets and validity.
+    /// The views of the chunk: data, offsets and validity.
     pub fn views(&self) -> impl Iterator<Item = &HostView> {
         let others = [self.offsets.as_ref(), self.validity.as_ref()];
         std::iter::once(self.data.stored()).chain(others.into_iter().flatten())
@@ -236,32 +233,31 @@ impl Chunk {
 pub struct Column {
     /// Name in the table's schema.
     pub name: String,
-    /// The logical Arrow type that decoding gives back.
+    /// The logical Arrow type that decoding returns.
     pub data_type: DataType,
     /// How the values are stored.
     pub encoding: Encoding,
     /// The chunks, in row order.
     pub chunks: Vec<Chunk>,
-    /// Bounds over all chunks, when every chunk with a value has them.
+    /// Bounds over all chunks, if every chunk with a value has them.
     pub range: Option<ScalarRange>,
     /// Rows that are null.
     pub null_count: u64,
     /// Whether a NaN is among the values.
     pub has_nan: bool,
     pub(crate) slab_bytes: u64,
-    /// Bytes of each chunk that kernels read: asked for by every query.
+    /// Bytes of each chunk that kernels read, computed once because every query needs them.
     plain_bytes: Vec<u64>,
-    /// Names these contents. Holders of copies drop them when it is dropped, see [`Identity::tell`]; it is
-    /// dropped after the chunks.
+    /// Identifies these contents. When it is dropped, holders of copies drop them too, see
+    /// [`Identity::tell`]. It is dropped after the chunks.
     pub identity: Arc<Identity>,
-    /// Names the encoding: shared by columns that were appended to without being encoded again. They have the
-    /// same width, factor, dictionary and slots, while rows, bounds and the null count may differ.
+    /// Identifies the encoding. Columns that were appended to without being encoded again share it. They have
+    /// the same width, factor, dictionary and slots, but rows, bounds and the null count may differ.
     pub lineage: Arc<Identity>,
 }
 
 impl Column {
-    /// Host memory held by the column in bytes: its slabs, its dictionary, and the table that maps slots
-    /// to codes.
+    /// Host memory of the column in bytes: its slabs, its dictionary, and the table that maps slots to codes.
     pub fn bytes(&self) -> u64 {
         self.slab_bytes + self.dictionary_bytes() + self.layout().map_or(0, |layout| layout.bytes())
     }
@@ -272,17 +268,18 @@ impl Column {
             .map_or(0, |values| values.get_buffer_memory_size() as u64)
     }
 
-    /// Bytes a scan of the whole column reads: data, offsets and validity, as kernels read them.
+    /// Bytes that a scan of the whole column reads: data, offsets and validity, in the form that kernels
+    /// read.
     pub fn scan_bytes(&self) -> u64 {
         self.plain_bytes.iter().sum()
     }
 
-    /// The same of some chunks, by their numbers.
+    /// Like [`Self::scan_bytes`], for the chunks with these numbers.
     pub fn scan_bytes_of(&self, chunks: &[usize]) -> u64 {
         chunks.iter().map(|chunk| self.plain_bytes[*chunk]).sum()
     }
 
-    /// Bytes of the views of all chunks: what comes to a device that has none of them.
+    /// Bytes of the views of all chunks: those transferred to a device that has none of them.
     pub fn stored_bytes(&self) -> u64 {
         self.chunks.iter().map(Chunk::stored_bytes).sum()
     }
@@ -292,7 +289,7 @@ impl Column {
         self.chunks.iter().map(|chunk| u64::from(chunk.rows)).sum()
     }
 
-    /// The dictionary that codes are ranks in, for [`Encoding::Dictionary`] and laid-out ones.
+    /// The dictionary of the codes, for [`Encoding::Dictionary`] and laid-out dictionaries.
     pub fn dictionary(&self) -> Option<&ArrayRef> {
         match &self.encoding {
             Encoding::Dictionary { values, .. } => Some(values),
@@ -312,7 +309,7 @@ impl Column {
         }
     }
 
-    /// A column of these chunks, whose slabs and bounds are derived from them.
+    /// A column of these chunks. Its slabs and bounds are derived from them.
     pub(crate) fn of_chunks(
         name: String,
         data_type: DataType,
@@ -337,7 +334,7 @@ impl Column {
         }
     }
 
-    /// The first `kept` chunks of this column, followed by those of one with the same encoding.
+    /// The first `kept` chunks of this column, followed by those of a column with the same encoding.
     pub(crate) fn extended(&self, kept: usize, added: Self) -> Self {
         let chunks = self.chunks[..kept].iter().cloned().chain(added.chunks).collect();
         let (encoding, lineage) = (self.encoding.clone(), Arc::clone(&self.lineage));
@@ -345,7 +342,7 @@ impl Column {
     }
 }
 
-/// Bounds over all chunks that have a value; none when one of them is not bounded.
+/// Bounds over all chunks that have a value; none if one of them has no bounds.
 fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
     let mut bounds: Option<ScalarRange> = None;
     for chunk in chunks {
@@ -380,7 +377,7 @@ fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
     bounds
 }
 
-/// Order of bounds of one column.
+/// The order of two bounds of one column.
 fn less(left: &Scalar, right: &Scalar) -> bool {
     match (left, right) {
         (Scalar::Integer(left), Scalar::Integer(right)) => left < right,

@@ -1,8 +1,8 @@
-//! Damaged files: decoders that panic on them, and errors that say so.
+//! Damaged files: panics of decoders, and errors that name the file.
 //!
-//! The parquet crate checks much of what a file says of itself and panics at some of the rest. Work on files
-//! is therefore done in [`contained`]: a panic becomes an error, and is not printed, because the program is
-//! not what is broken.
+//! The parquet crate checks many statements of a file about itself and panics for some of the others. Work on
+//! files is therefore run in [`contained`]: a panic becomes an error. It is not printed, because the file is
+//! damaged, not the program.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,10 +19,10 @@ thread_local! {
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work on a file; the error is the text of its panic.
+/// Runs work on a file.
 ///
 /// # Errors
-/// The work panics.
+/// The message of the panic, if the work panics.
 pub fn contained<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -53,7 +53,7 @@ pub async fn contained_async<T>(work: impl Future<Output = T> + Send) -> Result<
     .await
 }
 
-/// The error of a file whose decoder panicked.
+/// The error for a panic of a file's decoder.
 pub fn panicked(file: &str, panic: &str) -> StoreError {
     damaged(file, format!("its contents contradict each other ({panic})"))
 }
@@ -68,7 +68,7 @@ pub fn damaged(file: &str, source: impl Into<Box<dyn std::error::Error + Send + 
     }
 }
 
-/// An error of reading a Parquet file, with the file's name.
+/// The error of a Parquet file that could not be read, with the file's name.
 pub fn parquet_error(file: &str, error: DataFusionError) -> DataFusionError {
     let root = error.find_root();
     let text = match root {

@@ -1,6 +1,6 @@
-//! From encoded columns back to Arrow, exactly: the type of the schema and the same values.
+//! Decoding of encoded columns to Arrow arrays of the schema's type, with exactly the same values.
 //!
-//! The CPU's scan decodes, and tests compare with its result. Null rows become Arrow nulls, whose values are
+//! The CPU's scan decodes, and tests compare with its result. Null rows become Arrow nulls; their values are
 //! undefined.
 
 use std::ops::Range;
@@ -21,8 +21,8 @@ use crate::column::{Chunk, ChunkData, Column, Encoding, Width};
 use crate::error::{Result, StoreError};
 use crate::layout::CodeMeaning;
 
-/// Bytes of text after which a batch is cut short: far from the 2 GiB that a `StringArray` can address.
-const TEXT_BYTES_PER_BATCH: usize = 256 << 20;
+/// Bytes of strings after which a batch is cut short: far from the 2 GiB that a `StringArray` can address.
+const STRING_BYTES_PER_BATCH: usize = 256 << 20;
 
 /// Decodes one column.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Decoder {
     /// Prepares decoding a column.
     ///
     /// # Errors
-    /// When the dictionary does not fit the column's type.
+    /// The dictionary does not fit the column's type.
     pub fn new(column: &Arc<Column>) -> Result<Self> {
         let dictionary = column
             .dictionary()
@@ -52,23 +52,23 @@ impl Decoder {
         &self.column
     }
 
-    /// Number of rows from `start` on, at least 1 and at most `rows`, that decode into one array: fewer than
-    /// `rows` where their text or the keys of an Arrow dictionary would be too large.
+    /// Number of rows from `start` on that decode into one array: at least 1 and at most `rows`. They are
+    /// fewer than `rows` if their strings or the keys of an Arrow dictionary would be too large.
     pub fn batch_rows(&self, chunk: usize, start: usize, rows: usize) -> usize {
         let rows = rows.min(self.most_rows()).max(1);
         let Encoding::Text { offset_width } = &self.column.encoding else {
             return rows;
         };
         let chunk = &self.column.chunks[chunk];
-        let end = |row: usize| text_offset(chunk, *offset_width, row);
+        let end = |row: usize| string_offset(chunk, *offset_width, row);
         let first = end(start);
-        if end(start + rows) - first <= TEXT_BYTES_PER_BATCH {
+        if end(start + rows) - first <= STRING_BYTES_PER_BATCH {
             return rows;
         }
         let mut fitting = 1..rows;
         while fitting.start < fitting.end {
             let middle = fitting.start + (fitting.end - fitting.start).div_ceil(2);
-            if end(start + middle) - first <= TEXT_BYTES_PER_BATCH {
+            if end(start + middle) - first <= STRING_BYTES_PER_BATCH {
                 fitting.start = middle;
             } else {
                 fitting.end = middle - 1;
@@ -77,8 +77,8 @@ impl Decoder {
         fitting.start
     }
 
-    /// Number of rows for which the key type of the Arrow dictionary suffices: a chunk may have more distinct
-    /// values than each of the batches it was encoded from.
+    /// Number of rows for which the key type of the Arrow dictionary suffices. A chunk may have more distinct
+    /// values than each of the batches that it was encoded from.
     fn most_rows(&self) -> usize {
         let DataType::Dictionary(key, _) = &self.column.data_type else {
             return usize::MAX;
@@ -99,7 +99,7 @@ impl Decoder {
     /// Decodes some rows of a chunk into an array of the column's type.
     ///
     /// # Errors
-    /// When the rows are not in the chunk, or the type cannot hold them (text beyond 2 GiB, Arrow dictionary
+    /// The rows are not in the chunk, or the type cannot hold them (strings beyond 2 GiB, Arrow dictionary
     /// keys too narrow).
     pub fn decode(&self, chunk: usize, rows: Range<usize>) -> Result<ArrayRef> {
         let chunk = self
@@ -130,7 +130,7 @@ impl Decoder {
         nulls: Option<NullBuffer>,
         data_type: &DataType,
     ) -> Result<ArrayRef> {
-        // Values and text are never packed.
+        // Values and strings are never packed.
         let data = chunk.data.stored().as_slice();
         match &self.column.encoding {
             Encoding::Integer { width, factor } => {
@@ -183,7 +183,7 @@ impl Decoder {
         }
     }
 
-    /// The dictionary's values of these codes.
+    /// The dictionary values of these codes.
     fn look_up(&self, codes: Vec<u32>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let codes = UInt32Array::new(codes.into(), nulls);
         let dictionary = self.dictionary.as_ref().ok_or_else(|| missing("a dictionary"))?;
@@ -203,7 +203,7 @@ fn missing(what: &str) -> StoreError {
     StoreError::Internal(format!("{what} is missing from an encoded column"))
 }
 
-/// A native integer made of the low bits of a 64-bit one.
+/// A native integer that consists of the low bits of a 64-bit one.
 trait FromBits: Copy + Default {
     fn from_bits(bits: u64) -> Self;
 }
@@ -220,11 +220,11 @@ macro_rules! from_bits {
 }
 from_bits!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
 
-/// Codes that are decoded.
+/// Codes to be decoded.
 enum CodeRange<'a> {
     /// Rows of a chunk.
     Stored(&'a ChunkData, Width, Range<usize>),
-    /// Those of slots.
+    /// Codes that were looked up for slots.
     Found(&'a [u32]),
 }
 
@@ -297,8 +297,8 @@ fn integers(
     }
 }
 
-/// The byte of the chunk's data where a row's text starts.
-pub(crate) fn text_offset(chunk: &Chunk, width: Width, row: usize) -> usize {
+/// The byte of the chunk's data at which a row's string starts.
+pub(crate) fn string_offset(chunk: &Chunk, width: Width, row: usize) -> usize {
     let Some(offsets) = chunk.offsets.as_ref() else {
         return 0;
     };
@@ -315,9 +315,9 @@ fn text(
     nulls: Option<NullBuffer>,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
-    let first = text_offset(chunk, width, rows.start);
-    let bytes = &chunk.data.stored().as_slice()[first..text_offset(chunk, width, rows.end)];
-    let offset = |row: usize| text_offset(chunk, width, row) - first;
+    let first = string_offset(chunk, width, rows.start);
+    let bytes = &chunk.data.stored().as_slice()[first..string_offset(chunk, width, rows.end)];
+    let offset = |row: usize| string_offset(chunk, width, row) - first;
     let view = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
     if view {
         let value = |row: usize| &bytes[offset(row)..offset(row + 1)];
@@ -328,7 +328,7 @@ fn text(
             rows.for_each(|row| builder.append_option(valid(row).then(|| value(row))));
             return Ok(Arc::new(builder.finish()));
         }
-        // Checked as a whole once, then cut at offsets that lie between characters.
+        // The bytes are checked once as a whole, then cut at offsets between characters.
         let text = std::str::from_utf8(bytes).map_err(|_| missing("valid UTF-8"))?;
         let mut builder = GenericByteViewBuilder::<StringViewType>::with_capacity(rows.len());
         for row in rows {

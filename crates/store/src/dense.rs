@@ -1,4 +1,4 @@
-//! The rows of a column as dense codes: input of layouts and of the analysis of conflicts.
+//! The rows of a column as dense codes: input of layouts and of the conflict analysis.
 
 use arrow::array::Array;
 use galatea_device::HostView;
@@ -8,28 +8,29 @@ use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width};
 use crate::encode::greatest_common_divisor;
 use crate::layout::{CodeMeaning, ConflictLayout, DenseCodes, NoLayout, SLOT_BYTES, SlotLayout, TABLE_BYTES};
 
-/// A column whose values are consecutive codes from 0.
+/// A column of consecutive codes from 0.
 #[derive(Debug, Clone)]
 pub struct DenseColumn<'a> {
     column: &'a Column,
     width: Width,
-    /// Possible codes, that of NULL among them.
+    /// Number of possible codes, that of NULL included.
     pub values: usize,
-    /// The code of NULL rows, the last; none where there are none.
+    /// The code of NULL rows, which is the last one; none without NULL rows.
     pub null: Option<u32>,
-    /// The meaning of the others.
+    /// The meaning of the other codes.
     pub meaning: CodeMeaning,
 }
 
 impl<'a> DenseColumn<'a> {
-    /// Most codes: the number of slots of the largest table.
+    /// Maximum number of codes: the number of slots of the largest table.
     pub const LIMIT: u64 = TABLE_BYTES / SLOT_BYTES as u64;
 
-    /// The column as codes: dictionary ranks, or integers from the least on in steps of their common divisor.
+    /// The column as codes: dictionary ranks, or integers counted from the minimum in steps of their common
+    /// divisor.
     ///
     /// # Errors
-    /// [`NoLayout::Empty`] without rows, [`NoLayout::Encoding`] for floats, booleans, wide decimals
-    /// and plain text, [`NoLayout::TooManyValues`] beyond [`Self::LIMIT`].
+    /// [`NoLayout::Empty`] without rows, [`NoLayout::Encoding`] for floats, booleans, wide decimals and plain
+    /// strings, [`NoLayout::TooManyValues`] beyond [`Self::LIMIT`].
     pub fn of(column: &'a Column) -> Result<Self, NoLayout> {
         if column.chunks.is_empty() {
             return Err(NoLayout::Empty);
@@ -92,7 +93,7 @@ impl<'a> DenseColumn<'a> {
         }
     }
 
-    /// Its layout, and the slots of its rows.
+    /// The layout of the column, and the slots of its rows.
     pub(crate) fn laid_out(self, requested: ConflictLayout) -> Result<(SlotLayout, Vec<u32>), NoLayout> {
         let dense = DenseCodes {
             codes: self.codes(),
@@ -104,7 +105,7 @@ impl<'a> DenseColumn<'a> {
         SlotLayout::new(dense, requested)
     }
 
-    /// The codes, `code` of what is stored in the chunk.
+    /// The codes of all rows. `code` maps a stored code of a chunk to the dense code.
     fn collect(&self, code: impl Fn(&Chunk, u64) -> u32 + Sync) -> Vec<u32> {
         let mut codes = vec![0; self.column.rows() as usize];
         let mut rest = codes.as_mut_slice();
@@ -124,7 +125,7 @@ impl<'a> DenseColumn<'a> {
     }
 }
 
-/// Number and meaning of the codes of an integer column, counted from its least value.
+/// Number and meaning of the codes of an integer column, counted from its minimum.
 fn of_integers(column: &Column, width: Width, factor: u64) -> Result<(u128, CodeMeaning), NoLayout> {
     let Some(ScalarRange {
         min: Scalar::Integer(min),
@@ -152,7 +153,8 @@ fn of_integers(column: &Column, width: Width, factor: u64) -> Result<(u128, Code
     Ok((codes, CodeMeaning::Integer { base, factor: step }))
 }
 
-/// How far the integer of a stored code is above the column's least; less than 2^64 (see [`crate::column`]).
+/// Distance of the integer of a stored code from the column's minimum; less than 2^64 (see
+/// [`crate::column`]).
 fn above(chunk: &Chunk, code: u64, factor: u64, base: i64) -> u64 {
     (chunk.base as u64)
         .wrapping_add(code.wrapping_mul(factor))

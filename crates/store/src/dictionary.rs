@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::DataType;
 
-/// The bytes of a dictionary's value.
+/// The bytes of a dictionary value.
 pub(crate) fn dictionary_bytes(dictionary: &ArrayRef, code: usize) -> Option<&[u8]> {
     (code < dictionary.len()).then(|| match dictionary.data_type() {
         DataType::Utf8 => Some(dictionary.as_string::<i32>().value(code).as_bytes()),
@@ -14,13 +14,13 @@ pub(crate) fn dictionary_bytes(dictionary: &ArrayRef, code: usize) -> Option<&[u
     })?
 }
 
-/// The code of a value in a sorted dictionary, if it is there.
+/// The code of a value in a sorted dictionary, if it contains the value.
 pub fn dictionary_code(dictionary: &ArrayRef, value: &[u8]) -> Option<usize> {
     let code = dictionary_lower_bound(dictionary, value);
     (dictionary_bytes(dictionary, code) == Some(value)).then_some(code)
 }
 
-/// The smallest code whose value is at least `value`; the dictionary's length when all are smaller.
+/// The smallest code with a value that is at least `value`; the dictionary's length if all are smaller.
 pub fn dictionary_lower_bound(dictionary: &ArrayRef, value: &[u8]) -> usize {
     let mut range = 0..dictionary.len();
     while !range.is_empty() {

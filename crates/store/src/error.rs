@@ -1,9 +1,9 @@
 //! Errors of the store: refusals, after which the caller reads the data another way, and failures.
 //!
 //! [`StoreError::UnsupportedType`], [`StoreError::UnsupportedSource`], [`StoreError::SchemaMismatch`],
-//! [`StoreError::StoreLimit`] and [`StoreError::HostMemory`] are refusals: the data may be fine, the store
-//! does not hold it, and the caller reads it another way. The rest are failures of files, of memory or of a
-//! plan that was read from.
+//! [`StoreError::StoreLimit`] and [`StoreError::HostMemory`] are refusals: the data may be fine, but the
+//! store does not hold it, and the caller reads it another way. The others are failures of files, of memory
+//! or of a plan that was read.
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
@@ -12,7 +12,7 @@ use datafusion::error::DataFusionError;
 use crate::layout::NoLayout;
 
 /// The setting that bounds the host memory of a [`crate::Store`].
-pub const MEMORY_LIMIT_KNOB: &str = "galatea.store_memory_limit";
+pub const MEMORY_LIMIT_KNOB: &str = "galatea.memory.store_limit";
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -25,25 +25,26 @@ pub enum StoreError {
         column: String,
         /// Its Arrow type.
         data_type: DataType,
-        /// Why there is no encoding.
+        /// The reason why it has no encoding.
         reason: &'static str,
     },
     /// A file scan that the store cannot reproduce.
     #[error("{table} is not supported by the store: {reason}")]
     UnsupportedSource {
-        /// The table or the files asked for.
+        /// The requested table or files.
         table: String,
-        /// What about it is not supported.
+        /// The unsupported property.
         reason: String,
     },
-    /// The encoded columns do not fit the store's memory limit, even with everything evictable evicted.
+    /// The encoded columns do not fit the store's memory limit, even after every evictable column was
+    /// evicted.
     #[error(
         "encoded columns of {table} need {needed} bytes, the store holds {used} in use of at most {limit} bytes\nhint: raise {knob}"
     )]
     StoreLimit {
         /// The table being loaded.
         table: String,
-        /// Bytes needed by the columns asked for; an estimate when loading was given up early.
+        /// Bytes that the requested columns need; an estimate if the load was cancelled early.
         needed: u64,
         /// Bytes that were in use and could not be evicted.
         used: u64,
@@ -60,9 +61,9 @@ pub enum StoreError {
     CorruptFile {
         /// Location of the file.
         file: String,
-        /// The column being read, when the failure is in one.
+        /// The column being read, if the failure is in one.
         column: Option<String>,
-        /// The Parquet row group being read, when the failure is in one.
+        /// The Parquet row group being read, if the failure is in one.
         row_group: Option<usize>,
         /// The reader's error.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -75,16 +76,16 @@ pub enum StoreError {
         /// Location of the file.
         file: String,
     },
-    /// A row of a file is not one of its table.
+    /// A row of a file is not valid for its table.
     #[error("cannot read {file}{}{}: {reason}{}", display_place(.place), display_column(.column), display_hint(.hint))]
     BadRow {
         /// Location of the file.
         file: String,
-        /// Where in the file, as `line 3`; empty if that is not known.
+        /// The place in the file, as `line 3`; empty if it is unknown.
         place: String,
-        /// The column, when the failure is in one.
+        /// The column, if the failure is in one.
         column: Option<String>,
-        /// Why not.
+        /// The reason why it is not valid.
         reason: String,
         /// The remedy.
         hint: Option<String>,
@@ -104,9 +105,9 @@ pub enum StoreError {
         file: String,
         /// Name of the column.
         column: String,
-        /// The type the table's schema gives it.
+        /// The type of the column in the table's schema.
         table_type: DataType,
-        /// Why not.
+        /// The reason why it cannot be read.
         reason: String,
     },
     /// A column cannot be laid out for the banks of shared memory.
@@ -114,15 +115,15 @@ pub enum StoreError {
     NoLayout {
         /// Name of the column.
         column: String,
-        /// Why not.
+        /// The reason why it cannot be laid out.
         reason: NoLayout,
     },
     /// A column index beyond the table's schema.
     #[error("no column {index}: the table has {columns} columns")]
     UnknownColumn {
-        /// The index asked for.
+        /// The requested index.
         index: usize,
-        /// How many columns there are.
+        /// The number of columns.
         columns: usize,
     },
     /// Host memory could not be allocated.
@@ -130,7 +131,7 @@ pub enum StoreError {
         "cannot allocate {bytes} bytes of host memory beside {used} bytes of encoded columns: {reason}\nhint: lower {knob}"
     )]
     HostMemory {
-        /// Bytes asked for.
+        /// The requested bytes.
         bytes: u64,
         /// Bytes of encoded columns that were in use and could not be evicted.
         used: u64,
@@ -145,7 +146,7 @@ pub enum StoreError {
     /// An Arrow kernel failed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
-    /// A plan the data is read from failed.
+    /// A plan that the data is read from failed.
     #[error(transparent)]
     DataFusion(Box<DataFusionError>),
     /// An invariant of the store is broken: a bug in Galatea.
@@ -192,7 +193,7 @@ impl StoreError {
         )
     }
 
-    /// Whether there was not enough memory.
+    /// Whether memory was insufficient.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Self::StoreLimit { .. } | Self::HostMemory { .. })
     }

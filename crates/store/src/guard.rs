@@ -1,9 +1,9 @@
-//! An optimizer rule that keeps the condition of a `DELETE` or `UPDATE` from getting lost.
+//! An optimizer rule that preserves the condition of a `DELETE` or `UPDATE`.
 //!
-//! DataFusion hands a table the filters that it finds in the optimized plan, and a statement without any is
-//! about all rows. Conditions need not be there as filters: one that is never true has become an empty
-//! relation, one on other tables a join. The rule runs last. It puts the first back as a filter, and refuses
-//! conditions that are no filters, for stored tables.
+//! DataFusion passes a table the filters that it finds in the optimized plan, and a statement without filters
+//! changes all rows. The optimizer may have replaced a condition: one that is never true by an empty
+//! relation, one on other tables by a join. The rule runs last, for stored tables. It turns an empty relation
+//! back into a filter, and rejects conditions that are no filters.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::table::StoredTable;
 
-/// The rule; see the module.
+/// The rule; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct KeepConditions;
 
@@ -61,12 +61,12 @@ fn changes_stored_rows(statement: &DmlStatement) -> bool {
         && source.is_some_and(|source| source.table_provider.downcast_ref::<StoredTable>().is_some())
 }
 
-/// Which rows of its table a statement is about.
+/// The rows of its table that a statement changes.
 enum Rows {
-    /// Those that pass the filters of its plan.
+    /// The rows that pass the filters of its plan.
     Filtered,
     None,
-    /// Another node of the plan decides.
+    /// Another node of the plan, with this name, selects the rows.
     Other(String),
 }
 

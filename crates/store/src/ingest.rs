@@ -1,7 +1,7 @@
-//! From streams of record batches to encoded columns.
+//! Encoding of streams of record batches as columns.
 //!
-//! Batches are gathered into chunks ([`Chunker`]); a full chunk is encoded on the thread pool while the next
-//! one arrives ([`ChunkEncoder`]); when the stream ends, each column is planned and written ([`finish`]).
+//! Batches are gathered into chunks ([`Chunker`]). A full chunk is encoded on the thread pool while the next
+//! one arrives ([`ChunkEncoder`]). When the stream ends, each column is planned and written ([`finish`]).
 //! Memory in flight is two chunks of Arrow data per partition plus the chunks already narrowed.
 
 use std::collections::VecDeque;
@@ -59,12 +59,12 @@ impl Chunker {
         }
     }
 
-    /// A full chunk, if there is one.
+    /// A full chunk, if one is available.
     pub(crate) fn pop(&mut self) -> Option<Vec<RecordBatch>> {
         self.full.pop_front()
     }
 
-    /// The rows that do not fill a chunk, if there are any; all full chunks have been taken.
+    /// The rows that do not fill a chunk, if any remain. All full chunks must have been taken.
     pub(crate) fn rest(self) -> Option<Vec<RecordBatch>> {
         (!self.pending.is_empty()).then_some(self.pending)
     }
@@ -100,7 +100,7 @@ impl ChunkEncoder {
         Self::with_chunk_rows(store, table, schema, dictionary, meter, store.chunk_rows())
     }
 
-    /// As [`Self::new`], for chunks of a given target size.
+    /// Like [`Self::new`], for chunks of a given target size.
     pub(crate) fn with_chunk_rows(
         store: &Arc<Store>,
         table: &str,
@@ -140,7 +140,7 @@ impl ChunkEncoder {
         })
     }
 
-    /// Reserves the memory of an encoded column of a chunk, evicting others where necessary.
+    /// Reserves the memory of an encoded column of a chunk, evicting other columns if necessary.
     pub(crate) fn account(&self, chunk: LocalChunk, bytes_read: u64) -> Result<LocalChunk> {
         let bytes = chunk.size();
         self.store.admit(&self.table, &self.reservation, bytes)?;
@@ -158,7 +158,8 @@ impl ChunkEncoder {
         }
         let finish =
             |(encoder, chunks): (&ColumnEncoder, Vec<LocalChunk>)| self.finish_column(encoder, chunks);
-        // One column at a time keeps only one twice in memory; few chunks leave threads idle that way.
+        // Processing one column at a time keeps only one column twice in memory, but few chunks would leave
+        // threads idle.
         let few = columns
             .first()
             .is_none_or(|chunks| chunks.len() < rayon::current_num_threads());
@@ -169,8 +170,8 @@ impl ChunkEncoder {
         }
     }
 
-    /// The first `kept` chunks of a column as they are, followed by more in the same encoding; the chunks
-    /// back where that cannot hold them.
+    /// The first `kept` chunks of a column as they are, followed by more in the same encoding. If the
+    /// encoding cannot hold them, the new chunks are returned.
     pub(crate) fn extend_column(
         &self,
         encoder: &ColumnEncoder,
@@ -185,7 +186,7 @@ impl ChunkEncoder {
         })
     }
 
-    /// Encodes the first `kept` chunks of a column anew.
+    /// Encodes the first `kept` chunks of a column again.
     pub(crate) fn reencode(
         &self,
         encoder: &ColumnEncoder,
@@ -207,8 +208,8 @@ impl ChunkEncoder {
         chunks.collect()
     }
 
-    /// Lays a column out for the banks of shared memory. The codes of its rows are reserved until it is
-    /// written.
+    /// Lays a column out for the banks of shared memory. Memory for the codes of its rows is reserved until
+    /// it is written.
     pub(crate) fn lay_out_column(
         &self,
         encoder: &ColumnEncoder,
@@ -239,10 +240,10 @@ impl ChunkEncoder {
         Ok(Arc::new(self.write(narrowed, encoder.plan(chunks)?)?))
     }
 
-    /// Writes a planned column, whose chunks are counted with `narrowed` bytes so far.
+    /// Writes a planned column. Its chunks have so far been counted with `narrowed` bytes.
     fn write(&self, narrowed: u64, plan: Plan) -> Result<Column> {
         let bytes = plan.bytes();
-        // The narrowed chunks become the column: its memory is counted in their place.
+        // The narrowed chunks become the column, so its memory is counted instead of theirs.
         self.reservation.shrink(narrowed);
         self.store.admit(&self.table, &self.reservation, bytes)?;
         let column = plan.write(&self.store.ledger, &self.cancellation, |bytes| {
@@ -253,7 +254,7 @@ impl ChunkEncoder {
     }
 }
 
-/// The chunks of one stream, and the rows that did not fill one.
+/// The chunks of one stream, and the rows that do not fill one.
 pub(crate) struct Ingested {
     pub(crate) chunks: Vec<EncodedChunk>,
     pub(crate) rest: Vec<RecordBatch>,
@@ -315,9 +316,9 @@ fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     }
 }
 
-/// Executes all partitions of a plan and encodes what they give, partition by partition in order. The caller
-/// cancels when it is dropped. With `keep_order` rows stay in that order and a partition ends with a chunk
-/// that may be small; else the rows that fill no chunk come last, together.
+/// Executes all partitions of a plan and encodes their rows, partition by partition in order. The caller
+/// cancels when it is dropped. With `keep_order`, rows keep that order, and a partition ends with a chunk
+/// that may be small. Otherwise the rows that fill no chunk are encoded last, together.
 pub(crate) async fn ingest_plan(
     encoder: &Arc<ChunkEncoder>,
     plan: &Arc<dyn ExecutionPlan>,
@@ -350,7 +351,7 @@ pub(crate) async fn ingest_plan(
     Ok(chunks)
 }
 
-/// Encodes all that a chunker holds.
+/// Encodes all rows of a chunker.
 pub(crate) async fn encode_rest(
     encoder: &Arc<ChunkEncoder>,
     mut chunker: Chunker,

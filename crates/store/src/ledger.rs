@@ -1,9 +1,9 @@
-//! Accounting of the host memory the store holds.
+//! Accounting of the host memory of the store.
 //!
-//! The ledger keeps weak references to slabs, dictionaries and layouts and adds up those still alive. So an
-//! evicted column is counted until the last query that reads it is done, and a column dropped anywhere is no
-//! longer counted, without being reported. Bytes that are about to become slabs (columns being encoded) are
-//! counted as reservations.
+//! The ledger keeps weak references to slabs, dictionaries and layouts and sums the bytes of those still
+//! alive. An evicted column is therefore counted until the last query that reads it is done. A dropped column
+//! is no longer counted, although nobody reports the drop. Bytes that are about to become slabs (columns
+//! being encoded) are counted as reservations.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,7 @@ impl Ledger {
         self.slabs.lock().push((Arc::downgrade(slab), bytes));
     }
 
-    /// Tracks the layout of a laid-out column, once however many columns share it.
+    /// Tracks the layout of a laid-out column. A layout that several columns share is counted once.
     pub(crate) fn track_layout(&self, layout: &Arc<SlotLayout>) {
         let mut layouts = self.layouts.lock();
         if !layouts
@@ -75,7 +75,7 @@ impl Ledger {
         }
     }
 
-    /// Tracks a dictionary, once however many columns share it.
+    /// Tracks a dictionary. One that several columns share is counted once.
     pub(crate) fn track_dictionary(&self, values: &ArrayRef) {
         let bytes = values.get_buffer_memory_size() as u64;
         let mut dictionaries = self.dictionaries.lock();
@@ -112,7 +112,7 @@ impl Reservation {
         self.ledger.reserved.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives back at most `bytes`, never more than is reserved.
+    /// Releases at most `bytes`, never more than is reserved.
     pub(crate) fn shrink(&self, bytes: u64) {
         let before = self
             .bytes

@@ -1,10 +1,10 @@
-//! The store: encoded columns in chunks, in host memory a GPU can read at link speed.
+//! The store: encoded columns in chunks, in host memory that a GPU can read at link speed.
 //!
-//! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as
-//! their values allow and in large pieces of memory that can be pinned. [`mod@column`] says what an encoded
-//! column is, [`source`] how an engine asks for one; [`StoredTable`] holds tables, [`FileTable`] the hot
-//! columns of files, and the [`Store`] bounds their memory. [`layout`] is about columns laid out for the
-//! banks of shared memory.
+//! The cost of transferring columns over a link is proportional to their bytes. The store therefore keeps
+//! columns as narrow as their values allow, in large pieces of memory that can be pinned. [`mod@column`]
+//! describes encoded columns, and [`source`] is the interface through which an engine reads them.
+//! [`StoredTable`] holds tables, [`FileTable`] the hot columns of files, and the [`Store`] bounds their
+//! memory. [`layout`] describes columns laid out for the banks of shared memory.
 #![forbid(unsafe_code)]
 
 mod catalog;

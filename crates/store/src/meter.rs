@@ -28,7 +28,7 @@ impl Meter {
         }
     }
 
-    /// Rows times columns encoded so far, and the bytes of them.
+    /// Number of encoded cells (rows times columns) so far, and their bytes.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (
             self.cells.load(Ordering::Relaxed),

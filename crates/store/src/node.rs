@@ -1,4 +1,4 @@
-//! Methods of `ExecutionPlan` that plan nodes share: macros that implementations of the trait expand.
+//! Macros for methods of `ExecutionPlan` that several plan nodes implement alike.
 
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
@@ -11,7 +11,7 @@ pub fn check_partition(node: &impl ExecutionPlan, partition: usize) -> Result<()
     Ok(())
 }
 
-/// The visit of expressions of a node that evaluates none.
+/// The expression visitor of a node that evaluates no expressions.
 #[macro_export]
 macro_rules! no_expressions {
     () => {
@@ -28,7 +28,7 @@ macro_rules! no_expressions {
     };
 }
 
-/// `with_new_children`, which the trait requires, by `replace_children`.
+/// Implements `with_new_children`, which the trait requires, by `replace_children`.
 #[macro_export]
 macro_rules! with_new_children {
     () => {
@@ -47,7 +47,7 @@ macro_rules! with_new_children {
     };
 }
 
-/// The children of a leaf, which remains as it is.
+/// The children of a leaf, which remains unchanged.
 #[macro_export]
 macro_rules! no_children {
     () => {
@@ -67,7 +67,8 @@ macro_rules! no_children {
     };
 }
 
-/// The child of a node that has one: the field, and the node above another child.
+/// The methods of a node with one child. The arguments are the field of the child, and the node for another
+/// child.
 ///
 /// `one_child!(self.input, |input| Arc::new(Self::new(self.seed, input)));`
 #[macro_export]

@@ -1,10 +1,11 @@
-//! Codes of a chunk in as few bits as each block of them needs.
+//! Packed codes of a chunk: each block of codes has as few bits per code as it needs.
 //!
-//! A link carries bytes, and codes of whole bytes waste many: three return flags take 8 bits where 2 suffice,
-//! and one large order number widens a million small ones. So the codes of a chunk lie in host memory in
-//! blocks of [`BLOCK_CODES`], each as its least code and the distances from it, of as many bits as the
-//! greatest distance needs. A device gets them as they are and unpacks them beside the copies that follow;
-//! kernels read plain codes of the column's [`Width`].
+//! Codes of whole bytes waste much of the link's bandwidth: three return flags take 8 bits although 2
+//! suffice, and one large order number widens a million small ones. The codes of a chunk are therefore stored
+//! in host memory in blocks of [`BLOCK_CODES`]. Each block stores its least code and the distances of the
+//! others from it, each with the number of bits that the greatest distance needs. They are transferred to the
+//! device in this form, and unpacked there while later copies run. Kernels read plain codes of the column's
+//! [`Width`].
 //!
 //! ```text
 //! ┌───────────────────────────┬────────────────────────────┬──────────┐
@@ -13,8 +14,8 @@
 //! └───────────────────────────┴────────────────────────────┴──────────┘
 //! ```
 //!
-//! A block has no more than 32 bits a code, so two neighbouring 32-bit words hold any code. The
-//! zeros at the end are there for the second word of the last one.
+//! A block has at most 32 bits a code, so two neighbouring 32-bit words hold any code. The zeros at the end
+//! serve as the second word of the last code.
 
 use std::ops::Range;
 
@@ -26,41 +27,42 @@ use crate::column::Width;
 /// Codes of a block.
 pub const BLOCK_CODES: usize = 512;
 
-/// Most bits of a packed code.
+/// Maximum number of bits of a packed code.
 const MOST_BITS: u32 = 32;
 
-/// Unit of a block's place, in bytes: a vector load.
+/// Unit of a block's place, in bytes: the size of a vector load.
 const UNIT: usize = 16;
 
-/// Plain bytes from which on a chunk's codes are packed: below, the link does not notice.
+/// Minimum plain bytes of a chunk to be packed. For smaller chunks, packing saves no noticeable transfer
+/// time.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// Which codes are packed in host memory; text and values that are not codes never are.
+/// The codes that are packed in host memory. Strings and values that are not codes are never packed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Packing {
     /// None.
     Off,
-    /// Those of chunks with 64 KiB of them or more, if one eighth at least is saved.
+    /// Codes of chunks with at least 64 KiB of codes, if packing saves at least one eighth.
     #[default]
     Auto,
-    /// All that are near enough to each other.
+    /// All codes that are close enough to each other.
     On,
 }
 
-/// Where a block is, and how to read it.
+/// The place and the format of a block.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 struct PackedBlock {
     /// The least code of the block.
     least: u64,
-    /// Where its distances begin, in units of 16 bytes from the beginning of the stored bytes.
+    /// Start of its distances, in units of 16 bytes from the beginning of the stored bytes.
     place: u32,
     /// Bits of a distance.
     bits: u32,
 }
 
 impl PackedBlock {
-    /// The block of these codes, at most [`BLOCK_CODES`], at a place; none where they are too far apart.
+    /// The block of these codes, at most [`BLOCK_CODES`], at a place; none if they are too far apart.
     fn of(codes: &[u64], place: usize) -> Option<Self> {
         let least = codes.iter().copied().min().unwrap_or(0);
         let greatest = codes.iter().copied().max().unwrap_or(0);
@@ -72,7 +74,7 @@ impl PackedBlock {
         })
     }
 
-    /// Units of the distances of so many codes.
+    /// Units of the distances of `codes` codes.
     fn units(self, codes: usize) -> usize {
         (codes * self.bits as usize).div_ceil(8 * UNIT)
     }
@@ -82,16 +84,16 @@ impl PackedBlock {
     }
 }
 
-/// Directory of the codes of a chunk, made block by block before there is room for the codes.
+/// Directory of the codes of a chunk. It is built block by block, before memory for the codes is allocated.
 #[derive(Debug)]
 pub(crate) struct Directory {
     blocks: Vec<PackedBlock>,
-    /// Units behind the directory and the blocks so far.
+    /// Units of the directory and of the blocks so far.
     end: usize,
 }
 
 impl Directory {
-    /// That of so many codes, of which none is known.
+    /// The directory of `codes` codes, before any block is added.
     pub(crate) fn new(codes: usize) -> Self {
         let blocks = codes.div_ceil(BLOCK_CODES);
         Self {
@@ -100,7 +102,7 @@ impl Directory {
         }
     }
 
-    /// Adds the next block; false where its codes are too far apart.
+    /// Adds the next block. Returns false if its codes are too far apart.
     #[must_use]
     pub(crate) fn add(&mut self, codes: &[u64]) -> bool {
         let Some(block) = PackedBlock::of(codes, self.end) else {
@@ -116,7 +118,7 @@ impl Directory {
         (self.end + 1) * UNIT
     }
 
-    /// Whether codes of so many plain bytes are packed.
+    /// Whether to pack codes that have `plain` bytes unpacked.
     pub(crate) fn pays(&self, packing: Packing, plain: usize) -> bool {
         match packing {
             Packing::Off => false,
@@ -125,8 +127,8 @@ impl Directory {
         }
     }
 
-    /// Writes the directory, and zeros after the codes; the rest of `target`, of [`Self::bytes`], is
-    /// written by the packer.
+    /// Writes the directory and the zeros after the codes. The packer writes the rest of `target`, which has
+    /// [`Self::bytes`].
     pub(crate) fn packer<'t>(&'t self, target: &'t mut [u8]) -> Packer<'t> {
         let directory = self.blocks.len() * size_of::<PackedBlock>();
         target[..directory].copy_from_slice(bytemuck::cast_slice(&self.blocks));
@@ -137,16 +139,16 @@ impl Directory {
     }
 }
 
-/// Writes the codes of a chunk into their place, block by block.
+/// Writes the codes of a chunk to their place, block by block.
 #[derive(Debug)]
 pub(crate) struct Packer<'t> {
     blocks: std::slice::Iter<'t, PackedBlock>,
-    /// Words that no block has been written to.
+    /// Words behind the blocks written so far.
     rest: &'t mut [u32],
 }
 
 impl Packer<'_> {
-    /// Writes the next block, of the codes that the directory was made of.
+    /// Writes the next block. The directory was built from the same codes.
     pub(crate) fn write(&mut self, codes: &[u64]) {
         let Some(block) = self.blocks.next() else { return };
         let (words, rest) = std::mem::take(&mut self.rest).split_at_mut(block.units(codes.len()) * UNIT / 4);
@@ -170,7 +172,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Ends behind the last block.
+    /// Zeroes the words behind the last block.
     pub(crate) fn finish(self) {
         self.rest.fill(0);
     }
@@ -185,7 +187,7 @@ pub struct PackedCodes {
 }
 
 impl PackedCodes {
-    /// Codes of a chunk that lie in `stored`, as a [`Packer`] has written them.
+    /// Codes of a chunk that a [`Packer`] has written to `stored`.
     pub(crate) fn new(stored: HostView, rows: u32, width: Width) -> Self {
         Self { stored, rows, width }
     }
@@ -196,13 +198,13 @@ impl PackedCodes {
         &self.stored
     }
 
-    /// Codes.
+    /// Number of codes.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Width of a code when it is plain.
+    /// Width of a plain code.
     #[must_use]
     pub fn width(&self) -> Width {
         self.width
@@ -220,7 +222,7 @@ impl PackedCodes {
         bytemuck::cast_slice(&self.stored.as_slice()[..blocks * size_of::<PackedBlock>()])
     }
 
-    /// Calls `visit` with the row in the range and its code, for every row of it.
+    /// Calls `visit` with each row in the range and its code.
     #[inline(always)]
     pub(crate) fn for_each(&self, rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
         let words: &[u32] = bytemuck::cast_slice(self.stored.as_slice());
@@ -242,7 +244,7 @@ impl PackedCodes {
         }
     }
 
-    /// Writes all codes into `target`, which has [`Self::plain_bytes`].
+    /// Unpacks all codes into `target`, which has [`Self::plain_bytes`].
     pub fn unpack(&self, target: &mut [u8]) {
         let rows = 0..self.rows as usize;
         match self.width {
@@ -272,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// Packs codes; none where they cannot be.
+    /// Packs codes; none if they cannot be packed.
     fn packed(codes: &[u64], width: Width) -> Option<PackedCodes> {
         let mut directory = Directory::new(codes.len());
         for block in codes.chunks(BLOCK_CODES) {
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_come_back() {
+    fn unpacked_codes_equal_the_original() {
         let rows = [0, 1, 2, 31, 32, 33, 511, 512, 513, 1024, 5000];
         for (seed, rows) in rows.into_iter().enumerate() {
             for bits in 0..=32 {
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_widens_its_block_alone() {
+    fn an_outlier_widens_only_its_block() {
         let mut codes = vec![5; 4 * BLOCK_CODES];
         codes[BLOCK_CODES + 3] = 5 + (1 << 30);
         let packed = packed(&codes, Width::Four).expect("31 bits");
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_pays_from_an_eighth_on() {
+    fn codes_are_packed_if_an_eighth_is_saved() {
         let rows = LEAST_BYTES;
         let directory = |bits: u32| {
             let mut directory = Directory::new(rows);

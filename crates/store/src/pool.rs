@@ -1,6 +1,6 @@
 //! Work on rayon's threads, awaited by async code and cancelled when the future is dropped.
 //!
-//! What a thread of low priority loads is read and encoded by threads of low priority, too.
+//! Loads that a low-priority thread starts are read and encoded by low-priority threads, too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use galatea_device::{has_low_priority, low_priority_pool};
 
 use crate::error::{Result, StoreError};
 
-/// Tells work that its result is no longer awaited.
+/// A flag that cancels work, because its result is no longer awaited.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
     /// # Errors
-    /// [`StoreError::Cancelled`], if so.
+    /// [`StoreError::Cancelled`] if the work is cancelled.
     pub(crate) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             Err(StoreError::Cancelled)
@@ -41,17 +41,17 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Runs work on rayon's pool, or on that of low priority, and waits for it without blocking the async
+/// Runs work on rayon's pool, or on the low-priority pool, and waits for it without blocking the async
 /// runtime.
 pub(crate) async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let work = move || {
-        // A panic would end the process on a rayon thread.
+        // A panic on a rayon thread would end the process.
         let result =
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-        // The receiver is gone if the load was cancelled.
+        // The receiver is dropped if the load was cancelled.
         drop(sender.send(result));
     };
     match has_low_priority().then(low_priority_pool).flatten() {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_of_a_background_thread_is_done_in_the_background() {
+    async fn low_priority_work_runs_on_the_low_priority_pool() {
         let is_background = || Ok(has_low_priority());
         assert!(!on_pool(is_background).await.expect("done"));
         let runtime = || {

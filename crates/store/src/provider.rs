@@ -1,7 +1,7 @@
-//! A stored table as DataFusion sees it: scans, statistics, and changes.
+//! A stored table as DataFusion's table provider: scans, statistics, and changes.
 //!
 //! `INSERT INTO` appends. `DELETE`, `UPDATE` and `TRUNCATE` decode the table, change its rows and encode them
-//! again ([`StoreChangeExec`]): right, and as slow as encoding the table.
+//! again ([`StoreChangeExec`]). That is correct, and as slow as encoding the table.
 
 use std::fmt::Formatter;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl TableProvider for StoredTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = DFSchema::try_from(Arc::clone(self.table_schema()))?;
-        // What has no physical expression here stays with the filter above.
+        // Filters without a physical expression are left to the filter above the scan.
         let filters = filters
             .iter()
             .filter_map(|filter| state.create_physical_expr(filter.clone(), &schema).ok());

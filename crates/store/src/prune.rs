@@ -1,12 +1,12 @@
-//! Zone maps: which chunks may hold a row that a filter keeps.
+//! Zone maps: finds the chunks that may hold a row that passes a filter.
 //!
 //! DataFusion's pruning predicate turns a filter into a condition on minima, maxima and null counts
-//! (comparisons, BETWEEN, IN, IS NULL, LIKE with a prefix; anything else counts as maybe); the
-//! chunks' zones are its statistics. For dictionary columns equality is exact: a literal that is not in the
+//! (comparisons, BETWEEN, IN, IS NULL, LIKE with a prefix; anything else counts as maybe). The zones of the
+//! chunks are its statistics. For dictionary columns equality is exact: a literal that is not in the
 //! dictionary, or whose code is outside a chunk's codes, is not in the chunk.
 //!
-//! Columns are addressed by their index: names need not be unique above a join. DataFusion's pruning
-//! predicate asks for statistics by name, so predicates are rewritten to a schema whose names are the
+//! Columns are addressed by their index, because names need not be unique above a join. DataFusion's pruning
+//! predicate looks up statistics by name, so predicates are rewritten to a schema in which the names are the
 //! indices.
 
 use std::collections::HashSet;
@@ -29,8 +29,8 @@ use crate::source::TableView;
 
 /// For each chunk of a table, whether it may hold rows for which all predicates are true.
 ///
-/// The predicates' columns are those of [`TableView::schema`], by index. A predicate that cannot be judged
-/// keeps everything.
+/// The predicates' columns are those of [`TableView::schema`], by index. A predicate that cannot be evaluated
+/// on zones keeps all chunks.
 pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
     let statistics = ZoneStatistics {
         chunk_rows: &view.chunk_rows,
@@ -39,7 +39,7 @@ pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool
     prune_with(&view.schema, &statistics, predicates)
 }
 
-/// As [`prune`], for predicates over `schema`, whose columns are those of the statistics.
+/// Like [`prune`], for predicates over `schema`, which has the columns of the statistics.
 pub(crate) fn prune_with(
     schema: &SchemaRef,
     statistics: &ZoneStatistics<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn prune_with(
     let mut keep = vec![true; statistics.chunk_rows.len()];
     let schema = named_by_index(schema);
     for predicate in predicates {
-        // Literals under casts are not taken for literals.
+        // DataFusion does not recognise literals under casts as literals, so predicates are simplified first.
         let pruned = by_index(predicate)
             .and_then(|predicate| PhysicalExprSimplifier::new(&schema).simplify(predicate))
             .and_then(|predicate| {
@@ -86,7 +86,7 @@ fn by_index(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> 
     Arc::clone(predicate).transform(rename).data()
 }
 
-/// Zones as DataFusion's statistics, of columns that are named by their index.
+/// Zones as DataFusion's statistics. Columns are named by their index.
 pub(crate) struct ZoneStatistics<'a> {
     pub(crate) chunk_rows: &'a [u32],
     pub(crate) columns: &'a [Arc<Column>],
@@ -162,7 +162,7 @@ impl PruningStatistics for ZoneStatistics<'_> {
     }
 }
 
-/// The bytes of a string or binary literal (`Some(None)` for NULL), nothing for other types.
+/// The bytes of a string or binary literal (`Some(None)` for NULL); none for other types.
 #[expect(
     clippy::option_option,
     reason = "the outer option is the type's, the inner the value's"
@@ -180,7 +180,8 @@ fn scalar_bytes(value: &ScalarValue) -> Option<Option<&[u8]>> {
     }
 }
 
-/// A zone's lower bound as SQL compares: a NaN could be on either side, and both zeros are equal.
+/// A zone's lower bound in the order of SQL comparisons: a NaN could be on either side, and both zeros are
+/// equal.
 fn lower(column: &Column, zone: &Zone) -> Option<ScalarValue> {
     match zone.min.as_ref()? {
         Scalar::Float(_) if zone.has_nan => None,
@@ -189,7 +190,7 @@ fn lower(column: &Column, zone: &Zone) -> Option<ScalarValue> {
     }
 }
 
-/// As [`lower`], from above.
+/// A zone's upper bound, see [`lower`].
 fn upper(column: &Column, zone: &Zone) -> Option<ScalarValue> {
     match zone.max.as_ref()? {
         Scalar::Float(_) if zone.has_nan => None,

@@ -1,4 +1,4 @@
-//! Encodes a column of a table again: as a dictionary, or in another layout.
+//! Encodes a column of a table again: as a dictionary, or with another layout.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::layout::ConflictLayout;
 use crate::meter::Meter;
 use crate::store::Store;
 
-/// One column of a table, by name and type; the methods take any encoding of it.
+/// One column of a table, by name and type. The methods accept any encoding of it.
 #[derive(Debug)]
 pub(crate) struct Reencoder {
     store: Arc<Store>,
     table: String,
-    /// The column alone.
+    /// A schema of this column alone.
     schema: Schema,
 }
 
 impl Reencoder {
-    /// For the column with this index in the table's schema.
+    /// Creates a re-encoder of the column with this index in the table's schema.
     pub(crate) fn new(store: &Arc<Store>, table: &str, schema: &Schema, index: usize) -> Result<Self> {
         Ok(Self {
             store: Arc::clone(store),
@@ -30,12 +30,12 @@ impl Reencoder {
         })
     }
 
-    /// Text as a dictionary.
+    /// Encodes strings as a dictionary.
     pub(crate) fn as_dictionary(&self, column: &Arc<Column>) -> Result<Arc<Column>> {
         self.anew(column, true)
     }
 
-    /// With this layout; for `None`, in the encoding without one.
+    /// The column with this layout; for `None`, in the encoding without a layout.
     pub(crate) fn laid_out(
         &self,
         column: &Arc<Column>,
@@ -52,7 +52,7 @@ impl Reencoder {
         }
     }
 
-    /// With this layout where that is possible, and unchanged where it is not.
+    /// The column with this layout if it can have it, else unchanged.
     pub(crate) fn laid_out_if_possible(
         &self,
         column: Arc<Column>,

@@ -1,8 +1,8 @@
 //! The CPU's scan of a stored table: chunks decoded to record batches.
 //!
-//! The scan reads one [`Snapshot`]. Chunks whose zones exclude the pushed-down filters are skipped; the rest
-//! is cut into partitions of consecutive rows of about equal size, so a table of one chunk still uses all
-//! cores. Filters are inexact: DataFusion keeps its own filter above.
+//! The scan reads one [`Snapshot`]. Chunks are skipped if their zones exclude the pushed-down filters. The
+//! rest is split into partitions of consecutive rows of about equal size, so a table of one chunk still uses
+//! all cores. Filters are inexact: DataFusion keeps its own filter above.
 
 use std::fmt::Formatter;
 use std::ops::Range;
@@ -32,7 +32,7 @@ use crate::prune::{ZoneStatistics, prune_with, scalar_value};
 use crate::source::ColumnSource;
 use crate::table::Snapshot;
 
-/// Rows below which a partition is not worth a task.
+/// Minimum rows of a partition: fewer are not worth a task.
 const MIN_PARTITION_ROWS: usize = 1 << 15;
 
 /// Consecutive rows of a chunk.
@@ -52,11 +52,11 @@ pub struct StoreScanExec {
 }
 
 impl StoreScanExec {
-    /// Scans the columns `projection` (all when `None`) with up to `partitions` partitions. `filters` are
-    /// over the table's whole schema, and only choose chunks.
+    /// Scans the columns `projection` (all if `None`) with up to `partitions` partitions. `filters` are over
+    /// the table's whole schema, and only select chunks.
     ///
     /// # Errors
-    /// When the projection is not of the table.
+    /// The projection has a column that the table does not have.
     pub fn try_new(
         snapshot: Arc<Snapshot>,
         projection: Option<&[usize]>,
@@ -129,7 +129,7 @@ impl StoreScanExec {
         &self.filters
     }
 
-    /// The limit: the scan may end after so many rows.
+    /// The limit: the scan may end after this number of rows.
     pub fn limit(&self) -> Option<usize> {
         self.limit
     }
@@ -144,7 +144,8 @@ impl StoreScanExec {
         )
     }
 
-    /// Statistics over some partitions. Bounds are of the whole table: exact only where all of it is read.
+    /// Statistics over some partitions. The bounds are of the whole table, and exact only if all of it is
+    /// read.
     fn statistics(&self, partitions: &[Vec<Rows>]) -> Statistics {
         let rows: usize = partitions.iter().flatten().map(|(_, rows)| rows.len()).sum();
         let all = rows as u64 == self.snapshot.rows();
@@ -173,7 +174,7 @@ impl TotalByteSize for Statistics {
     }
 }
 
-/// The statistics of a whole column by its zones.
+/// The statistics of a whole column, from its zones.
 pub(crate) fn column_statistics(column: &Column) -> ColumnStatistics {
     let bound = |side: fn(&crate::column::ScalarRange) -> &Scalar| {
         let Some(range) = &column.range else {
@@ -182,7 +183,7 @@ pub(crate) fn column_statistics(column: &Column) -> ColumnStatistics {
         let Some(value) = scalar_value(column, side(range)) else {
             return Precision::Absent;
         };
-        // SQL puts NaN above all numbers and has one zero; float bounds are for estimates only.
+        // In SQL, NaN is above all numbers and both zeros are equal, so float bounds are for estimates only.
         match side(range) {
             Scalar::Float(_) => Precision::Inexact(value),
             _ if range.exact => Precision::Exact(value),
@@ -211,7 +212,7 @@ fn first_rows(rows: Vec<Rows>, mut limit: usize) -> Vec<Rows> {
     cut.filter(|(_, rows)| !rows.is_empty()).collect()
 }
 
-/// Cuts rows into at most `partitions` runs of about equal length; at least one, which may be empty.
+/// Splits rows into at most `partitions` runs of about equal length, and at least one, which may be empty.
 fn split(rows: &[Rows], partitions: usize) -> Vec<Vec<Rows>> {
     let total: usize = rows.iter().map(|(_, rows)| rows.len()).sum();
     let target = total.div_ceil(partitions.max(1)).max(MIN_PARTITION_ROWS);
@@ -408,7 +409,7 @@ impl ExecutionPlan for StoreScanExec {
             limit,
             self.partitions.len(),
         );
-        // With filters to apply above, the first rows are not enough.
+        // A filter above may drop rows, so the first rows are not enough.
         limited
             .ok()
             .filter(|_| self.filters.is_empty())

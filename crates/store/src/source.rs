@@ -1,9 +1,9 @@
 //! The interface between the store and its readers.
 //!
-//! A [`ColumnSource`] is a table that can produce encoded columns. [`crate::StoredTable`] has them already;
-//! [`crate::FileTable`] reads and encodes a column on first use and keeps it in the [`crate::Store`]. Either
-//! way the caller gets a [`TableView`]: the columns asked for, sharing one sequence of chunks, alive as long
-//! as the view is.
+//! A [`ColumnSource`] is a table that can produce encoded columns. [`crate::StoredTable`] always has them in
+//! memory; [`crate::FileTable`] reads and encodes a column on first use and caches it in the
+//! [`crate::Store`]. Either way the caller gets a [`TableView`]: the requested columns, which share one
+//! sequence of chunks and live as long as the view.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use async_trait::async_trait;
 use crate::column::Column;
 use crate::error::{Result, StoreError};
 
-/// Names one version of one table's contents. Two different contents never share one within a process, so it
-/// is a key for derived data (copies in device memory, statistics).
+/// Identifies one version of one table's contents. Within a process, different contents never have the same
+/// id, so it is a key for derived data (copies in device memory, statistics).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(u64);
 
 impl TableId {
-    /// A number no other table version has.
+    /// A number that no other table version has.
     pub fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -36,15 +36,15 @@ impl TableId {
 /// Columns of a table, as a pipeline binds them.
 #[derive(Debug, Clone)]
 pub struct TableView {
-    /// The version of the table these columns are of.
+    /// The table version of these columns.
     pub id: TableId,
     /// Schema of exactly [`Self::columns`].
     pub schema: SchemaRef,
     /// Rows in all chunks.
     pub rows: u64,
-    /// Rows of each chunk, each at least 1. The chunks are those of every column.
+    /// Rows of each chunk, each at least 1. All columns share the chunks.
     pub chunk_rows: Vec<u32>,
-    /// The columns asked for, in the order asked for.
+    /// The requested columns, in the requested order.
     pub columns: Vec<Arc<Column>>,
 }
 
@@ -75,7 +75,7 @@ pub struct LoadHints {
 pub struct LoadProgress {
     /// Rows done, averaged over the columns being loaded.
     pub rows_done: u64,
-    /// Rows in the table, where known beforehand.
+    /// Rows in the table, if known beforehand.
     pub rows_total: Option<u64>,
     /// Bytes read from files (compressed, for Parquet).
     pub bytes_read: u64,
@@ -86,7 +86,7 @@ pub struct LoadProgress {
 /// Called from worker threads, about once per chunk and column.
 pub type ProgressCallback = Arc<dyn Fn(LoadProgress) + Send + Sync>;
 
-/// A table that gives encoded columns.
+/// A table that provides encoded columns.
 #[async_trait]
 pub trait ColumnSource: Send + Sync + Debug {
     /// The table's name, as EXPLAIN shows it.
@@ -95,20 +95,20 @@ pub trait ColumnSource: Send + Sync + Debug {
     /// All columns of the table.
     fn schema(&self) -> SchemaRef;
 
-    /// The version that is current now. [`TableView::id`] is what counts: the contents may change before a
-    /// load.
+    /// The current version. The contents may change before a load: the version of the loaded columns is
+    /// [`TableView::id`].
     fn identity(&self) -> TableId;
 
-    /// The columns with these indices, if all are in memory in an encoding that satisfies the hints; reads
+    /// The columns with these indices, if all are in memory in an encoding that satisfies the hints. Reads
     /// nothing.
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>>;
 
-    /// Gives the columns with these indices, reading and encoding them first where necessary. Dropping the
-    /// future stops the work.
+    /// Returns the columns with these indices, after reading and encoding them if necessary. Dropping the
+    /// future cancels the work.
     ///
     /// # Errors
-    /// [`crate::StoreError::is_refusal`] tells whether the store declines to hold the columns, or could not
-    /// read them.
+    /// [`crate::StoreError::is_refusal`] distinguishes columns that the store declines to hold from columns
+    /// that it could not read.
     async fn load(
         &self,
         columns: &[usize],

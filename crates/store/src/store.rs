@@ -1,10 +1,10 @@
 //! The store: one memory limit over all encoded columns of a session.
 //!
-//! Stored tables are the only copy of their data and stay. Columns of files are copies that can be read
-//! again: they are kept while memory allows, and evicted column by column, the least recently used first,
-//! when a load needs room. A column that a query still reads is not evicted, since that would free nothing. A
-//! load that does not get the memory it needs fails with the numbers ([`StoreError::StoreLimit`]); the caller
-//! then streams the data instead.
+//! Stored tables are the only copy of their data and are never evicted. Columns of files are copies that can
+//! be read again: they are cached while memory allows. If a load needs memory, they are evicted column by
+//! column, the least recently used first. A column that a query still reads is not evicted, since that would
+//! free nothing. A load that does not get the memory it needs fails with the numbers
+//! ([`StoreError::StoreLimit`]); the caller then streams the data instead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 pub struct StoreOptions {
     /// Host memory for encoded columns, in bytes; `None` is half of the machine's memory.
     pub memory_limit: Option<u64>,
-    /// Target number of rows of a chunk: batches are gathered up to it, Parquet chunks are as many whole row
-    /// groups as fit.
+    /// Target number of rows of a chunk. Batches are gathered up to it; a Parquet chunk holds the whole row
+    /// groups that fit.
     pub chunk_rows: usize,
-    /// Which codes are packed.
+    /// The codes that are packed.
     pub packing: Packing,
 }
 
@@ -53,7 +53,7 @@ pub struct Store {
     chunk_rows: AtomicUsize,
     packing: Mutex<Packing>,
     cache: Mutex<Cache>,
-    /// Held while room is made, so that two loads do not both count on the same free bytes.
+    /// Held during admission, so that two loads do not both count on the same free bytes.
     admission: Mutex<()>,
 }
 
@@ -62,8 +62,8 @@ pub struct Store {
 struct Cache {
     columns: HashMap<(TableId, usize), CachedColumn>,
     clock: u64,
-    /// Times that columns have left.
-    departures: u64,
+    /// Number of times so far that columns were evicted or dropped.
+    eviction_epoch: u64,
 }
 
 #[derive(Debug)]
@@ -96,12 +96,12 @@ impl Store {
         self.chunk_rows.store(chunk_target(rows), Ordering::Relaxed);
     }
 
-    /// Which codes are packed.
+    /// The codes that are packed.
     pub fn packing(&self) -> Packing {
         *self.packing.lock()
     }
 
-    /// Changes which codes of columns that are encoded from now on are packed.
+    /// Changes which codes are packed. Columns that are encoded already keep theirs.
     pub fn set_packing(&self, packing: Packing) {
         *self.packing.lock() = packing;
     }
@@ -129,7 +129,7 @@ impl Store {
         self.ledger.used()
     }
 
-    /// How many columns of files are kept.
+    /// The number of cached columns of files.
     pub fn cached_columns(&self) -> usize {
         self.cache.lock().columns.len()
     }
@@ -138,13 +138,13 @@ impl Store {
     pub fn clear_cache(&self) {
         let mut cache = self.cache.lock();
         cache.columns.clear();
-        cache.departures += 1;
+        cache.eviction_epoch += 1;
     }
 
-    /// Times that columns of files have left so far: what was found is still kept as long as the number is
-    /// the same.
-    pub fn departures(&self) -> u64 {
-        self.cache.lock().departures
+    /// Number of times so far that columns of files were evicted or dropped. While it is the same, every
+    /// column found earlier is still cached.
+    pub fn eviction_epoch(&self) -> u64 {
+        self.cache.lock().eviction_epoch
     }
 
     pub(crate) fn cached(&self, table: TableId, column: usize) -> Option<Arc<Column>> {
@@ -173,18 +173,18 @@ impl Store {
     pub(crate) fn forget(&self, table: TableId) {
         let mut cache = self.cache.lock();
         cache.columns.retain(|(id, _), _| *id != table);
-        cache.departures += 1;
+        cache.eviction_epoch += 1;
     }
 
-    /// Adds bytes to a load's reservation, evicting columns where necessary.
+    /// Adds bytes to a load's reservation, evicting columns if necessary.
     ///
     /// # Errors
-    /// [`StoreError::StoreLimit`] if the limit does not allow them. `needed` and `used` then exceed the limit
-    /// together, also while other threads add to the same reservation.
+    /// [`StoreError::StoreLimit`] if the limit does not allow them. The sum of `needed` and `used` then
+    /// exceeds the limit, even if other threads add to the same reservation.
     pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64) -> Result<()> {
         let _admission = self.admission.lock();
         loop {
-            // Threads that shrink the reservation do not hold the lock: its size is read once.
+            // Threads that shrink the reservation do not hold the lock, so its size is read once.
             let (used, reserved) = (self.ledger.used(), reservation.bytes());
             let limit = self.ledger.limit();
             if used.saturating_add(bytes) <= limit {
@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    /// Allocates host memory, evicting columns as long as the system has none.
+    /// Allocates host memory. As long as the system has none, columns are evicted.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<HostMemory> {
         loop {
             match HostMemory::new(bytes) {
@@ -232,8 +232,8 @@ impl Store {
             .min_by_key(|(_, cached)| cached.last_used)
             .map(|(key, _)| *key);
         let evicted = oldest.and_then(|key| cache.columns.remove(&key));
-        cache.departures += u64::from(evicted.is_some());
-        // Unmapping takes a while; the cache is free meanwhile.
+        cache.eviction_epoch += u64::from(evicted.is_some());
+        // Unmapping takes a while, so the cache is unlocked first.
         drop(cache);
         if let Some(evicted) = &evicted {
             tracing::debug!(
@@ -254,19 +254,20 @@ pub struct SpillMemory {
 }
 
 impl SpillMemory {
-    /// Reserves bytes, evicting columns of files where necessary; false if the limit does not allow them.
+    /// Reserves bytes, evicting columns of files if necessary. Returns false if the limit does not allow
+    /// them.
     pub fn take(&self, bytes: u64) -> bool {
         let admitted = self.store.admit("memory of queries", &self.reservation, bytes);
         admitted.is_ok()
     }
 
-    /// Gives bytes back.
+    /// Releases bytes.
     pub fn give(&self, bytes: u64) {
         self.reservation.shrink(bytes);
     }
 }
 
-/// The target within the limits of a chunk.
+/// The target, clamped to the limits of a chunk.
 fn chunk_target(rows: usize) -> usize {
     rows.clamp(1, u32::MAX as usize)
 }
@@ -292,7 +293,7 @@ mod tests {
         let column = Arc::clone(&table.snapshot().columns[0]);
         drop(table);
         store.keep(TableId::next(), 0, &column);
-        // One that is read stays.
+        // A column with a reader is not evicted.
         assert!(store.allocate(usize::MAX / 4).is_err());
         assert_eq!(store.cached_columns(), 1);
         drop(column);

@@ -1,4 +1,4 @@
-//! How wide the codes of a column are.
+//! Widths of the codes of a column.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl Width {
         }
     }
 
-    /// Calls `visit` with the row in the range and the code, for every row of plain codes.
+    /// Calls `visit` with each row in the range and its code, for plain codes.
     #[inline(always)]
     pub(crate) fn for_each_code(self, data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
         fn each<C: Pod + Into<u64>>(data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {

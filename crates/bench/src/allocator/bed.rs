@@ -13,27 +13,27 @@ use crate::Result;
 use crate::harness::{Clock, WARMUPS, arguments};
 use crate::result::Summary;
 
-/// How large experiments are.
+/// The size of experiments.
 #[derive(Debug, Clone)]
 pub struct Extent {
-    /// Bytes of the pool in experiments on time, the paper's 8 GB.
+    /// Bytes of the pool in experiments on time; the paper uses 8 GB.
     pub pool_bytes: u64,
     /// Numbers of threads, ascending.
     pub threads: Vec<usize>,
-    /// Sizes of requests in bytes, ascending; the last is the greatest the paper allows.
+    /// Sizes of requests in bytes, ascending. The last is the largest that the paper allows.
     pub sizes: Vec<u64>,
-    /// Pages of the pools of the free-share experiment.
+    /// Numbers of pages of the pools in the free-share experiment.
     pub pages: Vec<u64>,
-    /// Rows of the smaller side of the hash join.
+    /// Numbers of rows of the smaller side of the hash join.
     pub join_rows: Vec<u64>,
-    /// Pages of the hash join's pool.
+    /// Number of pages of the hash join's pool.
     pub join_pages: u64,
-    /// Measured runs; two more warm up.
+    /// Number of measured runs, after two warm-up runs.
     pub runs: usize,
 }
 
 impl Extent {
-    /// The paper's: 8 GiB, 2^10 to 2^20 threads, pools of 2^20 and 2^25 pages.
+    /// The paper's extent: 8 GiB, 2^10 to 2^20 threads, pools of 2^20 and 2^25 pages.
     pub fn paper() -> Self {
         Self {
             pool_bytes: 8 << 30,
@@ -46,7 +46,7 @@ impl Extent {
         }
     }
 
-    /// Small enough for the emulated device: it shows that everything works, its times mean nothing.
+    /// Small enough for the emulated device: it shows that everything works; its times mean nothing.
     pub fn emulated() -> Self {
         Self {
             pool_bytes: 1 << 19,
@@ -60,16 +60,17 @@ impl Extent {
     }
 }
 
-/// Whether runs free what they took.
+/// Whether runs free their allocations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Regime {
-    /// Each run frees what it took.
+    /// Each run frees its allocations.
     Warm,
     /// Nothing is freed.
     Hold,
-    /// Each run starts from random free pages, this share of all.
+    /// Each run starts from random free pages, with this share of all pages.
     Share(f64),
-    /// As `Share`, from the same free pages in each run, so that there may be exactly as many threads.
+    /// Like `Share`, with the same free pages in each run, so that the number of threads can equal their
+    /// number.
     Drain(f64),
 }
 
@@ -94,9 +95,9 @@ impl Regime {
 /// Sizes of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sizes {
-    /// All the same number of bytes.
+    /// All requests have this number of bytes.
     Fixed(u64),
-    /// Evenly from 4 to so many.
+    /// Evenly distributed from 4 to this number of bytes.
     Mixed(u64),
 }
 
@@ -116,11 +117,11 @@ pub(super) struct Case {
 pub(super) struct Outcome {
     pub(super) allocate: Option<Summary>,
     pub(super) release: Option<Summary>,
-    /// Requests served in the last run.
+    /// Number of requests served in the last run.
     pub(super) served: u64,
     pub(super) tas: Option<f64>,
     pub(super) was: Option<f64>,
-    /// Free pages before the last run.
+    /// Number of free pages before the last run.
     pub(super) free: u64,
 }
 
@@ -205,7 +206,7 @@ impl Bed {
             .summary(|| self.launch(&kernel, threads as u64, &arguments))
     }
 
-    /// Fills words with bits of which a share is 1.
+    /// Fills words with random bits; `share` of them are 1.
     pub(super) fn sprinkle(&self, words: u64, share: f64, seed: u64) -> Result<DeviceBuffer<u64>> {
         let bits = self
             .device
@@ -225,7 +226,7 @@ impl Bed {
         Ok(bits)
     }
 
-    /// Free pages of a pool in the regime [`Regime::Drain`]; the pool is whole words.
+    /// Number of free pages of a pool in the regime [`Regime::Drain`]. The pool consists of whole words.
     pub(super) fn free_pages(&self, pages: u64, share: f64) -> Result<usize> {
         let bits = self
             .stream
@@ -251,7 +252,7 @@ impl Bed {
         )?)
     }
 
-    /// Measures a case. With `count`, steps are counted, which costs time: then times are not to be used.
+    /// Measures a case. If `count`, steps are counted, which costs time, so times must not be used.
     pub(super) fn measure(&self, case: Case, count: bool) -> Result<Outcome> {
         let programs = self.programs(HeapBuild {
             search: case.search,
@@ -274,7 +275,8 @@ impl Bed {
         let mut outcome = Outcome::default();
         let mut runs = WARMUPS + self.extent.runs;
         if case.regime == Regime::Hold {
-            // As many as there are pages for; the first is the first, nothing warms up but the code.
+            // The number of runs is limited by the pages. The first run is measured, so only the code is
+            // warmed up.
             let fitting =
                 case.pages * case.page_bytes / (case.threads as u64 * bytes_per_request(case)).max(1);
             runs = runs.min(usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
@@ -349,7 +351,7 @@ fn served(addresses: &[u64]) -> u64 {
     addresses.iter().filter(|address| **address != 0).count() as u64
 }
 
-/// As [`arguments`], with a struct before the words.
+/// Like [`arguments`], with a struct before the words.
 pub(super) fn arguments_with<T: Pod>(first: T, words: &[u64]) -> ArgumentBytes {
     let mut arguments = ArgumentBytes::new();
     arguments.push(first);

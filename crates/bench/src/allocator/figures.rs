@@ -12,11 +12,11 @@ use crate::Result;
 use crate::harness::arguments;
 use crate::result::Summary;
 
-/// Shares of free pages of the paper's §5.2.1.
+/// Shares of free pages in the paper's §5.2.1.
 const SHARES: [f64; 4] = [0.5, 0.1, 0.01, 0.005];
-/// The paper's page.
+/// The paper's page size.
 const PAGE: u64 = 256;
-/// The least unit of consecutive allocations.
+/// The smallest unit of consecutive allocations.
 const UNIT: u64 = 64;
 
 const PAPER_SEARCHES: [PageSearch; 6] = [
@@ -75,7 +75,7 @@ fn null(bed: &Bed, report: &mut AllocatorReport, experiment: Experiment, threads
     Ok(())
 }
 
-/// Figure 1: exchanges with one word by every thread, and by one thread of every warp.
+/// Figure 1: atomic exchanges with one word by every thread, and by one thread of every warp.
 fn contention(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let word = bed.device.zeroed::<u64>(&bed.stream, 1)?;
     for &threads in &bed.extent.threads {
@@ -125,8 +125,8 @@ fn theory(report: &mut AllocatorReport) {
     }
 }
 
-/// Figure 7: few free pages at random places, one page per thread; and threads for every free page, down to
-/// the last.
+/// Figure 7: few free pages at random positions, with one page per thread; and one thread for every free
+/// page, down to the last.
 fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &pages in &bed.extent.pages {
         for share in SHARES {
@@ -194,7 +194,7 @@ fn few_free(
     Ok(())
 }
 
-/// Searches of the experiments on time with plenty of memory.
+/// Searches in the experiments on time with plenty of memory.
 const TIMED: [PageSearch; 7] = [
     PageSearch::Window,
     PageSearch::Bump,
@@ -205,7 +205,7 @@ const TIMED: [PageSearch; 7] = [
     PageSearch::Runs,
 ];
 
-/// Figure 8: threads, for some sizes, each its own page size; RW_malloc with its unit.
+/// Figure 8: threads, for some sizes. Each size has its own page size; RW_malloc has its unit.
 fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let extent = &bed.extent;
     let sizes = extent
@@ -230,8 +230,8 @@ fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     Ok(())
 }
 
-/// Figure 9: sizes, for two numbers of threads. A page is as large as the request, as an engine would choose
-/// it.
+/// Figure 9: sizes, for two numbers of threads. A page has the size of the request, as an engine would
+/// configure it.
 fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let threads = &bed.extent.threads;
     for &threads in [threads.get(threads.len() / 2), threads.last()]
@@ -259,7 +259,8 @@ fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     Ok(())
 }
 
-/// Figure 10: sizes from 4 B to a bound in one launch: RW_malloc by its unit, pages as large as the bound.
+/// Figure 10: sizes from 4 B to a bound in one launch: RW_malloc by its unit, pages with the size of the
+/// bound.
 fn mixed(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &threads in &bed.extent.threads {
         for &size in bed.extent.sizes.iter().filter(|size| **size >= 256) {
@@ -277,7 +278,7 @@ fn mixed(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     Ok(())
 }
 
-/// Measures searches in both regimes, over a pool of the paper's size where that has room for the requests.
+/// Measures searches in both regimes, over a pool of the paper's size if it fits the requests.
 fn timed(
     bed: &Bed,
     report: &mut AllocatorReport,
@@ -298,16 +299,16 @@ fn timed(
     Ok(())
 }
 
-/// The case of a pool of the paper's size; none where that has no room for the requests.
+/// The case of a pool of the paper's size; `None` if it does not fit the requests.
 fn case(bed: &Bed, search: PageSearch, regime: Regime, sizes: Sizes, threads: usize) -> Option<Case> {
     let (Sizes::Fixed(bytes) | Sizes::Mixed(bytes)) = sizes;
-    // Units such that a request is at most a word of the bitmap.
+    // The units are such that a request covers at most one word of the bitmap.
     let page_bytes = if search == PageSearch::Runs {
         UNIT.max(bytes / 64)
     } else {
         bytes.max(8).next_multiple_of(8)
     };
-    // More pages serve no experiment.
+    // No experiment needs more pages.
     let pages = (bed.extent.pool_bytes / page_bytes).min(1 << 29);
     if threads as u64 * bytes.next_multiple_of(page_bytes) > pages * page_bytes {
         return None;
@@ -322,12 +323,12 @@ fn case(bed: &Bed, search: PageSearch, regime: Regime, sizes: Sizes, threads: us
     })
 }
 
-/// Figure 11: the same request until one is refused; then what was handed out, of the whole pool.
+/// Figure 11: the same request until one is refused; then the allocated share of the pool.
 fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let pool = bed.extent.pool_bytes.min(64 << 20);
     let batch = bed.extent.threads[bed.extent.threads.len() / 2];
     for &power in bed.extent.sizes.iter().filter(|size| **size >= 16) {
-        // Powers of two, and sizes that are none.
+        // Powers of two, and other sizes.
         for size in [power, power + power / 2 + 4] {
             for search in [PageSearch::Window, PageSearch::Runs] {
                 let page_bytes = if search == PageSearch::Runs {
@@ -361,7 +362,7 @@ fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     Ok(())
 }
 
-/// Figure 12: build and probe; every probing thread with a partner takes a page for its result.
+/// Figure 12: build and probe. Every probing thread with a match allocates a page for its result.
 fn hash_join(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     const OUTPUT: u64 = 64;
     for &rows in &bed.extent.join_rows {

@@ -1,4 +1,4 @@
-// Kernels of the allocator experiments that are no part of the engine: floors to compare with, and the hash
+// Kernels of the allocator experiments that are not part of the engine: floors for comparison, and the hash
 // join of the case study.
 #include "galatea/heap.cuh"
 
@@ -11,7 +11,7 @@ extern "C" __global__ void null_kernel(const NullArguments args) {
     if (i < args.count) args.out[i] = i + 1;
 }
 
-// Every thread (or every warp's first) changes one word: exchanges, which no compiler merges.
+// Every thread (or the first of every warp) changes one word by exchanges, which no compiler merges.
 struct ContendArguments { u64* word; u64* out; u64 count; u64 per_warp; };
 extern "C" __global__ void contend(const ContendArguments args) {
     const u64 i = grid_thread();
@@ -21,7 +21,7 @@ extern "C" __global__ void contend(const ContendArguments args) {
     args.out[i] = seen;
 }
 
-// Bits of random pages, a share of them 1.
+// Random bits of pages, with a given share of ones.
 struct SprinkleArguments { u64* bits; u64 words; u64 seed; u64 threshold; };
 extern "C" __global__ void sprinkle(const SprinkleArguments args) {
     for (u64 word = grid_thread(); word < args.words; word += grid_threads()) {
@@ -38,8 +38,7 @@ extern "C" __global__ void sizes(const SizesArguments args) {
         args.sizes[i] = 4 * (1 + __umul64hi(mix64(args.seed + i), args.most / 4));
 }
 
-// The hash join: keys of both sides are mix64 of small numbers, so that each build key has about two
-// partners.
+// The hash join: keys of both sides are mix64 of small numbers, so that each build key has about two matches.
 GALATEA_INLINE u64 join_key(u64 i, u64 distinct) { return mix64(i % distinct) | 1; }
 
 struct BuildArguments { u64* slots; u64 mask; u64 rows; };
@@ -51,7 +50,7 @@ extern "C" __global__ void join_build(const BuildArguments args) {
     }
 }
 
-// Each thread that finds a partner takes a page for its output, and writes one result into it.
+// Each thread that finds a match allocates a page for its output, and writes one result into it.
 struct ProbeArguments { HeapView heap; const u64* slots; u64* found; u64 mask; u64 build_rows; u64 rows; };
 extern "C" __global__ void __launch_bounds__(256, 8) join_probe(const ProbeArguments args) {
     const u64 i = grid_thread();

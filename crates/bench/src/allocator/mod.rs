@@ -1,24 +1,24 @@
-//! Experiments on the device heap: those of Pham et al. 2022 (ICS), on this machine, with the paper's outcome
-//! beside ours.
+//! Experiments on the device heap: those of Pham et al. 2022 (ICS) on this machine, with the outcome of the
+//! paper beside ours.
 //!
 //! ```text
 //!   fig. 1   one global word under contention              contention
 //!   fig. 4   expected steps, no device                     sizing of galatea_memory, plotted
 //!   fig. 7   one page per thread, few pages free           free_share: time, TAS, WAS, theory
-//!   fig. 8   threads up to 2^20                            scaling: warm and hold apart
+//!   fig. 8   threads up to 2^20                            scaling: warm and hold separately
 //!   fig. 9   sizes from 4 B to 8 KiB                       sizes
 //!   fig. 10  mixed sizes                                   sizes
-//!   fig. 11  memory used when the pool says it is exhausted      utilization
-//!   fig. 12  a hash join whose output goes into pages      hash_join
+//!   fig. 11  memory used when the pool is exhausted        utilization
+//!   fig. 12  a hash join with output in pages              hash_join
 //! ```
 //!
-//! Two regimes are kept apart, because allocators with queues differ by orders of magnitude between them:
-//! *warm*, where each run frees what it took, and *hold*, where nothing is freed. Every experiment has the
-//! null kernel (a launch and a store) and the bump as floors. Times are of kernels alone, by events; a row
-//! has median, least and greatest of its runs.
+//! Two regimes are measured separately, because allocators with queues differ by orders of magnitude between
+//! them: *warm*, in which each run frees its allocations, and *hold*, in which nothing is freed. Every
+//! experiment has the null kernel (a launch and a store) and the bump allocator as floors. Times are of
+//! kernels alone, by events. A row has the median, minimum and maximum of its runs.
 //!
-//! Figures of other allocators are not ours: `others.csv` lists what was measured once with their own
-//! programs on the reference machine, and such rows say so.
+//! Figures of other allocators are not ours: `others.csv` lists earlier measurements with their own programs
+//! on the reference machine, and such rows are marked.
 
 mod bed;
 mod figures;
@@ -127,10 +127,10 @@ impl std::str::FromStr for Experiment {
     }
 }
 
-/// Runs experiments on a device; `done` is told after each.
+/// Runs experiments on a device. `done` is called after each.
 ///
 /// # Errors
-/// The device's: no memory for the pools of `extent`, a kernel that failed.
+/// The device's: insufficient memory for the pools of `extent`, a failed kernel.
 pub fn run(
     device: &Device,
     extent: &Extent,

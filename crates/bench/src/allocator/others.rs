@@ -21,7 +21,7 @@ pub(super) fn of(experiment: Experiment) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// Which rows of the table belong beside an experiment.
+/// The regimes of the table's rows that are shown beside an experiment.
 fn regimes(experiment: Experiment) -> &'static [&'static str] {
     match experiment {
         Experiment::FreeShare => &["share"],

@@ -1,4 +1,4 @@
-//! The figures: which rows are points of which line.
+//! The figures: assigns rows to the points of lines.
 
 use super::Experiment;
 use super::report::{AllocatorReport, Row};
@@ -121,7 +121,7 @@ pub(super) fn figures(report: &AllocatorReport) -> Vec<Figure> {
     figures.finish()
 }
 
-/// In which pictures a row is: floors in both.
+/// The figures that contain a row; floors are in both.
 fn regimes(row: &Row) -> Vec<&str> {
     if row.regime == "floor" {
         vec!["warm", "hold"]

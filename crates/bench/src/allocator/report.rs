@@ -16,45 +16,45 @@ pub struct Row {
     pub experiment: String,
     /// The paper's figure.
     pub figure: u32,
-    /// Page search, floor, or another's allocator.
+    /// Page search, floor, or another allocator.
     pub allocator: String,
-    /// Whether it was measured in this run, and not taken from the table of others.
+    /// Whether it was measured in this run, not taken from the table of others.
     pub ours: bool,
     /// `warm`, `hold`, `share`, `floor`, `theory`.
     pub regime: String,
-    /// Bytes of a request; the greatest of mixed ones.
+    /// Bytes of a request; the largest of mixed ones.
     pub size: u64,
-    /// Threads, each asking once.
+    /// Number of threads, with one request each.
     pub threads: u64,
-    /// Pages of the pool.
+    /// Number of pages of the pool.
     pub pages: u64,
-    /// Bytes of a page; with RW_malloc of a unit.
+    /// Bytes of a page; for RW_malloc, of a unit.
     pub page_bytes: u64,
-    /// Free pages before.
+    /// Number of free pages before the run.
     pub free: u64,
-    /// Share of free pages; in the utilization experiment the share of the pool handed out.
+    /// Share of free pages; in the utilization experiment, the allocated share of the pool.
     pub share: Option<f64>,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Median of allocation (of the whole join in the case study).
+    /// Median time of allocation (of the whole join in the case study).
     pub allocate_ms: Option<f64>,
     /// Fastest.
     pub allocate_min_ms: Option<f64>,
     /// Slowest.
     pub allocate_max_ms: Option<f64>,
-    /// Median of freeing.
+    /// Median time of freeing.
     pub release_ms: Option<f64>,
-    /// Requests served in the last run.
+    /// Number of requests served in the last run.
     pub served: u64,
-    /// Steps of a thread.
+    /// Number of steps of a thread.
     pub tas: Option<f64>,
-    /// Steps of a warp's slowest lane.
+    /// Number of steps of a warp's slowest lane.
     pub was: Option<f64>,
     /// TAS by Equation 2 or 4.
     pub expected_tas: Option<f64>,
     /// Bound of WAS by Equation 3 or 5.
     pub was_bound: Option<f64>,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -128,9 +128,9 @@ impl Row {
 /// All measurements.
 #[derive(Debug, Clone)]
 pub struct AllocatorReport {
-    /// Rows, ours and others'.
+    /// Rows, ours and those of others.
     pub rows: Vec<Row>,
-    /// One per experiment.
+    /// One finding per experiment.
     pub findings: Vec<Finding>,
     pub(super) machine: Machine,
 }
@@ -144,7 +144,7 @@ impl AllocatorReport {
         }
     }
 
-    /// Draws the findings from the rows.
+    /// Derives the findings from the rows.
     pub(super) fn find(&mut self, experiments: &[Experiment]) {
         self.findings = experiments
             .iter()
@@ -187,7 +187,7 @@ impl AllocatorReport {
                     let shares = ours().filter(|row| row.allocator == name).filter_map(used);
                     100.0 * shares.fold(f64::INFINITY, f64::min)
                 };
-                // What was asked for, and what was handed out for it.
+                // The number of requested pages, and of pages allocated for them.
                 let pages = |row: &Row| {
                     Some((row.served * row.size.div_ceil(row.page_bytes)) as f64 / row.pages as f64)
                 };
@@ -218,11 +218,10 @@ impl AllocatorReport {
         }
     }
 
-    /// Of each allocator the median, over the cases it shares with the default, of its time relative to the
-    /// default's.
+    /// For each allocator, the median of its time relative to the default's, over the cases of both.
     fn ratios(rows: &[&Row], among: impl Fn(&Row) -> bool) -> String {
-        // A pool's number of pages is a case where the share of free ones is; elsewhere it follows from the
-        // search's page.
+        // The number of pages identifies a case if the share of free pages does. In other experiments it
+        // follows from the search's page size.
         let case = |row: &Row| {
             let pool = row.share.map(|share| (share.to_bits(), row.pages));
             (row.size, row.threads, pool)

@@ -1,4 +1,4 @@
-//! Every experiment on the emulated device, and what must hold whatever the times are.
+//! Every experiment on the emulated device, and properties that hold for all times.
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
@@ -42,11 +42,11 @@ fn every_experiment_runs_without_a_gpu() {
             assert!(!refused || may_refuse, "requests refused: {row:?}");
         }
     }
-    // Half of the probing keys have a partner, by every page search.
+    // Half of the probing keys have a match, for every page search.
     for row in report.of(Experiment::HashJoin) {
         assert_eq!(row.served, row.threads / 2, "{row:?}");
     }
-    // Nothing is left over but what is too small for another request.
+    // The unallocated rest is too small for another request.
     for row in report.of(Experiment::Utilization) {
         let used = row.share.expect("a share");
         assert!(used <= 1.0 && used > 0.96, "{row:?}");

@@ -1,4 +1,4 @@
-//! Queries that are cancelled at random points of their run.
+//! Cancels queries at random points of their run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use crate::{BenchError, Result, measure};
 const LOOK: Duration = Duration::from_micros(50);
 
 impl Bed<'_> {
-    /// Cancels each query again and again for the time of a configuration. Latencies are from dropping the
-    /// stream of results until the device has nothing more to do and the query has given up its memory.
+    /// Cancels each query repeatedly for the time of a configuration. Latencies are measured from dropping
+    /// the stream of results until the device is idle and the query has released its memory.
     pub(super) async fn cancel(
         &self,
         report: &mut ConcurrencyReport,
@@ -27,7 +27,7 @@ impl Bed<'_> {
         let mut random = SmallRng::seed_from_u64(self.plan.seed);
         let device = self.session.device()?;
         for (number, known) in self.known.iter().enumerate() {
-            // Columns that are streamed make the longest runs: those that stay are there by now.
+            // Runs that stream their columns are the longest. Cached columns are resident by now.
             let whole = measure::run(&self.session.ctx, &known.query.sql).await?.total;
             let budget = device.device().budget();
             budget.reset_peak();
@@ -48,8 +48,8 @@ impl Bed<'_> {
         Ok(())
     }
 
-    /// Runs a query and drops its stream after a while: seconds to the last effect, none where it ended
-    /// before.
+    /// Runs a query and drops its stream after a while. Returns the seconds to the last effect; `None` if the
+    /// query ended before.
     async fn cancel_once(&self, device: &DeviceRuntime, sql: &str, after: Duration) -> Result<Option<f64>> {
         let ctx = self.session.client();
         let plan = ctx.sql(sql).await?.create_physical_plan().await?;

@@ -1,4 +1,4 @@
-//! Clients in a closed loop: each sends its next query when it has the answer to the last one.
+//! Clients in a closed loop: each sends its next query after the answer to the last one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::harness::session::DeviceSession;
 use crate::workload::Query;
 use crate::{BenchError, Result};
 
-/// The stack of a client's thread: planning recurses with the depth of the query.
+/// The stack size of a client's thread: planning recurses with the depth of the query.
 pub(super) const STACK: usize = 16 << 20;
 
-/// How long clients may take for the queries under way when their time is over.
+/// The time that clients have for running queries after their time is over.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A query, and the result of its first run.
@@ -35,9 +35,9 @@ pub(super) struct Known {
 /// The queries that a client sends, by number.
 #[derive(Debug, Clone)]
 pub(super) enum Script {
-    /// These, over and over.
+    /// These queries, repeatedly.
     InTurn(Vec<usize>),
-    /// All of so many, each time in another order.
+    /// All queries below this number, in another order in each round.
     Shuffled(usize, Box<SmallRng>),
 }
 
@@ -46,7 +46,7 @@ impl Script {
         Self::Shuffled(queries, Box::new(SmallRng::seed_from_u64(seed)))
     }
 
-    /// Whether a round may end early: queries in turn are compared, so each of them has to run.
+    /// Whether a round may end early. Queries in turn are compared, so each of them must run.
     fn may_stop_midway(&self) -> bool {
         matches!(self, Self::Shuffled(..))
     }
@@ -64,29 +64,29 @@ impl Script {
     }
 }
 
-/// How queries ended.
+/// The outcome of queries.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// Number of the query and its latency in seconds, of those that came to an end.
+    /// The number and the latency in seconds of each completed query.
     pub(super) latencies: Vec<(usize, f64)>,
-    /// Queries that failed.
+    /// Number of failed queries.
     pub(super) failures: u64,
-    /// Results that were not those of the first run.
+    /// Number of results that differ from the first run's.
     pub(super) wrong: u64,
-    /// Queries of which something ran on the CPU that had been placed on the device.
+    /// Number of queries with a part that was placed on the device but ran on the CPU.
     pub(super) fell_back: u64,
-    /// Bytes that crossed the link, both ways.
+    /// Bytes that crossed the link, in both directions.
     pub(super) link_bytes: u64,
-    /// From the first to the last work of each pipeline on the device, added up, in seconds.
+    /// The total time from the first to the last work of each pipeline on the device, in seconds.
     pub(super) device_seconds: f64,
-    /// What went wrong, each once.
+    /// Distinct problems.
     pub(super) problems: BTreeSet<String>,
-    /// From the start to the last answer, seconds.
+    /// Seconds from the start to the last answer.
     pub(super) seconds: f64,
 }
 
 impl Tally {
-    /// Those of several clients at once.
+    /// The tally of several concurrent clients.
     pub(super) fn of_all(tallies: &[Self]) -> Self {
         let mut all = Self::default();
         for tally in tallies {
@@ -102,7 +102,7 @@ impl Tally {
         all
     }
 
-    /// Mean latency of a query, or of all; none where it never came to an end.
+    /// Mean latency of a query, or of all; `None` if none was completed.
     pub(super) fn mean(&self, query: Option<usize>) -> Option<f64> {
         let of = self.latencies.iter();
         let of: Vec<f64> = of
@@ -120,7 +120,7 @@ impl Tally {
         sorted.get(rank.saturating_sub(1)).copied()
     }
 
-    /// Queries that came to an end, per second.
+    /// Number of completed queries per second.
     pub(super) fn per_second(&self) -> f64 {
         self.latencies.len() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
@@ -131,7 +131,7 @@ impl Tally {
         latencies.max_by(f64::total_cmp)
     }
 
-    /// Runs one query that came at `start`, and notes its outcome.
+    /// Runs one query that arrived at `start`, and records its outcome.
     pub(super) async fn run(&mut self, ctx: &SessionContext, number: usize, known: &Known, start: Instant) {
         let outcome = run(ctx, &known.query.sql).await;
         let latency = start.elapsed().as_secs_f64();
@@ -148,7 +148,7 @@ impl Tally {
                         self.problems.insert(format!("query {name} fell back: {reasons}"));
                     }
                 }
-                // Most results are equal bit by bit, which is quickly seen.
+                // Most results are bitwise equal, which is checked quickly.
                 if batches != known.result
                     && let Err(difference) = known.query.compare(&known.result, &batches)
                 {
@@ -169,15 +169,15 @@ impl Tally {
 async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Option<QueryReport>)> {
     let plan = ctx.sql(sql).await?.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
-    // The plan's own: the session's last report may be another client's.
+    // The plan's own report: the session's last report may belong to another client.
     Ok((batches, galatea::query_report(&plan)))
 }
 
-/// Runs a client per script for `time`, each a session on a thread of its own, and waits for all. One tally
-/// per client.
+/// Runs a client per script for `time`, each with a session and a thread of its own, and waits for all.
+/// Returns one tally per client.
 ///
 /// # Errors
-/// [`BenchError::NoAnswer`] where a client does not come back.
+/// [`BenchError::NoAnswer`] if a client does not return.
 pub(super) async fn drive(
     session: &DeviceSession,
     known: &Arc<[Known]>,
@@ -194,7 +194,7 @@ pub(super) async fn drive(
         let client = move || {
             let mut tally = Tally::default();
             runtime.block_on(async {
-                // At least once, however long it takes to start.
+                // At least one query runs, even if the start takes long.
                 'time: loop {
                     for number in script.round() {
                         tally.run(&ctx, number, &known[number], Instant::now()).await;
@@ -208,7 +208,7 @@ pub(super) async fn drive(
                 }
             });
             tally.seconds = start.elapsed().as_secs_f64();
-            // A client that waited may have been cancelled.
+            // The receiver may have been cancelled.
             let _ = send.send(tally);
         };
         let thread = thread::Builder::new()
@@ -225,7 +225,7 @@ pub(super) async fn drive(
             clients: scripts.len(),
             seconds: PATIENCE.as_secs(),
         };
-        // A client that panicked answers nothing either; its message has been printed.
+        // A client that panicked sends no tally either. Its message has been printed.
         tallies.push(tally.map_err(|_| gone())?.map_err(|_| gone())?);
     }
     Ok(tallies)

@@ -1,25 +1,25 @@
-//! Concurrency: many clients on one device, whose memory may have room for only a part of what they read.
+//! Concurrency: many clients on one device. Device memory may fit only a part of the columns that they read.
 //!
-//! A client is a session of its own that shares tables, store and device with the others, as a server's
-//! sessions do, and sends its next query when it has the answer to the last. Three experiments:
+//! A client is a separate session that shares tables, store and device with the others, like a server's
+//! sessions, and sends its next query after the answer to the last. Experiments:
 //!
-//! * **clients**: so many clients, each sending all queries in orders of its own. Queries per second,
-//!   latencies, and the greatest use of device memory against the limit.
+//! * **clients**: n clients, each sending all queries in orders of its own. Queries per second, latencies,
+//!   and the maximum use of device memory against the limit.
 //! * **pairs**: two clients, each repeating one query, for all pairs that together read more than the limit.
-//!   The weighted speed-up of a pair is the sum, over both, of the time alone over the time beside the other:
-//!   1 is what taking turns at no cost would give. What taking turns does give, where each query may evict
-//!   what the other reads, is measured by one client that alternates.
-//! * **pairs without the manager** (MQ-42): the same pairs where a query that finds the device full fails,
-//!   and nothing is evicted.
+//!   The weighted speed-up of a pair is the sum, over both, of the time alone over the time beside the other.
+//!   Turns without cost would result in 1. The actual result of turns, in which each query may evict columns
+//!   of the other, is measured with one client that alternates.
+//! * **pairs without the manager** (MQ-42): the same pairs, but a query that finds the device full fails, and
+//!   nothing is evicted.
 //! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
 //! * **cancel**: the time from dropping a query at a random point of its run to its last effect on the
 //!   device.
 //! * **open**: one seeded trace of Poisson arrivals at twice the rate that one query at a time reaches, under
-//!   each policy of admission; latencies count from the arrival.
+//!   each policy of admission. Latencies are measured from the arrival.
 //!
 //! Times alone are measured under the same limit. Every result is compared with that of the query's first
-//! run, which had the device for itself and no limit. A loop ends with the first answer after its time, so
-//! that every client has at least one.
+//! run, which used the device exclusively and had no limit. A loop ends with the first answer after its time,
+//! so that every client has at least one.
 
 mod cancel;
 mod load;
@@ -40,14 +40,14 @@ use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
 use load::{Known, Script, Tally, drive};
 
-/// Which experiments.
+/// The selected experiments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Experiments {
     /// Numbers of clients.
     pub clients: bool,
     /// Pairs of queries.
     pub pairs: bool,
-    /// The pairs also without the manager.
+    /// The pairs, also without the manager.
     pub naive: bool,
     /// A small query beside a large one.
     pub beside: bool,
@@ -57,28 +57,28 @@ pub struct Experiments {
     pub open: bool,
 }
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The tables.
     pub tables: Tables,
-    /// The queries; of `beside`, the first is the small one and the last the large one.
+    /// The queries. For `beside`, the first is the small one and the last the large one.
     pub queries: Vec<Query>,
-    /// Which experiments.
+    /// The selected experiments.
     pub experiments: Experiments,
     /// Numbers of clients.
     pub clients: Vec<usize>,
-    /// How long each configuration runs.
+    /// The time that each configuration runs.
     pub time: Duration,
-    /// The limit on device memory, as the setting is written; none keeps the setting.
+    /// The limit of device memory, in the form of the setting; `None` keeps the setting.
     pub limit: Option<String>,
     /// Seed of the orders of queries.
     pub seed: u64,
-    /// Settings of the sessions, by full name; the GPU is forced where they name no device.
+    /// Settings of the sessions, by full name. The GPU is forced if they name no device.
     pub settings: Vec<(String, String)>,
     /// The machine to record.
     pub machine: Machine,
-    /// The rates that bound it; none without a GPU.
+    /// The bounding rates; `None` without a GPU.
     pub ceilings: Option<Ceilings>,
 }
 
@@ -87,20 +87,20 @@ struct Bed<'a> {
     plan: &'a Plan,
     session: DeviceSession,
     known: Arc<[Known]>,
-    /// Of each query, the bytes of each region that it reads.
+    /// For each query, the bytes of each region that it reads.
     reads: Vec<HashMap<(String, u64), u64>>,
     limit: u64,
 }
 
 impl Plan {
-    /// Numbers of clients asked for by default.
+    /// Default numbers of clients.
     pub const CLIENTS: [usize; 5] = [1, 4, 16, 32, 64];
 
-    /// Runs the experiments; `done` is told after each configuration.
+    /// Runs the experiments. `done` is called after each configuration.
     ///
     /// # Errors
-    /// A query that fails when it is alone, clients that do not end in time, and errors of devices.
-    /// Failures and wrong results of concurrent queries are counted: [`ConcurrencyReport::problems`].
+    /// A query that fails alone, clients that do not finish in time, and errors of devices. Failures and
+    /// wrong results of concurrent queries are counted: [`ConcurrencyReport::problems`].
     pub async fn measure(&self, mut done: impl FnMut(&str)) -> Result<ConcurrencyReport> {
         let mut report = ConcurrencyReport::new(self.machine.clone());
         if self.queries.is_empty() {
@@ -151,7 +151,8 @@ impl<'a> Bed<'a> {
             None => bed.session.device()?,
         };
         bed.limit = device.device().budget().limit();
-        // Twice, so that kernels are compiled for this limit and data that fits is resident.
+        // Each query runs twice, so that kernels are compiled for this limit and columns that fit are
+        // resident.
         for known in bed.known.iter().chain(bed.known.iter()) {
             let run = measure::run(&bed.session.ctx, &known.query.sql).await?;
             known
@@ -176,7 +177,7 @@ impl<'a> Bed<'a> {
         both.values().sum()
     }
 
-    /// Runs a client per script; one tally each, and the greatest use of device memory.
+    /// Runs a client per script. Returns one tally each, and the maximum use of device memory.
     async fn drive(&self, scripts: &[Script]) -> Result<(Vec<Tally>, u64)> {
         let device = self.session.device()?;
         let budget = device.device().budget();
@@ -185,7 +186,7 @@ impl<'a> Bed<'a> {
         Ok((tallies, budget.peak()))
     }
 
-    /// A row of the clients' tallies.
+    /// The row of the clients' tallies.
     fn row(&self, experiment: &str, clients: usize, tally: &Tally, peak: u64) -> Row {
         Row::new(self.plan, experiment, clients, tally, (peak, self.limit))
     }
@@ -251,7 +252,7 @@ impl<'a> Bed<'a> {
         Ok(())
     }
 
-    /// The pairs side by side without the manager, each query with columns of its own run alone.
+    /// The pairs side by side without the manager. Each query runs alone with its own columns.
     async fn naive(
         &self,
         pairs: &[(usize, usize)],
@@ -259,7 +260,7 @@ impl<'a> Bed<'a> {
         done: &mut impl FnMut(&str),
     ) -> Result<()> {
         let name = |number: usize| self.known[number].query.name.clone();
-        for (setting, value) in [("memory_ablations", "naive"), ("fallback", "error")] {
+        for (setting, value) in [("debug.memory_ablations", "naive"), ("fallback", "error")] {
             self.session.set(setting, value).await?;
         }
         let mut alone: HashMap<usize, Option<f64>> = HashMap::new();
@@ -281,7 +282,7 @@ impl<'a> Bed<'a> {
             let all = Tally::of_all(&tallies);
             let mut row = self.row("naive", 2, &all, peak);
             (row.query, row.other, row.joint_bytes) = (name(*a), name(*b), self.joint_bytes(*a, *b));
-            // Failed runs do not count: the rate of answers, relative to the rate alone.
+            // Failed runs are excluded: this is the rate of answers, relative to the rate alone.
             let speedup = |query: usize, tally: &Tally| {
                 let rate = tally.latencies.len() as f64 / tally.seconds;
                 alone[&query].map(|alone| alone * rate)
@@ -292,7 +293,7 @@ impl<'a> Bed<'a> {
             report.rows.push(row);
             done(&format!("{} and {} without the manager", name(*a), name(*b)));
         }
-        for (setting, value) in [("memory_ablations", "default"), ("fallback", "default")] {
+        for (setting, value) in [("debug.memory_ablations", "default"), ("fallback", "default")] {
             self.session.set(setting, value).await?;
         }
         self.session.device()?.clear()?;

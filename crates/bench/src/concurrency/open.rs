@@ -13,13 +13,13 @@ use super::load::{PATIENCE, STACK, Script, Tally};
 use super::{Bed, ConcurrencyReport};
 use crate::{BenchError, Result};
 
-/// The policies of admission that are compared, the first of which sets the rate.
+/// The compared policies of admission. The first sets the rate.
 pub(super) const POLICIES: [&str; 7] = ["fix-1", "fix-2", "fix-3", "peak", "weight", "working", "auto"];
 
-/// Arrivals per query that one at a time would answer.
+/// The arrival rate, relative to the rate at which sequential queries are answered.
 const LOAD: f64 = 2.0;
 
-/// Clients that measure the rate of the first policy: enough to have the next query ready.
+/// Number of clients that measure the rate of the first policy, so that the next query is always ready.
 const CLIENTS: u64 = 4;
 
 /// Arrival time and number of each query.
@@ -27,7 +27,7 @@ pub(super) fn trace(seed: u64, rate: f64, time: Duration, queries: usize) -> Vec
     let mut random = SmallRng::seed_from_u64(seed);
     let (mut at, mut arrivals) = (0.0, Vec::new());
     loop {
-        // Exponential gaps make a Poisson process.
+        // Exponential gaps produce a Poisson process.
         at += -(1.0 - random.random_range(0.0..1.0_f64)).ln() / rate;
         if at >= time.as_secs_f64() {
             return arrivals;
@@ -42,7 +42,7 @@ impl Bed<'_> {
         report: &mut ConcurrencyReport,
         done: &mut impl FnMut(&str),
     ) -> Result<()> {
-        self.session.set("admission", POLICIES[0]).await?;
+        self.session.set("memory.admission", POLICIES[0]).await?;
         let scripts: Vec<_> = (0..CLIENTS)
             .map(|client| Script::shuffled(self.known.len(), self.plan.seed.wrapping_add(client)))
             .collect();
@@ -53,7 +53,7 @@ impl Bed<'_> {
             arrivals.push((Duration::ZERO, 0));
         }
         for policy in POLICIES {
-            self.session.set("admission", policy).await?;
+            self.session.set("memory.admission", policy).await?;
             let device = self.session.device()?;
             device.clear()?;
             let budget = device.device().budget();
@@ -65,10 +65,10 @@ impl Bed<'_> {
             done(&format!("arrivals under {policy}"));
         }
         report.compare_policies();
-        self.session.set("admission", "default").await
+        self.session.set("memory.admission", "default").await
     }
 
-    /// Starts each query at its arrival time, on a thread of its own, and waits for all.
+    /// Starts each query at its arrival time, on a separate thread, and waits for all.
     async fn replay(&self, arrivals: &[(Duration, usize)]) -> Result<Tally> {
         let start = Instant::now();
         let mut answers = Vec::new();

@@ -22,23 +22,23 @@ pub struct Row {
     pub workload: String,
     /// Its scale.
     pub scale: f64,
-    /// The query, where it is one; of `beside` the small one, whose latencies these are.
+    /// The query, if it is one; for `beside`, the small one that the latencies are of.
     pub query: String,
-    /// The query that ran beside it.
+    /// The concurrent query.
     pub other: String,
-    /// The policy of admission that is compared, of `open`.
+    /// The policy of admission, for `open`.
     pub policy: String,
-    /// Clients at once.
+    /// Number of concurrent clients.
     pub clients: u64,
-    /// From the start to the last answer.
+    /// Seconds from the start to the last answer.
     pub seconds: f64,
-    /// The limit on device memory.
+    /// The limit of device memory.
     pub limit_bytes: u64,
-    /// The greatest use of device memory.
+    /// The maximum use of device memory.
     pub peak_bytes: u64,
-    /// Bytes of columns that the queries of a pair read together; 0 where no pair was asked for.
+    /// Bytes of columns that the queries of a pair read together; 0 if the row is not of a pair.
     pub joint_bytes: u64,
-    /// Queries that came to an end.
+    /// Number of completed queries.
     pub queries: u64,
     /// The same, per second.
     pub per_second: f64,
@@ -50,13 +50,13 @@ pub struct Row {
     pub p99_ms: Option<f64>,
     /// The longest latency.
     pub max_ms: Option<f64>,
-    /// Bytes that crossed the link, both ways.
+    /// Bytes that crossed the link, in both directions.
     pub link_bytes: u64,
-    /// Share of the time in which the link could have copied them: the efficiency of DMA of MultiQx §7.
+    /// Share of the time in which the link could have copied them: the DMA efficiency of MultiQx §7.
     pub link_share: Option<f64>,
-    /// Pipelines at work on the device at one time, on average, waits for their copies included.
+    /// Mean number of concurrent pipelines on the device, including waits for their copies.
     pub device_share: f64,
-    /// Queries per second relative to one client's, or of `open` to the first policy's.
+    /// Queries per second relative to one client's, or for `open` to the first policy's.
     pub speedup: Option<f64>,
     /// Weighted speed-up of a pair side by side.
     pub weighted: Option<f64>,
@@ -64,17 +64,17 @@ pub struct Row {
     pub sequential: Option<f64>,
     /// p99 beside the other query over p99 alone.
     pub p99_ratio: Option<f64>,
-    /// Queries that failed.
+    /// Number of failed queries.
     pub failures: u64,
-    /// Results that were not those of the first run.
+    /// Number of results that differ from the first run's.
     pub wrong: u64,
-    /// Queries of which something fell back to the CPU.
+    /// Number of queries with a part that fell back to the CPU.
     pub fell_back: u64,
     /// Seed of the orders of queries.
     pub seed: u64,
     /// Settings, as `name=value`.
     pub settings: String,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -176,9 +176,9 @@ type Value = fn(&Row) -> Option<f64>;
 /// All measurements.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyReport {
-    /// One per configuration.
+    /// One row per configuration.
     pub rows: Vec<Row>,
-    /// Failures, wrong results and fallbacks to the CPU, each once.
+    /// Distinct failures, wrong results and fallbacks to the CPU.
     pub problems: BTreeSet<String>,
     machine: Machine,
 }
@@ -197,7 +197,7 @@ impl ConcurrencyReport {
         self.problems.extend(tally.problems.iter().cloned());
     }
 
-    /// Sets each policy beside the first.
+    /// Sets the speed-up of each policy relative to the first.
     pub(super) fn compare_policies(&mut self) {
         let first = self.of("open").next().map(|row| row.per_second);
         for row in self.rows.iter_mut().filter(|row| row.experiment == "open") {
@@ -206,7 +206,7 @@ impl ConcurrencyReport {
         }
     }
 
-    /// Sets each number of clients beside one client.
+    /// Sets the speed-up of each number of clients relative to one client.
     pub(super) fn compare_clients(&mut self) {
         let one = self.of("clients").find(|row| row.clients == 1);
         let Some(one) = one.map(|row| row.per_second) else {
@@ -222,7 +222,7 @@ impl ConcurrencyReport {
         self.rows.iter().filter(move |row| row.experiment == experiment)
     }
 
-    /// Queries that failed or whose result was wrong. Without a manager, queries are meant to fail.
+    /// The number of failed queries and wrong results. Without a manager, queries are expected to fail.
     pub fn defects(&self) -> u64 {
         let naive = |row: &Row| row.experiment.starts_with("naive");
         let failures = |row: &Row| if naive(row) { 0 } else { row.failures };
@@ -230,7 +230,7 @@ impl ConcurrencyReport {
     }
 }
 
-/// Adds the columns of queries that did not end as they should.
+/// Adds columns for queries that did not end normally.
 fn counts(table: Table<&Row>) -> Table<&Row> {
     table
         .numbers("failures", |row| row.failures)
@@ -238,7 +238,7 @@ fn counts(table: Table<&Row>) -> Table<&Row> {
         .numbers("fell back", |row| row.fell_back)
 }
 
-/// A table and a blank line; nothing of a table without rows.
+/// A table and a blank line; empty for a table without rows.
 fn section(table: Table<&Row>) -> String {
     match table.is_empty() {
         true => String::new(),
@@ -257,7 +257,7 @@ impl Report for ConcurrencyReport {
         row.cells()
     }
 
-    /// Tables in Markdown, of the experiments there were.
+    /// Tables in Markdown, for the experiments that ran.
     fn summary(&self) -> String {
         let mb = |bytes: u64| bytes as f64 / 1e6;
         let clients = Table::of(self.of("clients"))

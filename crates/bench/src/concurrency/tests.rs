@@ -16,7 +16,7 @@ use crate::workload::tables::Tables;
 
 fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
     let mut options = GenerateOptions::new(Workload::Ssb, 0.01, root);
-    // Row groups are kept whole: with one of each file, and small chunks, there is something to evict.
+    // Row groups are cached as a whole. With one per file, and small chunks, some can be evicted.
     options.parts = 16;
     generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
     let names = ["1.1", "2.1", "1.2"].map(String::from);
@@ -32,9 +32,12 @@ fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
             device: 1e9,
             link: 1e8,
         }),
-        settings: [("galatea.device", "emulated"), ("galatea.chunk_rows", "4096")]
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .to_vec(),
+        settings: [
+            ("galatea.device", "emulated"),
+            ("galatea.tuning.chunk_rows", "4096"),
+        ]
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .to_vec(),
         machine: Machine::look(None, Some("test".to_string())),
     }
 }
@@ -50,7 +53,7 @@ async fn every_configuration_has_its_row() {
         cancel: true,
         open: true,
     };
-    // Less than any two of the queries read, and enough for what they work in.
+    // Less than any two of the queries read, but enough for their working memory.
     let plan = plan(root.path(), experiments, "512 KiB");
     let mut done = 0;
     let report = plan.measure(|_| done += 1).await.expect("measured");
@@ -154,7 +157,7 @@ fn arrivals_are_those_of_a_poisson_process() {
         arrivals.is_sorted_by_key(|(at, _)| *at)
             && arrivals.iter().all(|(at, query)| *at < time && *query < 13)
     );
-    // 10,000 are expected; 5 standard deviations.
+    // 10,000 are expected; the limits are 5 standard deviations.
     assert!((9500..10500).contains(&arrivals.len()), "{}", arrivals.len());
     // Gaps are exponential: one in e is longer than the mean.
     let gaps = arrivals

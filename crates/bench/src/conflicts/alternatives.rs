@@ -1,4 +1,4 @@
-//! One 64-bit sum by group, every way: those that need nothing but the original column, and the laid-out
+//! One 64-bit sum by group, by every method: those that need only the original column, and the laid-out
 //! column.
 
 use galatea_device::DeviceBuffer;
@@ -12,7 +12,7 @@ use super::report::{ConflictsReport, Row};
 use super::way::Way;
 use crate::Result;
 
-/// All ways for all groups and skews of the extent.
+/// All methods for all groups and skews of the extent.
 pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let extent = &bed.extent;
     let rows = whole_waves(bed);
@@ -50,14 +50,14 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     Ok(())
 }
 
-/// Rows for two blocks on every multiprocessor: with one or with two at once, none has less to do than the
-/// others.
+/// Number of rows for two blocks on every multiprocessor. With one or two concurrent blocks, each
+/// multiprocessor then has the same work.
 fn whole_waves(bed: &Bed) -> usize {
     let blocks = usize::try_from(2 * bed.multiprocessors()).unwrap_or(usize::MAX);
     bed.extent.morsel_rows.saturating_mul(blocks).min(bed.extent.rows)
 }
 
-/// Lays out the column for writes into the shared memory of which two blocks have room, and sums.
+/// Lays out the column for writes, for half of the shared memory so that two blocks fit, and sums.
 fn laid_out(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
     let info = bed.device.info();
     let half = info.shared_memory_per_multiprocessor / 2 - info.reserved_shared_memory_per_block;
@@ -78,7 +78,7 @@ fn laid_out(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
     bed.query(Query::Sum, column, &slots, map, 0)
 }
 
-/// Measures a way that has a kernel of its own, over the original column.
+/// Measures a method that has its own kernel, over the original column.
 fn measure(
     bed: &Bed,
     way: Way,
@@ -102,7 +102,7 @@ fn measure(
             (operands.copies, operands.stride) = (copies.into(), stride.into());
         }
         Way::Global { copies } => {
-            // Copies begin in different lines of 128 bytes.
+            // Each copy begins in another 128-byte line.
             operands.copies = copies.into();
             operands.stride = groups.next_multiple_of(16);
             let words = usize::try_from(operands.copies * operands.stride).unwrap_or(usize::MAX);

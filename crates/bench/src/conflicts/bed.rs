@@ -33,7 +33,7 @@ const ENTRIES: [&str; 15] = [
 ];
 /// Bytes of a row of both columns.
 pub(super) const ROW_BYTES: u64 = 12;
-/// Rows that a thread loads before it uses the first.
+/// Number of rows that a thread loads before it uses the first.
 pub(super) const STEPS: u64 = 4;
 /// The contents of results before a kernel writes them.
 const POISON: u8 = 0xa5;
@@ -66,7 +66,7 @@ impl Query {
         }
     }
 
-    /// Bytes of shared memory that a slot takes.
+    /// Bytes of shared memory per slot.
     pub(super) fn slot_bytes(self) -> u32 {
         match self {
             Self::Join | Self::Count => 4,
@@ -75,7 +75,7 @@ impl Query {
     }
 }
 
-/// A kernel's arguments besides the columns: see `Arguments` in `kernels.cu`.
+/// A kernel's arguments except the columns: see `Arguments` in `kernels.cu`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Operands {
     pub(super) table: u64,
@@ -85,7 +85,7 @@ pub(super) struct Operands {
     pub(super) stride: u64,
 }
 
-/// Threads of a block, the rows it takes, and its shared memory.
+/// The threads of a block, its rows, and its shared memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) threads: u64,
@@ -99,7 +99,7 @@ pub(super) struct Launched {
     pub(super) summary: Option<Summary>,
     pub(super) block_threads: u64,
     pub(super) shared_bytes: u64,
-    /// Threads that a multiprocessor runs at once.
+    /// Number of concurrent threads of a multiprocessor.
     pub(super) resident_threads: u64,
 }
 
@@ -134,7 +134,7 @@ impl Bed {
         Ok(self.module.function(name)?)
     }
 
-    /// Multiprocessors of the device.
+    /// Number of multiprocessors of the device.
     pub(super) fn multiprocessors(&self) -> u64 {
         u64::from(self.device.info().multiprocessors)
     }
@@ -149,7 +149,7 @@ impl Bed {
         Ok(self.measures.get_or_init(|| measures))
     }
 
-    /// The extent's launch with so much shared memory a block.
+    /// The extent's launch with this shared memory per block.
     pub(super) fn shape(&self, shared_bytes: u64) -> Shape {
         Shape {
             threads: self.extent.threads,
@@ -185,7 +185,7 @@ impl Bed {
         Ok(kernel.launch(&self.stream, geometry, &arguments(&words))?)
     }
 
-    /// Adds the copies in device memory up.
+    /// Adds up the copies in device memory.
     pub(super) fn launch_merge(
         &self,
         kernel: &Function,
@@ -215,7 +215,7 @@ impl Bed {
         Ok(kernel.launch(&self.stream, geometry, &arguments(&words))?)
     }
 
-    /// Runs `work` on a poisoned result, compares, and measures it.
+    /// Runs `work` on a poisoned result, compares the result, and measures the work.
     pub(super) fn checked(
         &self,
         what: &str,
@@ -232,8 +232,8 @@ impl Bed {
         self.clock.sustained(|| work(result))
     }
 
-    /// Measures a query over a column, original or laid out (`slots` in `codes`, and the map of them), with
-    /// so much shared memory a block or what it needs, if that is more.
+    /// Measures a query over a column, original or laid out (`slots` in `codes`, and their map). A block gets
+    /// `shared_bytes` of shared memory, or its requirement if that is more.
     pub(super) fn query(
         &self,
         query: Query,
@@ -273,7 +273,7 @@ impl Bed {
         self.launched(&kernel, shape, summary)
     }
 
-    /// The ceiling of a query over a column: a kernel that reads what it reads, and no more.
+    /// The ceiling of a query over a column: a kernel that only reads the same columns.
     pub(super) fn reads(
         &self,
         query: Query,
@@ -316,7 +316,7 @@ impl Bed {
     }
 }
 
-/// A kernel's result against the CPU's.
+/// Compares a kernel's result with the CPU's.
 pub(super) fn agrees(what: &str, value: usize, expected: u64, found: u64) -> Result<()> {
     if expected == found {
         return Ok(());

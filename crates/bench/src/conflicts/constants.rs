@@ -1,4 +1,4 @@
-//! The constants of the model of costs, as `galatea calibrate` measures them, and their basis: the costs of
+//! The constants of the cost model, as `galatea calibrate` measures them, and their basis: the costs of
 //! updates by the number of conflicting lanes, of matching, and of reading. [`GroupingProbes`] measures them.
 
 use galatea_engine::device::calibration::machine;
@@ -9,7 +9,7 @@ use super::report::{ConflictsReport, Row};
 use super::{Experiment, alternatives};
 use crate::Result;
 
-/// How rows of measured updates begin.
+/// The prefix of rows of measured updates.
 pub(super) const UPDATES: &str = "accesses per second: ";
 
 pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
@@ -23,7 +23,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         report.push(Experiment::Machine, row);
     };
 
-    // The reference for the model's counting in rounds.
+    // The reference for the model, which counts in rounds.
     for (update, what) in [
         (Update::Count, "counts"),
         (Update::Sum, "sums"),

@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use super::Extent;
 use crate::Result;
 
-/// Rows that one thread adds up.
+/// Number of rows that one task adds up.
 const PIECE: usize = 1 << 18;
 
-/// A column of codes, and of each value how many rows have it and the sum of their measures.
+/// A column of codes; for each value, the number of its rows and the sum of their measures.
 pub(super) struct Column<'a> {
     pub(super) values: usize,
     pub(super) codes: &'a [u32],
@@ -19,7 +19,7 @@ pub(super) struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// Counts and adds up on the CPU. Rows of codes past the values are our mistake, and panic.
+    /// Counts and adds up on the CPU. Codes beyond the values are a bug here, and panic.
     pub(super) fn new(extent: &Extent, values: usize, codes: &'a [u32]) -> Self {
         let seed = extent.seed;
         let nothing = || (vec![0_u64; values], vec![0_u64; values]);
@@ -47,7 +47,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Payloads of the dimension, one per value.
+    /// Payloads of the build side, one per value.
     pub(super) fn payloads(&self) -> Vec<u32> {
         (0..self.values)
             .map(|value| (mix(self.seed ^ value as u64) >> 44) as u32 | 1)
@@ -62,7 +62,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Codes by Zipf's law.
+/// Codes distributed by Zipf's law.
 pub(super) fn zipf(extent: &Extent, values: usize, theta: f64, rows: usize) -> Result<Vec<u32>> {
     Ok(Frequencies::zipf(values, theta)?.column(rows, extent.seed))
 }
@@ -73,7 +73,7 @@ pub(super) fn measures(extent: &Extent, rows: usize) -> Vec<u64> {
     (0..rows).into_par_iter().map(|row| measure(seed, row)).collect()
 }
 
-/// From 1 to a million, as amounts in cents are: the high half of a sum changes only by carries.
+/// From 1 to a million, like amounts in cents, so the high half of a sum changes only by carries.
 fn measure(seed: u64, row: usize) -> u64 {
     mix(seed.wrapping_add(row as u64)) % 1_000_000 + 1
 }

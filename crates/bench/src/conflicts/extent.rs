@@ -1,4 +1,4 @@
-//! How large the experiments are.
+//! The size of the experiments.
 
 use galatea_layout::Tiles;
 
@@ -9,42 +9,42 @@ use crate::Result;
 pub struct Extent {
     /// Rows of the largest table.
     pub rows: usize,
-    /// Rows of smaller tables in the experiments that vary them.
+    /// Numbers of rows of smaller tables, in the experiments that vary them.
     pub tables: Vec<usize>,
-    /// Different values of a column where they are not varied.
+    /// Number of distinct values of a column if they are not varied.
     pub values: usize,
     /// Skews of Zipf's law, ascending.
     pub thetas: Vec<f64>,
     /// Windows of the layout in accesses, ascending (§3.3).
     pub windows: Vec<usize>,
-    /// The window where windows are not varied.
+    /// The window if windows are not varied.
     pub window: usize,
     /// Cardinalities of figure 4.
     pub cardinalities: Vec<usize>,
     /// Rows of the tables of figure 8.
     pub budget_rows: usize,
-    /// Budgets of figure 8, mean copies of a value.
+    /// Budgets of figure 8: mean copies of a value.
     pub budgets: Vec<f64>,
-    /// Rows of the tables of table 1 and figure 4, and of those of figure 9 that fewer threads lay out.
+    /// Number of rows of the tables of table 1 and figure 4, and of those of figure 9 with fewer threads.
     pub few_rows: usize,
-    /// Rows of the tables of figure 10.
+    /// Number of rows of the tables of figure 10.
     pub degree_rows: usize,
     /// Groups of the alternatives, ascending.
     pub groups: Vec<usize>,
     /// Skews of the alternatives.
     pub group_thetas: Vec<f64>,
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub threads: u64,
-    /// Rows of a block.
+    /// Number of rows of a block.
     pub morsel_rows: usize,
-    /// Measured runs; two more warm up.
+    /// Number of measured runs, after two warm-up runs.
     pub runs: usize,
     /// Seed of the columns.
     pub seed: u64,
 }
 
 impl Extent {
-    /// The paper's (§4): 1024 values, up to 200 million rows, 1024 threads a block.
+    /// The paper's extent (§4): 1024 values, up to 200 million rows, 1024 threads a block.
     #[must_use]
     pub fn paper() -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Extent {
         }
     }
 
-    /// Small enough for the emulated device: it shows that everything works, its times mean nothing.
+    /// Small enough for the emulated device: it shows that everything works; its times mean nothing.
     #[must_use]
     pub fn emulated() -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Extent {
         }
     }
 
-    /// With at most so many rows in a table.
+    /// Limits the number of rows of a table.
     #[must_use]
     pub fn at_most(mut self, rows: usize) -> Self {
         self.tables.retain(|table| *table < rows);
@@ -107,7 +107,7 @@ impl Extent {
         self
     }
 
-    /// How the kernels walk rows.
+    /// The order in which the kernels process rows.
     pub(super) fn pattern(&self) -> Result<Tiles> {
         let threads = usize::try_from(self.threads).unwrap_or(usize::MAX);
         Ok(Tiles::new(threads, 1, self.morsel_rows)?)

@@ -1,23 +1,23 @@
-// Kernels of the experiments on bank and value conflicts: the paper's operators, what they cost by degree of
-// conflict, and the ways of summing by group that need no laid-out column.
+// Kernels of the experiments on bank and value conflicts: the operators of the paper, their cost by degree of
+// conflict, and the methods of summing by group that need no laid-out column.
 //
-// A block takes `morsel_rows` consecutive rows; in a step each thread takes one, so a warp takes 32
-// consecutive rows an access (galatea_layout::Tiles::paper). Rows of STEPS steps, which the host defines, are
-// loaded before the first is used. Sums of 64 bits in shared memory are two planes of 32-bit halves, so that
-// slot i of either plane is in bank i mod 32.
+// A block processes `morsel_rows` consecutive rows. In a step each thread processes one row, so a warp
+// accesses 32 consecutive rows (galatea_layout::Tiles::paper). The host defines STEPS; the rows of STEPS
+// steps are loaded before the first is used. 64-bit sums in shared memory are two planes of 32-bit halves, so
+// that slot i of either plane is in bank i mod 32.
 #include "galatea/block.cuh"
 
 using namespace galatea;
 
 struct Arguments {
-    const u32* codes;      // of each row its value, or its slot in a laid-out column
-    const u64* measures;   // of each row what is summed
-    const u32* table;      // of each slot: its value (HOLE for none), or the payload of a join
+    const u32* codes;      // value of each row, or its slot in a laid-out column
+    const u64* measures;   // value to sum, of each row
+    const u32* table;      // for each slot: its value (HOLE for none), or the payload of a join
     u64* scratch;          // in device memory: `copies` of `stride` words
-    u64* result;           // of each value its count or sum; of a join, one sum
+    u64* result;           // for each value its count or sum; for a join, one sum
     u64 rows;
     u64 morsel_rows;
-    u64 slots;             // entries of `table`; values, where there is no table
+    u64 slots;             // entries of `table`; number of values, if there is no table
     u64 copies;            // copies, a power of two
     u64 stride;            // words from a group to the next in shared memory, from a copy to the next in device memory
 };
@@ -25,8 +25,8 @@ struct Arguments {
 constexpr u32 HOLE = 0xffffffffu;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
-// Block scope. Calls `update(code, measure, lanes)` for every row of this block's morsel; `lanes` are those
-// of the warp that have a row now, and call together.
+// Block scope. Calls `update(code, measure, lanes)` for every row of this block's morsel. `lanes` are those
+// of the warp that have a row, and that make the call together.
 template <bool MEASURED, typename Update> GALATEA_INLINE void walk(const Arguments& args, Update update) {
     const u64 first = blockIdx.x * args.morsel_rows;
     if (first >= args.rows) return;
@@ -57,8 +57,8 @@ GALATEA_INLINE void clear(u32* words, u32 count) {
     __syncthreads();
 }
 
-// Thread scope. Native 32-bit atomics: what the low half held tells the carry, the high half is touched where
-// it changes.
+// Thread scope. Native 32-bit atomics. The carry follows from the previous value of the low half. The high
+// half is updated only if it changes.
 GALATEA_INLINE void add_split(u32* low, u32* high, u64 value) {
     const u32 before = atomicAdd(low, u32(value));
     const u32 up = u32(value >> 32) + (before + u32(value) < before ? 1u : 0u);
@@ -76,7 +76,7 @@ template <typename Value, typename Total> GALATEA_INLINE void merge(const Argume
     }
 }
 
-// Q1: SELECT SUM(D.B) FROM F, D WHERE F.A = D.A. The dimension's payload lies in shared memory.
+// Q1: SELECT SUM(D.B) FROM F, D WHERE F.A = D.A. The payload of the build side is in shared memory.
 extern "C" __global__ void __launch_bounds__(1024) join_sum(const Arguments args) {
     __shared__ Scratch<u64> scratch;
     GALATEA_DYNAMIC_SHARED(bytes);
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(1024) join_sum(const Arguments args
     if (threadIdx.x == 0) atomicAdd(args.result, sum);
 }
 
-// Q2: SELECT A, COUNT(*) FROM F GROUP BY A. Counts lie in shared memory, one per slot; each block adds them
+// Q2: SELECT A, COUNT(*) FROM F GROUP BY A. Counts are in shared memory, one per slot. Each block adds them
 // up by value.
 extern "C" __global__ void __launch_bounds__(1024) group_count(const Arguments args) {
     GALATEA_DYNAMIC_SHARED(bytes);
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(1024) group_count(const Arguments a
     merge(args, args.slots, [&](u32 slot) { return __ldg(args.table + slot); }, [&](u32 slot) { return u64(counts[slot]); });
 }
 
-// Q2 with SUM of a 64-bit measure. Over the original column this is the way with one copy.
+// Q2 with SUM of a 64-bit measure. Over the original column, this is the method with one copy.
 extern "C" __global__ void __launch_bounds__(1024) group_sum(const Arguments args) {
     GALATEA_DYNAMIC_SHARED(bytes);
     u32* const low = reinterpret_cast<u32*>(bytes);
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(1024) sum_replicated(const Argument
     });
 }
 
-// Every thread has a sum per group, [group][thread]; no atomics. A warp merges a group.
+// Every thread has a sum per group, [group][thread]; no atomics. One warp merges each group.
 extern "C" __global__ void __launch_bounds__(1024) sum_per_thread(const Arguments args) {
     GALATEA_DYNAMIC_SHARED(bytes);
     u64* const sums = reinterpret_cast<u64*>(bytes);
@@ -162,9 +162,9 @@ extern "C" __global__ void __launch_bounds__(1024) sum_per_thread(const Argument
     }
 }
 
-// Warp scope, exactly these lanes. Sums `value` over the lanes of `peers`, of which this is one; valid on the
-// first of them. A tree over the ranks of the peers: as many steps as the largest set of peers has doublings,
-// none where all differ.
+// Warp scope, exactly these lanes. Sums `value` over the lanes of `peers`, which include this one. The result
+// is valid on the first of them. A tree over the ranks of the peers: the number of steps is log2 of the
+// largest set of peers, rounded up; 0 if all lanes differ.
 GALATEA_INLINE u64 reduce_peers(u32 lanes, u32 peers, u64 value) {
     u32 rank = __popc(peers & lanes_before());
     u32 after = peers & ~lanes_before() & ~(1u << lane());
@@ -172,7 +172,7 @@ GALATEA_INLINE u64 reduce_peers(u32 lanes, u32 peers, u64 value) {
         const u32 next = after != 0 ? __ffs(after) - 1 : lane();
         const u64 other = __shfl_sync(lanes, value, next);
         if (after != 0) value += other;
-        // A lane of odd rank has been taken up by the one before it; the others halve their ranks.
+        // A lane of odd rank has been added to the one before it. The others halve their ranks.
         after &= ~__ballot_sync(lanes, rank & 1);
         if (rank & 1) after = 0;
         rank >>= 1;
@@ -180,7 +180,7 @@ GALATEA_INLINE u64 reduce_peers(u32 lanes, u32 peers, u64 value) {
     return value;
 }
 
-// Lanes of the same group combine their rows; the first of them adds the sum to the block's one copy.
+// Lanes of the same group combine their rows. The first of them adds the sum to the block's one copy.
 extern "C" __global__ void __launch_bounds__(1024) sum_warp_aggregated(const Arguments args) {
     GALATEA_DYNAMIC_SHARED(bytes);
     u32* const low = reinterpret_cast<u32*>(bytes);
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(1024) sum_warp_aggregated(const Arg
     merge(args, args.slots, [](u32 group) { return group; }, [&](u32 group) { return joined(low[group], high[group]); });
 }
 
-// Every thread has the sums of all groups in registers; every row is compared with every group.
+// Every thread has the sums of all groups in registers, and compares every row with every group.
 template <u32 GROUPS> GALATEA_INLINE void sum_registers(const Arguments& args) {
     __shared__ Scratch<u64> scratch;
     u64 sums[GROUPS];
@@ -223,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(1024) sum_global(const Arguments ar
     walk<true>(args, [&](u32 group, u64 measure, u32) { atomicAdd(sums + group, measure); });
 }
 
-// Adds the copies up.
+// Adds up the copies.
 extern "C" __global__ void merge_replicas(const Arguments args) {
     for (u64 group = grid_thread(); group < args.slots; group += grid_threads()) {
         u64 total = 0;
@@ -232,7 +232,7 @@ extern "C" __global__ void merge_replicas(const Arguments args) {
     }
 }
 
-// The ceilings: reads one column, or both, and no more.
+// The ceilings: only reads one column, or both.
 template <bool MEASURED> GALATEA_INLINE void read_columns(const Arguments& args) {
     __shared__ Scratch<u64> scratch;
     u64 sum = 0;

@@ -19,7 +19,7 @@ pub(super) fn lenient() -> Budget {
     Budget::shared_memory(PAPER_SHARED, 4).and_copies(LENIENT)
 }
 
-/// The processor's threads.
+/// The number of threads of the processor.
 pub(super) fn all_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
@@ -53,8 +53,8 @@ pub(super) fn table_1(extent: &Extent, report: &mut ConflictsReport) -> Result<(
     Ok(())
 }
 
-/// Figure 4: copies by cardinality, uniform and skewed, without and with a window. No budget, as there are
-/// fewer values in the same memory.
+/// Figure 4: copies by cardinality, uniform and skewed, without and with a window. No budget, because the
+/// same memory holds fewer values.
 pub(super) fn cardinalities(extent: &Extent, report: &mut ConflictsReport) -> Result<()> {
     let rows = extent.few_rows;
     let budget = Budget::shared_memory(PAPER_SHARED, 4);

@@ -1,31 +1,31 @@
-//! Experiments on bank and value conflicts: those of Sitaridi and Ross 2012 (DaMoN), on this machine, with
-//! the paper's outcome beside ours, and the ways of summing by group that the paper did not have.
+//! Experiments on bank and value conflicts: those of Sitaridi and Ross 2012 (DaMoN) on this machine, with the
+//! outcome of the paper beside ours, and the methods of summing by group that the paper did not have.
 //!
 //! ```text
 //!   table 1   conflicts of columns by Zipf's law          no device
-//!   fig. 3    copies that a layout makes                  no device; by rows, skew, window
+//!   fig. 3    copies in a layout                          no device; by rows, skew, window
 //!   fig. 4    the same by cardinality                     no device
-//!   fig. 5    speed-up of queries by laid-out columns      Q1 and Q2, by rows
+//!   fig. 5    speed-up of queries by laid-out columns     Q1 and Q2, by rows
 //!   fig. 6    rows per second by window                   Q2
-//!   fig. 7    value conflicts resolved alone              Q2
+//!   fig. 7    only value conflicts resolved               Q2
 //!   fig. 8    rows per second by budget                   Q2
-//!   fig. 9    time of a layout                             no device; by threads too
+//!   fig. 9    time of a layout                            no device; by threads too
 //!   fig. 10   degree of conflict                          Q1 and Q2 on worst cases, and §A.3's foreign keys
-//!   alternatives   sums by group, every way, beside the laid-out column and a kernel that only reads
-//!   machine        the constants of the model of costs, measured; its predictions beside the alternatives
+//!   alternatives   sums by group by every method, beside the laid-out column and a kernel that only reads
+//!   machine        the measured constants of the cost model; its predictions beside the alternatives
 //! ```
 //!
-//! Q1 sums a dimension's payload through a foreign key, Q2 counts rows by group, `Q2 sum` adds 64-bit
-//! measures up by group; all over 32-bit columns, in the paper's launch (1024 threads, 358,400 rows a block,
-//! one row per thread and step). A device's times are of everything a query does: clearing, the kernel,
-//! adding up blocks and copies. Results are compared with the CPU's before they are timed. A row has median,
-//! least and greatest of its runs.
+//! Q1 sums a build side's payload through a foreign key, Q2 counts rows by group, and `Q2 sum` sums 64-bit
+//! measures by group; all over 32-bit columns, with the paper's launch (1024 threads, 358,400 rows a block,
+//! one row per thread and step). A device's times include all work of a query: clearing, the kernel, adding
+//! up blocks and copies. Results are compared with the CPU's before they are timed. A row has the median,
+//! minimum and maximum of its runs.
 //!
-//! **Not the paper's.** Its block had 350,000 rows, which would end within a step. The budget of *just under
-//! 12 copies* is 11.99 and 48 KB, of which the sums take twice the bytes. Loads of four steps are under way
-//! at once, so warps issue accesses of four steps in a row: windows, which follow program order, know nothing
-//! of that. With 200 million rows the launch is 559 blocks, 2.1 times what an H200 runs at once; the ceilings
-//! beside it are of the same launch.
+//! **Differences from the paper.** Its block had 350,000 rows, which would end within a step. The budget of
+//! *just under 12 copies* is 11.99 and 48 KB; the sums take twice the bytes. Loads of four steps are in
+//! flight at once, so warps issue accesses of four steps in a row. Windows follow program order and do not
+//! model that. With 200 million rows the launch has 559 blocks, 2.1 times the number that an H200 runs
+//! concurrently. The ceilings beside it use the same launch.
 
 mod alternatives;
 mod bed;
@@ -51,7 +51,7 @@ use crate::harness::{by_name, name_of};
 use crate::machine::Machine;
 use bed::Bed;
 
-/// The layout in rows of ceilings: of kernels that read the columns and do no more.
+/// The layout in rows of ceilings, which are kernels that only read the columns.
 const READS_ONLY: &str = "reads only";
 
 /// An experiment, by the paper's table or figure.
@@ -67,7 +67,7 @@ pub enum Experiment {
     Figure5,
     /// Rows per second by window.
     Figure6,
-    /// Rows per second where only value conflicts are resolved.
+    /// Rows per second if only value conflicts are resolved.
     Figure7,
     /// Rows per second by budget.
     Figure8,
@@ -75,7 +75,7 @@ pub enum Experiment {
     Figure9,
     /// Degrees of conflict.
     Figure10,
-    /// Every way of summing by group.
+    /// Every method of summing by group.
     Alternatives,
     /// The model's constants, and its predictions.
     Machine,
@@ -148,8 +148,8 @@ impl std::str::FromStr for Experiment {
     }
 }
 
-/// Runs experiments, on the device that `open` opens if one is needed; `done` is told after each. One that
-/// fails leaves the rows it has, and its error in the report; the others run.
+/// Runs experiments, on the device that `open` opens if one is needed. `done` is called after each. If one
+/// fails, its rows and its error are in the report, and the others run.
 ///
 /// # Errors
 /// Those of `open`, and of compiling the kernels.
@@ -166,7 +166,7 @@ pub fn run(
     } else {
         None
     };
-    // The same layouts serve several figures: the first of them makes all.
+    // Several figures use the same layouts. The first of them computes all.
     let mut swept = false;
     for experiment in experiments {
         let result = match (experiment, &bed) {

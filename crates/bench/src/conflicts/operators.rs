@@ -10,13 +10,13 @@ use super::report::{ConflictsReport, Row};
 use super::{Experiment, Extent, READS_ONLY};
 use crate::Result;
 
-/// Accesses that rounds of a column are counted on.
+/// Number of accesses from which the rounds of a column are counted.
 const COUNTED_ROWS: usize = 1 << 20;
 const QUERIES: [Query; 3] = [Query::Join, Query::Count, Query::Sum];
 const WRITES: [Query; 2] = [Query::Count, Query::Sum];
 
-/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every layout is made once. Queries run where
-/// figures want them.
+/// The requested ones of figures 3, 5, 6, 7 and 9: every layout is computed once. Queries run if a figure
+/// requires them.
 pub(super) fn sweep(
     extent: &Extent,
     bed: Option<&Bed>,
@@ -58,7 +58,7 @@ pub(super) fn sweep(
     Ok(())
 }
 
-/// Which layouts of a table, and whose they are.
+/// The layouts of a table, and the experiments that use them.
 fn goals(extent: &Extent, largest: bool) -> Vec<(Goal, Vec<Experiment>)> {
     use Experiment::{Figure3, Figure5, Figure6, Figure7, Figure9};
     let mut goals = vec![(Goal::Reads, vec![Figure3, Figure5])];
@@ -106,7 +106,7 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    /// Lays out the column, and asks the queries that the goal is for.
+    /// Lays out the column, and runs the queries of the goal.
     fn laid_out(
         &self,
         goal: Goal,
@@ -154,8 +154,8 @@ impl Table<'_> {
     }
 }
 
-/// Figure 8: what a budget buys, with the window, for every other skew. More than 48 KB are taken where the
-/// budget needs them.
+/// Figure 8: the effect of a budget, with the window, for every other skew. Blocks use more than 48 KB if the
+/// budget requires it.
 pub(super) fn budgets(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let extent = &bed.extent;
     let most = u64::from(bed.device.info().shared_memory_per_block);
@@ -184,8 +184,8 @@ pub(super) fn budgets(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     Ok(())
 }
 
-/// Figure 10: chunks of different values, `degree` to a bank; and the foreign keys of §A.3's grid, original
-/// and laid out.
+/// Figure 10: chunks of distinct values, `degree` of them per bank; and the foreign keys of §A.3's grid,
+/// original and laid out.
 pub(super) fn degrees(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let extent = &bed.extent;
     let most = (extent.values / 32).min(32);
@@ -264,7 +264,7 @@ fn query_row(column: &Column<'_>, theta: f64, layout: &str, query: Query) -> Row
 }
 
 impl Row {
-    /// Rounds of the first accesses to these words.
+    /// The rounds of the first accesses to these words.
     fn count_rounds(&mut self, bed: &Bed, words: &[u32]) -> Result<()> {
         let words = &words[..words.len().min(COUNTED_ROWS)];
         let found = Analyser::default().words(words, &bed.extent.pattern()?);

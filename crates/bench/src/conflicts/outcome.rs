@@ -1,4 +1,4 @@
-//! What came out, in sentences and tables.
+//! Outcomes as sentences and tables.
 
 use galatea_engine::device::calibration::rates;
 
@@ -39,13 +39,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Those that are asked for.
+    /// The rows that `wanted` accepts.
     fn only(&self, wanted: impl Fn(&Row) -> bool) -> Self {
         let rows = self.rows.iter().copied().filter(|row| wanted(row));
         Self { rows: rows.collect() }
     }
 
-    /// Those of the largest table.
+    /// The rows of the largest table.
     fn largest(&self) -> Self {
         self.only(|row| row.rows == self.most_rows())
     }
@@ -69,7 +69,7 @@ impl<'a> View<'a> {
         clauses.collect::<Vec<_>>().join("; ")
     }
 
-    /// A clause per query, from its rows; those without rows are left out.
+    /// A clause per query, from its rows. Queries without rows are omitted.
     fn by_query(&self, clause: impl Fn(&Self) -> Option<String>) -> String {
         let clauses = ["Q1", "Q2", "Q2 sum"].into_iter().filter_map(|query| {
             let of_query = self.only(|row| row.query == query);
@@ -78,13 +78,13 @@ impl<'a> View<'a> {
         clauses.collect::<Vec<_>>().join(", ")
     }
 
-    /// Least and most of a number, over the rows that have it.
+    /// The minimum and maximum of a number, over the rows that have it.
     fn range(&self, number: impl Fn(&Row) -> Option<f64>) -> Option<String> {
         let summary = Summary::of(self.rows.iter().filter_map(|row| number(row)))?;
         Some(format!("{:.2} to {:.2}", summary.min, summary.max))
     }
 
-    /// Rows per second of a layout, in text.
+    /// Rows per second of a layout, as a string.
     fn rate(&self, layout: &str) -> Option<String> {
         let row = self.rows.iter().find(|row| row.layout == layout)?;
         Some(format!("{:.1}", giga(row)?))
@@ -145,7 +145,7 @@ impl<'a> View<'a> {
         format!("G rows/s over windows: {text}")
     }
 
-    /// Rows per second by value only, relative to those of both.
+    /// Rows per second with value conflicts resolved only, relative to those with both.
     fn against(&self, both: &View<'_>) -> String {
         let text = self.by_skew(|view| {
             view.by_query(|view| {
@@ -281,7 +281,7 @@ struct Case<'a> {
     rows: Vec<&'a Row>,
     ceiling: Option<&'a Row>,
     laid_out: Option<&'a Row>,
-    /// Without a laid-out column.
+    /// The fastest without a laid-out column.
     fastest: Option<&'a Row>,
 }
 
@@ -305,8 +305,8 @@ fn cases<'a>(rows: &[&'a Row]) -> Vec<Case<'a>> {
     rows.chunk_by(same).map(of_case).collect()
 }
 
-/// Of the alternatives, the fastest way for each number of groups and skew, and what the model would take;
-/// and how good its predictions are for each way.
+/// For the alternatives: the fastest method and the model's choice for each number of groups and skew, and
+/// the accuracy of its predictions for each method.
 pub(super) fn winners(report: &ConflictsReport) -> String {
     let rows: Vec<&Row> = report.of(Experiment::Alternatives).collect();
     if rows.is_empty() {
@@ -351,7 +351,7 @@ pub(super) fn winners(report: &ConflictsReport) -> String {
     format!("\nOne 64-bit sum by group, G rows/s\n\n{by_case}\nPredictions against times\n\n{by_family}")
 }
 
-/// The model's constants, where they were measured, beside those it has of an H200.
+/// The measured constants of the model, if any, beside its constants of an H200.
 pub(super) fn constants(report: &ConflictsReport) -> String {
     let Some(model) = &report.model else {
         return String::new();

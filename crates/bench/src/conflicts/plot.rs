@@ -1,4 +1,4 @@
-//! The figures: which rows are points of which line.
+//! The figures: assigns rows to the points of lines.
 
 use super::layouts::BY_THREADS;
 use super::report::{ConflictsReport, Row};
@@ -22,7 +22,7 @@ pub(super) fn figures(report: &ConflictsReport) -> Vec<Figure> {
     figures.finish()
 }
 
-/// Whether no way of the same family is faster for the same groups and skew.
+/// Whether no method of the same family is faster for the same groups and skew.
 fn is_best_of_family(report: &ConflictsReport, row: &Row) -> bool {
     let family = |row: &Row| row.way.map(Way::family);
     let faster = |other: &Row| (other.values, other.theta) == (row.values, row.theta) && other.ms < row.ms;
@@ -34,7 +34,7 @@ fn is_best_of_family(report: &ConflictsReport, row: &Row) -> bool {
 fn point(figures: &mut Figures, name: &str, experiment: Experiment, row: &Row) {
     let (rows, theta) = (row.rows as f64, row.theta);
     let rate = row.rows_per_second.map(|rate| rate / 1e9);
-    // Logarithmic axes have no 0: windows and skews are drawn one further.
+    // Logarithmic axes have no 0, so one is added to windows and skews.
     let window = row.window.map_or(1.0, |window| window as f64 + 1.0);
     let query = row.query.replace(' ', "-").to_ascii_lowercase();
     let skew = format!("θ = {theta}");

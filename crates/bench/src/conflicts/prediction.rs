@@ -1,4 +1,4 @@
-//! The model of costs beside the alternatives: its predictions, and the quality of its choice.
+//! The cost model beside the alternatives: its predictions, and the quality of its choice.
 
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
@@ -9,7 +9,7 @@ use super::Experiment;
 use super::bed::{ROW_BYTES, STEPS};
 use super::report::{ConflictsReport, Row};
 
-/// One sum of 64 bits, whose high half changes by carries only.
+/// One 64-bit sum. Its high half changes by carries only.
 const SUM: Accumulators = Accumulators {
     counts: 0,
     sums: 0,
@@ -17,8 +17,8 @@ const SUM: Accumulators = Accumulators {
     high_halves: 0.0,
 };
 
-/// Sets the predictions of the alternatives, by the measured constants or, without them, those that the model
-/// has of an H200.
+/// Sets the predictions of the alternatives, by the measured constants or, without them, by the model's
+/// constants of an H200.
 pub(super) fn compare(report: &mut ConflictsReport) {
     let machine = report.model.unwrap_or(Machine::H200);
     for row in &mut report.rows {
@@ -56,18 +56,18 @@ fn predicted(row: &Row, machine: &Machine) -> Option<f64> {
     Some(cost.seconds * 1e3)
 }
 
-/// How predictions of some ways compare with their times.
+/// The errors of the predictions of some methods.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Errors {
-    /// Predictions.
+    /// Number of predictions.
     pub(super) predictions: usize,
     /// Mean of |predicted / measured - 1|.
     pub(super) mean: f64,
-    /// The greatest of them.
+    /// The largest of them.
     pub(super) worst: f64,
 }
 
-/// Of rows that have both; none without such rows.
+/// The errors of rows that have both values; `None` without such rows.
 pub(super) fn errors<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Errors> {
     let errors = rows.filter_map(|row| Some((row.predicted_ms? / row.ms? - 1.0).abs()));
     let errors: Vec<f64> = errors.collect();
@@ -78,14 +78,14 @@ pub(super) fn errors<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Errors> 
     })
 }
 
-/// The way that the model would take, of one number of groups and skew.
+/// The model's choice among the methods for one number of groups and skew.
 pub(super) fn choice<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
     let predicted = rows.iter().filter_map(|row| Some((*row, row.predicted_ms?)));
     let least = predicted.min_by(|one, other| one.1.total_cmp(&other.1));
     least.map(|(row, _)| row)
 }
 
-/// Whether a choice takes at most a tenth more than the fastest of those that the model knows.
+/// Whether a choice takes at most a tenth longer than the fastest method that the model covers.
 pub(super) fn is_good(choice: &Row, rows: &[&Row]) -> bool {
     let known = rows.iter().filter(|row| row.predicted_ms.is_some());
     let best = known.filter_map(|row| row.ms).reduce(f64::min);

@@ -18,33 +18,33 @@ pub struct Row {
     pub experiment: String,
     /// `Q1`, `Q2` (counts), `Q2 sum`; empty without a query.
     pub query: String,
-    /// Original column, laid-out column, or way of summing; of the machine, the constant.
+    /// Original column, laid-out column, or method of summing; for the machine, the constant.
     pub layout: String,
     /// Rows of the table.
     pub rows: u64,
-    /// Different values of the column; groups.
+    /// Number of distinct values of the column, or of groups.
     pub values: u64,
     /// Skew of Zipf's law.
     pub theta: f64,
-    /// Rounds that accesses were made to take; of the machine, conflicting lanes.
+    /// Number of rounds that the accesses are constructed to take; for the machine, of conflicting lanes.
     pub degree: Option<u64>,
     /// Window of the layout.
     pub window: Option<u64>,
-    /// Mean copies that the layout might make.
+    /// The budget of the layout, as mean copies.
     pub budget: Option<f64>,
-    /// Threads that laid it out.
+    /// Number of threads that computed the layout.
     pub cpu_threads: Option<u64>,
-    /// Seconds of laying out, writing the column included.
+    /// Seconds of laying out, including writing the column.
     pub layout_s: Option<f64>,
     /// Mean copies of a value.
     pub copies: Option<f64>,
-    /// The same with holes counted as copies.
+    /// The same, with holes counted as copies.
     pub copies_and_holes: Option<f64>,
-    /// Copies of the value that has most.
+    /// Copies of the value with the most copies.
     pub most_copies: Option<u64>,
-    /// Values with more than one copy.
+    /// Number of values with more than one copy.
     pub replicated: Option<u64>,
-    /// Slots of the table, holes among them.
+    /// Number of slots of the table, including holes.
     pub slots: Option<u64>,
     /// Mean distinct banks of an access.
     pub banks: Option<f64>,
@@ -56,9 +56,9 @@ pub struct Row {
     pub block_threads: Option<u64>,
     /// Shared memory of a block.
     pub shared_bytes: Option<u64>,
-    /// Threads that a multiprocessor runs at once.
+    /// Number of concurrent threads of a multiprocessor.
     pub resident_threads: Option<u64>,
-    /// Measured runs.
+    /// Number of measured runs.
     pub runs: u64,
     /// Their median, in milliseconds of device time.
     pub ms: Option<f64>,
@@ -66,20 +66,20 @@ pub struct Row {
     pub min_ms: Option<f64>,
     /// The slowest.
     pub max_ms: Option<f64>,
-    /// Rows over the median.
+    /// Rows divided by the median.
     pub rows_per_second: Option<f64>,
-    /// How many times faster than over the original column.
+    /// Speed-up relative to the original column.
     pub speed_up: Option<f64>,
-    /// Predicted by the cost model, in milliseconds.
+    /// Prediction of the cost model, in milliseconds.
     pub predicted_ms: Option<f64>,
-    /// Of the machine: the measured constant.
+    /// For the machine: the measured constant.
     pub constant: Option<f64>,
-    /// What data were drawn from.
+    /// Seed of the random data.
     pub seed: u64,
-    /// Where it was measured.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
-    /// The way of summing, for the model.
+    /// The method of summing, for the model.
     #[serde(skip)]
     pub(super) way: Option<Way>,
 }
@@ -163,11 +163,11 @@ impl Row {
 pub struct ConflictsReport {
     /// The rows.
     pub rows: Vec<Row>,
-    /// Experiments that ended early, and why.
+    /// Experiments that ended early, with their errors.
     pub failures: Vec<(Experiment, BenchError)>,
-    /// One per experiment.
+    /// One finding per experiment.
     pub findings: Vec<Finding>,
-    /// The model's constants of this device, where they were measured.
+    /// The model's constants of this device, if they were measured.
     pub model: Option<model::Machine>,
     pub(super) machine: Machine,
     seed: u64,

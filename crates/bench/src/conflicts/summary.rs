@@ -7,7 +7,7 @@ use crate::harness::{Cells, Finding, Report, table_of};
 use crate::machine::Machine;
 
 impl ConflictsReport {
-    /// Draws the findings from the rows.
+    /// Derives the findings from the rows.
     pub(super) fn find(&mut self, experiments: &[Experiment]) {
         self.findings = experiments
             .iter()
@@ -19,7 +19,7 @@ impl ConflictsReport {
     }
 }
 
-/// The number at the end of the name of an experiment, which is the paper's; empty where it has none.
+/// The number at the end of an experiment's name, which is the paper's; empty if it has none.
 fn figure(name: &str) -> &str {
     let number = name.rsplit('-').next().unwrap_or_default();
     if number.parse::<u32>().is_ok() { number } else { "" }
@@ -36,7 +36,7 @@ impl Report for ConflictsReport {
         row.cells()
     }
 
-    /// The findings, and tables of the alternatives and of the model's constants, where there are any.
+    /// The findings, and tables of the alternatives and of the model's constants, if any.
     fn summary(&self) -> String {
         let failures = self
             .failures

@@ -1,4 +1,4 @@
-//! Every experiment on the emulated device, and what must hold whatever the times are.
+//! Every experiment on the emulated device, and properties that hold for all times.
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
@@ -6,7 +6,7 @@ use super::{ConflictsReport, Experiment, Extent, Row, run};
 use crate::Report;
 use crate::machine::Machine;
 
-/// Odd seeds switch threads at every access of memory.
+/// Odd seeds switch threads at every memory access.
 fn emulated(seed: u64) -> crate::Result<Device> {
     let options = EmulatorOptions {
         seed,
@@ -55,7 +55,7 @@ fn every_experiment_runs_without_a_gpu() {
             "{finding:?}"
         );
     }
-    // Kernels that have room ran, and what the model knows has a prediction.
+    // Kernels that fit ran, and methods that the model covers have a prediction.
     let layouts = |values| -> Vec<&str> {
         let rows = report
             .of(Experiment::Alternatives)
@@ -89,7 +89,7 @@ fn every_experiment_runs_without_a_gpu() {
     assert!(read("README.md").contains(command));
 }
 
-/// Every kernel, under hostile schedules: they compare their results with the CPU's.
+/// Every kernel, under hostile schedules. The kernels' results are compared with the CPU's.
 #[test]
 fn results_are_right_in_any_order() {
     for seed in [1, 4, 5, 9] {
@@ -159,7 +159,7 @@ fn layouts_avoid_the_conflicts_they_are_for() {
         {
             assert_eq!(rounds(row), Some(1.0), "seed {seed}: {row:?}");
         }
-        // Bank conflicts are left where only value conflicts are resolved.
+        // If only value conflicts are resolved, bank conflicts remain.
         assert!(
             report
                 .of(Experiment::Figure7)
@@ -190,7 +190,7 @@ fn layouts_avoid_the_conflicts_they_are_for() {
     }
 }
 
-/// An experiment that fails does not stop the others.
+/// A failed experiment does not stop the others.
 #[test]
 fn failures_are_reported() {
     let extent = Extent {

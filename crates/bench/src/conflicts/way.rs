@@ -1,4 +1,4 @@
-//! The ways of summing by group that are compared.
+//! The compared methods of summing by group.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use galatea_layout::model::AccumulatorLayout;
 
 use super::READS_ONLY;
 
-/// A way of summing by group.
+/// A method of summing by group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// No groups: only reads both columns. The ceiling.
+    /// Without groups: only reads both columns. The ceiling.
     ReadsOnly,
     /// Slots of a laid-out column.
     Slots,
@@ -66,7 +66,7 @@ impl Way {
         ways
     }
 
-    /// The ways that differ in the number of copies alone have a name together.
+    /// The common name of methods that differ only in the number of copies.
     pub(super) fn family(self) -> String {
         match self {
             Self::Replicated { .. } => "copies".to_string(),
@@ -87,7 +87,7 @@ impl Way {
         }
     }
 
-    /// The kernel that is its own, where it has one for so many groups.
+    /// The separate kernel of the method, if it has one for this number of groups.
     pub(super) fn kernel(self, groups: usize) -> Option<&'static str> {
         Some(match self {
             Self::ReadsOnly | Self::Slots | Self::OneCopy => return None,
@@ -106,7 +106,7 @@ impl Way {
         })
     }
 
-    /// Shared memory of a block, in bytes; of the laid-out column, without copies.
+    /// Shared memory of a block, in bytes; for the laid-out column, without copies.
     pub(super) fn shared_bytes(self, groups: u64, threads: u64) -> u64 {
         match self {
             Self::ReadsOnly | Self::Registers | Self::Global { .. } => 0,

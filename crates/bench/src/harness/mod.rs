@@ -1,4 +1,4 @@
-//! Shared by experiments: timed runs on a device, sessions with access to its memory, reports and their
+//! Common parts of experiments: timed runs on a device, sessions with access to its memory, reports and their
 //! files.
 
 mod names;

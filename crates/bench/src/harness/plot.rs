@@ -20,12 +20,12 @@ pub struct Figure {
     lines: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
-/// Figures by name, while they are collected.
+/// Collects figures by name.
 #[derive(Default)]
 pub(crate) struct Figures(BTreeMap<String, Figure>);
 
 impl Figures {
-    /// Adds a point to a line of a figure; values that are not positive have no point on logarithmic axes.
+    /// Adds a point to a line of a figure. Logarithmic axes omit values that are not positive.
     pub(crate) fn point(
         &mut self,
         name: &str,
@@ -55,7 +55,7 @@ impl Figures {
 }
 
 impl Figure {
-    /// Draws it into a file.
+    /// Draws the figure into a file.
     pub(crate) fn draw(&self, path: &Path) -> Result<()> {
         let failed = |error: &dyn std::fmt::Display| BenchError::Plot {
             path: path.to_path_buf(),

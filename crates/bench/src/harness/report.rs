@@ -1,4 +1,4 @@
-//! Reports of experiments: rows, findings beside a paper's, and their files.
+//! Reports of experiments: rows, findings beside those of a paper, and their files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub trait Report {
     /// The rows, in the order of the files.
     fn rows(&self) -> &[Self::Row];
 
-    /// The columns of a row in the CSV file; those of the machine follow them.
+    /// The columns of a row in the CSV file. Those of the machine follow them.
     fn cells(row: &Self::Row) -> Cells;
 
     /// Tables in Markdown.
@@ -32,11 +32,11 @@ pub trait Report {
         Vec::new()
     }
 
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     fn machine(&self) -> &Machine;
 
     /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` with `command` and the summary, and one SVG per
-    /// figure below `root`; returns the directory.
+    /// figure below `root`. Returns the directory.
     ///
     /// # Errors
     /// [`BenchError::Io`], [`BenchError::Plot`].
@@ -61,7 +61,7 @@ pub trait Report {
 /// A paper's result beside ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The paper's figure; empty where it has none.
+    /// The paper's figure; empty if it has none.
     pub figure: String,
     /// The experiment.
     pub experiment: String,

@@ -12,31 +12,31 @@ use galatea_store::Store;
 use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
 
-/// The setting of the limit on device memory.
-pub(crate) const LIMIT: &str = "galatea.gpu_memory_limit";
+/// The setting that limits device memory.
+pub(crate) const LIMIT: &str = "galatea.memory.gpu_limit";
 
-/// A session over a workload's tables; its session is shared with its clients.
+/// A session over a workload's tables. Its clients share its engine.
 pub(crate) struct DeviceSession {
     /// The session.
     pub(crate) ctx: SessionContext,
     session: Arc<Session>,
-    /// The engine's settings as they were given.
+    /// The engine's settings as given.
     given: Vec<ConfigEntry>,
 }
 
 impl DeviceSession {
-    /// A session with its tables registered.
+    /// Opens a session with its tables registered.
     ///
     /// # Errors
-    /// Those of [`Self::new`], tables that cannot be read.
+    /// Those of [`Self::new`], and of tables that cannot be read.
     pub(crate) async fn open(tables: &Tables, settings: &[(String, String)]) -> Result<Self> {
         let session = Self::new(settings)?;
         tables.register(&session.ctx).await?;
         Ok(session)
     }
 
-    /// A session without tables. It runs on the GPU unless `settings` say otherwise: these experiments
-    /// measure the device even where the CPU would be faster.
+    /// Creates a session without tables. Unless `settings` name a device, it runs on the GPU, because these
+    /// experiments measure the device even if the CPU would be faster.
     ///
     /// # Errors
     /// A setting that is refused.
@@ -55,10 +55,10 @@ impl DeviceSession {
         Ok(Self { ctx, session, given })
     }
 
-    /// The device with the session's settings in force, its limit above all.
+    /// Opens the device with the session's settings, in particular its limit.
     ///
     /// # Errors
-    /// There is no such device.
+    /// The device does not exist.
     pub(crate) fn device(&self) -> Result<Arc<DeviceRuntime>> {
         let config = GalateaConfig::of(self.ctx.state().config_options());
         let device = self.session.engine().device(&config);
@@ -67,12 +67,12 @@ impl DeviceSession {
         })
     }
 
-    /// Where its tables are stored.
+    /// The store of its tables.
     pub(crate) fn store(&self) -> Arc<Store> {
         Arc::clone(self.session.engine().store())
     }
 
-    /// Limits device memory from now on, and evicts all pages: those from before the limit could exceed it.
+    /// Limits device memory from now on, and evicts all pages, because earlier pages could exceed the limit.
     ///
     /// # Errors
     /// A limit that is refused; the device's.
@@ -83,7 +83,7 @@ impl DeviceSession {
         Ok(device)
     }
 
-    /// Changes a setting: of the engine for all clients, of the session for itself and later clients.
+    /// Changes a setting: of the engine for all clients, or of the session for itself and later clients.
     ///
     /// # Errors
     /// A value that is refused.
@@ -97,7 +97,7 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// Sets the engine's settings as they were given, but for those among `changes`.
+    /// Sets the engine's settings to their given values, except those in `changes`.
     ///
     /// # Errors
     /// A value that is refused.
@@ -112,14 +112,14 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// One more session with settings of its own, as a server has for each of its clients. Tables, store and
-    /// device are shared.
+    /// Creates another session with settings of its own, as a server does for each of its clients. Tables,
+    /// store and device are shared.
     pub(crate) fn client(&self) -> SessionContext {
         SessionContext::new_with_state(self.ctx.state())
     }
 }
 
-/// The bytes of each region that are in device memory, by the region's name and size. Queries over the same
+/// The resident bytes of each region in device memory, by the region's name and size. Queries over the same
 /// tables share regions.
 pub(crate) fn resident(device: &DeviceRuntime) -> Vec<((String, u64), u64)> {
     let regions = device.memory().regions().into_iter();

@@ -5,12 +5,12 @@ use galatea_device::{ArgumentBytes, Stream};
 use crate::Result;
 use crate::result::Summary;
 
-/// Runs before the measured ones.
+/// Number of warm-up runs before the measured ones.
 pub(crate) const WARMUPS: usize = 2;
-/// Most repetitions of work in a row.
+/// Maximum number of repetitions of work in a row.
 const MOST_REPEATS: u32 = 32;
 
-/// Times work on a stream by events: device time alone.
+/// Times work on a stream by events: only device time.
 #[derive(Clone)]
 pub(crate) struct Clock {
     stream: Stream,
@@ -18,7 +18,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Of work on `stream`, measured `runs` times; 0: it is not done at all.
+    /// Measures work on `stream` with `runs` runs. With 0, no work is run.
     pub(crate) fn new(stream: &Stream, runs: usize) -> Self {
         Self {
             stream: stream.clone(),
@@ -33,7 +33,7 @@ impl Clock {
         Ok(self.stream.record()?.elapsed_since(&start)?.as_secs_f64())
     }
 
-    /// Median of the runs of some work, after warming up.
+    /// Median of the runs of some work, after warm-up runs.
     pub(crate) fn summary(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
         if self.runs == 0 {
             return Ok(None);
@@ -48,8 +48,8 @@ impl Clock {
         Ok(Summary::of(seconds))
     }
 
-    /// Median time of work repeated for half a millisecond, which hides the host's time of submitting it.
-    /// With a single run, for profilers, the work is done once.
+    /// Median time of work that is repeated for half a millisecond, which hides the host's time of submitting
+    /// it. With a single run, for profilers, the work runs once.
     pub(crate) fn sustained(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
         const ENOUGH: f64 = 0.5e-3;
         if self.runs == 0 {
@@ -74,7 +74,7 @@ impl Clock {
     }
 }
 
-/// Arguments of a kernel of 64-bit words.
+/// The arguments of a kernel that takes 64-bit words.
 pub(crate) fn arguments(words: &[u64]) -> ArgumentBytes {
     let mut arguments = ArgumentBytes::new();
     for word in words {

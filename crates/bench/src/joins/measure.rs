@@ -53,7 +53,7 @@ impl Case {
         }
     }
 
-    /// Bytes of the table that rows are looked up in: its values are stored in 4 bytes.
+    /// Bytes of the table in which rows are looked up. Its values are stored in 4 bytes.
     pub(super) fn table_bytes(&self) -> Option<u64> {
         match self {
             Self::Join(tables) => Some(4 * tables.build_rows),
@@ -77,7 +77,7 @@ impl Case {
         row
     }
 
-    /// Makes its tables, runs its query, and drops them.
+    /// Creates the tables, runs the query, and drops the tables.
     pub(super) async fn measure(
         &self,
         experiment: Experiment,
@@ -101,7 +101,7 @@ impl Case {
     }
 }
 
-/// Runs a query whose result is known, and notes its times.
+/// Runs a query with an expected result, and records its times.
 ///
 /// # Errors
 /// [`BenchError::WrongResult`].
@@ -133,7 +133,7 @@ pub(super) async fn timed(
     })
 }
 
-/// Whether the one row of a result is as expected.
+/// Checks the single row of a result.
 fn check(sql: &str, batches: &[RecordBatch], expected: &[i64]) -> Result<()> {
     let row = batches.iter().find(|batch| batch.num_rows() == 1);
     for (column, expected) in expected.iter().enumerate() {
@@ -152,7 +152,7 @@ fn check(sql: &str, batches: &[RecordBatch], expected: &[i64]) -> Result<()> {
     Ok(())
 }
 
-/// Makes a table, encoded in the session's store; its bytes there.
+/// Creates a table, encoded in the session's store. Returns its bytes there.
 async fn load(session: &DeviceSession, table: Arc<dyn TableGenerator>) -> Result<u64> {
     let name = table.name();
     let parts = std::thread::available_parallelism().map_or(1, usize::from);
@@ -178,7 +178,7 @@ async fn load(session: &DeviceSession, table: Arc<dyn TableGenerator>) -> Result
     Ok(bytes)
 }
 
-/// Every so many-th chunk of a table.
+/// Every n-th chunk of a table.
 struct Part {
     table: Arc<dyn TableGenerator>,
     schema: SchemaRef,

@@ -1,5 +1,5 @@
-//! Joins in device memory, as SQL: the workloads of C. Lutz' thesis (table 3.2) beside the rates at which
-//! this device reads and writes at random places, and costs over rows, groups and build sides.
+//! Joins in device memory, by SQL: the workloads of C. Lutz' thesis (table 3.2) compared with this device's
+//! rates of random reads and writes, and costs by rows, groups and build sides.
 //!
 //! ```sql
 //! SELECT count(*), sum(r.payload), sum(s.payload) FROM r JOIN s ON r.key = s.key
@@ -11,23 +11,23 @@
 //! | B | 2^18 | 2^31 | 8 bytes |
 //! | C | 1024 million | 1024 million | 4 bytes |
 //!
-//! Every key of `r` occurs once, in random order; keys of `s` are uniform among them, so each row of `s` has
-//! one partner. `r` comes first in the query: of two tables of one size the first is built. Tables are made
-//! in this process, on all cores, and encoded as every stored table is: a row says how many bytes of it are
-//! stored. The result is compared with sums that the generator knows.
+//! Every key of `r` occurs once, in random order. Keys of `s` are uniform among them, so each row of `s` has
+//! one match. `r` is first in the query: of two tables of one size the first is built. Tables are generated
+//! in this process, on all cores, and encoded like every stored table; a row contains the stored bytes. The
+//! result is compared with sums that the generator computes.
 //!
 //! Throughput is `(|r| + |s|) / time`, of kernels and from the SQL text to the result. A join that stores
-//! every row of `r` at the place of its key, and looks one up for every row of `s`, is bound by accesses at
-//! random places; one that brings its rows into partitions first reads and writes them once more, and then
-//! finds its places in the cache:
+//! every row of `r` at the position of its key, and looks one up for every row of `s`, is bound by random
+//! accesses. One that first partitions its rows reads and writes them once more, but its random accesses then
+//! hit the cache:
 //!
 //! ```text
 //! direct       |r| / writes per second in a table of that size + |s| / reads per second there
 //! partitioned  3 * stored bytes / bytes copied per second + |r| / writes per second in the cache + |s| / reads there
 //! ```
 //!
-//! A row has both bounds by the rates measured in the same run, and what share of the shorter one the kernels
-//! reached, which may exceed 1.
+//! A row has both bounds, by the rates measured in the same run, and the fraction of the shorter one that the
+//! kernels reached. The fraction may exceed 1.
 
 mod measure;
 mod rates;
@@ -46,18 +46,18 @@ use measure::Case;
 use rates::Rates;
 use tables::{GroupedTable, JoinTables, KeyType};
 
-/// What is measured.
+/// The measured join or grouping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Experiment {
     /// 2^27 rows joined with 2^31, of 8 bytes.
     A,
     /// 2^18 rows joined with 2^31, of 8 bytes.
     B,
-    /// 1024 million rows joined with as many, of 4 bytes.
+    /// 1024 million rows joined with the same number, of 4 bytes.
     C,
-    /// Build sides of 2^10 to 2^27 rows, looked up by 2^28.
+    /// Build sides of 2^10 to 2^27 rows, probed by 2^28.
     BuildSizes,
-    /// 2^20 to 2^30 rows that look up 2^20.
+    /// 2^20 to 2^30 rows that probe 2^20.
     Rows,
     /// 2^28 rows in 1 to 2^24 groups.
     Groups,
@@ -83,7 +83,7 @@ impl Experiment {
         name_of(&Self::NAMES, &self)
     }
 
-    /// What it runs, with so much of all rows.
+    /// The cases of the experiment, with this factor of the numbers of rows.
     fn cases(self, scale: f64) -> Vec<Case> {
         let rows = |full: u64| ((full as f64 * scale).round() as u64).max(1);
         let join = |build: u64, probe: u64, key| {
@@ -125,16 +125,17 @@ impl std::str::FromStr for Experiment {
     }
 }
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Which.
+    /// The experiments.
     pub experiments: Vec<Experiment>,
-    /// How much of all rows there are: 1 for the numbers above.
+    /// Factor of the numbers of rows: 1 for the numbers above.
     pub scale: f64,
-    /// Measured runs.
+    /// Number of measured runs.
     pub runs: usize,
-    /// How much of all rows DataFusion's CPU operators and DuckDB get; none: they are not asked.
+    /// Factor of the numbers of rows for DataFusion's CPU operators and DuckDB; `None`: they are not
+    /// measured.
     pub rivals: Option<f64>,
     /// Settings of the session that uses the device, by full name.
     pub settings: Vec<(String, String)>,
@@ -143,7 +144,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How many times the caller of [`Self::measure`] is told.
+    /// The number of calls of `done` in [`Self::measure`].
     #[must_use]
     pub fn steps(&self) -> usize {
         let cases = |experiment: &Experiment| {
@@ -153,17 +154,17 @@ impl Plan {
         self.experiments.iter().map(cases).sum()
     }
 
-    /// Runs it; `done` is told after each join and each of its rivals.
+    /// Runs the plan. `done` is called after each join and each of its rivals.
     ///
     /// # Errors
-    /// [`BenchError::WrongResult`](crate::BenchError::WrongResult) for a sum that is not the generator's; the
-    /// device's, out of memory above all; DataFusion's.
+    /// [`BenchError::WrongResult`](crate::BenchError::WrongResult) for a sum that differs from the
+    /// generator's; the device's, in particular out of memory; DataFusion's.
     pub async fn measure(&self, mut done: impl FnMut(&str)) -> Result<JoinsReport> {
         let session = DeviceSession::new(&self.settings)?;
         let mut report = JoinsReport::new(self.machine.clone());
         for experiment in &self.experiments {
             for case in experiment.cases(self.scale) {
-                // Measured before columns take the memory.
+                // Measured before columns occupy the memory.
                 let rates = match case.table_bytes() {
                     Some(bytes) => Some(Rates::measure(session.device()?.device(), bytes, self.runs)?),
                     None => None,

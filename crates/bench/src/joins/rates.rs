@@ -1,4 +1,4 @@
-//! The rates that bound a join: accesses at random places of a table, and copies of device memory.
+//! The rates that bound a join: random accesses to a table, and copies of device memory.
 
 use galatea_device::{Device, In, InOut, Out, Stream};
 use galatea_kernels::{Accesses, CopyBandwidth, KeyWidth, RandomAccess};
@@ -6,13 +6,13 @@ use galatea_kernels::{Accesses, CopyBandwidth, KeyWidth, RandomAccess};
 use crate::Result;
 use crate::harness::Clock;
 
-/// Bytes of a table that the cache holds whole, of an H200 or of a tenth of one.
+/// Bytes of a table that fits the cache of an H200, or a tenth of it.
 const NEAR_BYTES: u64 = 8 << 20;
 
-/// Bytes that are copied.
+/// Number of copied bytes.
 const COPIED_BYTES: u64 = 1 << 30;
 
-/// Accesses of a launch on a GPU: some milliseconds.
+/// Number of accesses of a launch on a GPU: some milliseconds.
 const ACCESSES: u64 = 1 << 28;
 
 /// Measured rates, per second.
@@ -20,18 +20,18 @@ const ACCESSES: u64 = 1 << 28;
 pub(super) struct Rates {
     /// Reads of a table of the join's size.
     pub(super) reads: f64,
-    /// Writes to it.
+    /// Writes to that table.
     pub(super) writes: f64,
     /// Reads of a table in the cache.
     pub(super) near_reads: f64,
-    /// Writes to it.
+    /// Writes to that table.
     pub(super) near_writes: f64,
     /// Bytes read and written by a copy in device memory.
     pub(super) copy: f64,
 }
 
 impl Rates {
-    /// Of words of 4 bytes in a table of so many bytes.
+    /// Measures accesses to words of 4 bytes in a table of `bytes` bytes.
     pub(super) fn measure(device: &Device, bytes: u64, runs: usize) -> Result<Self> {
         let stream = device.stream()?;
         let clock = Clock::new(&stream, runs);
@@ -69,7 +69,7 @@ fn accesses(device: &Device, stream: &Stream, clock: &Clock, bytes: u64) -> Resu
     Ok((rate(reads), rate(writes)))
 }
 
-/// Bytes per second of copying, read and written.
+/// Bytes per second of a copy, counting reads and writes.
 fn copy(device: &Device, stream: &Stream, clock: &Clock) -> Result<f64> {
     let bytes = match device.info().emulated {
         true => 1 << 16,

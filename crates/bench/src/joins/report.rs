@@ -14,47 +14,47 @@ use crate::result::{Summary, optional, real};
 pub struct Row {
     /// The experiment.
     pub what: String,
-    /// Rows of the build side; 0 of groupings.
+    /// Number of rows of the build side; 0 for groupings.
     pub build_rows: u64,
-    /// Rows of the probe side, or of the table that is grouped.
+    /// Number of rows of the probe side, or of the grouped table.
     pub probe_rows: u64,
-    /// Groups; 0 of joins.
+    /// Number of groups; 0 for joins.
     pub groups: u64,
     /// `galatea`, `datafusion` or `duckdb`.
     pub engine: String,
-    /// Where it ran.
+    /// The device of the query.
     pub device: String,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// From the SQL text to the result: median.
+    /// Median time from the SQL text to the result.
     pub ms: f64,
-    /// Fastest.
+    /// Fastest run.
     pub min_ms: f64,
-    /// Slowest.
+    /// Slowest run.
     pub max_ms: f64,
-    /// Kernels: median; none on the CPU.
+    /// Median time of kernels; `None` on the CPU.
     pub kernel_ms: Option<f64>,
-    /// Bytes of the tables as they are stored.
+    /// Stored bytes of the tables.
     pub stored_bytes: u64,
     /// Bytes that kernels scan.
     pub bytes: u64,
-    /// Seconds of making and encoding the tables.
+    /// Seconds of generating and encoding the tables.
     pub generate_s: f64,
-    /// Measured reads per second at random places of a table of that size.
+    /// Measured random reads per second in a table of that size.
     pub reads: Option<f64>,
-    /// Measured writes per second there.
+    /// Measured random writes per second there.
     pub writes: Option<f64>,
-    /// The least time of a join that stores and looks up every row directly, by these rates.
+    /// The minimum time of a join that stores and looks up every row directly, by these rates.
     pub direct_bound_ms: Option<f64>,
-    /// The least time of one whose rows are partitioned first.
+    /// The minimum time of a join that first partitions its rows.
     pub partitioned_bound_ms: Option<f64>,
     /// The shorter bound over the time of the kernels.
     pub fraction: Option<f64>,
-    /// Why parts ran on the CPU.
+    /// The reasons that parts ran on the CPU.
     pub reasons: String,
     /// Settings of the session.
     pub settings: String,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -113,7 +113,7 @@ impl Row {
         self.fraction = self.kernel_ms.map(|kernel| direct.min(partitioned) / kernel);
     }
 
-    /// Thousand millions of rows a second in so many milliseconds.
+    /// Rows per second, in units of 10^9, for a time in milliseconds.
     fn rate(&self, ms: f64) -> f64 {
         (self.build_rows + self.probe_rows) as f64 / ms / 1e6
     }
@@ -122,7 +122,7 @@ impl Row {
 /// All measurements.
 #[derive(Debug, Clone)]
 pub struct JoinsReport {
-    /// In the order they were made.
+    /// The rows, in the order of measurement.
     pub rows: Vec<Row>,
     machine: Machine,
 }
@@ -188,7 +188,7 @@ impl Report for JoinsReport {
         table.to_string()
     }
 
-    /// Of each experiment that varies one number, throughput over it.
+    /// For each experiment that varies one number, throughput over it.
     fn figures(&self) -> Vec<Figure> {
         let mut figures = Figures::default();
         for row in &self.rows {

@@ -1,4 +1,4 @@
-//! The same join by DataFusion's CPU operators over tables in memory, and by DuckDB over its own.
+//! The same join on DataFusion's CPU operators over tables in memory, and on DuckDB over its own tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::workload::generate::{Compression, Format, TableGenerator};
 use crate::workload::write;
 use crate::{BenchError, Result};
 
-/// A row of DataFusion, and one of DuckDB where it is installed.
+/// A row of DataFusion, and one of DuckDB if it is installed.
 pub(super) async fn measure(experiment: Experiment, case: &Case, plan: &Plan) -> Result<Vec<Row>> {
     let mut rows = vec![datafusion(experiment, case, plan).await?];
     if duckdb::version().is_some() {
@@ -38,7 +38,7 @@ async fn datafusion(experiment: Experiment, case: &Case, plan: &Plan) -> Result<
     Ok(row)
 }
 
-/// The table in as many partitions as there are cores.
+/// The table in one partition per core.
 fn in_memory(table: &dyn TableGenerator) -> Result<MemTable> {
     let parts = rayon::current_num_threads();
     let part = |number: usize| table.chunk(number, parts).collect::<Vec<RecordBatch>>();
@@ -50,7 +50,7 @@ fn duckdb_row(experiment: Experiment, case: &Case, plan: &Plan) -> Result<Row> {
     let folder = std::env::temp_dir().join(format!("galatea-joins-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(BenchError::io("create", &folder))?;
     let timed = duckdb_times(case, plan, &folder);
-    // Best effort: what a failure leaves is temporary.
+    // Best effort: files that remain after a failure are temporary.
     let _ = std::fs::remove_dir_all(&folder);
     let mut row = case.row(experiment, plan);
     row.engine = "duckdb".to_string();

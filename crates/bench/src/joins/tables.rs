@@ -1,4 +1,4 @@
-//! The tables: made by position, on any number of threads, with sums that are known without a join.
+//! The tables: computed by row number, on any number of threads, with sums that are known without a join.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl KeyType {
 /// The two sides of a join.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct JoinTables {
-    /// Rows of `r`, and keys: 0 to one less.
+    /// Number of rows of `r`. Its keys are 0 to one less.
     pub(super) build_rows: u64,
     /// Rows of `s`.
     pub(super) probe_rows: u64,
@@ -71,7 +71,7 @@ impl JoinTables {
         random.range(0, 0, self.build_rows as i64 - 1) as u64
     }
 
-    /// The row of the result.
+    /// The expected row of the result.
     pub(super) fn expected(self) -> Vec<i64> {
         let sums = (0..self.probe_rows).into_par_iter();
         let sums = sums.map(|row| (build_payload(self.probe_key(row)), probe_payload(row)));
@@ -88,8 +88,8 @@ fn probe_payload(row: u64) -> u64 {
     RowRandom::new(SEED, 1, row).bits(1) >> 33
 }
 
-/// The numbers below `len` in an order without an order: a bijection of as many bits, applied again where it
-/// leads out of them.
+/// The numbers below `len` in a shuffled order: a bijection of `bits` bits, which is applied again if its
+/// result is not below `len`.
 struct Shuffled {
     len: u64,
     bits: u32,
@@ -107,7 +107,7 @@ impl Shuffled {
         let mask = (1u64 << self.bits) - 1;
         let mut x = number;
         loop {
-            // Odd factors and shifts to the right are bijections of so many bits.
+            // Multiplications by odd factors and xors with right shifts are bijections of `bits` bits.
             for factor in [
                 0x9e37_79b9_7f4a_7c15_u64,
                 0xbf58_476d_1ce4_e5b9,
@@ -184,7 +184,7 @@ impl TableGenerator for Side {
     }
 }
 
-/// A table to group by a column of so many values.
+/// A table to group by a column with this number of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupedTable {
     pub(super) rows: u64,
@@ -196,7 +196,7 @@ impl GroupedTable {
     pub(super) const SQL: &'static str = "SELECT sum(n), sum(v) FROM \
          (SELECT key, count(*) AS n, sum(payload) AS v FROM t GROUP BY key) AS groups";
 
-    /// The row of the result.
+    /// The expected row of the result.
     pub(super) fn expected(self) -> Vec<i64> {
         let sum: u64 = (0..self.rows).into_par_iter().map(probe_payload).sum();
         vec![self.rows as i64, sum as i64]
@@ -259,7 +259,7 @@ mod tests {
             assert_eq!(different.len() as u64, len);
             assert!(numbers.iter().all(|number| *number < len));
             if len >= 1000 {
-                // Of random numbers every second is greater than the one before.
+                // In a random sequence, every second number is greater than its predecessor.
                 let ascending = numbers.windows(2).filter(|pair| pair[0] < pair[1]).count() as u64;
                 assert!(
                     (len * 2 / 5..len * 3 / 5).contains(&ascending),

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::{BenchError, Report};
 
 fn plan(experiments: &[Experiment], scale: f64) -> Plan {
-    let settings = [("galatea.device", "emulated"), ("galatea.build_rows", "0")];
+    let settings = [("galatea.device", "emulated"), ("galatea.tuning.build_rows", "0")];
     Plan {
         experiments: experiments.to_vec(),
         scale,
@@ -37,7 +37,7 @@ async fn every_workload_is_checked_and_timed() {
             row.kernel_ms > Some(0.0) && row.ms >= row.min_ms && row.fraction > Some(0.0),
             "{row:?}"
         );
-        // Keys and payloads, in 8 bytes together or less.
+        // Keys and payloads together take at most 8 bytes.
         assert!(
             row.stored_bytes > 0 && row.stored_bytes <= 8 * (row.build_rows + row.probe_rows),
             "{row:?}"

@@ -1,4 +1,4 @@
-//! The thesis' points (§5.5.1).
+//! The points of the thesis (§5.5.1).
 
 use galatea_kmeans::{Points, PointsBuilder};
 use rand::rngs::SmallRng;
@@ -7,22 +7,22 @@ use rayon::prelude::*;
 
 use crate::Result;
 
-/// Centres of the points.
+/// Number of centres.
 const CENTRES: usize = 10;
-/// Their greatest coordinate.
+/// Their maximum coordinate.
 const EXTENT: f32 = 100.0;
-/// The deviation of points from theirs.
+/// The deviation of points from their centre.
 const DEVIATION: f32 = 10.0;
-/// Points made at a time.
+/// Number of points generated at a time.
 const BATCH: u64 = 1 << 22;
-/// Values that one task makes.
+/// Number of values that one task generates.
 const TASK: usize = 1 << 16;
 
-/// Draws points; the same for the same seed, whatever the number of threads.
+/// Generates random points. They depend only on the seed, not on the number of threads.
 pub(super) struct Generator {
     features: usize,
     seed: u64,
-    /// Row after row.
+    /// The coordinates, row by row.
     centres: Vec<f32>,
 }
 
@@ -38,7 +38,7 @@ impl Generator {
         }
     }
 
-    /// So many points.
+    /// Generates `count` points.
     pub(super) fn points(&self, count: u64) -> Result<Points> {
         let names = (0..self.features).map(|feature| format!("f{feature}")).collect();
         let mut builder = PointsBuilder::new(names)?;
@@ -62,7 +62,7 @@ impl Generator {
                 let start = first + (task * TASK) as u64;
                 let mut random = SmallRng::seed_from_u64(self.seed ^ start.rotate_left(20) ^ feature as u64);
                 for (pair, values) in values.chunks_mut(2).enumerate() {
-                    // Box and Muller: two at a time.
+                    // Box-Muller: two values at a time.
                     let radius = (-2.0 * (1.0 - random.random::<f32>()).ln()).sqrt() * DEVIATION;
                     let (sine, cosine) = (std::f32::consts::TAU * random.random::<f32>()).sin_cos();
                     for (at, (value, part)) in values.iter_mut().zip([sine, cosine]).enumerate() {
@@ -75,7 +75,7 @@ impl Generator {
     }
 }
 
-/// The centre of a point: neighbours have any.
+/// The centre of a point. Those of neighbouring points are independent.
 fn centre_of(point: u64) -> usize {
     let mixed = point.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (((mixed >> 32) * CENTRES as u64) >> 32) as usize

@@ -1,4 +1,4 @@
-//! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each way of replicating
+//! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each method of replicating
 //! them.
 
 use std::time::Instant;
@@ -14,12 +14,13 @@ use crate::Result;
 use crate::harness::Clock;
 use crate::result::Summary;
 
-/// Labels made by one task.
+/// Number of labels that one task generates.
 const TASK: usize = 1 << 16;
-/// Labels that the CPU counts: atomics of all cores on one address take some seconds for a hundred million.
+/// Number of labels that the CPU counts: atomics of all cores on one address take some seconds for a hundred
+/// million.
 const LABELS_OF_CPU: u64 = 1 << 22;
 
-/// The label of a point: any, as often as the others.
+/// The label of a point, uniformly distributed.
 fn label_of(point: u64, clusters: u32) -> u32 {
     let mixed = (point.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
     ((u64::from(mixed.wrapping_mul(0x85eb_ca6b) ^ mixed >> 13) * u64::from(clusters)) >> 32) as u32

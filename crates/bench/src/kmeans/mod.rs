@@ -1,12 +1,12 @@
-//! k-means: an iteration over points in device memory, beside reading them once.
+//! k-means: an iteration over points in device memory, compared with one read of them.
 //!
-//! Points are those of the thesis (§5.5.1): ten centres, uniform in [-100, 100]^d, as many points around each
-//! with a normal distribution of deviation 10, from a seed. An iteration is what a fit does: nearest
-//! centroids, sums, new centroids; times are of the device, by events, over iterations in a row. Every shape
-//! that is timed is first held against 64-bit floats on fewer points: labels beyond the reach of rounding,
-//! centroids. Other experiments compare the published variants (`variants`), and points that stay in host
-//! memory, with and without the CPU's help (`streaming`). `thesis` runs the sweeps of all its figures, and
-//! writes its outcomes beside the measured ones.
+//! Points are those of the thesis (§5.5.1): ten centres, uniform in [-100, 100]^d, with equal numbers of
+//! points around each, in a normal distribution of deviation 10, from a seed. An iteration is that of a fit:
+//! nearest centroids, sums, new centroids. Times are device times, by events, over consecutive iterations.
+//! Every timed shape is first checked against 64-bit floats on fewer points: its centroids, and that labels
+//! differ only by rounding. Other experiments compare the published variants (`variants`), and points that
+//! stay in host memory, with and without the CPU's help (`streaming`). `thesis` runs the sweeps of all its
+//! figures, and writes its outcomes beside the measured ones.
 
 mod findings;
 mod generate;
@@ -32,17 +32,17 @@ use crate::harness::Clock;
 use crate::machine::Machine;
 use generate::Generator;
 
-/// Points that shapes are verified on, by default.
+/// Default number of points on which shapes are verified.
 pub const VERIFIED: u64 = (1 << 17) + 17;
-/// The same for the many shapes of the thesis' sweeps.
+/// The same for the many shapes in the sweeps of the thesis.
 pub const VERIFIED_OF_MANY: u64 = (1 << 14) + 17;
 
 /// An experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Experiment {
-    /// Ways of summing, in a single pass over points on the device.
+    /// Methods of summing, in a single pass over points on the device.
     Iteration,
-    /// Executions and ways of summing of the thesis (figures 5.9, 5.11, 5.13, 5.14).
+    /// Executions and methods of summing of the thesis (figures 5.9, 5.11, 5.13, 5.14).
     Variants,
     /// Points in host memory (figure 5.16).
     Streaming,
@@ -50,11 +50,11 @@ pub enum Experiment {
     Masses,
     /// The phases of an iteration (figure 5.12).
     Phases,
-    /// Sizes of chunks on their way to the device (figure 5.15).
+    /// Sizes of chunks in transfers to the device (figure 5.15).
     Chunks,
-    /// Restarts that share passes, and as many fits one after the other.
+    /// Restarts that share passes, and the same number of consecutive fits.
     Restarts,
-    /// Iterations in one launch and one by one.
+    /// Iterations in one launch, and one launch each.
     Launches,
     /// Figures 5.9 to 5.16, restarts and launches, with the sweeps of the thesis.
     Thesis,
@@ -94,7 +94,7 @@ impl Experiment {
 /// Experiments by name.
 ///
 /// # Errors
-/// An unknown name, with the known ones.
+/// An unknown name; the error contains the valid ones.
 pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
     let of = |name: &String| {
         let found = Experiment::ALL
@@ -106,7 +106,7 @@ pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
     names.iter().map(of).collect()
 }
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The experiments.
@@ -117,17 +117,17 @@ pub struct Plan {
     pub clusters: Vec<u32>,
     /// Bytes of points.
     pub bytes: u64,
-    /// Measured runs; 0: shapes are only held against 64-bit floats.
+    /// Number of measured runs; 0: shapes are only checked against 64-bit floats.
     pub runs: usize,
-    /// Only these ways of finding the nearest centroids; both where there are none.
+    /// Only these methods of finding the nearest centroids; if empty, both.
     pub scores: Vec<Scores>,
-    /// Only these ways of summing; all where there are none.
+    /// Only these methods of summing; if empty, all.
     pub sums: Vec<Sums>,
-    /// Shapes of each way, the cheapest by the model first; 0: the one that is chosen.
+    /// Number of shapes of each method, in ascending order of the modelled cost; 0: the selected one.
     pub shapes: usize,
-    /// Bytes of shared memory that a block may take.
+    /// Limit of the shared memory of a block, in bytes.
     pub shared_limit: Option<u64>,
-    /// Points that shapes are verified on.
+    /// Number of points on which shapes are verified.
     pub verified: u64,
     /// Whether sweeps are small, for the emulated device.
     pub emulated: bool,
@@ -145,7 +145,7 @@ impl Plan {
         }
     }
 
-    /// The one way of finding the nearest centroids, where there is one.
+    /// The only method of finding the nearest centroids, if a single one is given.
     fn only_scores(&self) -> Option<Scores> {
         match self.scores.as_slice() {
             [only] => Some(*only),
@@ -154,10 +154,10 @@ impl Plan {
     }
 }
 
-/// Ways of finding the nearest centroids by name.
+/// Methods of finding the nearest centroids by name.
 ///
 /// # Errors
-/// An unknown name, with the known ones.
+/// An unknown name; the error contains the valid ones.
 pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
     let all = Scores::ALL;
     let of = |name: &String| {
@@ -170,10 +170,10 @@ pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
     names.iter().map(of).collect()
 }
 
-/// Ways of summing by name.
+/// Methods of summing by name.
 ///
 /// # Errors
-/// An unknown name, with the known ones.
+/// An unknown name; the error contains the valid ones.
 pub fn ways(names: &[String]) -> Result<Vec<Sums>, String> {
     let of = |name: &String| {
         let found = Sums::ALL.into_iter().find(|sums| sums.name() == name);
@@ -183,7 +183,7 @@ pub fn ways(names: &[String]) -> Result<Vec<Sums>, String> {
     names.iter().map(of).collect()
 }
 
-/// Runs a plan; `done` is told after each combination.
+/// Runs a plan. `done` is called after each combination.
 ///
 /// # Errors
 /// The device's; host memory for the points.
@@ -236,7 +236,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                             report.rows.push(row);
                         }
                     }
-                    // Labels have no features: once for all numbers of them.
+                    // Labels have no features, so this runs once for all numbers of features.
                     Experiment::Masses if features == plan.features[0] => {
                         report.rows.extend(masses::measure(
                             device,
@@ -263,7 +263,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                             .rows
                             .extend(parts::launches(&on, &clock, &machine, of, plan)?);
                     }
-                    // `thesis` is a run of its own.
+                    // `thesis` is a separate run.
                     Experiment::Masses | Experiment::Chunks | Experiment::Thesis => {}
                     Experiment::Streaming => {
                         manager.clear()?;
@@ -281,7 +281,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
     Ok(report)
 }
 
-/// The shapes that are measured.
+/// The shapes to measure.
 fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32)) -> Vec<PassCost> {
     if plan.shapes == 0 && plan.sums.is_empty() {
         let wanted = plan.wanted(plan.only_scores(), None);
@@ -308,14 +308,14 @@ fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32))
         .collect()
 }
 
-/// Compiles passes, on all cores: one after the other they would take longer than what is measured.
+/// Compiles passes on all cores. Sequential compilation would take longer than the measured work.
 fn compile(device: &Device, shapes: &[PassShape]) -> Result<()> {
     let compile = |shape: &PassShape| KmeansPass::new(device, *shape).map(drop);
     Ok(shapes.par_iter().try_for_each(compile)?)
 }
 
-/// Executions, each with the cheapest shape of each way of summing; where the CPU sums, there is one. By
-/// lanes: the thesis knows no other way.
+/// Executions, each with the cheapest shape of each method of summing. If the CPU sums, there is one shape.
+/// Scores are by lanes, the only method of the thesis.
 fn variants(
     plan: &Plan,
     machine: &galatea_layout::model::Machine,
@@ -338,7 +338,7 @@ fn variants(
         .collect()
 }
 
-/// Milliseconds of reading so many bytes of device memory.
+/// Milliseconds of reading this number of bytes of device memory.
 fn read_floor(
     device: &Device,
     clock: &Clock,
@@ -358,10 +358,10 @@ struct Case<'a> {
     on: &'a DeviceKMeans<'a>,
     clock: &'a Clock,
     points: &'a Points,
-    /// Of fewer points.
+    /// The reference, over fewer points.
     reference: &'a verify::Reference<'a>,
     clusters: u32,
-    /// Milliseconds of reading the points once.
+    /// Milliseconds of one read of the points.
     floor: Option<f64>,
 }
 
@@ -379,7 +379,7 @@ impl Case<'_> {
         let mut run = self.on.start_with(self.points, shape)?;
         run.execute_as(execution)?;
         run.place_centroids(&self.points.rows(0..u64::from(self.clusters)))?;
-        // The first brings the points to the device.
+        // The first iteration transfers the points to the device.
         run.queue_iteration()?;
         let time = self.clock.sustained(|| Ok(run.queue_iteration()?))?;
         let mut row = Row::new(

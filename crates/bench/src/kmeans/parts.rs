@@ -1,5 +1,5 @@
-//! Parts of an iteration, and iterations side by side: phases (thesis, figure 5.12), chunks on their way to
-//! the device (figure 5.15), restarts together and apart, iterations in one launch and one by one.
+//! Parts of an iteration, and concurrent iterations: phases (thesis, figure 5.12), chunks in transfers to the
+//! device (figure 5.15), restarts together and separately, iterations in one launch and one by one.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::Result;
 use crate::harness::Clock;
 use crate::result::Summary;
 
-/// Sizes of chunks, bytes.
+/// Sizes of chunks in bytes.
 const CHUNKS: [usize; 8] = [
     64 << 10,
     1 << 20,
@@ -26,17 +26,17 @@ const CHUNKS: [usize; 8] = [
     256 << 20,
     512 << 20,
 ];
-/// Bytes of the thesis' points.
+/// Bytes of the points in the thesis.
 const POINTS_BYTES: usize = 2 << 30;
-/// Transfers of a size (KM-23), and the bytes after which they are enough.
+/// Number of transfers per size (KM-23), and the number of bytes after which they suffice.
 const TRANSFERS: usize = 100;
 const ENOUGH_BYTES: usize = 2 << 30;
-/// Restarts.
+/// Number of restarts.
 const STARTS: u32 = 10;
-/// Iterations of each, and of a fit over few points.
+/// Number of iterations of each, and of a fit over few points.
 const ITERATIONS: u32 = 10;
 const MANY_ITERATIONS: u32 = 64;
-/// Iterations after which both ways must have the same centroids.
+/// Number of iterations after which both methods must have the same centroids.
 const VERIFIED_ITERATIONS: u32 = 2;
 
 /// The phases of an iteration by cross-processing and multi-pass, on the device and on the CPU.
@@ -76,8 +76,9 @@ pub(super) fn phases(
     Ok(rows)
 }
 
-/// Chunks of each size on their way to the device: copies from pinned memory alone, and behind a copy to
-/// pinned memory and before an empty kernel, these three at once for different chunks (KM-21).
+/// Transfers of chunks of each size to the device: copies from pinned memory alone; and each preceded by a
+/// copy to pinned memory and followed by an empty kernel, with these three concurrent for different chunks
+/// (KM-21).
 pub(super) fn chunks(manager: &MemoryManager, plan: &Plan) -> Result<Vec<Row>> {
     let device = manager.device();
     let stream = device.stream()?;
@@ -125,7 +126,7 @@ pub(super) fn chunks(manager: &MemoryManager, plan: &Plan) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Restarts that share the passes over the points, beside as many fits one after the other.
+/// Restarts that share the passes over the points, compared with the same number of consecutive fits.
 pub(super) fn restarts(
     manager: &MemoryManager,
     machine: &galatea_layout::model::Machine,
@@ -151,7 +152,7 @@ pub(super) fn restarts(
             };
             settings.fit_with(points, Some(&on), false, &mut |_| true)
         };
-        // Kernels are compiled, points come.
+        // This run compiles kernels and transfers the points.
         fit(STARTS, 0)?;
         fit(1, 0)?;
         let mut inertias = Vec::new();
@@ -249,7 +250,7 @@ pub(super) fn on_cpu(
         begun = Instant::now();
         true
     })?;
-    // The first is slower: it warms caches and threads.
+    // The first iteration is slower: it warms caches and threads.
     let measured = if times.len() > 1 { &times[1..] } else { &times[..] };
     let time = Summary::of(measured.iter().map(Duration::as_secs_f64));
     let mut row = Row::new(Experiment::Thesis.name(), execution.name(), "cpu", &plan.machine);

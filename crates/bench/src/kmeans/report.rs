@@ -17,49 +17,49 @@ pub struct Row {
     pub execution: String,
     /// resident, streamed, streamed with the CPU's help, or the CPU.
     pub place: String,
-    /// What of an iteration was timed where it was not all: a phase; of chunks their bytes.
+    /// The timed part of an iteration, if it was not all: a phase; for chunks, their bytes.
     pub part: String,
-    /// d.
+    /// The number of features, d.
     pub features: u32,
-    /// k.
+    /// The number of clusters, k.
     pub clusters: u32,
-    /// n.
+    /// The number of points, n.
     pub points: u64,
     /// Bytes of the points.
     pub bytes: u64,
-    /// How the nearest centroids are found; empty where they are not.
+    /// The method of finding the nearest centroids; empty if they are not searched.
     pub scores: String,
-    /// How sums are replicated.
+    /// The replication of sums.
     pub sums: String,
-    /// Points that a thread holds.
+    /// Number of points per thread.
     pub points_per_thread: u32,
-    /// Whether the next points are loaded ahead.
+    /// Whether the next points are prefetched.
     pub ahead: bool,
-    /// Threads of a block.
+    /// Number of threads of a block.
     pub threads: u32,
-    /// Copies of the accumulators of a block.
+    /// Number of copies of the accumulators of a block.
     pub copies: u32,
-    /// Blocks that run at once.
+    /// Number of concurrent blocks.
     pub blocks: u64,
     /// Shared memory of a block.
     pub shared_bytes: u64,
-    /// The most that was allowed; 0: all that there is.
+    /// The limit of shared memory; 0: all of it.
     pub shared_limit: u64,
-    /// Registers of a thread.
+    /// Number of registers of a thread.
     pub registers: u32,
     /// Bytes of spilled registers of a thread.
     pub spilled_bytes: u32,
-    /// Measured runs.
+    /// Number of measured runs.
     pub runs: u64,
-    /// Median of an iteration.
+    /// Median time of an iteration.
     pub ms_median: f64,
-    /// Fastest.
+    /// Fastest iteration.
     pub ms_min: f64,
-    /// Slowest.
+    /// Slowest iteration.
     pub ms_max: f64,
-    /// Predicted by the model.
+    /// Prediction of the model.
     pub predicted_ms: f64,
-    /// Reading as many bytes once, or copying them to the device where they are streamed.
+    /// Time of one read of the same number of bytes, or of their copy to the device if they are streamed.
     pub floor_ms: Option<f64>,
     /// Median over floor.
     pub ratio: Option<f64>,
@@ -67,19 +67,19 @@ pub struct Row {
     pub gbytes_s: f64,
     /// Millions of points per second.
     pub mpoints_s: f64,
-    /// Share of labels that differ from those by 64-bit floats.
+    /// Share of labels that differ from those computed in 64-bit floats.
     pub label_mismatch: f64,
-    /// Greatest difference of centroids, in shares of 100.
+    /// Largest difference of centroids, as a fraction of 100.
     pub centroid_error: f64,
-    /// Whether differences are those of rounding.
+    /// Whether differences are due to rounding.
     pub right: bool,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }
 
 impl Row {
-    /// A row of an experiment without a measurement yet.
+    /// A row of an experiment before its measurement.
     pub(super) fn new(experiment: &str, execution: &str, place: &str, machine: &Machine) -> Self {
         Self {
             experiment: experiment.to_string(),
@@ -91,7 +91,7 @@ impl Row {
         }
     }
 
-    /// Nanoseconds that a point takes.
+    /// Nanoseconds per point.
     pub(super) fn ns_of_a_point(&self) -> f64 {
         1e6 * self.ms_median / self.points as f64
     }
@@ -108,7 +108,8 @@ impl Row {
         self.shared_bytes = shape.shared_bytes();
     }
 
-    /// Sets the time of an iteration over `points` of `bytes` bytes in all; the floor is in milliseconds.
+    /// Sets the time of an iteration over `points` points with `bytes` bytes in total. The floor is in
+    /// milliseconds.
     pub(super) fn set_time(&mut self, points: u64, bytes: u64, time: Option<Summary>, floor_ms: Option<f64>) {
         let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
         let median = ms(|time| time.median);

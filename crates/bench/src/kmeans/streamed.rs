@@ -1,8 +1,8 @@
 //! Points that stay in host memory: streamed in every iteration, by the device alone, with the CPU's help,
 //! and by the CPU alone.
 //!
-//! Times are the host's, from one iteration's end to the next. The floor is the time of copying as many bytes
-//! from pinned memory, in two streams.
+//! Times are host times, from one iteration's end to the next. The floor is the time of copying the same
+//! number of bytes from pinned memory, in two streams.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,12 +16,12 @@ use crate::Result;
 use crate::harness::Clock;
 use crate::result::Summary;
 
-/// Iterations before the measured ones: pages, and the trial of sharing.
+/// Number of iterations before the measured ones, for page faults and the trial of sharing.
 const WARMUPS: usize = 3;
-/// Bytes that copies are measured with.
+/// Number of bytes with which copies are measured.
 const COPIED: usize = 64 << 20;
 
-/// Milliseconds of copying so many bytes to the device.
+/// Milliseconds of copying this number of bytes to the device.
 fn link_floor(device: &Device, runs: usize, bytes: u64) -> Result<Option<f64>> {
     let memory = Arc::new(HostMemory::new(COPIED.min(bytes as usize))?);
     device.pin_if_possible(&memory)?;
@@ -43,8 +43,8 @@ fn link_floor(device: &Device, runs: usize, bytes: u64) -> Result<Option<f64>> {
     Ok(time.map(|time| 1e3 * time.median / (2 * view.len()) as f64 * bytes as f64))
 }
 
-/// Whether an iteration of the CPU moves centroids where the device, which is held against a reference, moves
-/// them.
+/// Whether an iteration of the CPU moves centroids to the same positions as the device, which is checked
+/// against a reference.
 fn cpu_agrees(on: &DeviceKMeans<'_>, case: &Case<'_>) -> Result<bool> {
     let once = KMeans {
         max_iter: 1,
@@ -56,7 +56,7 @@ fn cpu_agrees(on: &DeviceKMeans<'_>, case: &Case<'_>) -> Result<bool> {
     let cpu = once.fit(fewer)?;
     let device = once.fit_with(fewer, Some(on), false, &mut |_| true)?;
     let mut pairs = cpu.centroids.iter().zip(&device.centroids);
-    // A tie that goes the other way moves a centroid by less.
+    // A tie that is resolved differently moves a centroid by less.
     Ok(pairs.all(|(cpu, device)| (cpu - device).abs() < 0.1))
 }
 

@@ -27,7 +27,7 @@ fn every_way_of_summing_is_verified_and_timed() {
     let mut told = Vec::new();
     let report = run(&device, &plan, |d, k| told.push((d, k))).expect("a report");
     assert_eq!(told, [(2, 3), (2, 8), (4, 3), (4, 8)]);
-    // By lanes in 5 ways, and for 8 clusters by matrix units in 3.
+    // 5 methods by lanes, and 3 by matrix units for 8 clusters.
     assert_eq!(report.rows.len(), 26);
     for row in &report.rows {
         assert!(row.right, "{row:?}");
@@ -125,6 +125,6 @@ fn all_figures_of_the_thesis_come_of_one_run() {
     for row in ["10 restarts together", "iterations in one launch"] {
         assert!(summary.contains(row), "{summary}");
     }
-    // Phases are no iterations.
+    // Phases are not iterations.
     assert!(!summary.contains("0 blocks of 0 threads"), "{summary}");
 }

@@ -1,9 +1,9 @@
-//! The thesis' figures 5.9 to 5.16 in one run: the sweeps of its chapter 5, each with the shared memory that
-//! it had, 48 KB, and with all that there is.
+//! The thesis' figures 5.9 to 5.16 in one run: the sweeps of its chapter 5, each with the 48 KB of shared
+//! memory of its devices, and with all shared memory.
 //!
-//! Kernels of all shapes are compiled first, on all cores: one after the other they would take longer than
-//! everything else. Iterations of the CPU, alone or in cross-processing, are over a fourth of the points,
-//! still more than its caches hold: rows say how many, and are compared by point.
+//! Kernels of all shapes are compiled first, on all cores, because sequential compilation would take longer
+//! than the rest. Iterations of the CPU, alone or in cross-processing, use a fourth of the points, which
+//! still exceed its caches. Rows contain the number of points, and are compared per point.
 
 use galatea_device::Device;
 use galatea_kmeans::{
@@ -17,16 +17,16 @@ use super::{Case, Experiment, KmeansReport, Plan, masses, parts, read_floor, str
 use crate::Result;
 use crate::harness::Clock;
 
-/// Shared memory of the thesis' devices.
+/// Shared memory of the devices in the thesis.
 const THESIS_SHARED: u64 = 48 << 10;
 /// Features and clusters of the experiments that vary the others.
 const FEATURES: u32 = 4;
 const CLUSTERS: [u32; 2] = [4, 64];
-/// Numbers of points of the fits whose launches show.
+/// Numbers of points for which the cost of launches is visible.
 const FEW_POINTS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// The part of the points that the CPU goes through.
+/// The CPU processes the points divided by this.
 const HOST_SHARE: u64 = 4;
-/// Numbers of labels' values, beyond those of clusters.
+/// Numbers of label values, beyond those of clusters.
 const MOST_LABELS: [u32; 3] = [512, 1024, 2048];
 
 /// The features and clusters of the sweeps.
@@ -36,7 +36,7 @@ pub(super) struct Sweeps {
 }
 
 impl Sweeps {
-    /// Those of the thesis; small ones for the emulated device.
+    /// The sweeps of the thesis; small ones for the emulated device.
     pub(super) fn new(emulated: bool) -> Self {
         let powers = |from: u32, to: u32| (from..=to).map(|power| 1 << power).collect();
         if emulated {
@@ -52,7 +52,7 @@ impl Sweeps {
     }
 }
 
-/// A kernel and an execution to be timed.
+/// A kernel and an execution to time.
 struct Variant {
     of: (u32, u32),
     limit: Option<u64>,
@@ -64,7 +64,7 @@ fn variants(machine: &Machine, sweeps: &Sweeps) -> Vec<Variant> {
     let mut found: Vec<Variant> = Vec::new();
     let mut add = |of, limit, execution, sums| {
         let wanted = Wanted {
-            // The thesis knows no matrix units.
+            // The thesis has no matrix units.
             scores: Some(Scores::Lanes),
             sums,
             shared_limit: limit,
@@ -72,7 +72,8 @@ fn variants(machine: &Machine, sweeps: &Sweeps) -> Vec<Variant> {
         let Some(cost) = costs(machine, of, wanted).into_iter().next() else {
             return;
         };
-        // The same kernel with either limit is timed with both: rows say which was asked for.
+        // If both limits result in the same kernel, it is timed with both, because rows contain the requested
+        // limit.
         let variant = Variant {
             of,
             limit,
@@ -103,7 +104,7 @@ fn variants(machine: &Machine, sweeps: &Sweeps) -> Vec<Variant> {
     found
 }
 
-/// Compiles what the variants, and their references over so many points, need, on all cores.
+/// Compiles the kernels of the variants, and of their references over `verified` points, on all cores.
 fn compile(device: &Device, machine: &Machine, variants: &[Variant], verified: u64) -> Result<()> {
     let mut shapes: Vec<PassShape> = Vec::new();
     let mut keep = |shape| {

@@ -1,4 +1,4 @@
-//! Iterations on the device against 64-bit floats.
+//! Checks iterations on the device against 64-bit floats.
 
 use galatea_kernels::kmeans::matrix_error;
 use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Launches, PassShape, Points, Scores};
@@ -6,30 +6,31 @@ use rayon::prelude::*;
 
 use crate::Result;
 
-/// How much two squared distances can differ that scores in 32-bit floats tell the wrong way round. With x
-/// and c relative to the origin, the error of a score x·c - |c|²/2 is below ε ((d + 3) |x| |c| + |c|²), ε =
-/// 2^-24; of the difference of two, twice that; squared distances differ by twice as much as scores. The
-/// origin is taken to be the mean of the centroids, which is a fourth more or less.
+/// The maximum difference of two squared distances that scores in 32-bit floats may order wrongly. With x and
+/// c relative to the origin, the error of a score x·c - |c|²/2 is below ε ((d + 3) |x| |c| + |c|²), ε =
+/// 2^-24. The error of the difference of two scores is twice that, and squared distances differ by twice as
+/// much as scores. The mean of the centroids approximates the origin, so a fourth is added.
 fn tie(features: usize, point: f64, centroid: f64) -> f64 {
     let score = 2f64.powi(-24) * ((features as f64 + 3.0) * point * centroid + centroid * centroid);
     1.25 * 4.0 * score
 }
 
-/// The sum of the squares of the greatest values by feature is more than the square of the farthest point's
-/// distance: so many times, taken for points around centres in a box.
+/// The sum of the squared maxima by feature exceeds the squared distance of the farthest point by this
+/// factor, an estimate for points around centres in a box.
 const RADIUS: f64 = 3.0;
 
 /// Errors of a shape.
 pub(super) struct Verified {
-    /// Share of points whose label is another one than the reference's, ties or not.
+    /// Share of points with a label that differs from the reference's, including ties.
     pub(super) label_mismatch: f64,
-    /// Those whose centroid is farther than the nearest by more than rounding explains.
+    /// Number of points assigned to a centroid that is farther than the nearest by more than rounding
+    /// explains.
     wrong: u64,
-    /// Greatest difference of a coordinate of the centroids to the mean of the points that the device gave
-    /// them, in shares of 100.
+    /// Largest difference of a coordinate of the centroids from the mean of the points that the device
+    /// assigned to them, as a fraction of 100.
     pub(super) centroid_error: f64,
-    /// By matrix units the same beyond what points explain that are as far from another centroid but for
-    /// [`matrix_error`].
+    /// For matrix units, the part of that difference which points at nearly equal distances (within
+    /// [`matrix_error`]) do not explain.
     unexplained: f64,
 }
 
@@ -39,21 +40,22 @@ impl Verified {
     }
 }
 
-/// An iteration from the first k points, in 64-bit floats; shapes are held against it.
+/// An iteration from the first k points, in 64-bit floats, against which shapes are checked.
 pub(super) struct Reference<'p> {
     points: &'p Points,
     first: Vec<f64>,
-    /// Of points by their labels from the device, which every shape shares: means where there are any.
+    /// The means of points by their labels from the device, which every shape shares, if a cluster has
+    /// points.
     means: Vec<f64>,
     masses: Vec<u64>,
-    /// By cluster, points that are as far from another but for [`matrix_error`].
+    /// For each cluster, the number of points that are equally far from another, within [`matrix_error`].
     ties: Vec<u64>,
     farthest_point: f64,
     other: u64,
     wrong: u64,
 }
 
-/// The share of some points.
+/// The results of a slice of the points.
 struct Piece {
     sums: Vec<f64>,
     masses: Vec<u64>,
@@ -86,7 +88,7 @@ impl Piece {
 }
 
 impl<'p> Reference<'p> {
-    /// Over points, with labels from the device.
+    /// Computes the reference over points, with labels from the device.
     pub(super) fn new(on: &DeviceKMeans<'_>, points: &'p Points, clusters: u32) -> Result<Self> {
         let (k, d) = (clusters as usize, points.features());
         let first = points.rows(0..k as u64);
@@ -172,7 +174,7 @@ impl<'p> Reference<'p> {
         self.points
     }
 
-    /// Holds one iteration of a shape against it.
+    /// Checks one iteration of a shape against the reference.
     pub(super) fn hold(
         &self,
         on: &DeviceKMeans<'_>,

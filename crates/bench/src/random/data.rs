@@ -1,5 +1,5 @@
-//! Random tables of every type, with NULLs and edge values. The tests of the crate `galatea` have this file
-//! as a module of their own.
+//! Random tables of every type, with NULLs and edge values. The tests of the crate `galatea` include this
+//! file as a module of their own.
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
@@ -10,21 +10,21 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// How values are distributed.
+/// The distribution of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Spread over small and moderate ranges, a tenth NULL.
     Ordinary,
     /// Every value NULL.
     AllNull,
-    /// Every row the same.
+    /// All rows are equal.
     AllEqual,
     /// Nine tenths of the rows share one value.
     Skewed,
 }
 
 /// A batch with columns: i8 i16 i32 i64 u8 u32 u64 d9 d18 d38 f32 f64 day ts flag low high view, all
-/// nullable, and k, v which are not.
+/// nullable, and k, v, which are not.
 pub(crate) fn batch(rows: usize, seed: u64, shape: Shape) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut column = |make: &mut dyn FnMut(&mut Picker) -> ArrayRef| {

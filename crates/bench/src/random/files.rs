@@ -1,8 +1,8 @@
-//! Tables as files, in each format and location that a session reads. The tests of the crate `galatea` have
-//! this file as a module of their own.
+//! Tables as files, in each format and location that a session reads. The tests of the crate `galatea`
+//! include this file as a module of their own.
 //!
-//! An operator that reads a table in memory can run twice; a scan of files hands its files out once. So
-//! queries are compared over files, too, whose locations differ: one file of several row groups, a folder of
+//! An operator that reads a table in memory can run twice; a scan of files returns its files only once. So
+//! queries are compared over files, too, at different locations: one file of several row groups, a folder of
 //! two, a quoted path and a glob behind a view.
 
 use std::fs::File;
@@ -25,23 +25,24 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The location that a table is registered with.
+/// The location with which a table is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Location {
     /// An external table over one file.
     File,
     /// An external table over a folder of two files.
     Folder,
-    /// A view over the quoted path of one file, whose schema is inferred.
+    /// A view over the quoted path of one file, with an inferred schema.
     Quoted,
     /// A view over a quoted glob that matches two files.
     Glob,
 }
 
-/// A way to register files as a table.
+/// A registration of files as a table.
 pub(crate) type Way = (Format, Location);
 
-/// All ways. Schemas of CSV and JSON files are declared, because inferred types differ from the table's.
+/// All registrations. Schemas of CSV and JSON files are declared, because inferred types differ from the
+/// table's.
 pub(crate) const WAYS: [Way; 8] = [
     (Format::Parquet, Location::File),
     (Format::Csv, Location::Folder),
@@ -53,7 +54,7 @@ pub(crate) const WAYS: [Way; 8] = [
     (Format::Json, Location::Folder),
 ];
 
-/// Partitions that queries over files run with.
+/// Numbers of partitions of queries over files.
 pub(crate) const PARTITIONS: [usize; 3] = [1, 2, 16];
 
 /// A table of files.
@@ -67,7 +68,7 @@ pub(crate) struct TableFiles {
 }
 
 impl TableFiles {
-    /// A table whose files are in the folder `root/name`; none where the format cannot declare its columns.
+    /// A table with its files in the folder `root/name`; `None` if the format cannot declare its columns.
     pub(crate) fn new(root: &Path, name: &str, (format, location): Way, schema: SchemaRef) -> Option<Self> {
         if format != Format::Parquet {
             declarations(&schema)?;
@@ -81,7 +82,7 @@ impl TableFiles {
         })
     }
 
-    /// Replaces the files: two of them in a folder or a glob.
+    /// Replaces the files. A folder or a glob has two.
     pub(crate) fn write(&self, rows: &RecordBatch) -> Result<()> {
         std::fs::create_dir_all(&self.folder)?;
         let half = rows.num_rows() / 2;
@@ -114,7 +115,7 @@ impl TableFiles {
         Ok(())
     }
 
-    /// Registers the files as the table, which the session does not have yet.
+    /// Registers the files as the table, which must not exist in the session.
     pub(crate) async fn register(&self, ctx: &SessionContext) -> Result<()> {
         let name = &self.name;
         let path = match self.location {
@@ -176,7 +177,7 @@ impl TableFiles {
     }
 }
 
-/// The columns as CREATE EXTERNAL TABLE declares them; none where a type has no name in SQL.
+/// The columns as CREATE EXTERNAL TABLE declares them; `None` if a type has no name in SQL.
 fn declarations(schema: &Schema) -> Option<String> {
     let columns: Option<Vec<String>> = (schema.fields().iter())
         .map(|field| {

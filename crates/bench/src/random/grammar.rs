@@ -4,12 +4,12 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-/// Draws text from a seed.
+/// Generates random SQL from a seed.
 pub(super) struct Grammar {
     pub(super) rng: SmallRng,
-    /// Names of the tables whose columns may be drawn.
+    /// Names of the tables with columns in scope.
     pub(super) scope: Vec<&'static str>,
-    /// Leaves out floats, whose sums may differ by rounding.
+    /// Whether to avoid floats, because their sums may differ by rounding.
     pub(super) exact: bool,
 }
 
@@ -26,7 +26,7 @@ impl Grammar {
         options.choose(&mut self.rng).expect("not empty")
     }
 
-    /// True once in `of`.
+    /// True with a probability of 1 in `of`.
     pub(super) fn once_in(&mut self, of: u32) -> bool {
         self.rng.random_range(0..of) == 0
     }
@@ -126,7 +126,11 @@ impl Grammar {
                     self.column(&["i32", "low", "d38", "f64", "ts"]),
                     self.pick(&["", "NOT "])
                 ),
-                5 => format!("{} = '{}'", self.text_only(), self.pick(&["A", "ai", "AIR", ""])),
+                5 => format!(
+                    "{} = '{}'",
+                    self.string_only(),
+                    self.pick(&["A", "ai", "AIR", ""])
+                ),
                 _ => format!(
                     "{} BETWEEN {} AND {}",
                     self.column(&["i32"]),
@@ -216,8 +220,8 @@ impl Grammar {
         }
     }
 
-    /// A string made of a string.
-    fn text_only(&mut self) -> String {
+    /// A string expression over strings.
+    fn string_only(&mut self) -> String {
         let column = self.column(&["low", "high", "view"]);
         match self.rng.random_range(0..5) {
             3 => format!("right({column}, {})", self.pick(&["2", "-1"])),

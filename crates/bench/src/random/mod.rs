@@ -1,22 +1,22 @@
 //! Random queries, compared with DataFusion's CPU operators.
 //!
-//! Queries have numbers, from which everything is drawn: [`ROUND`] of them that follow each other have the
-//! same tables and settings, and each a text of its own. So a number repeats what a failure says, whatever
-//! ran before it:
+//! Everything is derived from the number of a query. [`ROUND`] consecutive queries have the same tables and
+//! settings, and each has its own SQL string. So the number in a failure reproduces it, regardless of earlier
+//! queries:
 //!
 //! ```text
 //! number 37 ── round 2 ── six tables of every type, settings that force rare paths
-//!          └── text, by the family that its number falls to
+//!          └── SQL string, by the family of the number
 //! ```
 //!
-//! The queries of a round are shared by sessions that run at once, over one device and the same tables: in
-//! memory, or as files of a format and location that the number of the round decides. Each query runs twice,
-//! so that its second run has the kept plan; in a third of the rounds the tables then get other rows, and all
-//! run once more. The CPU has the rows in memory, because its scans of files could share a fault with the
-//! device's.
+//! Concurrent sessions share the queries of a round, over one device and the same tables: in memory, or as
+//! files in a format and location that follow from the number of the round. Each query runs twice, so that
+//! its second run uses the cached plan. In a third of the rounds the tables then get other rows, and all
+//! queries run once more. The CPU reads the rows from memory, because its scans of files could share a fault
+//! with the device's.
 //!
-//! A query that fails on both is no difference; one that the device's session leaves to the CPU is none
-//! either, unless its program does not compile. The order of rows is compared where the text decides it.
+//! A query that fails on both is not a difference. Neither is one that falls back to the CPU, unless its
+//! kernel does not compile. The order of rows is compared if the query determines it.
 
 mod data;
 mod files;
@@ -53,10 +53,10 @@ use shapes::Query;
 
 pub use tables::Storage;
 
-/// Queries that have the same tables and settings.
+/// The number of queries with the same tables and settings.
 pub const ROUND: u64 = 8;
 
-/// Names of the tables, and the numbers of rows that they may have.
+/// Names of the tables, and the possible numbers of their rows.
 const TABLES: [(&str, [usize; 3]); 6] = [
     ("t", [40, 257, 700]),
     ("u", [1, 33, 120]),
@@ -66,43 +66,67 @@ const TABLES: [(&str, [usize; 3]); 6] = [
     ("z", [3, 9, 30]),
 ];
 
-/// Settings that force rare paths: tables that grow or collide, chunks and memory too small for comfort.
+/// Settings that force rare paths: tables that are resized or have collisions, very small chunks and memory.
 const SETTINGS: &[&[(&str, &str)]] = &[
     &[],
     &[],
     &[],
-    &[("galatea.group_by", "hash"), ("galatea.hash_slots", "2")],
-    &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
-    &[("galatea.group_by", "dense"), ("galatea.group_copies", "4")],
-    &[("galatea.group_by", "copies"), ("galatea.group_combine", "runs")],
     &[
-        ("galatea.gpu_memory_limit", "1 MiB"),
-        ("galatea.block_threads", "32"),
+        ("galatea.aggregate.strategy", "hash"),
+        ("galatea.tuning.hash_slots", "2"),
     ],
-    &[("galatea.gpu_memory_limit", "4 KiB")],
     &[
-        ("galatea.gpu_memory_limit", "8 MiB"),
-        ("galatea.cache_device", "false"),
+        ("galatea.aggregate.strategy", "hash"),
+        ("galatea.debug.collide_hashes", "true"),
     ],
-    &[("galatea.chunk_rows", "7"), ("galatea.cache_device", "false")],
-    &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
-    &[("galatea.row_output", "counted")],
     &[
-        ("galatea.row_output", "heap"),
-        ("galatea.gpu_memory_limit", "3 MiB"),
+        ("galatea.aggregate.strategy", "dense"),
+        ("galatea.aggregate.replicas", "4"),
     ],
-    &[("galatea.dimensions", "shared")],
     &[
-        ("galatea.dimensions", "cache"),
+        ("galatea.aggregate.strategy", "copies"),
+        ("galatea.aggregate.preaggregation", "runs"),
+    ],
+    &[
+        ("galatea.memory.gpu_limit", "1 MiB"),
+        ("galatea.tuning.block_threads", "32"),
+    ],
+    &[("galatea.memory.gpu_limit", "4 KiB")],
+    &[
+        ("galatea.memory.gpu_limit", "8 MiB"),
+        ("galatea.cache.device", "false"),
+    ],
+    &[
+        ("galatea.tuning.chunk_rows", "7"),
+        ("galatea.cache.device", "false"),
+    ],
+    &[
+        ("galatea.tuning.rows_per_thread", "1"),
+        ("galatea.tuning.block_threads", "32"),
+    ],
+    &[("galatea.tuning.row_output", "counted")],
+    &[
+        ("galatea.tuning.row_output", "heap"),
+        ("galatea.memory.gpu_limit", "3 MiB"),
+    ],
+    &[("galatea.join.lookup_memory", "shared")],
+    &[
+        ("galatea.join.lookup_memory", "cache"),
         ("datafusion.execution.target_partitions", "1"),
     ],
-    &[("galatea.build_rows", "0")],
-    &[("galatea.build_rows", "0"), ("galatea.chunk_rows", "64")],
-    &[("galatea.build_rows", "0"), ("galatea.join_partitions", "4")],
+    &[("galatea.tuning.build_rows", "0")],
     &[
-        ("galatea.build_rows", "0"),
-        ("galatea.join_partitions", "256"),
-        ("galatea.chunk_rows", "64"),
+        ("galatea.tuning.build_rows", "0"),
+        ("galatea.tuning.chunk_rows", "64"),
+    ],
+    &[
+        ("galatea.tuning.build_rows", "0"),
+        ("galatea.join.partitions", "4"),
+    ],
+    &[
+        ("galatea.tuning.build_rows", "0"),
+        ("galatea.join.partitions", "256"),
+        ("galatea.tuning.chunk_rows", "64"),
     ],
     &[("datafusion.execution.batch_size", "3")],
 ];
@@ -116,7 +140,7 @@ const SHAPES: &[Shape] = &[
     Shape::AllNull,
 ];
 
-/// What a query is made of.
+/// A kind of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Filters, values and groups of one table.
@@ -127,7 +151,7 @@ pub enum Family {
     Subqueries,
     /// UNION, INTERSECT, EXCEPT, DISTINCT, and queries over the groups of others.
     Sets,
-    /// Functions over windows.
+    /// Window functions.
     Windows,
     /// ORDER BY of all columns, with LIMIT and OFFSET.
     Ordered,
@@ -180,35 +204,35 @@ impl std::str::FromStr for Family {
     }
 }
 
-/// What to run.
+/// The queries to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The number of the first query.
     pub seed: u64,
-    /// Queries.
+    /// Number of queries.
     pub queries: u64,
-    /// No round begins after this time; none: all queries are run.
+    /// No round begins after this time; `None`: all queries are run.
     pub time: Option<Duration>,
-    /// Sessions that share the queries of a round.
+    /// Number of sessions that share the queries of a round.
     pub sessions: usize,
-    /// What they are made of, in turn.
+    /// The kinds of queries, in turn.
     pub families: Vec<Family>,
-    /// Where the tables are.
+    /// The storage of the tables.
     pub tables: Storage,
-    /// A folder that keeps the files of tables; none: a temporary one.
+    /// A folder that keeps the files of tables; `None`: a temporary one.
     pub files: Option<PathBuf>,
-    /// Settings of the device's sessions beside those that are drawn, by full name.
+    /// Further settings of the device's sessions besides the random ones, by full name.
     pub settings: Vec<(String, String)>,
 }
 
-/// A query whose results differ.
+/// A query with differing results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Its number.
     pub number: u64,
-    /// Its tables and the settings that were drawn.
+    /// Its tables and the random settings.
     pub drawn: String,
-    /// Its text.
+    /// Its SQL string.
     pub sql: String,
     /// Whether it has an answer that used the device.
     pub on_device: bool,
@@ -230,29 +254,29 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// What came of a plan.
+/// The outcome of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Queries that were compared.
+    /// Number of compared queries.
     pub queries: u64,
-    /// Those of them that used the device.
+    /// Number of those that used the device.
     pub on_device: u64,
-    /// Those that failed on both.
+    /// Number of those that failed on both.
     pub errors: u64,
-    /// Those whose results differ.
+    /// Those with differing results.
     pub failures: Vec<Failure>,
 }
 
-/// A run of a query, among those with the same text.
+/// Runs of a query with the same SQL string.
 #[derive(Debug, Clone, Copy)]
 enum Runs {
-    /// The first, and one of the plan that it kept.
+    /// The first run, and one with its cached plan.
     FirstAndKept,
-    /// One after the tables got other rows.
+    /// One run after the tables got other rows.
     Changed,
 }
 
-/// How a query ended.
+/// The outcome of a query.
 enum Ended {
     Same { on_device: bool },
     BothFail,
@@ -260,17 +284,18 @@ enum Ended {
 }
 
 impl Plan {
-    /// Runs its queries; `done` is told of each failure, and after every round how many queries there were.
+    /// Runs its queries. `done` is called for each failure, and after every round with the number of queries
+    /// so far.
     ///
     /// # Errors
-    /// [`BenchError::NoDevice`](crate::BenchError::NoDevice); files that cannot be written. What queries fail
-    /// with is compared.
+    /// [`BenchError::NoDevice`](crate::BenchError::NoDevice); files that cannot be written. Errors of queries
+    /// are compared instead.
     pub async fn run(&self, mut done: impl FnMut(&[Failure], u64)) -> Result<Outcome> {
         let session = DeviceSession::new(&self.settings)?;
         session.device()?;
         let cpu = galatea::session()
             .with_setting("galatea.device", "cpu")
-            .with_setting("galatea.join_order", "written")
+            .with_setting("galatea.join.order", "written")
             .with_setting("galatea.overflow", "wrap")
             .build()?;
         let temporary = tempfile::tempdir().map_err(DataFusionError::IoError)?;
@@ -310,7 +335,7 @@ impl Plan {
         cpu: &SessionContext,
         numbers: std::ops::Range<u64>,
     ) -> Result<Vec<Ended>> {
-        // Before tables are encoded, by settings of the engine.
+        // Settings of the engine are set before tables are encoded.
         let settings = round.settings.iter();
         session.set_engine(settings.map(|(name, value)| (*name, value.as_str())))?;
         let mut clients = Vec::new();
@@ -342,7 +367,7 @@ impl Plan {
         Ok(all)
     }
 
-    /// Runs the queries on all sessions at once.
+    /// Runs the queries concurrently on all sessions.
     async fn runs(
         &self,
         round: &Arc<Round>,
@@ -398,7 +423,7 @@ impl Plan {
                         number,
                         drawn: round.to_string(),
                         sql,
-                        // A query that failed has no report: it is not counted among those that used the
+                        // A failed query has no report, so it does not count among those that used the
                         // device.
                         on_device,
                         what: format!("{name}: {difference}"),
@@ -415,7 +440,7 @@ impl Plan {
 /// The rows of a query, and its report.
 type Answer = std::result::Result<(Vec<RecordBatch>, Option<QueryReport>), String>;
 
-/// The difference of a query's rows on the device from the CPU's, if any.
+/// The difference between a query's rows on the device and on the CPU, if any.
 fn difference(
     expected: &std::result::Result<Vec<RecordBatch>, String>,
     actual: &Answer,
@@ -426,7 +451,7 @@ fn difference(
             if let Err(difference) = compare(expected, actual, order) {
                 return Some(difference.to_string());
             }
-            // The CPU may take over for many reasons; a program that does not compile is none of them.
+            // A query may fall back to the CPU for many reasons, but not because a kernel does not compile.
             let mut reasons = report.iter().flat_map(|report| &report.reasons);
             reasons
                 .find(|reason| reason.contains("does not compile"))
@@ -438,7 +463,7 @@ fn difference(
     }
 }
 
-/// The rows of a query, and its report; a panic is an error like others.
+/// The rows of a query, and its report. A panic is returned as an error.
 async fn answer(ctx: &SessionContext, sql: &str) -> Answer {
     let run = async {
         let plan = ctx.sql(sql).await?.create_physical_plan().await?;
@@ -458,13 +483,13 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
         .unwrap_or_else(|| "no message".to_string())
 }
 
-/// What the queries of a round share.
+/// The common tables and settings of a round's queries.
 struct Round {
     number: u64,
     way: Option<Way>,
     settings: Vec<(&'static str, String)>,
     tables: Vec<(&'static str, Shape, RecordBatch)>,
-    /// Other rows of the tables, which they get when all queries have run.
+    /// Other rows of the tables, which replace the first ones after all queries have run.
     changed: Option<Vec<RecordBatch>>,
 }
 
@@ -474,12 +499,12 @@ impl Round {
         let drawn = *SETTINGS.choose(&mut rng).expect("not empty");
         let chunk_rows = rng.random_range(30..900).to_string();
         let partitions = PARTITIONS[(number / 7 % PARTITIONS.len() as u64) as usize];
-        // What is drawn by name counts more.
+        // Settings drawn by name are later and take precedence.
         let mut settings = vec![
-            // Values reach the ends of their types. An error ends a query before its other columns are
-            // compared.
+            // Values include the extremes of their types. An error would end a query before its other columns
+            // are compared.
             ("galatea.overflow", "wrap".to_string()),
-            ("galatea.chunk_rows", chunk_rows),
+            ("galatea.tuning.chunk_rows", chunk_rows),
             ("datafusion.execution.target_partitions", partitions.to_string()),
         ];
         settings.extend(drawn.iter().map(|(name, value)| (*name, (*value).to_string())));
@@ -509,8 +534,8 @@ impl Round {
         }
     }
 
-    /// Gives the sessions these tables, in place of those with the same names. Files that are `registered`
-    /// only change.
+    /// Registers these tables in the sessions, in place of those with the same names. Files that are already
+    /// `registered` are only rewritten.
     async fn register(
         &self,
         tables: impl Iterator<Item = (&str, &RecordBatch)>,

@@ -1,4 +1,4 @@
-//! Queries that read a table more than once: their subtrees may share an input.
+//! Queries that read a table more than once, so that their subtrees may share an input.
 
 use super::grammar::Grammar;
 use super::shapes::Query;

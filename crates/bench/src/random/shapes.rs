@@ -1,9 +1,9 @@
-//! Whole queries: what is selected from what.
+//! Whole queries.
 
 use super::grammar::Grammar;
 use rand::Rng;
 
-/// A query, and whether it says in what order its rows are.
+/// A query, and whether it determines the order of its rows.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) sql: String,
@@ -28,13 +28,13 @@ impl Grammar {
         self.select("t", &filter).sql.into()
     }
 
-    /// Two to six tables, joined by one key or several, with and without partners, NULL and repeated keys.
+    /// Two to six tables, joined by one key or several, with and without matches, NULL and repeated keys.
     pub(super) fn join(&mut self) -> Query {
         let (from, filter) = self.joined();
         self.select(&from, &filter).sql.into()
     }
 
-    /// Predicates and values that ask another table.
+    /// Predicates and values with subqueries over another table.
     pub(super) fn subquery(&mut self) -> Query {
         let mut parts = vec![self.asking()];
         if self.once_in(2) {
@@ -52,7 +52,7 @@ impl Grammar {
         self.select("t", &filter).sql.into()
     }
 
-    /// Set operations, DISTINCT, and aggregates of what another query returns.
+    /// Set operations, DISTINCT, and aggregates over another query.
     pub(super) fn combination(&mut self) -> Query {
         match self.rng.random_range(0..8) {
             0 | 1 => {
@@ -125,7 +125,7 @@ impl Grammar {
         let positions: Vec<_> = (1..=keys.len()).map(|i| i.to_string()).collect();
         let way = self.rng.random_range(0..4);
         let one = self.aggregate();
-        // An average of floats may differ in its last bit, and so be another group.
+        // An average of floats may differ in its last bit, and would then be another group.
         let before = self.exact;
         self.exact |= way == 2;
         let other = self.aggregate();
@@ -145,7 +145,7 @@ impl Grammar {
         }
     }
 
-    /// What the rows of `t` are together that share the key of a row of `u`.
+    /// Aggregates over the rows of `t` that match a row of `u`.
     fn many_partners(&mut self) -> String {
         let call = |grammar: &mut Self| {
             let function = grammar.pick(&["count", "sum", "min", "max"]);
@@ -197,7 +197,7 @@ impl Grammar {
         }
     }
 
-    /// FROM and WHERE of a join; the tables that remain are in scope.
+    /// FROM and WHERE of a join. The tables that remain are in scope.
     pub(super) fn joined(&mut self) -> (String, String) {
         if self.once_in(12) {
             return self.without_equal_keys();
@@ -235,7 +235,8 @@ impl Grammar {
                 (&["i16", "u8"], "k"),
                 (&["flag"], "flag"),
             ];
-            // From the third table on, rows find one partner at most: keys that repeat would multiply.
+            // From the third table on, each row has at most one match, because repeated keys would multiply
+            // the rows.
             let pairs = if number < 2 { pairs } else { &pairs[..3] };
             let keys = if self.once_in(4) { 2 } else { 1 };
             let mut conditions: Vec<_> = (0..keys)
@@ -245,7 +246,7 @@ impl Grammar {
                 })
                 .collect();
             if self.once_in(6) {
-                // Keys far apart; both do not fit 64 bits.
+                // Sparse keys; both together exceed 64 bits.
                 let far = |column: &str, factor: &str| {
                     format!("t.{column} * {factor} = {table}.{column} * {factor}")
                 };
@@ -270,8 +271,8 @@ impl Grammar {
         (from, self.filter())
     }
 
-    /// As [`Self::joined`], of two tables without equal keys: all pairs of rows, or those that a comparison
-    /// selects.
+    /// Like [`Self::joined`], for two tables without equal keys: all pairs of rows, or those that a
+    /// comparison selects.
     fn without_equal_keys(&mut self) -> (String, String) {
         self.scope = vec!["t", "w"];
         let from = match self.rng.random_range(0..3) {
@@ -286,7 +287,7 @@ impl Grammar {
         (from, self.filter())
     }
 
-    /// A predicate on `t` that asks `u`.
+    /// A predicate on `t` with a subquery over `u`.
     fn asking(&mut self) -> String {
         let not = self.pick(&["", "NOT "]);
         self.scope = vec!["u"];
@@ -392,7 +393,7 @@ impl Grammar {
         }
     }
 
-    /// Functions over windows, and queries over their results.
+    /// Window functions, and queries over their results.
     pub(super) fn window(&mut self) -> Query {
         self.exact = true;
         self.scope = vec!["t"];
@@ -429,7 +430,7 @@ impl Grammar {
         .into()
     }
 
-    /// A function that is a number.
+    /// A numeric ranking function.
     fn ranking(&mut self) -> String {
         match self.rng.random_range(0..5) {
             0 | 1 => "row_number()".to_string(),
@@ -439,7 +440,7 @@ impl Grammar {
         }
     }
 
-    /// An order of `t` in which no two rows are equal.
+    /// An order of `t` without ties.
     fn unique_order(&mut self) -> String {
         let before = self.pick(&[
             "",
@@ -453,7 +454,7 @@ impl Grammar {
         format!("ORDER BY {before}t.v{}", self.pick(&["", " DESC"]))
     }
 
-    /// A function over a frame of the partition, or of a row near by.
+    /// A function over a frame of the partition, or of a nearby row.
     fn over_frame(&mut self, partition: &str) -> String {
         let column = self.column(&["i8", "i16", "i32", "k", "v", "d9", "u8"]);
         let (from, to) = (self.rng.random_range(0..9), self.rng.random_range(0..9));

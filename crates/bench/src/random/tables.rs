@@ -42,7 +42,7 @@ impl Storage {
         name_of(&Self::NAMES, &self)
     }
 
-    /// How a round with this number registers its tables; none: in memory.
+    /// The registration of the tables in a round with this number; `None`: in memory.
     pub(super) fn way(self, number: u64) -> Option<Way> {
         let of = |format: Format| -> Vec<Option<Way>> {
             WAYS.into_iter().filter(|(f, _)| *f == format).map(Some).collect()
@@ -66,8 +66,8 @@ impl std::str::FromStr for Storage {
     }
 }
 
-/// Gives the table other rows on the device's session and on the CPU's, which has them in memory: a scan of
-/// files by the CPU may share a fault with the device's.
+/// Replaces the rows of the table in the device's session and in the CPU's. The CPU reads them from memory: a
+/// scan of files by the CPU may share a fault with the device's.
 pub(super) async fn replace(
     (name, rows): (&str, &RecordBatch),
     files: Option<(&Path, Way)>,
@@ -91,11 +91,11 @@ pub(super) async fn replace(
         device.deregister_table(name)?;
         file.register(device).await?;
     }
-    // Strings that are empty are NULL in CSV.
+    // In CSV, empty strings are NULL.
     in_memory(cpu, file.read().await?)
 }
 
-/// The way as failures show it.
+/// The registration as shown in failures.
 pub(super) fn describe(way: Option<Way>) -> String {
     let Some((format, location)) = way else {
         return "in memory".to_string();

@@ -1,17 +1,17 @@
-//! Residency: how a query's time follows the share of its data that device memory has room for.
+//! Residency: a query's time by the share of its data that fits in device memory.
 //!
-//! A query runs once without a limit, which tells how many bytes it keeps in device memory. Then the limit is
-//! set to shares of these bytes, in turn; after each change device memory is emptied once, and unmeasured
-//! runs bring back what fits. A measured run finds a part of its data resident and gets the rest over
-//! the link, so that no engine is faster than
+//! A query runs once without a limit, which yields the bytes that it keeps in device memory. Then the limit
+//! is set to shares of these bytes, in turn. After each change, device memory is emptied once, and unmeasured
+//! runs reload the columns that fit. A measured run finds a part of its data resident and transfers the rest
+//! over the link, so that no engine is faster than
 //!
 //! ```text
 //!   bound = max(resident bytes / rate of reading device memory, bytes over the link / rate of the link)
 //! ```
 //!
-//! and a row says how many times that the run took, in all and in its kernels, which is where the streamed
-//! part is waited for. The limit counts working memory too: at 100 % not quite all columns fit. Results must
-//! be the same at every share.
+//! A row contains the time of the run as a multiple of the bound, in total and in its kernels, which wait for
+//! the streamed part. The limit also counts working memory: at 100 % not quite all columns fit. Results must
+//! be equal at every share.
 
 mod report;
 
@@ -28,7 +28,7 @@ use crate::workload::Query;
 use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The tables.
@@ -37,25 +37,26 @@ pub struct Plan {
     pub queries: Vec<Query>,
     /// Limits, in hundredths of the bytes that a query keeps in device memory without one.
     pub shares: Vec<u32>,
-    /// Measured runs at each share.
+    /// Number of measured runs at each share.
     pub iterations: u32,
-    /// Settings of the sessions, by full name; the GPU is forced where they name no device.
+    /// Settings of the sessions, by full name. The GPU is forced if they name no device.
     pub settings: Vec<(String, String)>,
     /// The machine to record.
     pub machine: Machine,
-    /// The rates that bound it; none without a GPU.
+    /// The bounding rates; `None` without a GPU.
     pub ceilings: Option<Ceilings>,
 }
 
 impl Plan {
-    /// The shares asked for by default.
+    /// Default shares.
     pub const SHARES: [u32; 13] = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100, 110];
 
-    /// Runs every query at every share; `done` is told after each share, and after the runs without a limit.
+    /// Runs every query at every share. `done` is called after each share, and after the runs without a
+    /// limit.
     ///
     /// # Errors
-    /// [`BenchError::Differs`] where a result depends on the share, [`BenchError::NothingResident`] for a
-    /// query that keeps nothing in device memory, and what queries and devices fail with.
+    /// [`BenchError::Differs`] if a result depends on the share, [`BenchError::NothingResident`] for a query
+    /// that keeps nothing in device memory, and errors of queries and devices.
     pub async fn measure(&self, mut done: impl FnMut(&Query)) -> Result<ResidencyReport> {
         let mut report = ResidencyReport::new(self.machine.clone());
         for query in &self.queries {
@@ -71,7 +72,7 @@ impl Plan {
         report: &mut ResidencyReport,
         done: &mut impl FnMut(&Query),
     ) -> Result<()> {
-        // A session for each query: data of others in device memory must not count as its bytes.
+        // Each query has its own session, because resident data of others must not count as its bytes.
         let session = DeviceSession::open(&self.tables, &self.settings).await?;
         let first = measure::run(&session.ctx, &query.sql).await?;
         let device = session.device()?;
@@ -93,8 +94,8 @@ impl Plan {
         };
         case.measure(&device, report).await?;
         done(query);
-        // The largest first: a pipeline that was refused for want of memory may be left to the CPU from then
-        // on.
+        // The largest limit is first: after an out-of-memory refusal, a pipeline may be left to the CPU from
+        // then on.
         let mut shares = self.shares.clone();
         shares.sort_unstable_by(|a, b| b.cmp(a));
         shares.dedup();
@@ -120,7 +121,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Runs that do not count, then the measured ones.
+    /// Runs the unmeasured runs, then the measured ones.
     async fn measure(&self, device: &DeviceRuntime, report: &mut ResidencyReport) -> Result<()> {
         for _ in 0..WARMUPS {
             let run = measure::run(&self.session.ctx, &self.query.sql).await?;

@@ -21,7 +21,7 @@ pub struct Row {
     pub scale: f64,
     /// The query.
     pub query: String,
-    /// The limit in hundredths of `query_bytes`; none: no limit.
+    /// The limit in hundredths of `query_bytes`; `None`: no limit.
     pub share: Option<u32>,
     /// The limit.
     pub limit_bytes: u64,
@@ -33,33 +33,33 @@ pub struct Row {
     pub device_bytes: u64,
     /// Bytes that crossed the link.
     pub link_bytes: u64,
-    /// Pages evicted by the run.
+    /// Number of pages evicted by the run.
     pub evicted_pages: u64,
     /// Number of the run, from 0.
     pub iteration: u32,
     /// Rows of the result.
     pub rows: u64,
-    /// SQL text to the last row.
+    /// Time from the SQL text to the last row.
     pub total_ms: f64,
-    /// Kernels, including waits for streamed data.
+    /// Time of kernels, including waits for streamed data.
     pub kernel_ms: f64,
-    /// Copies over the link.
+    /// Time of copies over the link.
     pub transfer_ms: f64,
-    /// Lower bound by the measured rates; none where they were not measured.
+    /// Lower bound by the measured rates; `None` if they were not measured.
     pub bound_ms: Option<f64>,
     /// Total time over the bound.
     pub ratio: Option<f64>,
     /// Time of the kernels over the bound.
     pub kernel_ratio: Option<f64>,
-    /// Where it ran.
+    /// The device of the run.
     pub device: String,
-    /// Subtrees that ran on the CPU in the end.
+    /// Number of subtrees that finally ran on the CPU.
     pub fell_back: u64,
-    /// Why.
+    /// The reasons for that.
     pub reasons: String,
     /// Settings, as `name=value`.
     pub settings: String,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -71,7 +71,7 @@ pub(super) fn settings(settings: &[(String, String)]) -> String {
 }
 
 impl Row {
-    /// Sets the bound, and how many times it the run took.
+    /// Sets the bound, and the times of the run relative to it.
     pub(super) fn set_bound(&mut self, ceilings: Option<Ceilings>) {
         self.bound_ms = ceilings.map(|rates| {
             let (read, link) = (
@@ -132,7 +132,7 @@ fn limit(share: Option<u32>) -> String {
     share.map_or_else(|| "no limit".to_string(), |share| format!("{share} %"))
 }
 
-/// Medians of several queries added up, in milliseconds.
+/// The sum of the medians of several queries, in milliseconds.
 #[derive(Default)]
 struct Sum {
     queries: u32,
@@ -144,7 +144,7 @@ struct Sum {
 /// All measurements.
 #[derive(Debug, Clone)]
 pub struct ResidencyReport {
-    /// One per run: by query, those without a limit first, then by share.
+    /// One row per run: by query, those without a limit first, then by share.
     pub rows: Vec<Row>,
     machine: Machine,
 }
@@ -157,7 +157,7 @@ impl ResidencyReport {
         }
     }
 
-    /// Puts the rows in the order that was asked for.
+    /// Sorts the rows into the requested order.
     pub(super) fn sort(&mut self, queries: &[Query], shares: &[u32]) {
         let query = |row: &Row| queries.iter().position(|query| query.name == row.query);
         let share = |row: &Row| {
@@ -174,8 +174,8 @@ impl ResidencyReport {
             .chunk_by(|a, b| (&a.query, a.share) == (&b.query, b.share))
     }
 
-    /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star
-    /// Schema Benchmark is told by the digit before the point. Only of workloads that have flights.
+    /// The summed medians of each flight of queries, and of all queries, at each share. The digit before the
+    /// point identifies a flight of the Star Schema Benchmark. Empty for workloads without flights.
     fn flights(&self) -> String {
         let mut sums: BTreeMap<(String, Option<u32>), Sum> = BTreeMap::new();
         for runs in self.cases() {

@@ -11,12 +11,15 @@ use crate::workload::Workload;
 use crate::workload::generate::{GenerateOptions, NoProgress, generate};
 use crate::workload::tables::Tables;
 
-const SETTINGS: [(&str, &str); 2] = [("galatea.device", "emulated"), ("galatea.chunk_rows", "4096")];
+const SETTINGS: [(&str, &str); 2] = [
+    ("galatea.device", "emulated"),
+    ("galatea.tuning.chunk_rows", "4096"),
+];
 
 fn plan(root: &std::path::Path, queries: &[&str], settings: &[(&str, &str)]) -> Plan {
     let mut options = GenerateOptions::new(Workload::Tpch, 0.01, root);
     options.tables = vec!["lineitem".to_string()];
-    // Row groups are kept whole: with one of each file, and small chunks, there is something to evict.
+    // Row groups are cached as a whole. With one per file, and small chunks, some can be evicted.
     options.parts = 16;
     generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
     let tables = Tables::find(Workload::Tpch, root).expect("tables");
@@ -57,7 +60,7 @@ async fn every_share_has_its_rows() {
     for row in &report.rows {
         assert!(row.query_bytes > 0 && row.total_ms > 0.0, "{row:?}");
         match row.share {
-            // All is there.
+            // All data are resident.
             None => assert_eq!(row.resident_bytes, row.query_bytes, "{row:?}"),
             Some(share) => {
                 assert_eq!(
@@ -72,7 +75,7 @@ async fn every_share_has_its_rows() {
             }
         }
         if row.fell_back == 0 {
-            // What is not resident comes over the link. Pages are a little larger than what is in them.
+            // Missing data are transferred over the link. Pages are a little larger than their contents.
             let missing = row.device_bytes.saturating_sub(row.resident_bytes);
             assert!(row.link_bytes >= missing, "{row:?}");
             let bound = row.bound_ms.expect("rates");
@@ -82,7 +85,7 @@ async fn every_share_has_its_rows() {
             );
         }
     }
-    // Query 6 works in little memory: it streams where it must.
+    // Query 6 needs little working memory, so it streams if it must.
     let mut streams = report
         .rows
         .iter()
@@ -108,7 +111,7 @@ async fn every_share_has_its_rows() {
 #[tokio::test]
 async fn queries_on_the_cpu_are_refused() {
     let root = tempfile::tempdir().expect("a directory");
-    let settings = [SETTINGS[0], ("galatea.cache_device", "false")];
+    let settings = [SETTINGS[0], ("galatea.cache.device", "false")];
     let error = plan(root.path(), &["6"], &settings).measure(|_| ()).await;
     let error = error.expect_err("nothing stays");
     assert!(

@@ -1,11 +1,11 @@
-//! Sorting on the device: keys with row numbers, and the first 100 of as many, beside reading the keys once;
-//! and `ORDER BY` beside DataFusion's CPU operators.
+//! Sorting on the device: keys with row numbers, and the first 100 of the same number of rows, compared with
+//! one read of the keys; and `ORDER BY` compared with DataFusion's CPU operators.
 //!
-//! Keys are uniform over all bits, made anew on the device before each run, since a sort overwrites them.
-//! Every shape is checked first, and at its full size: the order of rows must ascend by key and then by
-//! number, which a stable sort has and nothing else with as many rows does. Before that run the memory that
-//! the result is going to be in was filled with ones. Times of keys are of the device, by events, the copy of
-//! digit counts to the host included; times of queries are from the SQL text to the last row.
+//! Keys are uniform over all bits, and generated again on the device before each run, because a sort
+//! overwrites them. Every shape is first checked at its full size: rows must ascend by key and then by row
+//! number. Only a stable sort of all rows has this order. Before that run, the memory of the result is filled
+//! with ones. Times of keys are device times, by events, including the copy of digit counts to the host.
+//! Times of queries are from the SQL text to the last row.
 
 mod queries;
 mod report;
@@ -23,20 +23,20 @@ use crate::machine::Machine;
 use crate::result::Summary;
 use crate::{BenchError, Result};
 
-/// Bytes whose read rate is the ceiling, at most.
+/// Maximum number of bytes for measuring the read rate, which is the ceiling.
 const READ_BYTES: u64 = 4 << 30;
 
-/// Row numbers that are checked at a time.
+/// Number of row numbers that are checked at a time.
 const CHECKED: usize = 16 << 20;
 
-/// What to measure.
+/// The measurements to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Numbers of rows whose keys are sorted.
+    /// Numbers of keys to sort.
     pub rows: Vec<u64>,
-    /// Numbers of rows of the tables that queries order.
+    /// Numbers of rows of the tables that queries sort.
     pub table_rows: Vec<u64>,
-    /// Measured runs.
+    /// Number of measured runs.
     pub runs: usize,
     /// Settings of the sessions that use the device, by full name.
     pub settings: Vec<(String, String)>,
@@ -44,11 +44,11 @@ pub struct Plan {
     pub machine: Machine,
 }
 
-/// Runs a plan; `done` is told after each shape.
+/// Runs a plan. `done` is called after each shape.
 ///
 /// # Errors
-/// [`BenchError::WrongResult`] and [`BenchError::Differs`] for a wrong order; the device's, out of memory
-/// above all; DataFusion's.
+/// [`BenchError::WrongResult`] and [`BenchError::Differs`] for a wrong order; the device's, in particular out
+/// of memory; DataFusion's.
 pub async fn run(device: &Device, plan: &Plan, mut done: impl FnMut(&str)) -> Result<SortReport> {
     let mut report = SortReport::new(plan.machine.clone());
     for rows in &plan.rows {
@@ -80,7 +80,7 @@ struct Keys<'a> {
     rows: usize,
 }
 
-/// Key `row` of a seed: a part of word `row` of the pattern, or of half of that.
+/// Key `row` of a seed: a part of word `row` of the pattern, or of half of it.
 fn key(width: KeyWidth, seed: u64, row: u64) -> u64 {
     match width {
         KeyWidth::Four => pattern(seed, row / 2) >> (32 * (row % 2)) & u64::from(u32::MAX),
@@ -139,8 +139,9 @@ impl<'a> Keys<'a> {
         Ok(row)
     }
 
-    /// Bytes that a sort by so many passes reads and writes: every key for the histograms; in each pass every
-    /// key and row number in and out, but for row numbers into the first and keys out of the last.
+    /// The bytes that a sort with `passes` passes reads and writes: every key for the histograms, and in each
+    /// pass every key and row number, read and written. The first pass reads no row numbers, and the last
+    /// writes no keys.
     fn bytes(&self, passes: u64) -> u64 {
         let (rows, width) = (self.rows as u64, self.width.bytes() as u64);
         match passes {
@@ -157,8 +158,8 @@ impl<'a> Keys<'a> {
         Ok(RadixSort::new(&self.manager).sort(&self.stream, words, self.rows)?)
     }
 
-    /// Fills memory of the size of the result with ones, and gives it back: what the sort does not write is
-    /// seen.
+    /// Fills memory of the size of the result with ones and frees it, so that entries which the sort does not
+    /// write are detected.
     fn poison(&self) -> Result<()> {
         let mut ids = self
             .device

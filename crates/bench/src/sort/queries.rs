@@ -1,5 +1,5 @@
-//! `ORDER BY` over a table of N rows: on the device and by DataFusion's CPU operators. Every order has one
-//! right answer, so results are compared row by row.
+//! `ORDER BY` over a table of N rows: on the device and on DataFusion's CPU operators. Every order has a
+//! unique right answer, so results are compared row by row.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::{BenchError, Result};
 /// Rows of a batch.
 const BATCH: u64 = 1 << 16;
 
-/// By name: one word of few bits, one of more, and two words; texts that begin alike and are all different;
-/// functions in the order of a window, reduced to one row so that what is measured is not output.
+/// Queries by name: keys of one word with few bits, of one with more bits, and of two words; distinct strings
+/// with a common prefix; window functions, reduced to one row so that output is not measured.
 const QUERIES: [(&str, &str); 8] = [
     ("one key", "SELECT u, v FROM t ORDER BY u"),
     ("two keys, one word", "SELECT k32, v FROM t ORDER BY k32, v"),
@@ -47,7 +47,7 @@ const FIRST: &str = "SELECT k64 FROM t ORDER BY k64 LIMIT 100";
 /// Engines by name.
 type Engines = [(&'static str, SessionContext); 2];
 
-/// Sessions that have the table.
+/// Sessions with the table.
 fn engines(plan: &Plan, table: &Arc<MemTable>) -> Result<Engines> {
     let mut device = galatea::session().with_setting("galatea.device", "gpu");
     for (name, value) in &plan.settings {
@@ -67,8 +67,9 @@ fn engines(plan: &Plan, table: &Arc<MemTable>) -> Result<Engines> {
     Ok(engines)
 }
 
-/// The first 100 rows of `rows` random keys of 64 bits, beside reading the keys once at `ceiling` bytes a
-/// second: of the device also what its kernels take, without planning and the way of the result.
+/// The first 100 rows of `rows` random 64-bit keys, compared with one read of the keys at `ceiling` bytes per
+/// second. On the device, also the time of its kernels alone, without planning and the transfer of the
+/// result.
 pub(super) async fn first(
     plan: &Plan,
     rows: u64,
@@ -105,7 +106,7 @@ pub(super) async fn first(
     Ok(measured)
 }
 
-/// Whether the device answers as DataFusion does, row by row.
+/// Compares the device's answer with DataFusion's, row by row.
 fn same(expected: &[RecordBatch], result: &[RecordBatch], sql: &str, rows: u64) -> Result<()> {
     compare(expected, result, RowOrder::Fixed).map_err(|difference| BenchError::Differs {
         query: sql.to_string(),
@@ -135,8 +136,8 @@ pub(super) async fn measure(plan: &Plan, rows: u64, done: &mut impl FnMut(&str))
     Ok(measured)
 }
 
-/// Runs a query, and notes its times; the result of the first run, and the seconds that kernels took, if any
-/// ran.
+/// Runs a query, and records its times. Returns the result of the first run, and the seconds of kernels, if
+/// any ran.
 async fn timed(
     ctx: &SessionContext,
     sql: &str,
@@ -164,8 +165,8 @@ async fn timed(
     Ok((first.unwrap_or_default(), kernels))
 }
 
-/// Columns u, all different; k32 and k64, random; v, the number of the row; address, a text that has much in
-/// common with all others and is equal to none.
+/// Columns: u, distinct; k32 and k64, random; v, the number of the row; address, distinct strings with long
+/// common parts.
 fn table(rows: u64) -> Result<Arc<MemTable>> {
     let batch = |number: u64| {
         let numbers = number * BATCH..((number + 1) * BATCH).min(rows);
@@ -181,7 +182,7 @@ fn table(rows: u64) -> Result<Arc<MemTable>> {
             )
         });
         let columns: [(&str, ArrayRef); 5] = [
-            // An odd factor: a permutation of 32 bits.
+            // Multiplication by an odd factor is a permutation of 32 bits.
             (
                 "u",
                 column(|row| i64::from((row as u32).wrapping_mul(0x9e37_79b1))),
@@ -196,7 +197,7 @@ fn table(rows: u64) -> Result<Arc<MemTable>> {
     in_partitions(rows, batch)
 }
 
-/// A table of batches by their number, in as many partitions as there are cores.
+/// A table of numbered batches, with one partition per core.
 fn in_partitions(
     rows: u64,
     batch: impl Fn(u64) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync,

@@ -11,33 +11,34 @@ use crate::result::{Summary, optional, real};
 /// One shape, sorted by one engine: median and spread over its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Keys of a width, or a query.
+    /// The width of keys, or a query.
     pub what: String,
-    /// Rows that are sorted.
+    /// Number of sorted rows.
     pub rows: u64,
     /// `galatea` or `datafusion`.
     pub engine: String,
-    /// Where it ran.
+    /// The device of the sort.
     pub device: String,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Median.
+    /// Median time.
     pub ms: f64,
-    /// Fastest.
+    /// Fastest run.
     pub min_ms: f64,
-    /// Slowest.
+    /// Slowest run.
     pub max_ms: f64,
-    /// Passes over the keys; of queries 0.
+    /// Number of passes over the keys; 0 for queries.
     pub passes: u32,
-    /// Bytes of device memory that the sort reads and writes; of queries what kernels of pipelines read.
+    /// Bytes of device memory that the sort reads and writes; for queries, bytes that pipelines' kernels
+    /// read.
     pub bytes: u64,
-    /// Measured rate of reading device memory, in bytes per second; none of queries.
+    /// Measured rate of reading device memory, in bytes per second; `None` for queries.
     pub ceiling: Option<f64>,
     /// Bytes over time over the ceiling.
     pub fraction: Option<f64>,
-    /// Why parts ran on the CPU.
+    /// The reasons that parts ran on the CPU.
     pub reasons: String,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     #[serde(flatten)]
     pub machine: Machine,
 }

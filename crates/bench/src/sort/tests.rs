@@ -20,13 +20,13 @@ async fn every_shape_is_checked_and_timed() {
     let mut told = 0;
     let report = run(&device, &plan, |_| told += 1).await.expect("a report");
     let queries = 8 * 2;
-    // Of the first rows also what the kernels take.
+    // For the first rows, the time of kernels is a separate row.
     assert_eq!(
         (told, report.rows.len()),
         (2 * (2 + 2) + queries, 2 * (2 + 3) + queries)
     );
     for row in &report.rows {
-        // One row is in order as it is.
+        // A single row is always in order.
         assert!(
             (row.ms > 0.0 || row.rows == 1) && row.runs == 1 && row.min_ms <= row.ms,
             "{row:?}"
@@ -37,7 +37,7 @@ async fn every_shape_is_checked_and_timed() {
         .collect();
     let passes: Vec<u32> = keys.iter().map(|row| row.passes).collect();
     assert_eq!(passes, [0, 0, 4, 8]);
-    // Keys of 8 bytes: read for the histogram, then moved with 4 bytes of a row number eight times.
+    // Keys of 8 bytes: read for the histogram, then moved eight times with a 4-byte row number.
     assert_eq!(keys[3].bytes, 9001 * (8 + 8 * 24 - 12));
     let kernels = report.rows.iter().filter(|row| row.engine == "galatea, kernels");
     assert_eq!(kernels.map(|row| row.bytes).collect::<Vec<_>>(), [8, 8 * 9001]);

@@ -1,18 +1,18 @@
-//! How the files of a workload are written.
+//! The file formats of a workload.
 
 use parquet::basic::{Compression as Codec, ZstdLevel};
 
-/// How pages are compressed. All are fast: reading must not be bound by decompression.
+/// The compression of pages. All are fast, because decompression must not bound reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// The default: every reader has it.
+    /// The default: every reader supports it.
     #[default]
     Snappy,
     /// Smaller, a little slower to read.
     Zstd,
     /// The fastest to read.
     Lz4Raw,
-    /// None.
+    /// No compression.
     None,
 }
 
@@ -43,10 +43,10 @@ impl Compression {
     }
 }
 
-/// How files are written.
+/// The format of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Parquet, its pages compressed.
+    /// Parquet with compressed pages.
     Parquet(Compression),
     /// Comma-separated values, with the names of the columns in the first line.
     Csv,
@@ -59,7 +59,7 @@ impl Default for Format {
 }
 
 impl Format {
-    /// The name of the codec, or of the format where it has none, for the manifest.
+    /// The name of the codec, or of the format if it has none, for the manifest.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parquet(compression) => compression.name(),

@@ -1,9 +1,9 @@
 //! Generated tables, written as Parquet or CSV on all cores.
 //!
-//! A table is a number of *chunks*, made independently of one another and each written as one row group.
-//! Workers take chunks in order, generate and encode them, and hand the compressed row groups to the one
-//! thread that appends them to the file in order: the file is the same whatever the number of workers, and at
-//! most a few row groups per worker are in memory.
+//! A table is a number of *chunks*. They are generated independently, and each is written as one row group.
+//! Workers take chunks in order, generate and encode them, and pass the compressed row groups to a single
+//! thread, which appends them to the file in order. The file does not depend on the number of workers, and
+//! only a few row groups per worker are in memory.
 //!
 //! ```text
 //! workers  ── chunk 0 ── chunk 3 ──►┐
@@ -11,8 +11,8 @@
 //!          ── chunk 2 ── chunk 5 ──►┘
 //! ```
 //!
-//! A file has its name only once it is complete, and is listed in the [manifest](super::manifest) after that;
-//! whatever stops a run, the next one goes on with the first table that is missing.
+//! A file gets its name only when it is complete, and is listed in the [manifest](super::manifest) after
+//! that. If a run stops for any reason, the next one continues with the first missing table.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use super::manifest::{DataFile, Manifest};
 use super::{Workload, write};
 use crate::{BenchError, Result};
 
-/// Rows of a chunk, and so of a row group, about.
+/// Approximate number of rows of a chunk, which is one row group.
 pub const ROWS_PER_CHUNK: u64 = 1 << 20;
 
-/// Tables with fewer rows stay one file whatever number of parts is asked for.
+/// Tables with fewer rows are always one file.
 const ROWS_WORTH_PARTS: u64 = 10_000;
 
 /// A table that can be generated.
@@ -40,32 +40,33 @@ pub trait TableGenerator: Send + Sync {
     /// The columns.
     fn schema(&self) -> SchemaRef;
 
-    /// Rows there will be; approximate where only generating tells, for progress alone.
+    /// The number of rows; an estimate, for progress only, if the exact number is known only after
+    /// generating.
     fn expected_rows(&self) -> u64;
 
-    /// Into how many chunks the table falls by itself.
+    /// The natural number of chunks of the table.
     fn natural_chunks(&self) -> usize;
 
-    /// Chunk `index` of `chunks`. The rows of all chunks in order are the same whatever their number.
+    /// Chunk `index` of `chunks`. The concatenated rows of all chunks do not depend on their number.
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send>;
 }
 
-/// What to generate, and where.
+/// The data to generate, and the output directory.
 #[derive(Debug, Clone)]
 pub struct GenerateOptions {
     /// The workload.
     pub workload: Workload,
     /// Its scale factor.
     pub scale: f64,
-    /// The directory, created if need be.
+    /// The directory, created if it does not exist.
     pub out: PathBuf,
-    /// The tables; all when empty.
+    /// The tables; all if empty.
     pub tables: Vec<String>,
-    /// Files per table: 1 writes `lineitem.parquet`, more write `lineitem/0000.parquet` and so on.
+    /// Number of files per table: 1 writes `lineitem.parquet`, more write `lineitem/0000.parquet` and so on.
     pub parts: usize,
-    /// How the files are written.
+    /// The format of the files.
     pub format: Format,
-    /// Threads; 0 takes one per core.
+    /// Number of threads; 0 is one per core.
     pub threads: usize,
     /// Replaces data of other parameters instead of refusing.
     pub force: bool,
@@ -89,11 +90,11 @@ impl GenerateOptions {
 
 /// Progress of a generator. Called from several threads.
 pub trait Progress: Sync {
-    /// A table begins; `rows` is an estimate.
+    /// A table begins. `rows` is an estimate.
     fn started(&self, table: &str, rows: u64);
     /// `rows` more rows are generated.
     fn advanced(&self, table: &str, rows: u64);
-    /// A table is complete, or was (`skipped`).
+    /// A table is complete, or already was (`skipped`).
     fn finished(&self, table: &str, rows: u64, bytes: u64, skipped: bool);
 }
 
@@ -107,9 +108,9 @@ impl Progress for NoProgress {
     fn finished(&self, _: &str, _: u64, _: u64, _: bool) {}
 }
 
-/// Writes the tables that are missing and returns the manifest of all.
+/// Writes the missing tables and returns the manifest of all.
 ///
-/// `cancel` is checked after every batch; a cancelled run leaves no half-written file.
+/// `cancel` is checked after every batch. A cancelled run leaves no half-written file.
 ///
 /// # Errors
 /// An unknown table, a scale out of bounds, data of other parameters in the directory, a full or unwritable
@@ -193,7 +194,7 @@ fn write_table(
     } else {
         options.parts.max(1)
     };
-    // Whole chunks per part.
+    // Every part has whole chunks.
     let chunks = table.natural_chunks().div_ceil(parts) * parts;
     let per_part = chunks / parts;
     let name = table.name();

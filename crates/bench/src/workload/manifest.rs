@@ -1,7 +1,7 @@
 //! The manifest of a directory of generated data: one JSON file, written after every table.
 //!
-//! A second run with the same parameters finds in it that there is nothing to do; one with others, that it
-//! would mix data.
+//! A second run with the same parameters finds the tables complete. A run with other parameters detects that
+//! it would mix data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,7 +61,7 @@ impl Manifest {
         }
     }
 
-    /// The directory's manifest; none when it has none.
+    /// The directory's manifest; `None` if it does not exist.
     pub fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join(FILE_NAME);
         let text = match fs::read_to_string(&path) {
@@ -74,7 +74,7 @@ impl Manifest {
         Ok(Some(manifest))
     }
 
-    /// Replaces the directory's manifest, whole or not at all.
+    /// Replaces the directory's manifest atomically.
     pub fn write(&self, directory: &Path) -> Result<()> {
         let path = directory.join(FILE_NAME);
         let temporary = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
@@ -91,7 +91,7 @@ impl Manifest {
         )
     }
 
-    /// Whether `table` is recorded and its files are there in the recorded sizes.
+    /// Whether `table` is recorded and its files exist in the recorded sizes.
     pub fn is_complete(&self, directory: &Path, table: &str) -> bool {
         self.tables.get(table).is_some_and(|files| {
             files.iter().all(|file| {
@@ -100,7 +100,7 @@ impl Manifest {
         })
     }
 
-    /// Rows of a table, if it is recorded.
+    /// Number of rows of a table, if it is recorded.
     pub fn rows(&self, table: &str) -> Option<u64> {
         Some(self.tables.get(table)?.iter().map(|file| file.rows).sum())
     }

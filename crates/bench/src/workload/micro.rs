@@ -3,7 +3,7 @@
 //!
 //! | column | type | values |
 //! | --- | --- | --- |
-//! | `k4` .. `k16m` | int64 | uniform, so many distinct: 4, 256, 65,536, 1,048,576, 16,777,216 |
+//! | `k4` .. `k16m` | int64 | uniform, n distinct: 4, 256, 65,536, 1,048,576, 16,777,216 |
 //! | `skewed` | int64 | 1,048,576 distinct by a Zipf-like law: half of the rows in the 1024 most frequent |
 //! | `name` | utf8 | 1000 distinct, 8 characters |
 //! | `flag` | boolean | true for half |
@@ -29,7 +29,7 @@ use super::Query;
 use super::generate::{ROWS_PER_CHUNK, TableGenerator};
 use super::random::RowRandom;
 
-/// This generator; the version changes when rows do.
+/// This generator. The version changes with the rows.
 pub const GENERATOR: &str = "galatea micro 1";
 
 /// The seed of all random values.
@@ -202,7 +202,7 @@ pub fn queries() -> Vec<Query> {
         queries.push(query(
             &format!("group-{key}"),
             &format!("count and sum by {key}, reduced to one row"),
-            // The outer aggregate keeps the result small: what is measured is grouping, not output.
+            // The outer aggregate keeps the result small, so that grouping is measured, not output.
             &format!(
                 "SELECT count(*), sum(c), max(s) FROM (SELECT {key}, count(*) AS c, sum(quantity) AS s FROM micro GROUP BY {key}) AS groups"
             ),

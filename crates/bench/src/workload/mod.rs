@@ -8,7 +8,7 @@
 //! | [`micro`] | one table of keys of known cardinality and values of every type | count, sums, groupings |
 //! | [`hits`] | the one table of ClickBench, by our own generator | the 43 |
 //!
-//! [`generate`] writes a workload's tables as Parquet, whichever it is; [`tables`] finds and registers them.
+//! [`generate`] writes the tables of any workload as Parquet; [`tables`] finds and registers them.
 
 mod format;
 pub mod generate;
@@ -36,12 +36,12 @@ pub struct Query {
     /// Its published name: `1` to `22` for TPC-H, `1` to `99` for TPC-DS, `1.1` to `4.3` for the Star Schema
     /// Benchmark, `0` to `42` for ClickBench.
     pub name: String,
-    /// A short description; empty where the workload has none.
+    /// A short description; empty if the workload has none.
     pub title: String,
-    /// Its text, without a semicolon.
+    /// Its SQL string, without a semicolon.
     pub sql: String,
-    /// Columns of its result, by number, that its text decides; none where it decides all. Of rows that tie
-    /// for the last places of a LIMIT, those are the columns they are ordered by.
+    /// Indices of the result columns that the query determines; `None` if it determines all. If rows tie for
+    /// the last places of a LIMIT, these are the columns of the ORDER BY.
     pub decided: Option<&'static [usize]>,
 }
 
@@ -60,7 +60,7 @@ impl Query {
         }
     }
 
-    /// Whether two results are the same in whatever the query decides.
+    /// Compares two results in the columns that the query determines.
     pub fn compare(&self, expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), Difference> {
         let decided = |batches: &[RecordBatch]| match self.decided {
             None => batches.to_vec(),
@@ -105,7 +105,7 @@ impl fmt::Display for Workload {
 }
 
 impl Workload {
-    /// The smallest and largest scale that is accepted: workloads of one table may be smaller.
+    /// The smallest and largest supported scale. Workloads of one table may be smaller.
     pub fn scales(self) -> (f64, f64) {
         let least = match self {
             Self::Tpch | Self::Tpcds | Self::Ssb => 0.001,
@@ -114,7 +114,7 @@ impl Workload {
         (least, 30_000.0)
     }
 
-    /// Rows of the largest table at scale 1, about.
+    /// Approximate number of rows of the largest table at scale 1.
     pub fn rows_at_scale_1(self) -> f64 {
         match self {
             Self::Tpch | Self::Ssb => 6_000_000.0,
@@ -124,8 +124,8 @@ impl Workload {
         }
     }
 
-    /// Name and version of the generator. It changes whenever the rows do, so that data of another generator
-    /// is not taken for this one's.
+    /// Name and version of the generator. The version changes whenever the rows do, so that data of other
+    /// versions are not mistaken for this one's.
     pub fn generator(self) -> &'static str {
         match self {
             Self::Tpch => tpch::GENERATOR,
@@ -162,7 +162,7 @@ impl Workload {
         })
     }
 
-    /// The queries, for data at `scale` (a parameter of some depends on it).
+    /// The queries for data at `scale`, on which a parameter of some depends.
     pub fn queries(self, scale: f64) -> Vec<Query> {
         match self {
             Self::Tpch => tpch::queries(scale),
@@ -173,7 +173,7 @@ impl Workload {
         }
     }
 
-    /// The queries of these names, in the order asked for; all when none is named.
+    /// The queries of these names, in the given order; all if no name is given.
     pub fn select(self, scale: f64, names: &[String]) -> Result<Vec<Query>> {
         let all = self.queries(scale);
         if names.is_empty() {
@@ -181,7 +181,7 @@ impl Workload {
         }
         let find = |name: &String| {
             let number = name.trim_start_matches(['q', 'Q']);
-            // `01` is `1`, and `0` itself.
+            // `01` is `1`, and `0` is itself.
             let wanted = match number.trim_start_matches('0') {
                 "" => number,
                 wanted => wanted,

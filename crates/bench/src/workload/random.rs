@@ -1,8 +1,8 @@
 //! Random numbers by position, independent of the order of generation.
 //!
-//! A value is a function of (seed, table, row, column): any chunk of a table can be made alone, on any
-//! thread, and comes out the same. The function is the finaliser of splitmix64, applied to each of the four
-//! in turn; it passes for random between neighbouring rows and columns, which is all that a workload needs.
+//! A value is a function of (seed, table, row, column): any chunk of a table can be generated separately, on
+//! any thread, with the same result. The function is the finaliser of splitmix64, applied to each of the four
+//! in turn. Its values are sufficiently random between neighbouring rows and columns for a workload.
 
 /// The random numbers of one row of one table.
 #[derive(Debug, Clone, Copy)]

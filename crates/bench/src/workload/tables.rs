@@ -15,18 +15,18 @@ pub struct Tables {
     pub workload: Workload,
     /// The directory.
     pub directory: PathBuf,
-    /// The scale that the manifest records; 1 where there is no manifest.
+    /// The scale that the manifest records; 1 without a manifest.
     pub scale: f64,
     /// Name and location of every table: a file, or a directory with a slash at its end.
     pub locations: Vec<(String, String)>,
 }
 
 impl Tables {
-    /// Finds `<table>.parquet` or `<table>/` for the workload's tables; other programs' files do as well. A
-    /// workload need not be complete: a query that asks for a table which is not there fails by itself.
+    /// Finds `<table>.parquet` or `<table>/` for the workload's tables. Files of other programs are accepted.
+    /// A workload need not be complete: a query over a missing table fails separately.
     ///
     /// # Errors
-    /// There is not one of the tables.
+    /// None of the tables exists.
     pub fn find(workload: Workload, directory: &Path) -> Result<Self> {
         let scale = Manifest::read(directory)?.map_or(1.0, |manifest| manifest.scale);
         let location = |table: &&str| {
@@ -59,7 +59,7 @@ impl Tables {
     /// Registers the tables under their names, as files.
     pub async fn register(&self, ctx: &SessionContext) -> Result<()> {
         for (name, location) in &self.locations {
-            // Quoted: `date` is a table of the Star Schema Benchmark.
+            // Quoted, because `date` is a table of the Star Schema Benchmark.
             ctx.deregister_table(format!("\"{name}\""))?;
             ctx.register_parquet(format!("\"{name}\""), location, ParquetReadOptions::default())
                 .await?;

@@ -1,4 +1,5 @@
-//! One file, Parquet or CSV: threads encode its row groups in parallel, and they are appended in order.
+//! Writes one file, Parquet or CSV: threads encode its row groups in parallel, and they are appended in
+//! order.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +24,7 @@ pub(crate) struct Job {
     pub(crate) path: PathBuf,
     pub(crate) schema: SchemaRef,
     pub(crate) format: Format,
-    /// Row groups; in a CSV file, the chunks of rows that threads encode.
+    /// Number of row groups; in a CSV file, of the chunks of rows that threads encode.
     pub(crate) groups: usize,
     pub(crate) threads: usize,
 }
@@ -35,7 +36,7 @@ struct Encoded {
 }
 
 impl Job {
-    /// Writes the row groups that `batches` makes; returns rows and bytes.
+    /// Writes the row groups of `batches`. Returns the numbers of rows and bytes.
     pub(crate) fn write<I>(&self, batches: impl Fn(usize) -> I + Sync) -> Result<(u64, u64)>
     where
         I: Iterator<Item = Result<RecordBatch>>,
@@ -79,7 +80,7 @@ impl Job {
         Ok(rows)
     }
 
-    /// Writes lines of values, the names of the columns first; NULL is an empty value.
+    /// Writes lines of values after a line of column names. NULL is an empty value.
     fn write_csv<I>(&self, mut file: BufWriter<File>, batches: impl Fn(usize) -> I + Sync) -> Result<u64>
     where
         I: Iterator<Item = Result<RecordBatch>>,
@@ -91,7 +92,7 @@ impl Job {
             let mut writer = WriterBuilder::new().with_header(group == 0).build(&mut text);
             let mut rows = 0;
             if group == 0 {
-                // Names the columns of a table without rows, too.
+                // Writes the column names of a table without rows, too.
                 writer
                     .write(&RecordBatch::new_empty(self.schema.clone()))
                     .map_err(arrow_failed)?;
@@ -114,7 +115,7 @@ impl Job {
         Ok(rows)
     }
 
-    /// Encodes all groups on the job's threads and appends each when those before it are.
+    /// Encodes all groups on the job's threads, and appends each after the preceding ones.
     fn in_order<E: Send>(
         &self,
         encode: impl Fn(usize) -> Result<E> + Sync,
@@ -124,7 +125,7 @@ impl Job {
         let stop = AtomicBool::new(false);
         let workers = self.threads.clamp(1, self.groups.max(1));
         std::thread::scope(|scope| {
-            // A worker that is ahead waits here, so encoded row groups do not pile up.
+            // A worker that is ahead waits here, so that encoded row groups do not accumulate.
             let (send, receive) = mpsc::sync_channel(workers);
             for _ in 0..workers {
                 let send = send.clone();
@@ -188,7 +189,7 @@ impl Job {
     }
 }
 
-/// A file under another name until it is complete; removed when it never is.
+/// A file under a temporary name until it is complete. It is removed if it is never completed.
 struct PendingFile {
     path: PathBuf,
     temporary: PathBuf,
@@ -210,7 +211,7 @@ impl PendingFile {
         File::create(&self.temporary).map_err(BenchError::io("create", &self.temporary))
     }
 
-    /// Gives the file its name; returns its size.
+    /// Renames the file to its final name. Returns its size.
     fn keep(mut self) -> Result<u64> {
         fs::rename(&self.temporary, &self.path).map_err(BenchError::io("write", &self.path))?;
         self.kept = true;

@@ -6,14 +6,14 @@ use arrow::array::{Array, RecordBatch};
 use arrow::util::display::array_value_to_string;
 use galatea_bench::workload::Query;
 
-/// The relative difference that a quotient or an average of decimals may have from the answer, if its type
-/// has fewer digits than the answer: DataFusion's have six places. All other decimals and integers are equal.
+/// The relative tolerance of a quotient or an average of decimals, if its type has fewer digits than the
+/// answer: DataFusion's have six places. All other decimals and integers must be equal.
 const DECIMAL_TOLERANCE: f64 = 1e-6;
 
-/// The relative difference of floats.
+/// The relative tolerance of floats.
 const FLOAT_TOLERANCE: f64 = 1e-9;
 
-/// Units of the last place that such a decimal may differ by: DataFusion truncates quotients before it adds
+/// The tolerance of such a decimal in units of the last place: DataFusion truncates quotients before it adds
 /// them up.
 const LAST_PLACES: f64 = 2.0;
 
@@ -55,8 +55,8 @@ impl Answer {
         self.rows.len()
     }
 
-    /// The first difference of a result from the answer, in the order of the rows; none if there is no
-    /// difference.
+    /// The first difference between a result and the answer, in the order of the rows; `None` if they are
+    /// equal.
     pub(crate) fn difference(&self, batches: &[RecordBatch]) -> Option<String> {
         let names = |batch: &RecordBatch| {
             let schema = batch.schema();
@@ -103,7 +103,7 @@ fn text(column: &dyn Array, row: usize) -> String {
     array_value_to_string(column, row).expect("a value has a text")
 }
 
-/// Whether two numbers are the same: digit by digit if the actual one's type has all places of the expected
+/// Whether two numbers are equal: digit by digit if the type of the actual one has all places of the expected
 /// one.
 fn same_number(actual: &str, expected: &str, float: bool) -> bool {
     let places = |text: &str| text.split_once('.').map_or(0, |(_, places)| places.len());

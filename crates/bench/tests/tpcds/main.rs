@@ -1,12 +1,11 @@
 //! TPC-DS' 99 queries over Parquet files, against fixed answers of DuckDB and PostgreSQL: once on the CPU,
-//! and twice in one session on the emulated device, where the second run uses the plan that the first one
-//! kept.
+//! and twice in one session on the emulated device. The second run uses the plan that the first one cached.
 //!
 //! This scale has one warehouse and two stores, and many of the specification's parameters select no row.
-//! `small.json` replaces parts of those queries. Pipelines may stay on the CPU; the test prints how many
-//! queries do.
+//! `small.json` replaces parts of those queries. Pipelines may run on the CPU; the test prints the number of
+//! queries with such pipelines.
 //!
-//! `GALATEA_TEST_DEVICE=gpu` takes a GPU. scripts/tpcds-answers writes the answers.
+//! `GALATEA_TEST_DEVICE=gpu` uses a GPU. scripts/tpcds-answers writes the answers.
 
 mod answers;
 
@@ -25,7 +24,7 @@ use galatea_device::environment;
 
 const SCALE: f64 = 0.01;
 
-/// The queries, changed so that they find rows.
+/// The queries, modified to return rows.
 fn queries() -> Vec<Query> {
     let file = answers::directory().join("small.json");
     let text = std::fs::read_to_string(file).expect("the replacements");
@@ -45,7 +44,7 @@ fn queries() -> Vec<Query> {
 async fn session(builder: SessionBuilder, device: &str, tables: &Tables) -> SessionContext {
     let builder = builder
         .with_setting("galatea.device", device)
-        .with_setting("galatea.min_rows", "0");
+        .with_setting("galatea.tuning.min_rows", "0");
     let ctx = builder.with_file_queries(true).build().expect("a session");
     tables.register(&ctx).await.expect("tables");
     ctx

@@ -15,21 +15,21 @@ use super::{JoinsArguments, RandomArguments, WorkloadName};
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     pub(crate) part: Option<PartBench>,
-    /// The benchmark.
+    /// Benchmark to run.
     #[arg(value_enum, required = true)]
     pub(crate) workload: Option<WorkloadName>,
-    /// Directory of its tables; generated at --scale into the cache when not given.
+    /// Directory of its tables. By default, tables are generated at --scale into the cache.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Scale of the data to generate when there is no --data.
+    /// Scale of the generated data if --data is not given.
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
     /// Only these queries, separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// Modes, separated by commas: hot (in device memory), host (in host memory), parquet (first run from
-    /// files), cpu (Galatea on the CPU over the files), datafusion (DataFusion over the files), cpu-first and
-    /// datafusion-first (their first runs), memory (DataFusion over tables in memory).
+    /// Modes, separated by commas: hot (columns in device memory), host (columns in host memory), parquet
+    /// (first run from files), cpu (Galatea on the CPU, over the files), datafusion (DataFusion over the
+    /// files), cpu-first and datafusion-first (their first runs), memory (DataFusion over tables in memory).
     #[arg(
         long,
         value_delimiter = ',',
@@ -37,13 +37,13 @@ pub(crate) struct BenchArguments {
         value_name = "MODES"
     )]
     pub(crate) mode: Vec<Mode>,
-    /// Measured runs of each query.
+    /// Number of measured runs of each query.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: u32,
-    /// Warm-up runs before them.
+    /// Number of warm-up runs of each query before the measured runs.
     #[arg(long, default_value_t = 1)]
     pub(crate) warmups: u32,
-    /// DuckDB in the same run: auto takes it when python3 has the module duckdb.
+    /// Run DuckDB, too: auto does so if python3 has the module duckdb.
     #[arg(long, value_enum, default_value_t = DuckDb::Auto)]
     pub(crate) duckdb: DuckDb,
     /// Write rows below this directory, as `<date>-<machine>/<name>.csv` and .jsonl with a README.
@@ -52,69 +52,70 @@ pub(crate) struct BenchArguments {
     /// Name of the written files.
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DuckDb {
-    /// Over the same files, when it is installed.
+    /// Over the same files, if it is installed.
     Auto,
-    /// Over the same files, and over tables in its memory.
+    /// Over the same files, and over tables in DuckDB's memory.
     Both,
-    /// Not at all.
+    /// Without DuckDB.
     Never,
 }
 
 /// Measurements of parts of the engine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PartBench {
-    /// The device heap against queues and counters: the experiments of Pham et al. 2022.
+    /// Compare the device heap with a queue and counters: the experiments of Pham et al. 2022.
     Allocator(AllocatorArguments),
-    /// Bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and other ways
-    /// of summing by group.
+    /// Measure bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and
+    /// other methods to sum by group.
     Conflicts(ConflictsArguments),
-    /// k-means: an iteration over points on the device, beside reading them once.
+    /// Measure k-means: an iteration over points on the device, compared with one read of them.
     Kmeans(KmeansArguments),
-    /// Joins in device memory, as SQL, beside the rates of random accesses; costs over rows, groups and build
-    /// sides.
+    /// Measure joins in device memory, by SQL, compared with the rates of random accesses; costs by number of
+    /// rows, groups and build sides.
     Joins(JoinsArguments),
-    /// Random queries on the device, each compared with DataFusion's CPU operators.
+    /// Run random queries on the device, and compare each with DataFusion's CPU operators.
     Random(RandomArguments),
-    /// Sorting: keys with row numbers beside reading the keys once, ORDER BY beside the CPU.
+    /// Measure sorting: keys with row numbers compared with one read of the keys, ORDER BY compared with the
+    /// CPU.
     Sort(SortArguments),
-    /// Queries with a part of their data in device memory, beside the bound by measured rates.
+    /// Measure queries with a part of their data in device memory, compared with the bound by measured rates.
     Residency(ResidencyArguments),
-    /// Streams: topologies of operators on CPU and device, beside a kernel launched for each batch.
+    /// Measure streams: topologies of operators on CPU and device, compared with a kernel launch per batch.
     Flow(LinkArguments),
-    /// The ways across the link between host and device.
+    /// Measure the methods of transfer between host and device.
     Transfer(LinkArguments),
-    /// Many clients on one device: throughput and latency, pairs of queries, a small query beside a large
-    /// one.
+    /// Measure many clients on one device: throughput and latency, pairs of queries, a small query beside a
+    /// large one.
     Concurrency(ConcurrencyArguments),
 }
 
-/// Queries over a workload's tables, and where their rows go.
+/// The queries over a workload's tables, and the directory of the results.
 #[derive(Debug, Args)]
 pub(crate) struct TablesArguments {
     /// Directory of the workload's tables.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: PathBuf,
-    /// The workload.
+    /// Workload to run.
     #[arg(long, value_enum)]
     pub(crate) workload: WorkloadName,
     /// Only these queries, separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// Which columns give up device memory: galatea.replacement.
+    /// Policy that selects the columns to evict from device memory: galatea.memory.replacement.
     #[arg(long, value_name = "POLICY")]
     pub(crate) replacement: Option<String>,
     /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
     /// README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
@@ -123,7 +124,7 @@ pub(crate) struct TablesArguments {
 pub(crate) struct ResidencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Limits on device memory, separated by commas, in percent of the bytes that each query keeps there
+    /// Limits of device memory, separated by commas, in percent of the bytes that each query keeps there
     /// without a limit.
     #[arg(
         long,
@@ -133,7 +134,7 @@ pub(crate) struct ResidencyArguments {
         value_parser = clap::value_parser!(u32).range(1..=10_000)
     )]
     pub(crate) shares: Vec<u32>,
-    /// Measured runs at each share.
+    /// Number of measured runs at each limit.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: u32,
     /// Name of the written files.
@@ -145,38 +146,40 @@ pub(crate) struct ResidencyArguments {
 pub(crate) struct ConcurrencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. With another experiment only
-    /// when given.
+    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. If another experiment is
+    /// selected, clients are measured only if this option is given.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: Vec<u32>,
-    /// How long each configuration runs.
+    /// Seconds that each configuration runs.
     #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Device memory of all clients together: galatea.gpu_memory_limit.
+    /// Limit of the device memory of all clients together: galatea.memory.gpu_limit.
     #[arg(long, value_name = "SIZE")]
     pub(crate) limit: Option<String>,
-    /// Which queries may use the device at once: galatea.admission.
+    /// Policy that admits queries to the device: galatea.memory.admission.
     #[arg(long, value_name = "POLICY")]
     pub(crate) admission: Option<String>,
-    /// All pairs of queries that read more than the limit together: side by side, and in turns.
+    /// Measure all pairs of queries that together read more than the limit: side by side, and in turns.
     #[arg(long)]
     pub(crate) pairs: bool,
-    /// With --pairs: also without the memory manager, where a query that finds the device full fails.
+    /// With --pairs: measure also without the memory manager. A query that finds the device full then fails.
     #[arg(long, requires = "pairs")]
     pub(crate) naive: bool,
-    /// Parts of the memory manager that are left out: galatea.memory_ablations.
+    /// Parts of the memory manager to switch off: galatea.debug.memory_ablations.
     #[arg(long, value_name = "PARTS")]
     pub(crate) ablation: Option<String>,
-    /// Time from dropping a query at a random point of its run to its last effect on the device.
+    /// Measure the time from cancelling a query at a random point of its run to its last effect on the
+    /// device.
     #[arg(long)]
     pub(crate) cancel: bool,
-    /// Poisson arrivals at twice the rate that one query at a time reaches, under each policy of admission.
+    /// Measure Poisson arrivals at twice the rate that sequential queries reach, under each policy of
+    /// admission.
     #[arg(long)]
     pub(crate) poisson: bool,
-    /// Latency of the first of the queries, alone and beside a client that repeats the last.
+    /// Measure the latency of the first query, alone and beside a client that repeats the last query.
     #[arg(long)]
     pub(crate) beside: bool,
-    /// Seed of the clients' orders of queries.
+    /// Seed of each client's order of queries.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Name of the written files.
@@ -186,17 +189,17 @@ pub(crate) struct ConcurrencyArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct AllocatorArguments {
-    /// Only these, separated by commas: contention, theory, free-share, scaling, sizes, mixed, utilization,
-    /// hash-join.
+    /// Only these experiments, separated by commas: contention, theory, free-share, scaling, sizes, mixed,
+    /// utilization, hash-join.
     #[arg(value_delimiter = ',')]
     pub(crate) experiments: Vec<Experiment>,
-    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
-    /// Measured runs of each configuration.
+    /// Number of measured runs of each configuration.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
-    /// Bytes of the pool, 8 GiB by default.
+    /// Bytes of the pool; 8 GiB by default.
     #[arg(long)]
     pub(crate) pool: Option<u64>,
     /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
@@ -206,17 +209,18 @@ pub(crate) struct AllocatorArguments {
     /// Name of the written files.
     #[arg(long, default_value = "allocator")]
     pub(crate) name: String,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
-    /// Experiments, separated by commas: iteration, the ways of summing; variants, the thesis' executions
-    /// and sums; masses, histograms of labels; streaming, points in host memory; phases of an iteration;
-    /// chunks on their way to the device; restarts together and apart; launches of iterations one by one and
-    /// together; thesis, its figures 5.9 to 5.16 with sweeps of their own, restarts and launches.
+    /// Experiments, separated by commas: iteration (the methods of summing), variants (the executions and
+    /// sums of the thesis), masses (histograms of labels), streaming (points in host memory), phases (of an
+    /// iteration), chunks (transfers to the device), restarts (together and separately), launches (of
+    /// iterations, one by one and together), thesis (figures 5.9 to 5.16 with their own sweeps, restarts and
+    /// launches).
     #[arg(long, value_delimiter = ',', default_value = "iteration")]
     pub(crate) experiment: Vec<String>,
     /// Numbers of features, separated by commas.
@@ -225,31 +229,32 @@ pub(crate) struct KmeansArguments {
     /// Numbers of clusters, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 16, 64, 256])]
     pub(crate) clusters: Vec<u32>,
-    /// Size of the points; 2 GiB by default, 512 MiB for thesis, of which the CPU takes a fourth.
+    /// Size of the points; 2 GiB by default. For thesis, 512 MiB, and a fourth of that on the CPU.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
-    /// Measured runs of each shape; 0: shapes are only held against 64-bit floats.
+    /// Number of measured runs of each shape. With 0, shapes are only checked against 64-bit floats.
     #[arg(long, default_value_t = 7)]
     pub(crate) runs: u32,
-    /// Only these ways of finding the nearest centroids, separated by commas: lanes, 32-bit floats; matrix,
-    /// matrix units. Both by default where --shapes is more than one.
+    /// Only these methods of finding the nearest centroids, separated by commas: lanes (32-bit floats),
+    /// matrix (matrix units). If --shapes is more than one, the default is both.
     #[arg(long, value_delimiter = ',')]
     pub(crate) scores: Vec<String>,
-    /// Only these ways of summing, separated by commas: registers, private, features, shared, global. All by
-    /// default where --shapes is more than one.
+    /// Only these methods of summing, separated by commas: registers, private, features, shared, global. If
+    /// --shapes is more than one, the default is all.
     #[arg(long, value_delimiter = ',')]
     pub(crate) sums: Vec<String>,
-    /// Number of shapes of a pass for each way of summing, the cheapest by the model first; by default the
-    /// one that is chosen.
+    /// Number of shapes of a pass for each method of summing, in ascending order of the modelled cost. By
+    /// default, the one shape that the engine would select.
     #[arg(long, default_value_t = 0)]
     pub(crate) shapes: u32,
-    /// Points that each shape is held against 64-bit floats on; 131089 by default, 16401 for thesis.
+    /// Number of points on which each shape is checked against 64-bit floats; 131089 by default, 16401 for
+    /// thesis.
     #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) verify: Option<u64>,
-    /// Shared memory that a block may take, 48 KiB as in the thesis; all of it by default.
+    /// Limit of the shared memory of a block. The thesis uses 48 KiB; by default, all of it.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) shared: Option<u64>,
-    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
     /// Write rows below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .md with a README.
@@ -258,23 +263,23 @@ pub(crate) struct KmeansArguments {
     /// Name of the written files.
     #[arg(long, default_value = "kmeans")]
     pub(crate) name: String,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SortArguments {
-    /// Numbers of rows whose keys are sorted, separated by commas; 2^24, 2^28 and 2^30 by default.
+    /// Numbers of keys to sort, separated by commas; 2^24, 2^28 and 2^30 by default.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4_294_967_295))]
     pub(crate) rows: Vec<u64>,
-    /// Numbers of rows of the tables that queries order, separated by commas; 10 and 100 million by default.
+    /// Numbers of rows of the tables that ORDER BY sorts, separated by commas; 10 and 100 million by default.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4_294_967_295))]
     pub(crate) table_rows: Vec<u64>,
-    /// Measured runs of each.
+    /// Number of measured runs of each configuration.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
     /// Write rows below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .md with a README.
@@ -283,64 +288,64 @@ pub(crate) struct SortArguments {
     /// Name of the written files.
     #[arg(long, default_value = "sort")]
     pub(crate) name: String,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LinkArguments {
-    /// Only these experiments, separated by commas. Of flow: link, round-trip, in-flight, ways-both,
-    /// frame-sizes, shapes, layers, steps, chains, tuning, partitions, encoding, set-query, sql; of
+    /// Only these experiments, separated by commas. For flow: link, round-trip, in-flight, ways-both,
+    /// frame-sizes, shapes, layers, steps, chains, tuning, partitions, encoding, set-query, sql. For
     /// transfer: rates, chunks, threads, pieces, both, probe, selectivity, cpu, latency, tlb.
     #[arg(long, value_delimiter = ',')]
     pub(crate) experiment: Vec<String>,
-    /// Measured runs of each point.
+    /// Number of measured runs of each point.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Size of the data that a run moves each way, 2 GiB by default, and 1 GiB of transfer.
+    /// Size of the data that a run moves in each direction; by default 2 GiB for flow and 1 GiB for transfer.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
-    /// Of sql: events a second, 10 million by default.
+    /// For sql: events per second, 10 million by default.
     #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1000..))]
     pub(crate) rate: Option<u64>,
-    /// Of sql: seconds of a run, 3 by default.
+    /// For sql: seconds of a run, 3 by default.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
-    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
-    /// Write rows into this directory, one file an experiment.
+    /// Write rows into this directory, one file per experiment.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConflictsArguments {
-    /// Only these, separated by commas: table-1, figure-3 to figure-10, alternatives, machine. Those of table
-    /// 1 and figures 3, 4 and 9 need no GPU.
+    /// Only these experiments, separated by commas: table-1, figure-3 to figure-10, alternatives, machine.
+    /// Table 1 and figures 3, 4 and 9 need no GPU.
     #[arg(value_delimiter = ',')]
     pub(crate) experiments: Vec<conflicts::Experiment>,
-    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
-    /// Measured runs of each configuration, short kernels many times in a row; with 1, for profilers, only
-    /// once.
+    /// Number of measured runs of each configuration. A run repeats short kernels many times. With 1, for
+    /// profilers, a run launches each kernel only once.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
-    /// Rows of the largest table, 200 million by default.
+    /// Number of rows of the largest table; 200 million by default.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1024..))]
     pub(crate) rows: Option<u32>,
-    /// Groups of the alternatives, separated by commas; powers of two up to 4096 by default.
+    /// Numbers of groups of the alternatives, separated by commas; powers of two up to 4096 by default.
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub(crate) groups: Vec<u32>,
     /// Skews of the columns, separated by commas; 0 to 2 by default.
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub(crate) thetas: Vec<f64>,
-    /// Seed of the columns; by default another one each time. Rows record it.
+    /// Seed of the columns; by default another one in each run. Rows record it.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
@@ -350,12 +355,12 @@ pub(crate) struct ConflictsArguments {
     /// Name of the written files.
     #[arg(long, default_value = "conflicts")]
     pub(crate) name: String,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }
 
-/// Bytes of a size in binary units, spelled as in settings.
+/// The bytes of a size in binary units, spelled as in settings.
 fn parse_size(text: &str) -> Result<u64, String> {
     let sizes = parse_size::Config::new().with_binary();
     sizes

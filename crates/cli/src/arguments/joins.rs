@@ -7,21 +7,21 @@ use galatea_bench::joins::Experiment;
 
 #[derive(Debug, Args)]
 pub(crate) struct JoinsArguments {
-    /// Only these, separated by commas: a, b, c, the workloads of the thesis, which are the default;
+    /// Only these experiments, separated by commas: a, b, c (the workloads of the thesis, the default),
     /// build-sizes, rows, groups.
     #[arg(value_delimiter = ',')]
     pub(crate) experiments: Vec<Experiment>,
-    /// How much of all rows there are; 1 by default, 0.000002 on the emulated device.
+    /// Factor of the number of rows; 1 by default, 0.000002 on the emulated device.
     #[arg(long, value_parser = parse_scale)]
     pub(crate) scale: Option<f64>,
-    /// Measured runs of each.
+    /// Number of measured runs of each query.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// The workloads by DataFusion's CPU operators, too, and by DuckDB where python3 has its module, with so
-    /// much of all rows.
+    /// Run the workloads also on DataFusion's CPU operators, and on DuckDB if python3 has its module, with
+    /// this factor of the number of rows.
     #[arg(long, value_name = "SCALE", value_parser = parse_scale)]
     pub(crate) rivals: Option<f64>,
-    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    /// Run a small version on the emulated device. It shows that everything works; its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
     /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
@@ -31,7 +31,7 @@ pub(crate) struct JoinsArguments {
     /// Name of the written files.
     #[arg(long, default_value = "joins")]
     pub(crate) name: String,
-    /// The commit to record, outside of a git checkout.
+    /// Commit to record, for use outside of a git checkout.
     #[arg(long)]
     pub(crate) commit: Option<String>,
 }

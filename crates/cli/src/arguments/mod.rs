@@ -20,10 +20,10 @@ pub(crate) use random::RandomArguments;
 
 use crate::output::{Format, RowLimit};
 
-/// SQL over Parquet, CSV, JSON and Arrow files, on the GPU where there is one.
+/// SQL over Parquet, CSV, JSON and Arrow files, on the GPU if one is available.
 ///
-/// Files are tables: galatea "SELECT count(*) FROM 'data/*.parquet'". The name of a file shows its rows, that
-/// of a .sql file runs it. Without any of them, a prompt.
+/// Files are tables: galatea "SELECT count(*) FROM 'data/*.parquet'". If an argument is the name of a file,
+/// its rows are shown; a .sql file is run. Without arguments, galatea opens a prompt.
 #[derive(Debug, Parser)]
 #[command(
     name = "galatea",
@@ -33,7 +33,7 @@ use crate::output::{Format, RowLimit};
     subcommand_precedence_over_arg = true
 )]
 #[command(
-    after_help = "Settings: SHOW ALL in the prompt, and README.md. Environment: GALATEA_CACHE_DIR, GALATEA_PAGER, RUST_LOG."
+    after_help = "Settings: SHOW ALL in the prompt, and docs/src/reference/settings.md. Benchmarks and experiments: galatea bench --help. Environment: GALATEA_CACHE_DIR, GALATEA_PAGER, RUST_LOG."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     pub(crate) query: QueryArguments,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Print the version and exit: with the commit, and the versions of DataFusion and NVRTC.
+    /// Print the version and exit: the commit, and the versions of DataFusion and NVRTC.
     #[arg(short = 'V', long)]
     pub(crate) version: bool,
 }
@@ -50,39 +50,39 @@ pub(crate) struct Arguments {
 /// Arguments of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionArguments {
-    /// Change a setting first: --set galatea.device=cpu. Repeatable.
+    /// Change a setting before anything runs: --set galatea.device=cpu. Repeatable.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting, global = true)]
     pub(crate) settings: Vec<(String, String)>,
-    /// The directory that relative paths start from.
+    /// Directory that relative paths start from.
     #[arg(short = 'p', long, value_name = "DIR", global = true)]
     pub(crate) data_path: Option<PathBuf>,
-    /// Print results only: no progress, no footer.
+    /// Print results only, without progress and footer.
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 }
 
-/// Queries and how to print them.
+/// Queries and the format of their results.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QueryArguments {
-    /// SQL, or files: statements that are run, files whose rows are shown, .sql files that are run.
+    /// SQL statements to run, files whose rows are shown, or .sql files to run.
     #[arg(value_name = "SQL|FILE")]
     pub(crate) inputs: Vec<String>,
-    /// Run these statements and exit. Repeatable; runs after the files.
+    /// Run these statements after the files, and exit. Repeatable.
     #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) commands: Vec<String>,
     /// Run the statements of these files and exit.
     #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
-    /// How results are printed; automatic is table.
+    /// Format of results; automatic is table.
     #[arg(long, value_enum, ignore_case = true, default_value_t = Format::Automatic)]
     pub(crate) format: Format,
-    /// Rows of a table that are shown: a number, or inf for all.
+    /// Maximum number of table rows to show, or inf for all.
     #[arg(long, default_value = "40")]
     pub(crate) maxrows: RowLimit,
-    /// The start-up file of the prompt, instead of the user's.
+    /// Start-up file of the prompt, instead of the user's.
     #[arg(long, value_name = "FILE", conflicts_with = "no_startup")]
     pub(crate) startup: Option<PathBuf>,
-    /// No start-up file.
+    /// Run no start-up file.
     #[arg(long)]
     pub(crate) no_startup: bool,
     /// Colour SQL in the prompt.
@@ -90,10 +90,10 @@ pub(crate) struct QueryArguments {
     pub(crate) color: Color,
 }
 
-/// When to colour.
+/// Whether to colour SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal.
+    /// If standard output is a terminal.
     Auto,
     /// Always.
     Always,
@@ -103,28 +103,30 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Generate TPC-H, run some queries, show where each ran and how fast.
+    /// Generate TPC-H, run some queries, and show the device and time of each.
     Demo(DemoArguments),
     /// Show the capabilities of this machine: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
-    /// Print the tuning constants of every mechanism, with their meaning; no setting changes them.
+    /// Print the tuning constants of every mechanism with their meaning. No setting changes them.
+    #[command(hide = true)]
     Policies,
-    /// Measure the GPU, which should be idle: the constants of the cost model, and bandwidths. Takes a few
-    /// seconds; every later session on this machine uses the result.
+    /// Measure the bandwidths of the GPU and the constants of the cost model. The GPU should be idle. Takes a
+    /// few seconds; all later sessions on this machine use the result.
     Calibrate(CalibrateArguments),
     /// Analyse how a GPU processes a column.
     Analyze {
-        /// The analysis.
+        /// Analysis to run.
         #[command(subcommand)]
         what: Analysis,
     },
-    /// Write a benchmark's tables as Parquet.
+    /// Write the tables of a benchmark as Parquet or CSV.
     Generate(GenerateArguments),
-    /// Measure queries, against DataFusion on the CPU and DuckDB; or parts of the engine alone.
+    /// Measure queries, compared with DataFusion on the CPU and DuckDB, or parts of the engine alone.
+    #[command(hide = true)]
     Bench(Box<BenchArguments>),
-    /// Print the completions of a shell: source <(galatea completions bash).
+    /// Print the completions for a shell: source <(galatea completions bash).
     Completions {
-        /// The shell.
+        /// Shell to complete for.
         shell: Shell,
     },
     /// Print the manual page: galatea man | man -l -
@@ -146,13 +148,13 @@ pub(crate) enum Analysis {
 
 #[derive(Debug, Args)]
 pub(crate) struct AnalyzeArguments {
-    /// A table or the path of a file, a dot, and a column: data/lineitem.parquet.l_returnflag.
+    /// Table or path of a file, a dot, and a column: data/lineitem.parquet.l_returnflag.
     #[arg(value_name = "TABLE.COLUMN")]
     pub(crate) column: String,
     /// Sample the first N rows.
     #[arg(long, default_value_t = 1 << 24)]
     pub(crate) rows: usize,
-    /// How the lines are printed; automatic is table.
+    /// Format of the lines; automatic is table.
     #[arg(long, value_enum, ignore_case = true, default_value_t = Format::Automatic)]
     pub(crate) format: Format,
 }
@@ -166,48 +168,48 @@ pub(crate) struct DemoArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// Measure first, as galatea calibrate does, instead of showing the last measurement.
+    /// Measure first, like galatea calibrate, instead of showing the last measurement.
     #[arg(long)]
     pub(crate) measure: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
-    /// Remove the measurements.
+    /// Remove the stored measurements instead.
     #[arg(long)]
     pub(crate) forget: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArguments {
-    /// The benchmark.
+    /// Benchmark to generate.
     #[arg(value_enum)]
     pub(crate) workload: WorkloadName,
     /// Scale factor.
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
-    /// The scale at which the largest table has so many rows, about; exactly for micro and hits.
+    /// Choose the scale so that the largest table has about N rows; exactly N for micro and hits.
     #[arg(long, conflicts_with = "scale", value_name = "N")]
     pub(crate) rows: Option<u64>,
-    /// The directory, created if need be. Tables that are complete there are not generated again.
+    /// Directory of the tables, created if it does not exist. Complete tables in it are not generated again.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Only these tables, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     pub(crate) tables: Vec<String>,
-    /// Files per table, in a directory of the table's name; 1 writes a single file.
+    /// Number of files per table, in a directory of the table's name; 1 writes a single file.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) parts: u32,
-    /// The format of the files.
+    /// Format of the files.
     #[arg(long, value_enum, default_value_t = FileFormatName::Parquet)]
     pub(crate) format: FileFormatName,
-    /// How pages of Parquet files are compressed.
+    /// Compression of the pages of Parquet files.
     #[arg(long, value_enum, default_value_t = CompressionName::Snappy)]
     pub(crate) compression: CompressionName,
-    /// Threads; one per core by default.
+    /// Number of threads; one per core by default.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
-    /// Replace data of other parameters.
+    /// Replace tables that were generated with other parameters.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -242,7 +244,7 @@ impl From<WorkloadName> for Workload {
 pub(crate) enum FileFormatName {
     /// Parquet.
     Parquet,
-    /// Comma-separated values, the names of the columns in the first line.
+    /// Comma-separated values, with the names of the columns in the first line.
     Csv,
 }
 
@@ -258,13 +260,13 @@ impl FileFormatName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum CompressionName {
-    /// Fast, and every reader has it.
+    /// Fast, and supported by every reader.
     Snappy,
-    /// Zstandard at level 1: smaller.
+    /// Zstandard at level 1: smaller files.
     Zstd,
     /// LZ4 blocks: the fastest to read.
     Lz4Raw,
-    /// None.
+    /// No compression.
     None,
 }
 

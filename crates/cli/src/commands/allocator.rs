@@ -1,5 +1,5 @@
-//! `galatea bench allocator`: the device heap's experiments, the paper's outcome beside ours, and the rows
-//! for keeping.
+//! `galatea bench allocator`: the experiments on the device heap, the outcome of the paper beside ours, and
+//! the rows to keep.
 
 use galatea_bench::allocator::{self, Experiment, Extent};
 use galatea_bench::machine::Machine;

@@ -18,7 +18,7 @@ pub(crate) async fn run(
     arguments: &AnalyzeArguments,
 ) -> Result<(), CliError> {
     let mut shell = super::shell(session, query).await?;
-    // Tables made by -c and -f can be analysed; the output of these statements is not shown.
+    // Tables that -c and -f create can be analysed. The output of these statements is not shown.
     shell.output.quiet = true;
     super::run_all(&mut shell, query).await?;
 
@@ -38,7 +38,7 @@ pub(crate) async fn run(
     print(&shell, &analysis, arguments, session.quiet).await
 }
 
-/// The table is a file where it can be, else a name as SQL has it: `schema.table`.
+/// The table is a file if such a file exists, else a name as in SQL: `schema.table`.
 async fn analyse(ctx: &SessionContext, table: &str, column: &str, rows: usize) -> Result<ConflictAnalysis> {
     let whole = TableReference::bare(table);
     let parsed = TableReference::parse_str(table);

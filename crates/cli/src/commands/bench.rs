@@ -1,4 +1,4 @@
-//! `galatea bench`: a workload's queries in several modes, medians and ratios, and the rows for keeping.
+//! `galatea bench`: the queries of a workload in several modes, medians and ratios, and the rows to keep.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
     )))
 }
 
-/// The rates of the first GPU, measured before or now; none where there is none or it cannot be measured.
+/// The rates of the first GPU, measured earlier or now; `None` if no GPU exists or it cannot be measured.
 pub(super) fn ceilings() -> Option<Ceilings> {
     let device = Device::gpu(0, DeviceOptions::default()).ok()?;
     match galatea_kernels::calibration(&device) {
@@ -111,7 +111,7 @@ fn command_line() -> String {
     let arguments: Vec<String> = std::iter::once("galatea".to_string())
         .chain(std::env::args().skip(1))
         .collect();
-    // Arguments of a process have no byte 0, the one that cannot be quoted.
+    // The only byte that cannot be quoted is 0, and arguments of a process do not contain it.
     shlex::try_join(arguments.iter().map(String::as_str)).unwrap_or_else(|_| arguments.join(" "))
 }
 
@@ -134,7 +134,7 @@ pub(super) fn open_device(emulated: bool) -> galatea_bench::Result<Device> {
     })
 }
 
-/// The machine that rows are recorded with.
+/// The machine that is recorded in rows.
 pub(super) fn machine(emulated: bool, commit: Option<String>) -> Machine {
     let gpus = || galatea_device::probe().devices.into_iter();
     let device = match emulated {
@@ -144,7 +144,7 @@ pub(super) fn machine(emulated: bool, commit: Option<String>) -> Machine {
     Machine::look(device.as_deref(), commit)
 }
 
-/// Queries whose results are not the same in two modes.
+/// Queries with different results in two modes.
 fn differing(plan: &Plan, first: &(Mode, Measured), other: (Mode, &Measured)) -> Vec<String> {
     let pairs = plan
         .queries

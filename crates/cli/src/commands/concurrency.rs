@@ -17,11 +17,11 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     let mut typed = Typed::read(session, &arguments.tables)?;
     if let Some(policy) = &arguments.admission {
-        let setting = ("galatea.admission".to_string(), policy.clone());
+        let setting = ("galatea.memory.admission".to_string(), policy.clone());
         typed.settings.push(setting);
     }
     if let Some(parts) = &arguments.ablation {
-        let setting = ("galatea.memory_ablations".to_string(), parts.clone());
+        let setting = ("galatea.debug.memory_ablations".to_string(), parts.clone());
         typed.settings.push(setting);
     }
     let others = [
@@ -76,7 +76,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Configurations, if all pairs of queries read more than the limit.
+/// The number of configurations if all pairs of queries read more than the limit.
 fn most_steps(plan: &Plan) -> usize {
     let queries = plan.queries.len();
     let of = |wanted: bool, steps: usize| if wanted { steps } else { 0 };

@@ -1,5 +1,5 @@
-//! `galatea bench conflicts`: experiments on conflicts in shared memory, the paper's outcome beside ours, and
-//! the rows for keeping.
+//! `galatea bench conflicts`: experiments on conflicts in shared memory, the outcome of the paper beside
+//! ours, and the rows to keep.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -50,7 +50,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) ->
     Err(CliError::Other(failures.collect::<Vec<_>>().join("\n")))
 }
 
-/// The time in microseconds: another seed in each run.
+/// The time in microseconds, so that each run has another seed.
 fn fresh_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(1, |since| since.as_micros() as u64)

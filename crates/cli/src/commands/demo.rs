@@ -1,5 +1,5 @@
-//! `galatea demo`: TPC-H generated once, a few queries, where each ran, and whether the GPU's results are the
-//! CPU's.
+//! `galatea demo`: generates TPC-H once, runs a few queries, and shows the device of each and whether the
+//! results of the GPU equal those of the CPU.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ use crate::output;
 use crate::session;
 use crate::statements::footer;
 
-/// The queries of the 22 that are run: scans with aggregation, joins, a CASE over LIKE, two levels of
-/// aggregation.
+/// The queries that are run, of the 22 of TPC-H: scans with aggregation, joins, a CASE over LIKE, two levels
+/// of aggregation.
 const TPCH: [&str; 6] = ["1", "3", "6", "12", "14", "18"];
 
-/// Rows of a result that are shown.
+/// Number of rows of a result to show.
 const SHOWN: usize = 5;
 
-/// Questions about the tables.
+/// Ad-hoc queries over the tables.
 fn ad_hoc() -> Vec<Query> {
     let query = |name: &str, title: &str, sql: &str| Query {
         name: name.to_string(),
@@ -130,7 +130,7 @@ async fn registered(
     Ok(ctx)
 }
 
-/// Two runs of a query, and one on the CPU if they left it.
+/// Two runs of a query, and a run on the CPU if they used the device.
 struct Outcome {
     first: Run,
     again: Run,
@@ -224,7 +224,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Standard output; closing it ends the demo.
+/// Prints to standard output. A closed output ends the demo.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
@@ -253,12 +253,12 @@ impl Summary {
         }
     }
 
-    /// Compares with the CPU's result and reports the outcome.
+    /// Compares with the CPU's result and returns the outcome.
     fn check(&mut self, expected: &Run, actual: &Run) -> String {
         self.cpu_time += expected.total;
         let cpu = milliseconds(expected.total);
-        // Every query here has an ORDER BY that decides, but for equal values at a LIMIT: order is not what
-        // is checked.
+        // Every query here has an ORDER BY that determines the order, except for ties at a LIMIT. So the
+        // order is not compared.
         match compare(&expected.batches, &actual.batches, RowOrder::Any) {
             Ok(()) => {
                 self.equal += 1;

@@ -1,6 +1,6 @@
 //! `galatea doctor`: the capabilities of this machine, and remedies for missing ones.
 //!
-//! It never fails: without a GPU, queries run by DataFusion's CPU operators.
+//! It never fails: without a GPU, DataFusion's CPU operators run the queries.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::session;
 
-/// The processor of queries, in short: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
+/// The processor of queries in short: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
 pub(crate) fn device_line() -> String {
     match galatea_device::probe().usable() {
         Ok(device) => device.name.clone(),
@@ -80,7 +80,7 @@ impl Report {
     }
 
     fn row(&mut self, name: &str, value: impl std::fmt::Display) {
-        // Values of several lines keep their column.
+        // Values of several lines are indented to their column.
         let value = value.to_string().replace('\n', &format!("\n{:34}", ""));
         self.text += &format!("  {name:<31} {value}\n");
     }
@@ -191,7 +191,7 @@ fn rate(bytes_per_second: f64) -> String {
     format!("{:.1} GB/s", bytes_per_second / 1e9)
 }
 
-/// The calibration of the device, or how to make it; made now if requested.
+/// The calibration of the device, or the command that creates it. It is measured now if requested.
 fn calibration(report: &mut Report, device: &Device, measure: bool) {
     report.section("Measured");
     let found = match measure {
@@ -288,7 +288,7 @@ fn caches(report: &mut Report) {
     }
 }
 
-/// Files and bytes below `path`.
+/// The number of files and bytes below `path`.
 fn usage(path: &Path) -> (u64, u64) {
     let entries = WalkDir::new(path).into_iter().flatten();
     entries

@@ -1,4 +1,4 @@
-//! `galatea generate`: a benchmark's tables as Parquet or CSV.
+//! `galatea generate`: the tables of a benchmark as Parquet or CSV.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -66,13 +66,13 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArgument
     Ok(())
 }
 
-/// Where the cache keeps generated data of some name.
+/// The directory of the cache for generated data named `name`.
 pub(crate) fn data_directory(name: &str) -> Result<PathBuf, CliError> {
     let cache = CacheFolder::open(None).map_err(CliError::NoCache)?;
     Ok(cache.path().join("data").join(name))
 }
 
-/// Generates missing tables, with bars on a terminal; Ctrl-C stops it and leaves no half-written file.
+/// Generates missing tables, with bars on a terminal. Ctrl-C stops it and leaves no half-written file.
 pub(crate) async fn with_progress(options: GenerateOptions, quiet: bool) -> Result<Manifest, CliError> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = cancel.clone();

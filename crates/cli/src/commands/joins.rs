@@ -11,8 +11,8 @@ use crate::progress::steps;
 pub(crate) async fn run(session: &SessionArguments, arguments: &JoinsArguments) -> Result<(), CliError> {
     let mut settings = session.settings.clone();
     if arguments.emulated {
-        // Small tables would be collected by the CPU.
-        for (name, value) in [("galatea.device", "emulated"), ("galatea.build_rows", "0")] {
+        // Otherwise the CPU would collect small tables.
+        for (name, value) in [("galatea.device", "emulated"), ("galatea.tuning.build_rows", "0")] {
             settings.insert(0, (name.to_string(), value.to_string()));
         }
     }

@@ -1,4 +1,4 @@
-//! `galatea bench kmeans`: iterations of k-means beside the read floor, and the rows for keeping.
+//! `galatea bench kmeans`: iterations of k-means beside the time of one read, and the rows to keep.
 
 use galatea_bench::kmeans::{self, Experiment, Plan};
 use galatea_bench::machine::Machine;

@@ -1,4 +1,4 @@
-//! `galatea bench flow` and `galatea bench transfer`: streams, and the ways across the link.
+//! `galatea bench flow` and `galatea bench transfer`: streams, and the transfer methods.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -32,9 +32,9 @@ fn chosen(asked: &[String], known: &[&'static str]) -> Result<Vec<&'static str>,
         .collect())
 }
 
-/// The files of experiments.
+/// The output files of experiments.
 struct Files<'a> {
-    /// Their directory, where rows are kept.
+    /// The directory of the kept rows.
     out: Option<&'a Path>,
     /// Names and values of the last columns of each row.
     origin: (String, String),
@@ -49,7 +49,7 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Prints each row of an experiment once it is measured, and writes all rows to a file.
+    /// Prints each row of an experiment after its measurement, and writes all rows to a file.
     fn keep(
         &self,
         name: &str,

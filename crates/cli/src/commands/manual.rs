@@ -1,4 +1,4 @@
-//! `galatea completions` and `galatea man`: made from the description of the arguments.
+//! `galatea completions` and `galatea man`: generated from the description of the arguments.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use crate::arguments::Arguments;
 use crate::errors::CliError;
 
-/// Prints the completions of a shell.
+/// Prints the completions for a shell.
 pub(crate) fn completions(shell: Shell) {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "galatea", &mut text);

@@ -29,7 +29,7 @@ use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
 use crate::shell::{Ended, Script, Shell};
 
-/// How long the process waits for what it did in the background to stop.
+/// The time that the process waits for its background work to stop.
 const STOPPING: Duration = Duration::from_millis(200);
 
 /// Runs the command.
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
     }
 }
 
-/// A session that prints as the arguments say.
+/// A session with the output options of the arguments.
 async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<Shell, CliError> {
     let session = session::build(arguments).await?;
     let color = match query.color {
@@ -101,10 +101,10 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
     })
 }
 
-/// Files first, then commands, then arguments without a flag; without any of them, the prompt.
+/// Runs files first, then commands, then arguments without a flag. Without any of them, opens the prompt.
 async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
     if let Some(path) = &query.startup {
-        // Also where nothing reads it: a name that is wrong is wrong.
+        // A wrong file name is reported even if the file would not be read.
         fs::File::open(path).map_err(|cause| CliError::File {
             path: path.clone(),
             cause,
@@ -152,7 +152,7 @@ async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliErr
     Ok(())
 }
 
-/// The statement that an argument without a flag stands for.
+/// The statement that an argument without a flag means.
 fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
     let is_word = !input.contains(char::is_whitespace);
     let is_file = Path::new(input).exists() || (is_word && input.contains(['/', '.', '*']));
@@ -179,7 +179,7 @@ fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
     )))
 }
 
-/// The tuning policies of the engine, one below the other.
+/// The tuning policies of the engine, one per line.
 fn policies() -> String {
     let all: Vec<String> = galatea::policies::all().iter().map(ToString::to_string).collect();
     all.join("\n")

@@ -1,5 +1,5 @@
-//! The prompt: history, completion, highlighting, a start-up file. Where standard input is no terminal, it is
-//! a script, which ends at the first statement that fails, as those of -c and -f do.
+//! The prompt: history, completion, highlighting, a start-up file. If standard input is not a terminal, it is
+//! a script, which ends at the first statement that fails, like those of -c and -f.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -36,18 +36,18 @@ async fn piped(shell: &mut Shell) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Before a statement, and before the further lines of one that has no semicolon yet.
+/// The prompt before a statement, and the one before further lines of a statement without a semicolon.
 const PROMPT: &str = "> ";
 const CONTINUED: &str = ". ";
 
-/// The file of earlier lines; none where the system has no place for it.
+/// The file of earlier lines; `None` if the system has no directory for it.
 fn history_file() -> Option<PathBuf> {
     let directory = dirs::data_dir()?.join("galatea");
     std::fs::create_dir_all(&directory).ok()?;
     Some(directory.join("history"))
 }
 
-/// The user's start-up file, if there is one.
+/// The user's start-up file, if it exists.
 fn startup_file() -> Option<PathBuf> {
     let path = dirs::config_dir()?.join("galatea").join("startup.sql");
     path.is_file().then_some(path)
@@ -66,7 +66,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
     {
         shell.output.starting = true;
         if let Err(error) = shell.run_file(&path).await {
-            // An error in the file does not keep the prompt from opening.
+            // An error in the file does not prevent the prompt.
             errors::report(&error);
         }
         shell.output.starting = false;
@@ -82,13 +82,13 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
     editor.set_helper(Some(PromptHelper::new(&shell.ctx, shell.output.color)));
     let history = history_file();
     if let Some(path) = &history {
-        // The first time there is no file.
+        // The file does not exist at the first start.
         let _ = editor.load_history(path);
     }
-    // Ctrl-C cancels a query or leaves a statement that has begun; at an empty prompt the second in a row
-    // quits.
+    // Ctrl-C cancels a query or discards an unfinished statement. At an empty prompt, the second press in a
+    // row quits.
     let mut interrupted = false;
-    // The lines of a statement that goes on.
+    // The lines of an unfinished statement.
     let mut begun = String::new();
     loop {
         if let Some(helper) = editor.helper_mut() {
@@ -114,7 +114,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
             continue;
         }
         let statement = std::mem::take(&mut begun);
-        // A history that cannot grow is no reason to refuse a query.
+        // A query runs even if the history cannot be extended.
         let _ = editor.add_history_entry(statement.trim_end());
         let text = command_of_word(&statement).unwrap_or(&statement);
         match shell.run(text, Script::Typed).await {

@@ -31,7 +31,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &RandomArguments)
     };
     let bar = steps(session.quiet, "random", plan.queries);
     let progress = bar.clone();
-    // A difference is shown when it is found: a later query may not end.
+    // A difference is shown immediately, because a later query may not end.
     let done = move |failures: &[Failure], queries: u64| {
         progress.set_position(queries);
         for failure in failures {

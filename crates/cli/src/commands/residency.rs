@@ -52,7 +52,7 @@ impl Typed {
         let queries = workload.select(tables.scale, &arguments.queries)?;
         let mut settings = session.settings.clone();
         if let Some(policy) = &arguments.replacement {
-            settings.push(("galatea.replacement".to_string(), policy.clone()));
+            settings.push(("galatea.memory.replacement".to_string(), policy.clone()));
         }
         let device = settings.iter().rev().find(|(name, _)| name == "galatea.device");
         let emulated = device.is_some_and(|(_, device)| device.eq_ignore_ascii_case("emulated"));

@@ -1,5 +1,5 @@
-//! How results are printed: formats for programs, row by row as they come, and tables for readers, fitted to
-//! the terminal.
+//! Output of results: formats for programs, written row by row as rows arrive, and tables for readers, fitted
+//! to the terminal.
 
 mod pager;
 mod table;
@@ -20,30 +20,30 @@ use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
 use clap::ValueEnum;
 
-/// The form of a result.
+/// The format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Comma-separated values with a header.
     Csv,
     /// Tab-separated values with a header.
     Tsv,
-    /// A table with borders, as wide as the terminal at most.
+    /// A table with borders, at most as wide as the terminal.
     Table,
     /// A table in Markdown.
     Markdown,
-    /// A line for each value.
+    /// One line per value.
     Expanded,
     /// One JSON array of objects.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     #[value(name = "ndjson", alias = "nd-json")]
     NdJson,
-    /// A table.
+    /// The default: a table.
     Automatic,
 }
 
 impl Format {
-    /// Whether it is meant for readers, who do not need every row.
+    /// Whether the format is meant for readers, who do not need every row.
     pub(crate) fn is_for_readers(self) -> bool {
         matches!(self, Self::Table | Self::Expanded | Self::Automatic)
     }
@@ -56,7 +56,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Rows of a table that are shown.
+/// The maximum number of rows of a table to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowLimit(pub(crate) Option<usize>);
 
@@ -83,14 +83,14 @@ impl fmt::Display for RowLimit {
     }
 }
 
-/// Columns of text that a table may take.
+/// The width of tables in terminal columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// Those of the terminal; any number where results go elsewhere.
+    /// The width of the terminal; unlimited if results go elsewhere.
     Auto,
-    /// So many.
+    /// This number of columns.
     Columns(usize),
-    /// Any number.
+    /// Unlimited.
     Unlimited,
 }
 
@@ -119,28 +119,28 @@ impl fmt::Display for Width {
     }
 }
 
-/// The options of printing, from arguments or the prompt.
+/// The options of printing, set by arguments or the prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
-    /// The form of results.
+    /// The format of results.
     pub(crate) format: Format,
-    /// Whether tables are shown as a line for each value.
+    /// Whether tables are shown with one line per value.
     pub(crate) expanded: bool,
-    /// Rows of a table that are shown.
+    /// The maximum number of rows of a table to show.
     pub(crate) limit: RowLimit,
-    /// Columns of text that a table may take.
+    /// The width of tables in terminal columns.
     pub(crate) width: Width,
-    /// Whether long results go through a pager, in the prompt.
+    /// Whether long results go through a pager at the prompt.
     pub(crate) pager: bool,
-    /// Whether the footer says where a query's time went.
+    /// Whether the footer lists the times of a query's phases.
     pub(crate) timing: bool,
-    /// No progress, no footer.
+    /// Whether progress and footer are omitted.
     pub(crate) quiet: bool,
-    /// Whether the start-up file runs: its results and errors are shown, but nobody asked how it goes.
+    /// Whether the start-up file is running. Its results and errors are shown, but no other reports.
     pub(crate) starting: bool,
     /// Whether SQL is coloured.
     pub(crate) color: bool,
-    /// Where results go.
+    /// The target of results.
     pub(crate) target: Target,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn fitted(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Stri
 }
 
 impl Output {
-    /// The form of results.
+    /// The format of results.
     pub(crate) fn form(&self) -> Format {
         match self.format {
             Format::Automatic | Format::Table if self.expanded => Format::Expanded,
@@ -161,7 +161,7 @@ impl Output {
         }
     }
 
-    /// Columns of text that a table may take, if they are limited.
+    /// The maximum width of a table in terminal columns, if it is limited.
     pub(crate) fn columns(&self) -> Option<usize> {
         match self.width {
             Width::Columns(columns) => Some(columns),
@@ -170,12 +170,13 @@ impl Output {
         }
     }
 
-    /// Whether long text goes through a pager: the terminal is interactive.
+    /// Whether a pager may be used, because the terminal is interactive.
     pub(crate) fn may_page(&self) -> bool {
         self.pager && self.target.is_terminal() && io::stdin().is_terminal()
     }
 
-    /// Shows text through the pager; false, and nothing shown, where it fits the screen or there is no pager.
+    /// Shows output through the pager. Returns false without showing it, if it fits the screen or no pager
+    /// exists.
     pub(crate) fn page(&self, text: &str) -> bool {
         let long = || {
             let lines = text.lines().count();
@@ -184,7 +185,7 @@ impl Output {
         self.may_page() && long() && pager::show(text)
     }
 
-    /// Prints text for readers; through a pager where it is longer than the screen and the terminal is
+    /// Prints output for readers; through a pager if it is longer than the screen and the terminal is
     /// interactive.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
         if self.page(text) {
@@ -193,7 +194,7 @@ impl Output {
         self.write(text)
     }
 
-    /// Prints text for readers without a pager.
+    /// Prints output for readers without a pager.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let mut target = self.target.clone();
         target.write_all(text.as_bytes())?;
@@ -201,7 +202,7 @@ impl Output {
     }
 }
 
-/// Columns and rows of the terminal that standard output is.
+/// The number of columns and rows of the terminal, if standard output is one.
 fn terminal() -> Option<(usize, usize)> {
     let (columns, rows) = terminal_size::terminal_size_of(io::stdout())?;
     Some((usize::from(columns.0), usize::from(rows.0)))

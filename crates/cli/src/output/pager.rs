@@ -1,4 +1,4 @@
-//! Long results through the user's pager.
+//! Shows long results through the user's pager.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,13 +7,13 @@ use galatea_device::environment;
 
 use crate::signals;
 
-/// Leaves the text on the screen where it fits, does not fold lines, and shows colours.
+/// The options leave the output on the screen if it fits, do not fold lines, and show colours.
 const DEFAULT: &str = "less -FSRX";
 
-/// Shows `text` in a pager until the user quits it; false if there is no pager.
+/// Shows `text` in a pager until the user quits it. Returns false if no pager exists.
 pub(crate) fn show(text: &str) -> bool {
     let pager = environment::pager().unwrap_or_else(|| DEFAULT.to_string());
-    // Ctrl-C is the pager's as long as it runs.
+    // While the pager runs, it handles Ctrl-C.
     let _held = signals::hold();
     let spawned = Command::new("sh")
         .arg("-c")
@@ -24,9 +24,9 @@ pub(crate) fn show(text: &str) -> bool {
         return false;
     };
     if let Some(mut input) = child.stdin.take() {
-        // A pager that is quit early closes its end.
+        // A pager that the user quits early closes the pipe.
         let _ = input.write_all(text.as_bytes());
     }
-    // The shell's code for an unknown command.
+    // The exit code of the shell for an unknown command.
     child.wait().is_ok_and(|status| status.code() != Some(127))
 }

@@ -1,5 +1,5 @@
-//! Tables for readers. A table that is wider than the terminal loses first the ends of long values, then
-//! columns in the middle; the footer says so.
+//! Tables for readers. A table that is wider than the terminal first loses the ends of long values, then
+//! columns in the middle. The footer reports omitted columns.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -10,25 +10,25 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::Format;
 
-/// Columns of text that are kept of a long value if the table is too wide.
+/// The width that is kept of a long value if the table is too wide.
 const LONG: usize = 32;
 
-/// Stands for omitted values.
+/// The mark of omitted values.
 const LEFT_OUT: &str = "…";
 
-/// A result as text, and the part of it that is shown.
+/// A formatted result, and the size of the shown part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The text, with an end of line.
+    /// The formatted lines, including the last end of line.
     pub(crate) text: String,
-    /// Rows of the result that are in it.
+    /// The number of rows of the result in it.
     pub(crate) rows: usize,
-    /// Columns of the result that are in it.
+    /// The number of columns of the result in it.
     pub(crate) columns: usize,
 }
 
-/// `batches` as text; `more`: there are rows after them. Tables are at most `width` columns wide, where that
-/// is limited.
+/// Formats `batches`. `more`: the result has rows after them. If `width` is given, it limits the width of
+/// tables.
 pub(crate) fn shown(
     format: Format,
     schema: &SchemaRef,
@@ -88,7 +88,7 @@ pub(crate) fn shown(
     })
 }
 
-/// A cell as the format writes it.
+/// A cell with the characters escaped that the format requires.
 fn escaped(cell: &str, format: Format) -> String {
     match format {
         Format::Markdown => cell.replace('|', "\\|").replace('\n', "<br>"),
@@ -96,7 +96,7 @@ fn escaped(cell: &str, format: Format) -> String {
     }
 }
 
-/// Cuts long values and chooses the columns that fit into `width`; none stands for omitted ones.
+/// Cuts long values and selects the columns that fit into `width`; `None` is the mark of omitted columns.
 fn fit(names: &[String], rows: &mut [Vec<String>], width: usize) -> Vec<Option<usize>> {
     let widths = |rows: &[Vec<String>]| -> Vec<usize> {
         let of = |column: usize| {
@@ -109,11 +109,11 @@ fn fit(names: &[String], rows: &mut [Vec<String>], width: usize) -> Vec<Option<u
         };
         (0..names.len()).map(of).collect()
     };
-    // A border and two spaces a column, and the last border.
+    // Each column has a border and two spaces, and the last border follows.
     let total = |widths: &[usize]| widths.iter().map(|width| width + 3).sum::<usize>() + 1;
     let mut wide = widths(rows);
     if total(&wide) > width {
-        // One column alone may take all of the screen.
+        // A single column may use the full width.
         let long = if names.len() == 1 {
             width.saturating_sub(4)
         } else {
@@ -127,7 +127,7 @@ fn fit(names: &[String], rows: &mut [Vec<String>], width: usize) -> Vec<Option<u
     if total(&wide) <= width {
         return (0..names.len()).map(Some).collect();
     }
-    // From both ends, as many as fit beside a column that stands for the rest.
+    // Columns are taken from both ends, as long as they fit beside a column that marks the omitted ones.
     let mut left = width.saturating_sub(1 + LEFT_OUT.width() + 3);
     let (mut front, mut back) = (Vec::new(), Vec::new());
     let (mut first, mut last) = (0, names.len());
@@ -151,7 +151,7 @@ fn fit(names: &[String], rows: &mut [Vec<String>], width: usize) -> Vec<Option<u
     front
 }
 
-/// `text` in at most `width` columns.
+/// `text` cut to at most `width` columns.
 fn cut(text: &str, width: usize) -> String {
     if text.lines().all(|line| line.width() <= width) {
         return text.to_string();
@@ -172,7 +172,7 @@ fn cut(text: &str, width: usize) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A line for each value.
+/// One line per value.
 fn expanded(names: &[String], rows: &[Vec<String>], width: Option<usize>) -> String {
     let longest = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or the file of `\o`.
+//! The target of results: standard output, or the file of `\o`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where results go. Clones share the file.
+/// The target of results. Clones share the file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Target(Option<(PathBuf, Arc<Mutex<File>>)>);
 
 impl Target {
-    /// A new file.
+    /// Creates a file as the target.
     pub(crate) fn file(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
         Ok(Self(Some((path.to_path_buf(), Arc::new(Mutex::new(file))))))
@@ -22,7 +22,7 @@ impl Target {
         self.0.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Whether results are shown as they are printed.
+    /// Whether results appear on a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.0.is_none() && io::stdout().is_terminal()
     }
@@ -44,7 +44,7 @@ impl Write for Target {
     }
 }
 
-/// Whether the reader of standard output has closed it: libraries turn that error into text.
+/// Whether the reader of standard output has closed it. Libraries convert that error into a string.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 fn note_closed(error: &io::Error) {

@@ -1,7 +1,7 @@
-//! Values that a format for programs has no form for, as values that it has one for.
+//! Converts values that a format for programs cannot represent.
 //!
-//! CSV and TSV have no lists, structs and maps: they get the string that a table shows. The names in a JSON
-//! object are strings: keys of other types are converted.
+//! CSV and TSV have no lists, structs and maps: these become the string that a table shows. The names in a
+//! JSON object are strings: keys of other types are converted.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use galatea::nested_as_text;
 
 use super::Format;
 
-/// The rows of a result as a format takes them.
+/// The rows of a result in the types that a format supports.
 pub(super) struct Writable<'a> {
     pub(super) format: Format,
     pub(super) schema: SchemaRef,
@@ -48,13 +48,13 @@ impl Writable<'_> {
         let named = with_names(data_type);
         match named == *data_type {
             true => Ok(Arc::clone(column)),
-            // A value that cannot be converted is one string.
+            // A value that cannot be converted becomes one string.
             false => cast(column, &named).or_else(|_| nested_as_text(column.as_ref(), &self.options)),
         }
     }
 }
 
-/// The same type with strings as the keys of maps.
+/// The same type with strings as map keys.
 fn with_names(data_type: &DataType) -> DataType {
     let inner = |field: &FieldRef| {
         let inner = with_names(field.data_type());

@@ -1,4 +1,4 @@
-//! A stream of rows, printed.
+//! Prints a stream of rows.
 
 use std::io::{BufWriter, Write};
 use std::time::Instant;
@@ -19,24 +19,24 @@ use super::writable::Writable;
 use super::{Format, Output, RowLimit, Target};
 use crate::progress::Watch;
 
-/// Rows of a result that a pager gets at most: all of them are made into one text.
+/// The maximum number of rows that a pager gets, because they are formatted as one string.
 const PAGED_ROWS: usize = 50_000;
 
-/// The amount of a result that was printed.
+/// The printed part of a result.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     /// Rows of the result.
     pub(crate) rows: usize,
-    /// Rows and columns that are shown of it, where that is less.
+    /// The numbers of rows and columns shown, if the result has more.
     pub(crate) shown: Option<(usize, usize)>,
     /// Columns of the result.
     pub(crate) columns: usize,
-    /// When the result was complete, where somebody may have read it since.
+    /// The time at which the result was complete, if the user may have read it since.
     pub(crate) complete: Option<Instant>,
 }
 
-/// Prints the rows of `stream`: in tables as many as the limit has, in formats for programs all, as they
-/// come.
+/// Prints the rows of `stream`: in tables up to the limit, in formats for programs all of them as they
+/// arrive.
 pub(crate) async fn write_rows(
     output: &Output,
     mut stream: SendableRecordBatchStream,
@@ -61,11 +61,11 @@ pub(crate) async fn write_rows(
     let format = output.form();
     if matches!(format, Format::Table | Format::Expanded | Format::Markdown) {
         let limit = match format {
-            // A document is not cut off.
+            // A document is not truncated.
             Format::Markdown => usize::MAX,
             _ => limit.0.unwrap_or(usize::MAX),
         };
-        // A pager gets more rows than the screen, if they are so many that it is used.
+        // A pager gets more rows than the screen, if the result is long enough to use it.
         let mut most = if output.may_page() {
             limit.max(PAGED_ROWS)
         } else {
@@ -79,7 +79,7 @@ pub(crate) async fn write_rows(
             if wanted(most) > 0 {
                 let kept_memory = memory.try_grow(get_record_batch_memory_size(&batch));
                 if kept_memory.is_err() && wanted(limit) == 0 {
-                    // The rows beyond the limit are those that can be done without.
+                    // Rows beyond the limit are released first, because they are not required.
                     most = limit;
                     continue;
                 }
@@ -137,7 +137,7 @@ pub(crate) async fn write_rows(
     })
 }
 
-/// A line below a table in the pager that has only the first rows of a result; nothing for one that has all.
+/// The last line of a table in the pager, if it has only the first rows of a result; empty if it has all.
 fn left_out(shown: usize, rows: usize) -> String {
     if shown >= rows {
         return String::new();
@@ -159,7 +159,7 @@ fn first_rows(batches: &[RecordBatch], limit: usize) -> Vec<RecordBatch> {
     taken
 }
 
-/// Rows as text for programs, as they come.
+/// Writes rows for programs as they arrive.
 enum RowWriter {
     Separated(Box<arrow::csv::Writer<BufWriter<Target>>>),
     Array(ArrayWriter<BufWriter<Target>>),
@@ -168,7 +168,7 @@ enum RowWriter {
 
 impl RowWriter {
     fn new(writable: &Writable<'_>, target: BufWriter<Target>) -> Result<Self> {
-        // Every object has every column.
+        // Every object contains every column.
         let json = JsonBuilder::new().with_explicit_nulls(true);
         Ok(match writable.format {
             Format::Json => Self::Array(json.build(target)),
@@ -177,7 +177,7 @@ impl RowWriter {
                 let delimiter = if separated == Format::Tsv { b'\t' } else { b',' };
                 let builder = WriterBuilder::new().with_header(true).with_delimiter(delimiter);
                 let mut writer = builder.build(target);
-                // A result without rows has its header, too.
+                // A result without rows also has its header.
                 writer.write(&writable.of(&RecordBatch::new_empty(SchemaRef::clone(&writable.schema)))?)?;
                 Self::Separated(Box::new(writer))
             }

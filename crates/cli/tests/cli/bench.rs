@@ -1,11 +1,11 @@
-//! Measurements of parts of the engine, small on the emulated device: the files that they write.
+//! Measurements of parts of the engine, small on the emulated device: checks the files that they write.
 
 use std::fs;
 
 use crate::support::{galatea, samples};
 
 #[test]
-fn rows_of_the_link_say_where_they_come_from() {
+fn link_benchmark_rows_record_machine_and_commit() {
     for (part, experiment) in [("flow", "link"), ("transfer", "rates")] {
         let directory = samples();
         let small = ["--runs", "1", "--emulated", "--commit", "abc", "--out", "rows"];

@@ -1,5 +1,4 @@
-//! `galatea calibrate`, and what the doctor and EXPLAIN ANALYZE say of constants that were measured and of
-//! others.
+//! `galatea calibrate`, and the output of the doctor and EXPLAIN ANALYZE for measured and other constants.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,7 +9,7 @@ use crate::support::{Ran, command, galatea, samples};
 
 const EMULATED: [&str; 2] = ["--set", "galatea.device=emulated"];
 
-/// Where the command in `directory` looks for a calibration of its emulated device.
+/// The path of the calibration of the emulated device, for the command in `directory`.
 fn path(directory: &Path) -> PathBuf {
     let name = Calibration::path(first_device()).expect("a cache folder");
     directory
@@ -18,7 +17,7 @@ fn path(directory: &Path) -> PathBuf {
         .join(name.file_name().expect("a file"))
 }
 
-/// The first emulated device of a process is the same in every process.
+/// The first emulated device of a process, which is equal in every process.
 fn first_device() -> &'static Device {
     static FIRST: OnceLock<Device> = OnceLock::new();
     FIRST.get_or_init(|| {
@@ -39,7 +38,7 @@ fn store(directory: &Path) {
     std::fs::copy(Calibration::path(first_device()).expect("a cache folder"), path).expect("copied");
 }
 
-/// As if it had been measured on 2026-11-21.
+/// A calibration as if measured on 2026-11-21.
 fn calibration() -> Calibration {
     Calibration {
         measured_at: 1_795_248_383,
@@ -163,7 +162,7 @@ fn constants_are_measured_or_scaled() {
     assert_eq!(ran.out, "Nothing was measured on this device.");
 }
 
-/// A query runs whatever the file is; the log and the doctor name it, and what to do.
+/// A query runs for any contents of the file. The log and the doctor name the file and the remedy.
 #[test]
 fn a_damaged_file_is_named_and_not_used() {
     let directory = samples();
@@ -198,7 +197,7 @@ fn a_damaged_file_is_named_and_not_used() {
 }
 
 #[test]
-fn chunks_come_by_the_way_that_was_measured_to_be_fastest() {
+fn transfers_use_the_method_measured_as_fastest() {
     let directory = samples();
     let explain = |expected: &str| {
         let arguments = [

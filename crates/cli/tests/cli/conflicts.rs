@@ -1,4 +1,4 @@
-//! Columns laid out on the command line: the statement, its errors, and the analysis.
+//! Conflict layouts on the command line: the statement, its errors, and the analysis.
 
 use crate::support::{galatea, galatea_with_input, samples};
 
@@ -125,7 +125,7 @@ fn columns_are_analysed() {
         ],
     );
     assert_eq!(ran.out.lines().count(), 11, "{}", ran.out);
-    // Tables of the session, by their name; the paper's pattern takes row by row.
+    // Tables of the session, by their name. The paper's pattern processes row by row.
     let view = "CREATE VIEW v AS SELECT k FROM 'k.parquet'";
     let ran = galatea(
         directory.path(),

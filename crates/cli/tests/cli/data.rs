@@ -1,4 +1,4 @@
-//! generate, demo and bench, at scales that a debug build makes in a moment.
+//! `generate`, `demo` and `bench`, at scales that are fast in a debug build.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn tpch_is_generated_once_and_the_same_on_any_number_of_threads() {
         .flatten()
         .collect();
     assert_eq!(left.len(), 9, "eight tables and the manifest: {left:?}");
-    // What dbgen makes at this scale.
+    // The rows of dbgen at this scale.
     assert_eq!(
         value(directory.path(), "SELECT count(*) FROM 'one/lineitem.parquet'"),
         "60175"
@@ -59,7 +59,7 @@ fn tpch_is_generated_once_and_the_same_on_any_number_of_threads() {
             "SELECT sum(l_extendedprice) FROM 'two/lineitem.parquet' WHERE l_orderkey < 100"
         ),
     );
-    // Other parameters in the same place are refused, or replace the data.
+    // Existing data of other parameters are refused, or replaced.
     let ran = generate("one", &["--compression", "zstd"]);
     assert_eq!(ran.code, 1);
     assert!(
@@ -228,7 +228,7 @@ fn benchmarks_write_their_rows() {
         .expect("one directory")
         .path();
     let csv = fs::read_to_string(day.join("micro-datafusion-memory.csv")).expect("rows");
-    // Two queries, two modes, one warm-up and two measured runs each.
+    // Two queries, two modes, and in each one warm-up and two measured runs.
     assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3, "{csv}");
     assert!(csv.lines().skip(1).all(|line| line.contains(",abc,")), "{csv}");
     let readme = fs::read_to_string(day.join("README.md")).expect("a README");

@@ -1,4 +1,4 @@
-//! Errors through the binary: what a person reads, on standard error, with exit code 1.
+//! Errors of the binary: the messages on standard error, with exit code 1.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn missing_columns() {
     ");
 }
 
-/// An error that a row raises shows its expression, and marks it where the statement has it.
+/// An error of a row shows its expression, and marks it in the statement.
 #[test]
 fn errors_of_rows() {
     insta::assert_snapshot!(error_of("SELECT name,\n  10 / (id - 2)\nFROM 'a.csv' WHERE price / 2 < 100"), @r"
@@ -55,7 +55,7 @@ fn errors_of_rows() {
     ");
 }
 
-/// Overflow is marked as the error of a row is, also that of a sum.
+/// Overflow is marked like an error of a row, including that of a sum.
 #[test]
 fn overflow() {
     for sql in [
@@ -70,8 +70,8 @@ fn overflow() {
     }
 }
 
-/// Hundreds of levels need no setting, and more need one. A setting above the planner's own limit does not
-/// raise that limit.
+/// Nesting of hundreds of levels needs no setting; deeper nesting needs one. A setting above the planner's
+/// own limit does not raise that limit.
 #[test]
 fn statements_that_nest_too_deep() {
     let nested = |levels: usize| format!("SELECT {}1{}", "(".repeat(levels), ")".repeat(levels));
@@ -126,7 +126,7 @@ fn corrupt_files() {
     ");
 }
 
-/// DataFusion leaves empty files out; of a format that has a footer they are damaged.
+/// DataFusion skips empty files. In formats with a footer they are damaged.
 #[test]
 fn empty_files() {
     let directory = samples();
@@ -159,7 +159,7 @@ fn truncated_files() {
         "{}",
         ran.err
     );
-    // Damaged inside: the footer reads, the data does not.
+    // The footer is readable, but the data are damaged.
     let mut damaged = whole;
     damaged[4..60].fill(0xff);
     std::fs::write(directory.path().join("damaged.parquet"), damaged).expect("written");
@@ -181,7 +181,7 @@ fn wrong_types() {
     ");
 }
 
-/// DataFusion calls these internal errors and asks for a report.
+/// DataFusion reports these as internal errors and requests a bug report.
 #[test]
 fn arguments_that_no_function_takes() {
     insta::assert_snapshot!(error_of("SELECT sum(name) FROM 'a.csv'"), @r"
@@ -203,7 +203,7 @@ fn invalid_sql() {
     ");
 }
 
-/// The object store would try for ever to create a file in a directory that takes none.
+/// The object store would retry for ever to create a file in a directory that accepts none.
 #[test]
 fn files_that_copy_cannot_create() {
     insta::assert_snapshot!(error_of("COPY (SELECT 1 AS a) TO '/proc/x.parquet'"), @r"
@@ -286,7 +286,7 @@ fn errors_of_scripts_name_file_and_line() {
         assert_eq!(ran.code, 1);
         assert!(ran.err.contains(expected), "{}", ran.err);
     }
-    // An error without a place shows where the statement begins.
+    // For an error without a position, the message shows where the statement begins.
     std::fs::write(
         directory.path().join("l.sql"),
         "SELECT 1;\n-- divides\nSELECT id / 0\nFROM 'a.csv';\n",
@@ -311,7 +311,7 @@ fn missing_scripts_and_directories() {
         "{}",
         ran.err
     );
-    // Without a terminal no start-up file is read, but it must exist.
+    // Without a terminal, the start-up file is not read, but it must exist.
     let ran = galatea(directory.path(), &["--startup", "nowhere.sql"]);
     assert_eq!(ran.code, 1);
     assert!(
@@ -339,8 +339,8 @@ fn an_interrupt_cancels_a_query() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    // Long enough to be inside the query on a slow machine; before that, the signal ends the process all the
-    // same.
+    // Long enough for the query to run, even on a slow machine. Before that, the signal also ends the
+    // process.
     std::thread::sleep(Duration::from_secs(2));
     let start = Instant::now();
     let sent = Command::new("kill")

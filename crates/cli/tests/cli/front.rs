@@ -1,11 +1,11 @@
-//! SQL that the terminal reads in its own way: what was lost silently before, and how nested values are
-//! written.
+//! SQL that the terminal parses in its own way: clauses that had been lost silently, and the output of nested
+//! values.
 
 use std::fs;
 
 use crate::support::{galatea, samples};
 
-/// The output of statements that succeed, as CSV.
+/// The output of statements that must succeed, as CSV.
 fn csv(directory: &tempfile::TempDir, sql: &str) -> String {
     let ran = galatea(directory.path(), &["-q", "--format", "csv", "-c", sql]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{sql}");
@@ -100,7 +100,7 @@ fn folders_have_slashes_or_quotes() {
     assert_eq!(csv(&directory, "SELECT sum(a) AS s FROM 'ord'"), "s\n4");
 }
 
-/// CSV has the text of nested values; JSON has strings as the keys of maps.
+/// CSV has strings for nested values; JSON has strings as map keys.
 #[test]
 fn nested_values_are_written() {
     let directory = samples();
@@ -125,7 +125,7 @@ fn nested_values_are_written() {
     assert_eq!(written, "l,s,m,n\n\"[1, NULL]\",\"{x: 1, y: a,b}\",{7: seven},\n");
 }
 
-/// The limit of the parser is the setting's, in the terminal too.
+/// The setting raises the limit of the parser in the terminal, too.
 #[test]
 fn the_recursion_limit_can_be_raised() {
     let directory = samples();

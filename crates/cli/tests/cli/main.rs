@@ -1,4 +1,4 @@
-//! The command from outside: what it prints, where, and what it exits with.
+//! The command from outside: its output, the output's target, and the exit code.
 
 mod bench;
 mod calibrate;

@@ -176,10 +176,10 @@ fn settings_are_shown_and_set() {
         run(&["--set", "galatea.device=cpu", "-c", show]).out,
         "name,value\ngalatea.device,cpu"
     );
-    let set = "ALTER SYSTEM SET galatea.gpu_memory_limit = '2 GiB'; SHOW galatea.gpu_memory_limit";
+    let set = "ALTER SYSTEM SET galatea.memory.gpu_limit = '2 GiB'; SHOW galatea.memory.gpu_limit";
     assert_eq!(
         run(&["-c", set]).out,
-        "setting,value,sessions\ngalatea.gpu_memory_limit,2 GiB,1\nname,value\ngalatea.gpu_memory_limit,2 GiB"
+        "setting,value,sessions\ngalatea.memory.gpu_limit,2 GiB,1\nname,value\ngalatea.memory.gpu_limit,2 GiB"
     );
     let runtime = [
         "--set",
@@ -387,7 +387,7 @@ fn warnings_are_shown() {
         "--set",
         "galatea.device=emulated",
         "--set",
-        "galatea.gpu_memory_limit=1 KiB",
+        "galatea.memory.gpu_limit=1 KiB",
     ];
     let ran = galatea(directory.path(), &[&settings[..], &["-c", sql]].concat());
     assert_eq!(ran.code, 0, "{} {}", ran.err, cache.display());

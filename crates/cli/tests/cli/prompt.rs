@@ -9,7 +9,7 @@ use expectrl::{Eof, Expect, Session};
 
 use crate::support::{command, samples};
 
-/// A prompt in a terminal of so many columns and rows.
+/// A prompt in a terminal.
 struct Prompt(OsSession);
 
 impl Prompt {
@@ -40,7 +40,7 @@ impl Prompt {
         self
     }
 
-    /// Waits until `text` is printed; what was printed before it.
+    /// Waits until `text` is printed. Returns the output before it.
     fn shows(&mut self, text: &str) -> String {
         let found = self
             .0
@@ -77,7 +77,7 @@ fn a_session() {
     prompt.types("\\x off").shows("expanded is off");
     prompt.types("\\timing on").shows("timing is on");
     prompt.types("SELECT count(*) FROM 'a.csv';").shows("Time: ");
-    // The same voice as everywhere else.
+    // Errors have the same form as elsewhere.
     prompt
         .types("selec 1;")
         .shows("error: invalid SQL: expected: an SQL statement, found: selec");
@@ -106,10 +106,10 @@ fn words_of_other_shells() {
     prompt.0.expect(Eof).expect("the prompt ends");
 }
 
-/// The prompt of a statement's further lines, at the start of a line that has been cleared.
+/// The prompt for further lines of a statement, at the start of a cleared line.
 const FURTHER: &str = "\r\x1b[K. ";
 
-/// Further lines of a statement have a prompt of their own, one key recalls all of them, and Ctrl-C leaves
+/// Further lines of a statement have a separate prompt, one key recalls all of them, and Ctrl-C discards
 /// them.
 #[test]
 fn statements_over_several_lines() {
@@ -119,7 +119,7 @@ fn statements_over_several_lines() {
     prompt.types("SELECT 20 +").shows(FURTHER);
     prompt.types("22").shows(FURTHER);
     prompt.types("AS answer;").shows("| 42     |");
-    // The line above, as one.
+    // The statement above, as one history entry.
     prompt.types("\x1b[A").shows("| 42     |");
     prompt.types("SELECT nonsense").shows(FURTHER);
     prompt.0.send([3_u8]).expect("interrupted");
@@ -156,7 +156,7 @@ fn wide_rows_fit_the_terminal() {
     prompt.quits();
 }
 
-/// A prompt that shows all rows, through that pager where they are many.
+/// A prompt that shows all rows, through this pager if the number of rows is large.
 fn paged(directory: &tempfile::TempDir, pager: &str) -> Prompt {
     let options = [
         "--set",
@@ -218,7 +218,7 @@ fn the_pager_gets_every_row_and_its_time_is_not_the_statements() {
         seconds.parse::<f64>().is_ok_and(|seconds| seconds < 3.0),
         "{seconds}"
     );
-    // Without the pager, the screen gets what it holds.
+    // Without the pager, the screen shows the rows that fit.
     prompt.types("\\pset pager off").shows("pager is off");
     prompt
         .types("SELECT value FROM generate_series(1, 125);")
@@ -235,7 +235,7 @@ fn completion_does_not_use_the_device() {
         "--set",
         "galatea.device=emulated",
         "--set",
-        "galatea.gpu_memory_limit=1",
+        "galatea.memory.gpu_limit=1",
     ];
     let mut prompt = Prompt::with(command(directory.path(), &options), SIZE);
     prompt.shows("on the emulated device. \\? for help");
@@ -276,7 +276,7 @@ fn the_startup_file_runs_first() {
     prompt.quits();
 }
 
-/// On the CPU, too, the rows that statistics know of show how far a query is.
+/// On the CPU, too, progress is shown as a share of the rows, if statistics contain their number.
 #[test]
 fn scans_on_the_cpu_show_their_share() {
     let directory = samples();
@@ -307,7 +307,7 @@ fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
     prompt.0.send([3_u8]).expect("interrupted");
     line += "Ctrl-C cancels";
     line += &prompt.shows("error: cancelled");
-    // A terminal echoes ^C behind the bar, which must not begin another line: that would be cleared instead.
+    // A terminal echoes ^C behind the bar. It must not wrap to another line, which would be cleared instead.
     let (bar, _) = line.rsplit_once("\r\x1b[2K").expect("the bar is cleared");
     let bar = bar.rsplit(['\r', '\n']).next().unwrap_or_default();
     let bar = bar.rsplit("\x1b[2K").next().unwrap_or_default();
@@ -316,7 +316,7 @@ fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
     prompt.quits();
 }
 
-/// The first Ctrl-C ends a clustering that keeps its centroids, and the statement ends as others do.
+/// The first Ctrl-C ends a k-means statement that keeps its centroids. The statement then ends normally.
 #[test]
 fn an_interrupt_ends_a_clustering_that_keeps_its_centroids() {
     let directory = samples();

@@ -1,4 +1,4 @@
-//! Running the binary, with times and reasons that vary removed from its output.
+//! Runs the binary, and removes variable times and reasons from its output.
 
 use std::io::Write;
 use std::path::Path;
@@ -63,8 +63,8 @@ fn finished(output: Output) -> Ran {
     }
 }
 
-/// `text` with every time as `<t>`, and the reason why there is no GPU, which depends on the machine, as
-/// `<why>`.
+/// `text` with every time replaced by `<t>`, and the reason for a missing GPU, which depends on the machine,
+/// by `<why>`.
 pub(crate) fn stable(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {

@@ -1,40 +1,41 @@
-//! How result columns are made from the words of a group.
+//! How result columns are computed from the words of a group.
 
 use crate::moments::{Moment, MomentSum};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use galatea_expression::{Interval, TextForm};
+use galatea_expression::{Interval, StringForm};
 
-/// How a result column is made from a group's words.
+/// A result column computed from the words of a group.
 #[derive(Debug, Clone)]
 pub struct Finish {
-    /// From which words, and how.
+    /// The computation and the words that it reads.
     pub form: FinishForm,
-    /// Word that counts the values behind the result; NULL when it is zero. `None`: never NULL.
+    /// Word that counts the values of the result; the result is NULL if the count is zero. `None`: never
+    /// NULL.
     pub valid: Option<usize>,
     /// Type of the result column.
     pub data_type: DataType,
-    /// What the result must fit, where it may not.
+    /// The limit that the result is checked against, if it may exceed its type.
     pub limit: Option<Limit>,
 }
 
-/// The values of a type that a sum must not leave.
+/// The range of a type that a sum is checked against.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit {
     /// The values.
     pub range: Interval,
-    /// The call, for the error.
+    /// The aggregate call, for the error message.
     pub call: String,
 }
 
-/// See [`Finish`].
+/// The computation of a [`Finish`].
 #[derive(Debug, Clone)]
 pub enum FinishForm {
     /// The word, unsigned.
     Count(usize),
-    /// A 64-bit sum, sign extended where the result is wider.
+    /// A 64-bit sum, sign-extended if the result is wider.
     Sum64(usize),
-    /// A 64-bit sum, and a constant for each of its values.
+    /// A 64-bit sum plus a constant for each of its values.
     SumPlus {
         /// Word of the sum.
         sum: usize,
@@ -43,16 +44,16 @@ pub enum FinishForm {
         /// The constant.
         each: i64,
     },
-    /// Bits of integers; complemented for AND.
+    /// The result of a bitwise aggregate; complemented for AND.
     Bits {
-        /// The word.
+        /// Word of the bits.
         word: usize,
-        /// AND.
+        /// Whether this is AND.
         complement: bool,
     },
     /// A 128-bit sum.
     Sum128(usize),
-    /// A sum that may leave 128 bits: the 128-bit sums of the upper and of the lower 64 bits of its values.
+    /// A sum that may overflow 128 bits: the 128-bit sums of the upper and the lower 64 bits of its values.
     SumHalves {
         /// First word of the sum of the upper halves.
         high: usize,
@@ -81,48 +82,48 @@ pub enum FinishForm {
     },
     /// A function of moments.
     Moment {
-        /// Which.
+        /// The function.
         moment: Moment,
-        /// Word that counts the rows without NULL.
+        /// Word that counts the rows without a NULL argument.
         count: usize,
-        /// The sums: the first word of each, and whether it takes two.
+        /// The sums: the first word of each, and whether it takes two words.
         sums: Vec<(MomentSum, usize, bool)>,
         /// Scales of the arguments.
         scales: [i8; 2],
     },
     /// Rank of a 64-bit integer; complemented for MIN.
     RankInteger {
-        /// The word.
+        /// Word of the rank.
         word: usize,
-        /// MIN.
+        /// Whether this is MIN.
         complement: bool,
     },
-    /// A 64-bit integer without sign, which is its rank; complemented for MIN.
+    /// An unsigned 64-bit integer, which is its own rank; complemented for MIN.
     RankUnsigned {
-        /// The word.
+        /// Word of the rank.
         word: usize,
-        /// MIN.
+        /// Whether this is MIN.
         complement: bool,
     },
     /// Rank of a double; complemented for MIN.
     RankFloat {
-        /// The word.
+        /// Word of the rank.
         word: usize,
-        /// MIN.
+        /// Whether this is MIN.
         complement: bool,
     },
-    /// Place of a text; the group has no value where it is 0.
+    /// Place of an interned string; 0 if the group has no value.
     Place {
-        /// The word.
+        /// Word of the place.
         word: usize,
-        /// What the text says.
-        form: TextForm,
+        /// The encoding of the value in the string.
+        form: StringForm,
     },
     /// Rank of a dictionary code; complemented for MIN.
     RankCode {
-        /// The word.
+        /// Word of the rank.
         word: usize,
-        /// MIN.
+        /// Whether this is MIN.
         complement: bool,
         /// The dictionary.
         values: ArrayRef,

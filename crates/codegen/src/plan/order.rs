@@ -1,8 +1,8 @@
-//! Orders of rows that a pipeline knows of.
+//! Row orders of pipelines.
 
 use galatea_expression::{Expr, WindowCall};
 
-/// Rows that are put in the order of a window.
+/// Rows that are sorted into the order of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowInput {
     /// Columns that are kept, by number, ascending.
@@ -10,9 +10,9 @@ pub struct WindowInput {
     /// Words of the partition, the most significant first, see
     /// [`Function::SortWord`](galatea_expression::Function::SortWord).
     pub partition: Vec<Expr>,
-    /// Words of the order in it.
+    /// Words of the order within the partition.
     pub order: Vec<Expr>,
-    /// What equal rows are ordered by, where functions depend on that: their order in the source.
+    /// The tie-breaker of equal rows, if functions depend on it: their order in the source.
     pub ties: Option<Expr>,
     /// Functions, by the number of their column, ascending.
     pub calls: Vec<(usize, WindowCall)>,
@@ -25,18 +25,18 @@ impl WindowInput {
     }
 }
 
-/// An order of rows that a pipeline knows of.
+/// The requested order of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowOrder {
-    /// The first rows of an order are wanted.
+    /// Only the first rows of an order (top-k).
     First(TopRows),
-    /// All rows are wanted, in order: the words of their places, the most significant first, see
+    /// All rows, sorted. The words of the sort key, the most significant first, see
     /// [`Function::SortWord`](galatea_expression::Function::SortWord).
     All(Vec<Expr>),
 }
 
 impl RowOrder {
-    /// What rows are ordered by.
+    /// The expressions of the sort key.
     pub fn expressions(&self) -> &[Expr] {
         match self {
             Self::First(top) => std::slice::from_ref(&top.key),
@@ -45,13 +45,14 @@ impl RowOrder {
     }
 }
 
-/// The first rows of an order: they are returned, and others that are as good by the key.
+/// The first rows of an order. Rows that tie with the last one by key are returned as well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopRows {
-    /// The place of a row in the order, see [`Function::SortKey`](galatea_expression::Function::SortKey).
+    /// The sort key, see [`Function::SortKey`](galatea_expression::Function::SortKey).
     pub key: Expr,
-    /// Whether it is the whole order, as far as it has bits for it: any rows of one key will do.
+    /// Whether the key covers all sort columns, within its bits. Rows with equal keys are then
+    /// interchangeable.
     pub whole: bool,
-    /// How many rows are wanted.
+    /// Number of requested rows.
     pub fetch: u64,
 }

@@ -1,9 +1,8 @@
 //! Rows appended to output columns: a warp counts its live rows of a step, reserves a run of output rows with
 //! one atomic, and its lanes write at their ranks. A warp that finds the outputs nearly full stops before its
-//! next morsel, so each adds the rows of one morsel at most from then on.
+//! next morsel, so each warp then adds at most the rows of one morsel.
 //!
-//! Rows that are to be sorted, and may be in order as they are, keep the places that they have in their
-//! table.
+//! Rows that are to be sorted, but may already be in order, keep their positions in the table.
 
 use super::statements::RESERVE;
 use super::{Geometry, Sink};
@@ -11,11 +10,11 @@ use crate::output::{OutputColumn, OutputForm};
 use galatea_expression::code::{Code, line};
 use galatea_kernels::MAX_OUTPUTS;
 
-/// Rows in output columns.
+/// Appends rows to output columns.
 #[derive(Debug)]
 pub(crate) struct AppendSink {
     pub(crate) outputs: Vec<OutputColumn>,
-    /// Whether every row passes, and goes to the place that it has in the table.
+    /// Whether every row passes and is written at its position in the table.
     pub(crate) in_order: bool,
 }
 
@@ -36,7 +35,7 @@ impl Sink for AppendSink {
         "args.resume ? args.progress[warp] : args.first_morsel + blockIdx.x"
     }
 
-    /// Stops the warp when the columns hold `limit` rows; the host makes room and resumes.
+    /// Stops the warp when the columns hold `limit` rows. The host drains the columns and resumes.
     fn begin_morsel(&self, code: &mut Code) {
         code.lines("if (full) break;");
     }

@@ -1,16 +1,16 @@
-//! Build sides: each row is stored in arrays at its key's distance from the least one. Where there is no row,
-//! the entries of one column hold a value that no row has; where there is no such value, or reading bits
-//! alone is less, a bit for each index says that a row is there.
+//! Build sides: each row is stored in arrays at the offset of its key from the least key. For indices without
+//! a row, the entries of one column hold a sentinel. If no sentinel exists, or if reading only bits is
+//! cheaper, a bitmap records the indices with a row.
 //!
 //! ```text
-//! args.groups           if no column says it, a bit per index: whether a row has it; where keys are far apart, a table of keys, whose slots are the indices
+//! args.groups           without a sentinel: a bit per index, whether a row has it; for sparse keys: a table of keys, whose slots are the indices
 //! args.outputs[k]       the entries of column k
 //! args.outputs[N/2 + k] a bit per index: whether column k is NULL there
 //! ```
 //!
-//! No row waits for another and nothing can be full. Where keys must be unique, the host compares the number
-//! of indices that have a row with that of the rows afterwards: of two rows of one key either may have won,
-//! but then the arrays are not read.
+//! Rows are written independently of each other, and nothing can overflow. If keys must be unique, the host
+//! afterwards compares the number of used indices with the number of rows. Of two rows with the same key
+//! either may have been stored, but then the arrays are not read.
 
 use super::{Geometry, Sink};
 use crate::build_plan::BuildPlan;
@@ -18,13 +18,13 @@ use galatea_expression::code::{Code, line};
 use galatea_expression::{BuiltColumn, Value};
 use galatea_kernels::MAX_OUTPUTS;
 
-/// Rows in arrays by key.
+/// Stores rows in arrays by key.
 #[derive(Debug)]
 pub(crate) struct BuildSink {
     pub(crate) plan: BuildPlan,
-    /// C++ of the number of the row's key.
+    /// C++ expression of the number of the row's key.
     pub(crate) number: String,
-    /// The row's values of the plan's columns.
+    /// The values of the plan's columns for the row.
     pub(crate) values: Vec<Value>,
 }
 
@@ -37,7 +37,7 @@ impl Sink for BuildSink {
         }
     }
 
-    /// Declares the bits of the thread that are not written yet, or counts the keys that it found to be new.
+    /// Declares the bits of the thread that are not written yet, or the counter of keys that it inserted.
     fn prologue(&self, _: Geometry, code: &mut Code) {
         match (self.plan.slots(), self.plan.marker) {
             (Some(_), _) => code.lines("u32 inserted = 0;"),
@@ -74,7 +74,7 @@ impl Sink for BuildSink {
     }
 }
 
-/// Stores a value of the row, and whether it is NULL, in column `k` at the place that `at` names.
+/// Stores a value of the row and its NULL flag in column `k` at position `at`.
 pub(super) fn store(k: usize, column: &BuiltColumn, value: &Value, at: &str, code: &mut Code) {
     let c_type = column.c_type;
     line!(

@@ -1,19 +1,19 @@
-//! Rows in chains of heap pages (`page_chain.cuh`): a warp reserves places for its live rows of a step, its
-//! threads write them. Nothing is sized for the worst case or counted beforehand, and the host takes part
-//! only when the heap is exhausted.
+//! Rows in chains of heap pages (`page_chain.cuh`): a warp reserves space for its live rows of a step, and
+//! its threads write them. Nothing is sized for the worst case or counted beforehand, and the host is
+//! involved only if the heap is exhausted.
 //!
-//! A row is a few 64-bit words; outputs narrower than a word, and validity bits, share words. Blocks commit
-//! rows by morsel, so that a morsel that found no page is done again as a whole.
+//! A row consists of a few 64-bit words; outputs narrower than a word and validity bits share words. Blocks
+//! commit rows by morsel. If no page is available, the whole morsel is repeated.
 
 use super::statements::CHAINS;
 use super::{Geometry, Sink};
 use crate::output::{OutputColumn, OutputForm};
 use galatea_expression::code::{Code, line};
 
-/// Rows that the lanes of a warp reserve at once, at most: a page holds as many.
+/// Maximum number of rows that the lanes of a warp reserve at once; a page holds at least this number.
 pub const WARP_ROWS: u64 = 32 * 16;
 
-/// Where an output, or its validity bit, lies in a row.
+/// Location of an output or its validity bit in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// First word.
@@ -22,17 +22,18 @@ pub struct Field {
     pub bit: u32,
 }
 
-/// Places of the outputs in a row.
+/// Layout of the outputs in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowLayout {
-    /// By output: the value, and the validity bit of nullable ones.
+    /// For each output, the value and, if nullable, the validity bit.
     pub fields: Vec<(Field, Option<Field>)>,
-    /// Words of a row.
+    /// Number of words of a row.
     pub words: usize,
 }
 
 impl RowLayout {
-    /// The layout of these outputs: wide ones first, so that none crosses a word it does not fill.
+    /// The layout of these outputs: wide ones first, so that no output is split across words unless it fills
+    /// them.
     pub fn new(outputs: &[OutputColumn]) -> Self {
         let mut end = 0u32;
         let mut take = |bits: u32| {
@@ -59,7 +60,7 @@ impl RowLayout {
     }
 }
 
-/// Rows in heap pages.
+/// Stores rows in heap pages.
 #[derive(Debug)]
 pub(crate) struct ChainsSink {
     pub(crate) outputs: Vec<OutputColumn>,
@@ -93,7 +94,7 @@ bool stopped = false;",
         code.lines("const u32 passed_before = passed;\nwriter.begin_morsel();");
     }
 
-    /// Reserves places for the live rows of a step.
+    /// Reserves space for the live rows of a step.
     fn before_rows(&self, code: &mut Code) {
         code.lines("const auto places = writer.reserve_rows(0xffffffffu, __popc(live));\nu32 taken = 0;");
     }
@@ -103,7 +104,7 @@ bool stopped = false;",
         let mut words: Vec<Vec<String>> = vec![Vec::new(); layout.words];
         for ((k, output), (field, valid)) in self.outputs.iter().enumerate().zip(&layout.fields) {
             let (value, null) = &output.code;
-            // The bits of the value, zero extended.
+            // The bits of the value, zero-extended.
             let bits = match &output.form {
                 OutputForm::Integer { width: 4 } => format!("u64(u32(i32({value})))"),
                 OutputForm::Integer { width: 8 } => format!("u64(i64({value}))"),

@@ -1,15 +1,15 @@
-//! Dense groups in global memory: a group's number is its place, atomics are resolved in L2. There, atomics
-//! on one KiB are serialised, so where a few groups are frequent the lanes of a warp combine their rows of a
-//! group first, and groups have copies, each for some of the blocks, which are added up after the last
-//! launch.
+//! Dense groups in global memory: a group's number is its index, and atomics are resolved in L2. Atomics on
+//! the same KiB are serialised there. So if a few groups are frequent, the lanes of a warp first combine
+//! their rows of a group, and groups have copies, each for some of the blocks, which are added up after the
+//! last launch.
 
 use super::Sink;
-use super::statements::{add_to_global, combine_in_global, compare_texts, words_of_group};
+use super::statements::{add_to_global, combine_in_global, compare_strings, words_of_group};
 use crate::accumulators::AccumulatorPlan;
 use crate::group_layout::DenseLayout;
 use galatea_expression::code::{Code, line};
 
-/// Dense groups in global memory.
+/// Collects dense groups in global memory.
 #[derive(Debug)]
 pub(crate) struct DenseSink {
     pub(crate) accumulators: AccumulatorPlan,
@@ -37,8 +37,8 @@ impl Sink for DenseSink {
         } else {
             add_to_global(&self.accumulators, code);
         }
-        // Texts are in the first copy alone.
-        compare_texts(
+        // Strings are only in the first copy.
+        compare_strings(
             &self.accumulators,
             &words_of_group(&self.accumulators, "group"),
             code,

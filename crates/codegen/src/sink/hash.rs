@@ -1,17 +1,16 @@
-//! Groups in a global hash table. Where it is not too large it is fully sized. Otherwise it starts small, and
-//! at its limit takes no new group: rows of such groups overflow into heap pages as partial groups, key words
-//! and then the accumulator words that the row alone would leave, and another kernel (`hash_merge`) merges
-//! them into a larger table after the launch. Only when the heap is exhausted as well does a block stop, and
-//! it remembers which rows of its morsel are still to come, for those before them are in their groups
-//! already.
+//! Groups in a global hash table. If the table is not too large, it is fully sized. Otherwise it starts small
+//! and accepts no new group at its limit. Rows of new groups then overflow into heap pages as partial groups:
+//! key words followed by the accumulator words of the single row. After the launch, another kernel
+//! (`hash_merge`) merges them into a larger table. A block stops only if the heap is exhausted as well. It
+//! records the unfinished rows of its morsel, since the previous ones are already in their groups.
 
-use super::statements::{CHAINS, add_to_global, combine_in_global, compare_texts, row_words};
+use super::statements::{CHAINS, add_to_global, combine_in_global, compare_strings, row_words};
 use super::{FIRST_MORSEL, Geometry, Sink};
 use crate::accumulators::AccumulatorPlan;
 use crate::group_key::GroupKey;
 use galatea_expression::code::{Code, line};
 
-/// Slots that are enough for so many groups.
+/// Sufficient number of slots for `groups` groups.
 pub fn slots_for(groups: u64) -> u64 {
     groups
         .saturating_mul(2)
@@ -20,7 +19,7 @@ pub fn slots_for(groups: u64) -> u64 {
         .max(2)
 }
 
-/// Groups in a hash table.
+/// Collects groups in a hash table.
 #[derive(Debug)]
 pub(crate) struct HashSink {
     pub(crate) accumulators: AccumulatorPlan,
@@ -28,7 +27,7 @@ pub(crate) struct HashSink {
     /// Whether rows of new groups may overflow into heap pages.
     pub(crate) overflows: bool,
     pub(crate) warp_aggregated: bool,
-    /// Whether every hash is zero.
+    /// Whether every hash is forced to zero.
     pub(crate) collide: bool,
 }
 
@@ -106,7 +105,7 @@ u8 row_over[{1}];",
         } else {
             add_to_global(&self.accumulators, &mut update);
         }
-        compare_texts(&self.accumulators, "at", &mut update);
+        compare_strings(&self.accumulators, "at", &mut update);
         if !self.overflows {
             return code.nest(0, &update);
         }
@@ -124,8 +123,8 @@ u8 row_over[{1}];",
         code.lines("}");
     }
 
-    /// Whole warps append the overflow rows of their lanes: lanes on their own would wait for each other when
-    /// a page is full, which on a GPU they may do for ever.
+    /// Appends the overflow rows of all lanes by whole warps. Single lanes would wait for each other when a
+    /// page is full, which may deadlock on a GPU.
     fn after_rows(&self, code: &mut Code) {
         if self.overflows {
             code.lines(

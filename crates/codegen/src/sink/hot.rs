@@ -1,11 +1,11 @@
-//! Hot groups: so frequent that accumulators in shared memory are contended. Their rows go to registers of
-//! each thread.
+//! Hot groups: their accumulators would be contended in shared memory, so their rows are accumulated in
+//! registers of each thread.
 
 use super::statements::{add_to_registers, merge_registers};
 use crate::accumulators::AccumulatorPlan;
 use galatea_expression::code::{Code, line};
 
-/// Adds a row of a hot group to its registers; `code` goes on with the statement for all other groups.
+/// Adds a row of a hot group to its registers. `code` continues with the statement for all other groups.
 pub(super) fn update(plan: &AccumulatorPlan, hot: u32, code: &mut Code) {
     for group in 0..hot {
         line!(code, "if (group == hot{group}) {{");
@@ -14,7 +14,7 @@ pub(super) fn update(plan: &AccumulatorPlan, hot: u32, code: &mut Code) {
     }
 }
 
-/// Declares the registers; `literals` hold the groups.
+/// Declares the registers; `literals` are the indices of the literals that contain the groups.
 pub(super) fn prologue(plan: &AccumulatorPlan, literals: &[usize], code: &mut Code) {
     for (group, literal) in literals.iter().enumerate() {
         line!(code, "const u32 hot{group} = u32(args.literals[{literal}]);");

@@ -1,7 +1,7 @@
-//! Marks of the pairs of a join that fulfil its condition, and of the rows that have such a pair.
+//! Marks the pairs of a join that fulfil its condition, and the rows with such a pair.
 //!
 //! ```text
-//! args.outputs[KEPT]      a bit for each pair; each of the three is null where it is not wanted
+//! args.outputs[KEPT]      a bit for each pair; each of the three is null if it is not needed
 //! args.outputs[PROBE]     a bit for each probe row
 //! args.outputs[BUILD]     a bit for each build row
 //! ```
@@ -9,16 +9,16 @@
 use super::Sink;
 use galatea_expression::code::{Code, line};
 
-/// The output that has a bit for each pair.
+/// Index of the output with a bit for each pair.
 pub const KEPT: usize = 0;
 
-/// The output that has a bit for each probe row.
+/// Index of the output with a bit for each probe row.
 pub const PROBE: usize = 1;
 
-/// The output that has a bit for each build row.
+/// Index of the output with a bit for each build row.
 pub const BUILD: usize = 2;
 
-/// Marks of pairs and rows.
+/// Marks pairs and rows.
 #[derive(Debug)]
 pub(crate) struct MarkSink {
     /// C++ name of the row's pair.

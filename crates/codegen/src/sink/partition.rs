@@ -1,13 +1,13 @@
-//! Rows in partitions: those of a step are staged in shared memory, brought into the order of their
-//! partitions there, and written in runs (`partition.cuh`). Or they are counted by partition: that comes
-//! first, so that each partition begins where the one before ends.
+//! Partitioned rows: the rows of a step are staged in shared memory, reordered by partition there, and
+//! written in runs (`partition.cuh`). Alternatively, rows are only counted by partition. The counting pass
+//! runs first, so that each partition begins where the previous one ends.
 //!
 //! ```text
-//! args.groups               of each partition the rows, or the next free position
+//! args.groups               by partition, the number of rows or the next free position
 //! args.outputs[k]           column k by position
 //! args.outputs[N/2 + k]     a bit by position: whether column k is NULL there
 //!
-//! shared memory             order, a word of each row, then the columns and the NULL flags of the step by row
+//! shared memory             the order, one word per row; then the columns and NULL flags of the step by row
 //! ```
 
 use super::{Geometry, Sink};
@@ -20,23 +20,24 @@ use galatea_expression::{BuiltColumn, Value};
 use galatea_kernels::MAX_OUTPUTS;
 
 policy! {
-    /// How many rows a block brings into partitions at once.
+    /// Staging of the rows that a block partitions at once.
     pub(crate) struct StagingPolicy {
-        /// Shared memory that the rows of a step may take: two blocks fit a multiprocessor.
+        /// Maximum bytes of shared memory for the rows of a step; two blocks fit a multiprocessor.
         bytes: u64 = 104 << 10,
-        /// Shared memory that is left for counts of partitions.
+        /// Bytes of shared memory left for the counts of partitions.
         other: u64 = 8 << 10,
-        /// Threads of a block at most. The more rows a step has, the longer the runs that are written.
+        /// Maximum number of threads per block. The more rows a step has, the longer are the runs that are
+        /// written.
         threads: u32 = 1024,
     }
 }
 
 const POLICY: StagingPolicy = StagingPolicy::DEFAULT;
 
-/// Threads of a block for such rows, of which each thread has `items`.
+/// The number of threads per block for these rows, with `items` rows per thread.
 ///
 /// # Errors
-/// [`Reason::Limit`] of rows of which not even a warp's fit.
+/// [`Reason::Limit`] if the rows of a single warp do not fit.
 pub(crate) fn block_for(plan: &PartitionPlan, items: u32, options: &KernelOptions) -> Result<u32, Reason> {
     let room = options
         .shared_bytes
@@ -61,7 +62,7 @@ pub(crate) fn block_for(plan: &PartitionPlan, items: u32, options: &KernelOption
     Ok(block)
 }
 
-/// Bytes of so many staged rows.
+/// Bytes of `rows` staged rows.
 fn stage_bytes(plan: &PartitionPlan, rows: u32) -> u64 {
     if plan.counts {
         return 0;
@@ -70,15 +71,15 @@ fn stage_bytes(plan: &PartitionPlan, rows: u32) -> u64 {
     u64::from(rows) * (4 + plan.columns.iter().map(column).sum::<u64>())
 }
 
-/// Rows in partitions, or their number.
+/// Writes rows into partitions, or counts them.
 #[derive(Debug)]
 pub(crate) struct PartitionSink {
     pub(crate) plan: PartitionPlan,
-    /// C++ of the row's partition.
+    /// C++ expression of the row's partition.
     pub(crate) partition: String,
-    /// The row's values of the plan's columns.
+    /// The values of the plan's columns for the row.
     pub(crate) values: Vec<Value>,
-    /// Threads of a block, and rows of each in a step.
+    /// Threads per block, and rows per thread in a step.
     pub(crate) block: u32,
     pub(crate) items: u32,
 }
@@ -89,7 +90,7 @@ impl PartitionSink {
         self.block * self.items
     }
 
-    /// Where columns and NULL flags begin in shared memory: wide columns first, so that all are aligned.
+    /// Offsets of columns and NULL flags in shared memory: wide columns first, so that all are aligned.
     fn stages(&self) -> Vec<(usize, u64, Option<u64>)> {
         let columns = &self.plan.columns;
         let mut order: Vec<usize> = (0..columns.len()).collect();
@@ -104,7 +105,7 @@ impl PartitionSink {
             .filter(|k| columns[**k].width >= 4)
             .map(|k| (*k, take(columns[*k].width as u64), None))
             .collect();
-        // The order itself has 4 bytes.
+        // The order itself takes 4 bytes per row.
         stages.push((usize::MAX, take(4), None));
         let narrow = order.iter().filter(|k| columns[**k].width < 4);
         stages.extend(narrow.map(|k| (*k, take(columns[*k].width as u64), None)));
@@ -123,7 +124,7 @@ impl Sink for PartitionSink {
     }
 
     fn dynamic_shared(&self) -> u32 {
-        // A block is chosen so that it fits.
+        // The block size is chosen such that it fits.
         stage_bytes(&self.plan, self.rows()) as u32
     }
 

@@ -1,34 +1,34 @@
-//! The probe side of a join whose keys repeat: rows are stored by position, each with the list of its
-//! partners. The host adds up the lengths of the lists (`joins/pairs.rs`).
+//! The probe side of a multimap join: rows are stored by position, each with its list of matches. The host
+//! adds up the lengths of the lists (`joins/pairs.rs`).
 //!
 //! ```text
 //! args.outputs[k]           column k by position
 //! args.outputs[N/2 + k]     a bit by position: whether column k is NULL there
-//! args.outputs[FIRSTS]      by position where the list starts; NO_ROW: there is none
-//! args.outputs[PARTNERS]    by position the pairs of the row: the length of the list, or 1 of an outer join
+//! args.outputs[FIRSTS]      by position the start of the list; NO_ROW if the row has no match
+//! args.outputs[PARTNERS]    by position the number of pairs: the length of the list, or 1 in an outer join
 //! ```
 
 use super::Sink;
 use super::build::store;
-use super::lists::MAX_COLUMNS;
+use super::multimap::MAX_COLUMNS;
 use super::statements::RESERVE;
 use crate::build_plan::ProbePlan;
 use galatea_expression::Value;
 use galatea_expression::code::{Code, line};
 
-/// The output that has the start of each row's list.
+/// Index of the output with the start of each row's list.
 pub const FIRSTS: usize = MAX_COLUMNS;
 
-/// The output that has the number of each row's pairs.
+/// Index of the output with the number of each row's pairs.
 pub const PARTNERS: usize = MAX_COLUMNS + 1;
 
-/// Rows by position, with the lists of their partners.
+/// Stores rows by position, with the lists of their matches.
 #[derive(Debug)]
 pub(crate) struct ProbeSink {
     pub(crate) plan: ProbePlan,
-    /// C++ of where the row's list starts, and of its length.
+    /// C++ expressions of the start and the length of the row's list.
     pub(crate) list: (String, String),
-    /// The row's values of the plan's columns.
+    /// The values of the plan's columns for the row.
     pub(crate) values: Vec<Value>,
 }
 

@@ -1,12 +1,12 @@
-//! Groups in registers: one of a query without keys, or very few. Merged by warp, by block, then with one
-//! atomic a word and block.
+//! Groups in registers: the single group of a query without keys, or very few groups. They are merged by
+//! warp, by block, then with one atomic per word and block.
 
-use super::statements::{add_to_registers, compare_texts, merge_registers, words_of_group};
+use super::statements::{add_to_registers, compare_strings, merge_registers, words_of_group};
 use super::{Geometry, Sink};
 use crate::accumulators::AccumulatorPlan;
 use galatea_expression::code::{Code, line};
 
-/// The only group of a query without keys.
+/// Collects the single group of a query without keys.
 #[derive(Debug)]
 pub(crate) struct ScalarSink {
     pub(crate) accumulators: AccumulatorPlan,
@@ -19,7 +19,7 @@ impl Sink for ScalarSink {
 
     fn row(&self, code: &mut Code) {
         add_to_registers(&self.accumulators, |w| format!("&w0_{w}"), code);
-        compare_texts(&self.accumulators, &words_of_group(&self.accumulators, "0"), code);
+        compare_strings(&self.accumulators, &words_of_group(&self.accumulators, "0"), code);
     }
 
     fn epilogue(&self, geometry: Geometry, code: &mut Code) {
@@ -36,7 +36,7 @@ pub(super) fn declare(plan: &AccumulatorPlan, groups: u64, code: &mut Code) {
     }
 }
 
-/// Merges the registers of the block, and adds them to the groups in global memory.
+/// Merges the registers of the block and adds them to the groups in global memory.
 pub(super) fn merge(plan: &AccumulatorPlan, groups: u64, block: u32, code: &mut Code) {
     let warps = block / 32;
     let words = plan.partial_words.max(1) as u64;

@@ -1,12 +1,12 @@
-//! Dense groups in shared memory or registers of a block, laid out so that lanes do not conflict (Sitaridi &
-//! Ross §1-3); see [`SharedLayout`] for the layouts.
+//! Dense groups in shared memory or registers of a block, laid out to avoid lane conflicts (Sitaridi & Ross
+//! §1-3); see [`SharedLayout`] for the layouts.
 //!
-//! With `hot` groups, the most frequent ones of a sample, their rows go to registers of each thread instead.
-//! Rows may be combined first: of a run, the consecutive rows of a thread with one group, in registers; or of
-//! a warp's lanes with one group, for groups so many that copies do not fit, and so frequent that lanes
-//! conflict.
+//! If the sample has `hot` groups, their rows are accumulated in registers of each thread instead. Rows may
+//! be combined first: either runs (consecutive rows of a thread with the same group) in registers, or the
+//! rows of a warp's lanes with the same group. The latter is for group counts that leave no room for copies
+//! and for groups so frequent that lanes conflict.
 
-use super::statements::{add_to_registers, combine_lanes, compare_texts, value_of, words_of_group};
+use super::statements::{add_to_registers, combine_lanes, compare_strings, value_of, words_of_group};
 use super::{Geometry, Sink, hot, scalar};
 use crate::accumulators::{AccumulatorPlan, Contribution};
 use crate::aggregate::Accumulator;
@@ -14,12 +14,12 @@ use crate::group_layout::{ColumnSlots, ElementForm, SharedLayout};
 use galatea_expression::code::{Code, line};
 use galatea_layout::model::AccumulatorLayout;
 
-/// Dense groups of a block.
+/// Collects the dense groups of a block.
 #[derive(Debug)]
 pub(crate) struct SharedSink {
     pub(crate) accumulators: AccumulatorPlan,
     pub(crate) layout: SharedLayout,
-    /// Literals that name the hot groups.
+    /// Indices of the literals that contain the hot groups.
     pub(crate) hot: Vec<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Sink for SharedSink {
 
     fn row(&self, code: &mut Code) {
         let (plan, layout) = (&self.accumulators, &self.layout);
-        compare_texts(plan, &words_of_group(plan, &self.group()), code);
+        compare_strings(plan, &words_of_group(plan, &self.group()), code);
         if layout.accumulators == AccumulatorLayout::Registers {
             for group in 0..layout.groups {
                 line!(code, "if (group == {group}u) {{");
@@ -77,7 +77,7 @@ impl Sink for SharedSink {
             return;
         }
         if layout.runs {
-            // The run so far is left when another group begins; the last one after the rows of the step.
+            // The current run ends when another group begins; the last run ends after the rows of the step.
             let group = self.group();
             line!(
                 code,
@@ -121,7 +121,7 @@ impl Sink for SharedSink {
 }
 
 impl SharedSink {
-    /// The statement that adds a row of value `value` to element `at`.
+    /// The statement that adds a row with value `value` to element `at`.
     fn add(&self, k: usize, c: &Contribution, value: &str) -> String {
         let plane = self.layout.elements();
         let private = self.layout.is_privatised();
@@ -152,7 +152,7 @@ impl SharedSink {
         }
     }
 
-    /// The elements of an accumulator, to be read back.
+    /// C++ expression that reads the elements of an accumulator back.
     fn read(&self, k: usize, c: &Contribution) -> String {
         let plane = self.layout.elements();
         match self.layout.form(c) {
@@ -182,7 +182,7 @@ impl SharedSink {
         }
     }
 
-    /// C++ that names the group of a row: its number, or the slot of a laid-out column.
+    /// C++ expression of the group of a row: its number, or the slot of a laid-out column.
     fn group(&self) -> String {
         match self.layout.slots {
             Some(ColumnSlots { column, .. }) => format!("u32(q{column}[i])"),
@@ -206,7 +206,7 @@ impl SharedSink {
                 &format!("w{}", c.partial),
                 &format!("w{}", c.partial + 1),
             );
-            // A word of a run without a value that counts is zero, and changes nothing.
+            // If no value of a run counts, its word is zero and changes nothing.
             line!(body, "{}", self.add(k, c, &value));
         }
         for w in 0..words {

@@ -1,4 +1,4 @@
-//! Statements that several sinks have.
+//! Statements that several sinks share.
 
 use crate::accumulators::{AccumulatorPlan, Contribution, Extreme};
 use crate::aggregate::Accumulator;
@@ -15,9 +15,9 @@ pub(super) fn add_to_registers(plan: &AccumulatorPlan, word: impl Fn(usize) -> S
     }
 }
 
-/// Merges registers of a warp's lanes into those of lane 0; `word` names partial word `w`, and `none` is a
-/// register in place of high words that do not exist. `then` writes what follows for an accumulator with
-/// those low and high words.
+/// Merges the registers of a warp's lanes into those of lane 0. `word` returns the name of partial word `w`,
+/// and `none` is a register that replaces missing high words. `then` writes the statements that follow for an
+/// accumulator, given its low and high words.
 pub(super) fn merge_registers(
     plan: &AccumulatorPlan,
     word: impl Fn(usize) -> String,
@@ -45,7 +45,7 @@ pub fn add_to_global(plan: &AccumulatorPlan, code: &mut Code) {
     }
 }
 
-/// The words of a group in global memory, by its number.
+/// The address of a group's words in global memory, given its number.
 pub(super) fn words_of_group(plan: &AccumulatorPlan, group: &str) -> String {
     format!(
         "reinterpret_cast<u64*>(args.groups) + u64({group}) * {}u",
@@ -53,9 +53,9 @@ pub(super) fn words_of_group(plan: &AccumulatorPlan, group: &str) -> String {
     )
 }
 
-/// Compares a row with the least and greatest texts of its group, whose words in global memory are at `at`.
-pub(super) fn compare_texts(plan: &AccumulatorPlan, at: &str, code: &mut Code) {
-    let full = Signal::TextsFull.number();
+/// Compares a row's strings with the minimum and maximum strings of its group in global memory at `at`.
+pub(super) fn compare_strings(plan: &AccumulatorPlan, at: &str, code: &mut Code) {
+    let full = Signal::StringsFull.number();
     for extreme in &plan.extremes {
         if let Some(condition) = &extreme.condition {
             code.part(format_args!("if ({condition}) "));
@@ -74,8 +74,8 @@ pub(super) fn compare_texts(plan: &AccumulatorPlan, at: &str, code: &mut Code) {
     }
 }
 
-/// Lets those of the lanes `lanes` that update the same `place` combine their rows; the first of them does
-/// what `then` makes of accumulator `k` and its low and high word.
+/// Combines the rows of the lanes in `lanes` that update the same `place`. The first of these lanes runs the
+/// statement that `then` returns for accumulator `k` and its low and high words.
 pub(super) fn combine_lanes(
     plan: &AccumulatorPlan,
     (lanes, place): (&str, &str),
@@ -111,14 +111,14 @@ pub(super) fn combine_lanes(
     code.lines("}");
 }
 
-/// Adds the rows of the lanes `lanes` to the words in global memory at `at`, combined where `place` is the
-/// same.
+/// Adds the rows of the lanes in `lanes` to the words in global memory at `at`. Rows with the same `place`
+/// are combined first.
 pub(super) fn combine_in_global(plan: &AccumulatorPlan, (lanes, place): (&str, &str), code: &mut Code) {
     if plan.contributions.is_empty() {
         return;
     }
     combine_lanes(plan, (lanes, place), code, |_, c, low, high| {
-        // What a row adds has the form of the words in global memory.
+        // A row's contribution has the form of the words in global memory.
         let merge = match c.accumulator.words() {
             2 => "Merge::Sum128",
             _ => c.accumulator.merge(),
@@ -127,7 +127,7 @@ pub(super) fn combine_in_global(plan: &AccumulatorPlan, (lanes, place): (&str, &
     });
 }
 
-/// The value of an accumulator with those words, as C++ that can be added to another.
+/// The value of an accumulator with these words, as a C++ expression that can be added to another.
 pub(super) fn value_of(accumulator: Accumulator, low: &str, high: &str) -> String {
     match accumulator {
         Accumulator::SumF64 => format!("__longlong_as_double(i64({low}))"),
@@ -136,7 +136,7 @@ pub(super) fn value_of(accumulator: Accumulator, low: &str, high: &str) -> Strin
     }
 }
 
-/// Declares what a row alone makes of its group: the words in global memory, as C++ expressions.
+/// Declares the words in global memory that a group of only this row would have, as C++ expressions.
 pub(super) fn row_words(plan: &AccumulatorPlan, code: &mut Code) -> Vec<String> {
     let mut words = vec![String::new(); plan.words];
     for (k, c) in plan.contributions.iter().enumerate() {
@@ -164,7 +164,7 @@ pub(super) fn row_words(plan: &AccumulatorPlan, code: &mut Code) -> Vec<String> 
             }
         }
     }
-    let full = Signal::TextsFull.number();
+    let full = Signal::StringsFull.number();
     for Extreme {
         condition,
         text,
@@ -189,16 +189,16 @@ fn add(c: &Contribution, words_type: &str, update: &str, words: &[String], code:
     line!(code, "{words_type}::{update}({}, {});", words.join(", "), c.value);
 }
 
-/// The chains of pages of the launch.
+/// Declares the page chains of the launch.
 pub(super) const CHAINS: &str = "\
 static_assert(sizeof(PageChainsView) == sizeof(args.chains_view), \"host twin\");
 const PageChainsView& chains = *reinterpret_cast<const PageChainsView*>(args.chains_view);
 __shared__ ChainState chain_state;
 ";
 
-/// Reserves places for the warp's live rows of a step, by one atomic: `at` is the first of this lane, and
-/// `held` the rows that the sink holds with these. Warps do not wait for each other, and one without a live
-/// row does nothing.
+/// Reserves space for the warp's live rows of a step by one atomic. `at` is the first position of this lane,
+/// and `held` the number of rows in the sink, including these. Warps do not wait for each other, and a warp
+/// without a live row does nothing.
 pub(super) const RESERVE: &str = "\
 u64 at = 0, held = 0;
 if (__any_sync(0xffffffffu, live != 0)) {

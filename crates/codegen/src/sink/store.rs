@@ -1,4 +1,4 @@
-//! Rows by position, which are a part of another pipeline's rows (`rows/stored.rs`).
+//! Rows by position that are one part of another pipeline's input (`rows/stored.rs`).
 //!
 //! ```text
 //! args.outputs[k]           column k by position
@@ -12,11 +12,11 @@ use crate::build_plan::StorePlan;
 use galatea_expression::Value;
 use galatea_expression::code::Code;
 
-/// Rows by position.
+/// Stores rows by position.
 #[derive(Debug)]
 pub(crate) struct StoreSink {
     pub(crate) plan: StorePlan,
-    /// The row's values of the plan's columns.
+    /// The values of the plan's columns for the row.
     pub(crate) values: Vec<Value>,
 }
 

@@ -1,5 +1,5 @@
-//! Rows that are put in the order of a window: they are stored by position, with the words that the host
-//! sorts them by (`window/mod.rs`).
+//! Rows that are sorted into the order of a window: they are stored by position, with the words of the sort
+//! key. The host sorts them by these words (`window/mod.rs`).
 //!
 //! ```text
 //! args.outputs[k]           column k by position, then the words
@@ -13,13 +13,13 @@ use crate::build_plan::WindowsPlan;
 use galatea_expression::Value;
 use galatea_expression::code::{Code, line};
 
-/// Rows by position, with the words of their order.
+/// Stores rows by position, with the words of their sort key.
 #[derive(Debug)]
 pub(crate) struct WindowsSink {
     pub(crate) plan: WindowsPlan,
-    /// The row's values of the plan's columns.
+    /// The values of the plan's columns for the row.
     pub(crate) values: Vec<Value>,
-    /// The row's words.
+    /// The words of the sort key for the row.
     pub(crate) words: Vec<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! Which sink collects groups, and the parts of their keys.
+//! Chooses the sink for groups, and derives the parts of their keys.
 
 use super::{BoundSink, POLICY, SinkInput};
 use crate::accumulators::AccumulatorPlan;
@@ -93,7 +93,7 @@ impl SinkInput<'_> {
             key.emit(&key_values, code);
             return Ok(self.hashed(key, accumulators));
         };
-        // Dense accumulators exist for every possible group: one word must count rows.
+        // Dense accumulators exist for every possible group, so one word must count rows.
         let occupied = accumulators.row_count();
         let mut choice = self.dense(&keys, &key, groups, &accumulators, code.length());
         let hot: Vec<usize> = (choice.hot.iter())
@@ -130,7 +130,7 @@ impl SinkInput<'_> {
 
     /// Groups in a hash table.
     fn hashed(&self, key: GroupKey, accumulators: AccumulatorPlan) -> BoundSink {
-        // Where a fully sized table would take too much, a row may find no slot.
+        // If a fully sized table would take too much memory, a row may find no slot.
         let groups = key.groups_among(self.cardinality.rows);
         let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
         let overflows = slots_for(groups).saturating_mul(slot) > self.options.hash_table_bytes;
@@ -154,7 +154,7 @@ impl SinkInput<'_> {
         BoundSink::new(sink, strategy, result)
     }
 
-    /// Adds the accumulators of calls, and emits their arguments.
+    /// The accumulators of `aggregates`. The arguments are emitted into `code`.
     fn calls(
         &self,
         aggregates: &[AggregateCall],
@@ -166,8 +166,8 @@ impl SinkInput<'_> {
         AccumulatorPlan::of_calls(aggregates, self.rewrite, (rows, grouped), emitter, code)
     }
 
-    /// Chooses how dense groups are collected; `lines`: generated lines per row so far, taken as two
-    /// instructions each.
+    /// Chooses how dense groups are collected. `lines` is the number of generated lines per row so far; each
+    /// is assumed to take two instructions.
     fn dense(
         &self,
         keys: &[Expr],
@@ -177,7 +177,7 @@ impl SinkInput<'_> {
         lines: usize,
     ) -> group_choice::GroupChoice {
         let slots = match keys {
-            // Slots do not tell the group whose texts a row is compared with.
+            // A slot does not identify the group, which is needed to compare a row's strings.
             [only] if accumulators.extremes.is_empty() => {
                 only.as_column().and_then(|column| self.slots(column))
             }
@@ -198,7 +198,7 @@ impl SinkInput<'_> {
         group_choice::choose(&rows, self.options)
     }
 
-    /// The slots of a laid-out key column, if rows per thread match the access pattern it was laid out for.
+    /// The slots of a laid-out key column, if it was laid out for this number of rows per thread.
     fn slots(&self, column: usize) -> Option<SlotKey> {
         let layout = &self.columns[column].slots.as_ref()?.layout;
         (layout.tiles.rows_per_thread == self.items).then(|| SlotKey {
@@ -206,7 +206,7 @@ impl SinkInput<'_> {
                 column,
                 slots: layout.map.slots() as u32,
                 values: layout.map.values() as u32,
-                // Made when the layout is chosen.
+                // Set when the layout is chosen.
                 table: 0,
             },
             column: LaidOutColumn {
@@ -217,8 +217,8 @@ impl SinkInput<'_> {
     }
 }
 
-/// Table by slot of a laid-out column: a value's first slot maps to its group number (NULL: the last group),
-/// a copy's slot to the value's first slot, an unused slot to 0xffffffff.
+/// Lookup table by slot of a laid-out column: the first slot of a value maps to its group (NULL: the last
+/// group), the slot of a copy to the first slot, and an unused slot to 0xffffffff.
 fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
     let Some(slots) = &column.slots else {
         return Vec::new();
@@ -234,7 +234,7 @@ fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
     bytemuck::cast_slice(&entries).to_vec()
 }
 
-/// The key of a grouped pipeline, honouring a forced hash table.
+/// The key of a grouped pipeline; a forced hash table is honoured.
 fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
     let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
     let limit = if forced == GroupBy::Hash {

@@ -1,4 +1,4 @@
-//! The driver's function for batches of copies: a table of its own, since drivers before CUDA 13 lack it.
+//! The driver's function for batches of copies, in a separate table, since drivers before CUDA 13 lack it.
 
 use cudarc::driver::sys::{CUdeviceptr, CUmemcpyAttributes, CUstream};
 

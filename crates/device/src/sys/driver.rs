@@ -1,4 +1,4 @@
-//! The driver's functions we call.
+//! The functions of the driver that are called.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -78,8 +78,8 @@ const REMEDY: &str =
     "install NVIDIA's driver (580 or later for CUDA 13; inside a container, run it with GPU access)";
 
 impl Driver {
-    /// The table of a backend, bound and initialised on first use. A driver that is not there is looked for
-    /// again after [`RETRY`].
+    /// Returns the table of a backend, bound and initialised on first use. A missing driver is searched again
+    /// after [`RETRY`].
     pub(crate) fn get(backend: Backend) -> Result<&'static Self, Missing> {
         static GPU: Retried<Driver, Missing> = Retried::new(RETRY);
         static EMULATED: Retried<Driver, Missing> = Retried::new(RETRY);
@@ -93,7 +93,7 @@ impl Driver {
         }
     }
 
-    /// Whether the library is there.
+    /// Whether the library is installed.
     pub(crate) fn is_installed() -> bool {
         static INSTALLED: Retried<(), ()> = Retried::new(RETRY);
         let open = || {
@@ -112,25 +112,25 @@ impl Driver {
         let driver = unsafe {
             Self::bind(&|name| {
                 super::library::symbol(&library, name).or_else(|| match name {
-                    // The same function before 12.8.
+                    // The name of the same function before 12.8.
                     "cuEventElapsedTime_v2" => super::library::symbol(&library, "cuEventElapsedTime"),
                     _ => None,
                 })
             })
         };
-        // Never unloaded: the tables live as long as the process, and a driver that did not initialise may
+        // Never unloaded: the tables live as long as the process, and a driver that failed to initialise may
         // have started threads.
         std::mem::forget(library);
         driver
     }
 
     /// # Safety
-    /// As [`Driver::resolve`].
+    /// That of [`Driver::resolve`].
     unsafe fn bind(resolver: &super::Resolver<'_>) -> Result<Self, Missing> {
         // SAFETY: the caller's contract.
         let driver = unsafe { Self::resolve(resolver) }
             .map_err(|name| missing(format!("its library has no function {name}: it is too old")))?;
-        // SAFETY: no preconditions; 0 is the only flag value there is.
+        // SAFETY: no preconditions; 0 is the only flag value.
         let code = unsafe { (driver.cuInit)(0) };
         if code == Code::SUCCESS {
             return Ok(driver);
@@ -144,7 +144,7 @@ impl Driver {
         Err(missing(reason))
     }
 
-    /// The outcome of a call that belongs to no context.
+    /// Checks the result of a call that belongs to no context.
     pub(crate) fn check(&self, call: &'static str, code: Code) -> Result<(), DeviceError> {
         if code == Code::SUCCESS {
             Ok(())
@@ -153,7 +153,7 @@ impl Driver {
         }
     }
 
-    /// A failed call in the driver's words.
+    /// The error of a failed call, with the driver's description.
     pub(crate) fn error(&self, call: &'static str, code: Code) -> DeviceError {
         let (name, text) = self.describe(code);
         DeviceError::Driver {
@@ -164,7 +164,7 @@ impl Driver {
         }
     }
 
-    /// Name and description of a code, in the driver's words.
+    /// Name and description of a code, from the driver.
     pub(crate) fn describe(&self, code: Code) -> (String, String) {
         let text = |function: unsafe extern "C" fn(c_uint, *mut *const c_char) -> Code| {
             let mut pointer = std::ptr::null();

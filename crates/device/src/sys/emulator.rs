@@ -1,11 +1,11 @@
-//! The emulated device's functions, where this build has them (feature `emulator`, Linux on x86-64);
-//! `no_emulator.rs` stands in elsewhere.
+//! The emulated device's functions, if this build has them (feature `emulator`, Linux on x86-64);
+//! `no_emulator.rs` replaces them in other builds.
 
 use std::ffi::c_void;
 
 use crate::errors::Missing;
 
-/// Looks up the functions that stand in for the driver's and the compiler's.
+/// Looks up the emulated functions of the driver and the compiler.
 pub(crate) fn emulator_resolver() -> Result<fn(&str) -> Option<*const c_void>, Missing> {
     Ok(galatea_emulator::symbol)
 }

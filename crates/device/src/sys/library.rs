@@ -1,7 +1,7 @@
-//! Finding and opening NVIDIA's libraries at run time.
+//! Finds and opens NVIDIA's libraries at run time.
 //!
-//! The driver has one name, `libcuda.so.1`, which the dynamic linker knows wherever a driver is installed.
-//! NVRTC may be in many places; they are tried in this order, and the first that opens is taken:
+//! The driver has one name, `libcuda.so.1`, which the dynamic linker finds wherever a driver is installed.
+//! NVRTC may be in many places. They are searched in this order, and the first that opens is used:
 //!
 //! 1. `$GALATEA_NVRTC_PATH`, a file or a folder, absolute;
 //! 2. `libnvrtc.so.13`, then `.so.12`, by name alone: `LD_LIBRARY_PATH` and the linker's cache;
@@ -9,12 +9,12 @@
 //! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python
 //!    environment whose `python3` is on `PATH`, of the active one, and of the user.
 //!
-//! Opening a library runs its code, so only absolute places are searched: a folder that somebody else filled,
-//! such as a cloned repository, is not searched because it happens to be the current one.
+//! Opening a library runs its code, so only absolute places are searched: a folder that another user filled,
+//! such as a cloned repository, is not searched merely because it is the current folder.
 //!
-//! NVRTC opens a companion, `libnvrtc-builtins.so.<version>`, by name alone, when it first compiles. In a
-//! folder the linker does not know that fails, unless the companion is in the process already: so it is
-//! opened first.
+//! When NVRTC first compiles, it opens a companion, `libnvrtc-builtins.so.<version>`, by name alone. In a
+//! folder that the linker does not search, that fails unless the companion is already loaded: so it is opened
+//! first.
 
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 use crate::environment;
 use crate::errors::Missing;
 
-/// Sonames of the versions that serve, best first.
+/// Sonames of the supported versions, best first.
 const SONAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 
-/// Where NVRTC was found.
+/// The place where NVRTC was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundNvrtc {
-    /// File that was opened, or the bare name where the linker found it.
+    /// The file that was opened, or the bare name if the linker found it.
     pub(crate) path: PathBuf,
     /// The place in the search, in words.
     pub(crate) how: String,
@@ -38,12 +38,12 @@ pub(crate) struct FoundNvrtc {
 
 /// Opens a library for the life of the process.
 pub(crate) fn open(name: &Path) -> Result<Library, libloading::Error> {
-    // SAFETY: opening runs the library's initialisers; only NVIDIA's driver and compiler are opened, whose
-    // initialisers have no preconditions.
+    // SAFETY: opening runs the library's initialisers. Only NVIDIA's driver and compiler are opened, and
+    // their initialisers have no preconditions.
     unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) }
 }
 
-/// The dynamic linker's words, which the error keeps as its source.
+/// The dynamic linker's message, which the error keeps as its source.
 pub(crate) fn reason(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -51,13 +51,13 @@ pub(crate) fn reason(error: &libloading::Error) -> String {
 /// Address of a symbol.
 pub(crate) fn symbol(library: &Library, name: &str) -> Option<*const c_void> {
     let name = CString::new(name).ok()?;
-    // SAFETY: the address is only read here, not used; its type is the table's business.
+    // SAFETY: the address is only read here, not used; the table defines its type.
     let symbol = unsafe { library.get::<*const c_void>(name.as_bytes_with_nul()) }.ok()?;
     let address = symbol.into_raw();
     (!address.is_null()).then_some(address.cast_const())
 }
 
-/// Searches NVRTC; the error lists the places that were tried.
+/// Searches NVRTC. The error lists the places that were searched.
 pub(crate) fn find_nvrtc() -> Result<(Library, FoundNvrtc), Missing> {
     let mut tried = Vec::new();
     if let Some(path) = environment::nvrtc_path() {
@@ -104,7 +104,7 @@ pub(crate) fn missing_nvrtc(reason: String) -> Missing {
     }
 }
 
-/// Opens the best version in a folder, if there is one.
+/// Opens the best version in a folder, if it contains one.
 fn open_in(folder: &Path, how: &str, tried: &mut Vec<String>) -> Option<(Library, FoundNvrtc)> {
     SONAMES
         .iter()
@@ -132,7 +132,7 @@ fn open_file(path: &Path, how: &str, tried: &mut Vec<String>) -> Option<(Library
     }
 }
 
-/// Opens the companions in a folder, and leaves them open; NVRTC says itself if one it needs is missing.
+/// Opens the companions in a folder and leaves them open. NVRTC reports a companion that it lacks.
 fn open_builtins(folder: &Path) {
     for path in entries(folder) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -144,7 +144,7 @@ fn open_builtins(folder: &Path) {
     }
 }
 
-/// Folders that may hold NVRTC, in order, with how to call them.
+/// Folders that may contain NVRTC, in order, with their descriptions.
 fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     let mut folders = Vec::new();
     let mut toolkits: Vec<PathBuf> = entries("/usr/local".as_ref())
@@ -187,13 +187,13 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     folders
 }
 
-/// `13.0` as a comparable number.
+/// Parses `13.0` as a comparable number.
 fn version_number(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split('.').map(|part| part.parse::<u32>().ok());
     Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
 }
 
-/// Prefixes of the Python environments a user is likely to have installed the wheel into.
+/// Prefixes of the Python environments that a user is likely to install the wheel into.
 fn python_prefixes(executable_folders: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
     for folder in executable_folders
@@ -204,8 +204,8 @@ fn python_prefixes(executable_folders: Vec<PathBuf>) -> Vec<PathBuf> {
         if !python.exists() {
             continue;
         }
-        // A virtual environment's python3 is a link out of it: its own prefix first, then where the link
-        // leads.
+        // A virtual environment's python3 is a link to a file outside of it: its own prefix first, then that
+        // of the link's target.
         prefixes.extend(folder.parent().map(Path::to_owned));
         if let Some(prefix) = python
             .canonicalize()
@@ -226,7 +226,7 @@ fn python_prefixes(executable_folders: Vec<PathBuf>) -> Vec<PathBuf> {
     prefixes
 }
 
-/// `site-packages` under some prefixes that hold anything of NVIDIA's, in order.
+/// The `site-packages` folders under some prefixes that contain anything of NVIDIA's, in order.
 fn site_packages(prefixes: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let libraries = prefixes
@@ -249,7 +249,7 @@ fn site_packages(prefixes: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Entries of a folder, sorted; empty where it cannot be read.
+/// Entries of a folder, sorted; empty if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn the_current_folder_is_not_searched() {
         let here = std::env::current_dir().unwrap();
-        // An entry of PATH that leads to a python3, relative to the folder that tests run in.
+        // An entry of PATH that leads to a python3, relative to the working folder of tests.
         let folder = tempfile::tempdir_in(&here).unwrap();
         std::fs::create_dir(folder.path().join("bin")).unwrap();
         std::fs::write(folder.path().join("bin/python3"), "").unwrap();

@@ -1,13 +1,13 @@
-//! The lowest level, without opinions: function tables of the CUDA driver and of NVRTC.
+//! The lowest level: plain function tables of the CUDA driver and of NVRTC.
 //!
 //! The types are those of [`cudarc::driver::sys`] and [`cudarc::nvrtc::sys`], generated from NVIDIA's
 //! headers. Its *functions* are not used: each resolves itself in one process-wide library found under fixed
-//! names and panics where that library is missing. Here a table is filled once by a resolver, which is
-//! `dlsym` on a library found at run time or the emulator's look-up, so the emulated device runs the very
-//! same host code, and a missing library is a value.
+//! names and panics if that library is missing. Here a table is filled once by a resolver, which is `dlsym`
+//! on a library found at run time or the emulator's look-up. So the emulated device runs the same host code,
+//! and a missing library is an ordinary error value.
 //!
-//! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes that the enum
-//! of our headers has no variant for, and such an enum value would be undefined behaviour.
+//! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes for which the
+//! enum of our headers has no variant, and such an enum value would be undefined behaviour.
 
 mod batch;
 mod driver;
@@ -28,7 +28,7 @@ pub(crate) use emulator::{emulator_report, emulator_resolver};
 pub(crate) use managed::Managed;
 pub(crate) use nvrtc::{Bound, NvrtcTable};
 
-/// Looks a function up by name; null-free.
+/// Looks up a function by name. Never returns null.
 pub(crate) type Resolver<'a> = dyn Fn(&str) -> Option<*const c_void> + 'a;
 
 /// A `CUresult` or `nvrtcResult` as returned: any integer.
@@ -44,7 +44,7 @@ impl Code {
     }
 }
 
-/// Which implementation a table is bound to.
+/// The implementation of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Backend {
     /// `libcuda.so.1` and `libnvrtc.so`.
@@ -63,16 +63,16 @@ macro_rules! function_table {
         }
 
         impl $table {
-            /// Fills the table; the error is the name of the first function that is missing.
+            /// Fills the table. The error is the name of the first missing function.
             ///
             /// # Safety
-            /// What `resolver` returns for a name must be NVIDIA's function of that name, or one of the same
-            /// signature and contract, and must stay loaded for the life of the process.
+            /// `resolver` must return for each name NVIDIA's function of that name, or one of the same
+            /// signature and contract. It must stay loaded for the life of the process.
             pub(crate) unsafe fn resolve(resolver: &$crate::sys::Resolver<'_>) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($name: {
                         let address = resolver(stringify!($name)).ok_or(stringify!($name))?;
-                        // SAFETY: by this function's contract the address is that of a function of this
+                        // SAFETY: by this function's contract, the address is that of a function with this
                         // signature.
                         unsafe {
                             std::mem::transmute::<
@@ -90,11 +90,11 @@ macro_rules! function_table {
 }
 pub(crate) use function_table;
 
-/// Gives a [`function_table`] that is not part of every driver a `get`.
+/// Adds a `get` to a [`function_table`] that not every driver provides.
 macro_rules! optional_table {
     ($table:ident) => {
         impl $table {
-            /// The table of a backend; `None` where its library lacks one of the functions.
+            /// The table of a backend; `None` if its library lacks one of the functions.
             pub(crate) fn get(backend: $crate::sys::Backend) -> Option<&'static Self> {
                 use std::sync::OnceLock;
                 static GPU: OnceLock<Option<$table>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! The stand-in for the emulated device's functions in builds without it.
+//! Replaces the emulated device's functions in builds without it.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! The compiler's functions we call.
+//! The functions of the compiler that are called.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -32,8 +32,8 @@ pub(crate) struct Bound {
 }
 
 impl NvrtcTable {
-    /// The compiler of a backend, searched and bound on first use. One that is not there is searched again
-    /// after [`RETRY`].
+    /// Returns the compiler of a backend, searched and bound on first use. A missing compiler is searched
+    /// again after [`RETRY`].
     pub(crate) fn get(backend: Backend) -> Result<&'static Bound, Missing> {
         static GPU: Retried<Bound, Missing> = Retried::new(RETRY);
         static EMULATED: Retried<Bound, Missing> = Retried::new(RETRY);
@@ -71,7 +71,7 @@ impl NvrtcTable {
 }
 
 /// # Safety
-/// As [`NvrtcTable::resolve`].
+/// That of [`NvrtcTable::resolve`].
 unsafe fn bind(resolver: &super::Resolver<'_>, found: FoundNvrtc) -> Result<Bound, Missing> {
     // SAFETY: the caller's contract.
     let table = unsafe { NvrtcTable::resolve(resolver) }.map_err(|name| {
@@ -86,7 +86,7 @@ unsafe fn bind(resolver: &super::Resolver<'_>, found: FoundNvrtc) -> Result<Boun
     if code != Code::SUCCESS {
         let text = table.describe(code);
         return Err(library::missing_nvrtc(format!(
-            "{} does not tell its version: {text}",
+            "{} returns no version: {text}",
             found.path.display()
         )));
     }

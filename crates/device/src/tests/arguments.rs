@@ -1,4 +1,4 @@
-//! Argument structs, and the references that `In`, `Out` and `InOut` make.
+//! Argument structs, and the references that `In`, `Out` and `InOut` return.
 
 use super::{devices, emulated};
 use crate::{
@@ -67,9 +67,9 @@ fn run_time_arguments_are_laid_out_as_c_does() {
     assert!(ArgumentBytes::new().as_bytes().is_empty());
 }
 
-/// The device sees each field where the host put it.
+/// The device reads each field where the host wrote it.
 #[test]
-fn run_time_arguments_arrive() {
+fn device_reads_run_time_arguments_at_their_offsets() {
     let source = r#"
 struct A { unsigned char a; unsigned b; unsigned short c; unsigned long long d; __int128 e; unsigned char f; long long* out; };
 extern "C" __global__ void k(A x) {
@@ -101,7 +101,7 @@ extern "C" __global__ void k(A x) {
 }
 
 #[test]
-fn references_tell_range_and_access() {
+fn references_contain_range_and_access() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let read = device.zeroed::<u32>(&stream, 100).unwrap();

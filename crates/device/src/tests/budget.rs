@@ -69,7 +69,7 @@ fn message_names_numbers_and_knob() {
     assert!(error.is_out_of_memory() && !error.is_device_lost());
     assert_eq!(
         error.to_string(),
-        "out of device memory: 8192 bytes requested, 1024 of 4096 bytes in use\nhint: raise galatea.gpu_memory_limit if \
+        "out of device memory: 8192 bytes requested, 1024 of 4096 bytes in use\nhint: raise galatea.memory.gpu_limit if \
          the card has more, or lower the memory a query asks for"
     );
 }
@@ -91,7 +91,7 @@ fn a_full_card_fails_like_the_limit() {
         ..EmulatorOptions::default()
     });
     let stream = device.stream().unwrap();
-    // Another user of the card: memory the budget knows nothing of.
+    // Another user of the card: memory that is not in the budget.
     let context = stream.context();
     context.bind().unwrap();
     let mut address = 0;
@@ -120,7 +120,7 @@ fn a_full_card_fails_like_the_limit() {
 }
 
 #[test]
-fn claimed_is_what_the_driver_says() {
+fn charged_bytes_equal_the_bytes_in_use_of_the_driver() {
     for device in devices() {
         let seed = 17;
         let mut random = SmallRng::seed_from_u64(seed);
@@ -215,7 +215,7 @@ fn limit_follows_changes_and_never_exceeds_the_card() {
 }
 
 #[test]
-fn the_automatic_limit_is_what_is_free_but_a_reserve() {
+fn automatic_limit_is_free_memory_minus_reserve() {
     let device = emulated_with(EmulatorOptions {
         memory: 64 << 20,
         ..EmulatorOptions::default()

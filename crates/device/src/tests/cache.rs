@@ -1,4 +1,4 @@
-//! The cache key: every field counts. The cache on disk: bounded.
+//! The cache key (every field counts) and the bounded cache on disk.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ fn key(source: &str) -> Key {
 }
 
 #[test]
-fn what_was_not_used_for_longest_makes_room() {
+fn least_recently_used_cubin_is_removed_first() {
     let folder = folder();
     let cache = CacheFolder::open(Some(folder.path())).unwrap();
     let open = || DiskCache::new(Ok(&cache)).with_limit(3500);
@@ -36,7 +36,7 @@ fn what_was_not_used_for_longest_makes_room() {
         disk.store(key(source), &image);
         age(source, seconds);
     }
-    // The oldest is used, which saves it; another process goes on.
+    // The oldest file is used, so it is kept. Then another process continues.
     assert_eq!(disk.load(key("a")), Some(image.clone()));
     let disk = open();
     disk.store(key("d"), &image);
@@ -146,10 +146,9 @@ fn any_field_changes_the_key() {
     assert_eq!(record.key(), record.key());
 }
 
-/// Files of earlier versions stay valid: a change of the record must change `KEY_VERSION`, and this value
-/// with it.
+/// Files of earlier versions stay valid: a change of the record must change `KEY_VERSION` and this value.
 #[test]
-fn the_record_is_version_1() {
+fn cache_key_of_version_1_is_stable() {
     assert_eq!(crate::KEY_VERSION, 1);
     let record = KeyRecord {
         source: "s",

@@ -1,4 +1,5 @@
-//! The calibration file: read back as it was written, and refused when any of it is not this device's.
+//! The calibration file: it is read back as it was written, and refused if any of it belongs to another
+//! device.
 
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ fn device(folder: &tempfile::TempDir) -> Device {
     Device::emulated(EmulatorOptions::default(), options).expect("the emulated device is always there")
 }
 
-/// Figures with digits that a careless writer loses.
+/// Figures with digits that imprecise output would lose.
 fn calibration() -> Calibration {
     Calibration {
         measured_at: 1_795_248_383,
@@ -61,7 +62,7 @@ fn a_calibration_is_found_as_it_was_stored() {
     };
     newer.store(&device).expect("replaced");
     assert_eq!(Calibration::load(&device).expect("fits"), Some(newer));
-    // Nothing half written stays behind.
+    // No partially written file remains.
     let path = Calibration::path(&device).expect("a cache folder");
     let files = std::fs::read_dir(path.parent().expect("a folder")).expect("listed");
     assert_eq!(files.count(), 1);
@@ -77,7 +78,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert!(error.to_string().contains("calibration"), "{error}");
 }
 
-/// The text that a change makes of a good file, as it is refused.
+/// Applies a change to a good file and returns its refusal.
 fn refused(change: impl FnOnce(&mut Value)) -> (CalibrationRefusal, String, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let device = device(&folder);
@@ -93,7 +94,7 @@ fn refused(change: impl FnOnce(&mut Value)) -> (CalibrationRefusal, String, Path
 }
 
 #[test]
-fn what_is_not_this_devices_is_refused() {
+fn calibration_of_another_device_is_refused() {
     let (refusal, text, path) = refused(|file| file["version"] = json!(1));
     assert!(
         matches!(refusal, CalibrationRefusal::Version { found: 1 }),
@@ -116,7 +117,7 @@ fn what_is_not_this_devices_is_refused() {
 }
 
 #[test]
-fn what_is_no_calibration_is_refused() {
+fn malformed_calibration_is_refused() {
     for (key, value) in [
         ("rounds_per_second", json!(0)),
         ("update_latency", json!(-34.0)),
@@ -132,7 +133,7 @@ fn what_is_no_calibration_is_refused() {
         matches!(refusal, CalibrationRefusal::Figure { name: "h2d", .. }),
         "{text}"
     );
-    // JSON has no infinities and no NaN: writers make null of them.
+    // JSON has no infinities and no NaN: serialisers write null for them.
     for value in [json!(null), json!("NaN"), json!([1])] {
         let (refusal, text, _) = refused(|file| file["calibration"]["grouping"]["match_rounds"] = value);
         assert!(matches!(refusal, CalibrationRefusal::Damaged(_)), "{text}");

@@ -23,7 +23,7 @@ fn memory_is_zeroed_aligned_and_of_the_size_asked_for() {
 }
 
 #[test]
-fn too_much_is_an_error_not_a_death() {
+fn excessive_host_allocation_returns_an_error() {
     let error = HostMemory::new(1 << 50).unwrap_err();
     let DeviceError::HostMemory {
         requested, available, ..
@@ -61,14 +61,14 @@ fn views_stay_inside() {
 }
 
 #[test]
-fn pinning_is_idempotent_and_undone_by_either_end() {
+fn pinning_is_idempotent_and_undone_when_memory_or_device_is_dropped() {
     for device in devices() {
         let memory = Arc::new(HostMemory::new(3 << 20).unwrap());
         assert!(!device.is_pinned(&memory));
         device.pin(&memory).unwrap();
         device.pin(&memory).unwrap();
         assert!(device.is_pinned(&memory));
-        // The memory is dropped first; the device lives on.
+        // The memory is dropped first; the device stays open.
         drop(memory);
         device.synchronize().unwrap();
     }
@@ -134,7 +134,7 @@ fn parts_are_pinned_for_a_copy() {
             device.unpin_part(&memory, &part).unwrap();
         }
         assert!(device.pin_part(&memory, &(0..(1 << 20) + 1)).is_err());
-        // Dropped memory unregisters its parts: the same addresses can be pinned again.
+        // Dropping memory unregisters its parts: the same addresses can be pinned again.
         device.pin_part(&memory, &part).unwrap();
         drop(memory);
         let again = Arc::new(HostMemory::new(1 << 20).unwrap());
@@ -147,7 +147,7 @@ fn parts_are_pinned_for_a_copy() {
 }
 
 #[test]
-fn managed_memory_is_one_for_both_sides() {
+fn host_and_device_share_managed_memory() {
     for device in devices() {
         let before = device.budget().used();
         let Some(mut memory) = device.managed(100_000).unwrap() else {

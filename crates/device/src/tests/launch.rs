@@ -3,7 +3,7 @@
 use super::{devices, emulated, function, program};
 use crate::{ArgumentBytes, Device, DeviceError, Dim, Geometry, Stream};
 
-/// Launches `add` over nothing with a geometry.
+/// Launches `add` over no values with a geometry.
 fn launch(device: &Device, stream: &Stream, geometry: Geometry) -> Result<(), DeviceError> {
     let mut arguments = ArgumentBytes::new();
     for number in [0u64, 0, 0] {
@@ -134,7 +134,7 @@ fn geometry_is_computed_in_64_bits() {
 }
 
 #[test]
-fn all_the_shared_memory_there_is_can_be_used() {
+fn maximum_shared_memory_can_be_used() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let sum = device.zeroed::<u64>(&stream, 1).unwrap();

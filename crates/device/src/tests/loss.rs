@@ -1,4 +1,4 @@
-//! A device that fails: typed errors, nothing else harmed.
+//! A device that fails: errors are typed, and nothing else is affected.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::{emulated, function, launch_add, program};
 use crate::sys::{Backend, Driver};
 use crate::{ArgumentBytes, Device, DeviceError, DeviceOptions, Geometry, HostMemory, Stream};
 
-/// Runs the kernel that traps and returns the error of waiting for it.
+/// Runs the kernel that traps and returns the error of the wait.
 fn lose(device: &Device, stream: &Stream) -> DeviceError {
     let mut arguments = ArgumentBytes::new();
     arguments.push(0u64);
@@ -67,7 +67,7 @@ fn everything_of_a_lost_device_drops_silently_and_is_no_longer_charged() {
 }
 
 #[test]
-fn other_devices_go_on() {
+fn loss_of_a_device_does_not_affect_other_devices() {
     let (one, two) = (emulated(), emulated());
     let (first, second) = (one.stream().unwrap(), two.stream().unwrap());
     let values = two.zeroed::<u32>(&second, 100).unwrap();
@@ -75,7 +75,7 @@ fn other_devices_go_on() {
     launch_add(&two, &second, &values, 5);
     assert_eq!(second.read(&values, ..).unwrap(), vec![5; 100]);
     two.alive().unwrap();
-    // Pinned memory of the lost device serves the other one.
+    // Pinned memory of the lost device is usable by the other one.
     let memory = Arc::new(HostMemory::new(1 << 20).unwrap());
     assert!(one.pin(&memory).is_err());
     two.pin(&memory).unwrap();
@@ -83,7 +83,7 @@ fn other_devices_go_on() {
 }
 
 #[test]
-fn another_stream_of_the_device_learns_of_the_loss() {
+fn another_stream_of_a_lost_device_returns_device_lost() {
     let device = emulated();
     let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
     let values = device.zeroed::<u32>(&second, 100).unwrap();
@@ -128,7 +128,7 @@ fn a_lost_device_can_be_opened_while_others_still_hold_it() {
     let values = device.zeroed::<u32>(&stream, 100).unwrap();
     launch_add(&device, &stream, &values, 5);
     assert_eq!(stream.read(&values, ..).unwrap(), vec![5; 100]);
-    // Objects of the lost one are dropped without harm, and a device opened now shares the new context.
+    // Objects of the lost device are dropped without harm, and a device opened now shares the new context.
     assert!(lost.alive().is_err());
     drop(held);
     let third = reopen();

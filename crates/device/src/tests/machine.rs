@@ -1,4 +1,4 @@
-//! Parts that this machine lacks are values, not panics.
+//! Missing parts of this machine are error values, not panics.
 
 use super::emulated;
 use crate::{Device, DeviceError, DeviceOptions, probe};
@@ -27,7 +27,7 @@ fn a_gpu_that_is_not_there_is_a_typed_error() {
 }
 
 #[test]
-fn the_emulated_device_says_what_it_is() {
+fn emulated_device_reports_its_properties() {
     let device = emulated();
     let info = device.info();
     assert!(info.emulated);

@@ -1,4 +1,4 @@
-//! Tests of the device layer on the emulated device, and on a GPU where there is one.
+//! Tests of the device layer on the emulated device, and on a GPU if one is present.
 
 mod arguments;
 mod budget;
@@ -19,7 +19,7 @@ use crate::{
     testing,
 };
 
-/// An emulated device with the options of its kind's default.
+/// An emulated device with the default options of its kind.
 fn emulated() -> Device {
     emulated_with(EmulatorOptions::default())
 }
@@ -28,7 +28,7 @@ fn emulated_with(options: EmulatorOptions) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// The emulated device and, where there is one, the GPU, which the tests of this crate use one at a time.
+/// The emulated device and, if present, the GPU, which the tests of this crate use one at a time.
 fn devices() -> impl Iterator<Item = Device> {
     let gpu = testing::exclusive_gpu();
     [Some(emulated()), gpu.as_deref().cloned()]
@@ -116,7 +116,7 @@ fn launch_add(device: &Device, stream: &Stream, values: &DeviceBuffer<u32>, add:
         .unwrap();
 }
 
-/// Holds a stream up until it is opened.
+/// Blocks a stream until the gate is opened.
 struct Gate {
     flag: DeviceBuffer<u32>,
     opener: Stream,
@@ -144,7 +144,7 @@ impl Gate {
     }
 }
 
-/// A folder of this test's own, removed when dropped.
+/// A folder for this test only, removed when dropped.
 fn folder() -> tempfile::TempDir {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -154,7 +154,7 @@ fn folder() -> tempfile::TempDir {
         .unwrap()
 }
 
-/// Handles of shared memory, besides the one given.
+/// Number of other handles of shared memory.
 fn other_handles<T>(memory: &Arc<T>) -> usize {
     Arc::strong_count(memory) - 1
 }

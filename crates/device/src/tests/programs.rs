@@ -27,7 +27,7 @@ fn compiled_once_per_machine_and_loaded_once_per_process() {
     let again = device.compile(&program()).unwrap();
     assert_eq!(again.origin, Origin::Memory);
     assert!(again.time < first.time);
-    // The name is for messages; a program is what it compiles to.
+    // The name is for messages only and does not identify the program.
     let mut renamed = program();
     renamed.name = "another".to_owned();
     assert_eq!(device.compile(&renamed).unwrap().origin, Origin::Memory);
@@ -110,7 +110,7 @@ fn no_half_written_files_stay_behind() {
 }
 
 #[test]
-fn an_unusable_cache_folder_costs_time_only() {
+fn unusable_cache_folder_disables_only_the_cache() {
     let cache = folder();
     let file = cache.path().join("a file");
     std::fs::write(&file, "in the way").unwrap();
@@ -150,7 +150,7 @@ fn compile_errors_show_log_options_and_numbered_source() {
         text.contains(log) && text.contains(listing) && text.contains(options.as_str()),
         "{text}"
     );
-    // The failure is not kept: the same program can be asked for again.
+    // The failure is not cached: the same program can be requested again.
     assert!(
         device
             .compile(&Program::new("broken", source).entry("k"))
@@ -246,7 +246,7 @@ fn the_quick_tier_is_a_program_of_its_own() {
 }
 
 #[test]
-fn the_optimised_tier_is_compiled_behind_the_quick_one() {
+fn optimised_tier_is_compiled_in_background() {
     let folder = folder();
     let device = device_with_cache(folder.path());
     assert!(device.compiled(&program()).is_none());

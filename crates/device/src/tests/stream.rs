@@ -18,7 +18,7 @@ fn counting(bytes: usize) -> HostView {
 }
 
 #[test]
-fn slices_come_back_as_they_went() {
+fn slices_round_trip_through_device_memory() {
     for device in devices() {
         let stream = device.stream().unwrap();
         for len in [0usize, 1, 31, 1000, 300_000] {
@@ -231,7 +231,7 @@ fn host_memory_lives_until_it_is_copied() {
 }
 
 #[test]
-fn finished_sources_are_let_go_without_a_synchronisation() {
+fn copied_host_memory_is_released_without_synchronisation() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let mut buffer = device.zeroed::<u8>(&stream, 64).unwrap();
@@ -268,7 +268,7 @@ fn dropping_a_stream_waits_for_its_sources() {
 }
 
 #[test]
-fn streams_are_reused_and_leave_no_trace_in_what_they_used() {
+fn streams_are_reused_and_buffers_drop_retired_guests() {
     let device = emulated();
     let home = device.stream().unwrap();
     let values: DeviceBuffer<u32> = device.zeroed(&home, 100).unwrap();
@@ -324,12 +324,12 @@ fn streams_are_independent_until_an_event_joins_them() {
         gate.close(&device, &first);
         launch_add(&device, &first, &values, 3);
         let added = first.record().unwrap();
-        // Not held up by the gate: another stream.
+        // The gate does not block another stream.
         let other: DeviceBuffer<u32> = device.zeroed(&second, 10).unwrap();
         launch_add(&device, &second, &other, 1);
         assert_eq!(second.read(&other, ..).unwrap(), [1; 10]);
         assert!(!added.is_complete().unwrap());
-        // Held up by the event, and with it by the gate.
+        // The event, and with it the gate, blocks the stream.
         second.wait(&added).unwrap();
         let mut copy: DeviceBuffer<u32> = device.zeroed(&second, 1000).unwrap();
         second.copy(&mut copy, &values).unwrap();
@@ -350,7 +350,7 @@ fn a_buffer_dropped_while_another_stream_uses_it_outlives_the_use() {
         gate.close(&device, &guest);
         guest.copy(&mut copy, &source).unwrap();
         drop(source);
-        // The home stream gets memory of the same size, most likely the same memory, and overwrites it.
+        // The home stream allocates the same size, most likely the same memory, and overwrites it.
         let mut next = device.zeroed::<u32>(&home, 4096).unwrap();
         home.fill(&mut next, 0xff).unwrap();
         gate.open();
@@ -405,7 +405,7 @@ fn many_threads_share_a_device() {
 }
 
 #[test]
-fn streams_store_words_behind_what_they_have_queued() {
+fn write_word_is_ordered_after_queued_work() {
     for device in devices() {
         let (stream, copies) = (device.stream().unwrap(), device.stream().unwrap());
         for len in [1usize, 3, 1000, 5000] {
@@ -432,7 +432,7 @@ fn streams_store_words_behind_what_they_have_queued() {
         drop(words);
         assert_eq!(device.budget().used(), used);
         assert_eq!(device.words(&stream, 70).unwrap().address(), address, "kept");
-        // The driver stores no words into memory of its pool, and the emulated one neither.
+        // The driver stores no words into memory of its pool, and the emulated driver refuses, too.
         let mut pooled = device.zeroed::<u32>(&stream, 1).unwrap();
         let refused = stream.write_word(pooled.as_slice_mut(), 1);
         assert!(
@@ -449,7 +449,7 @@ fn streams_store_words_behind_what_they_have_queued() {
 }
 
 #[test]
-fn pieces_come_as_a_batch_or_one_after_the_other() {
+fn pieces_are_copied_as_a_batch_only_if_all_are_pinned() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let memories: Vec<_> = (1..=3u8)

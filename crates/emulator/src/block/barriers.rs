@@ -1,4 +1,4 @@
-//! Block barriers as threads call them; their state and results are in [`crate::barrier`].
+//! Entry points of block barriers for device threads. Their state and results are in [`crate::barrier`].
 
 use std::ffi::c_char;
 
@@ -8,7 +8,7 @@ use crate::abi::barrier as kinds;
 use crate::report::{FailureKind, Site};
 
 impl Runner {
-    /// All threads have arrived: makes them runnable.
+    /// Makes the threads of a barrier runnable after all have arrived.
     pub(super) fn release_barrier(&mut self, id: usize) {
         self.tick(1);
         let barrier = &mut self.barriers[id];

@@ -1,4 +1,4 @@
-//! Warp collectives as threads call them; groups of lanes and results are in [`crate::warp`].
+//! Entry points of warp collectives for device threads. Groups of lanes and results are in [`crate::warp`].
 
 use std::ffi::c_char;
 
@@ -38,8 +38,8 @@ pub(crate) unsafe extern "C" fn collective(
     }
 }
 
-/// All lanes of the mask wait, though perhaps for one another's other groups: the running thread goes on if
-/// its group is complete, and waits if not.
+/// Called when all lanes of the mask wait, though possibly in other groups: the running thread continues if
+/// its group is complete, and waits otherwise.
 #[inline(never)]
 unsafe fn complete(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
     // SAFETY: as in `collective`.

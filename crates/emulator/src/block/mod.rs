@@ -1,17 +1,17 @@
-//! One block at a time: its threads, and which of them runs next.
+//! Executes one block at a time: its threads and their scheduling.
 //!
 //! A [`Runner`] executes blocks one after the other on the OS thread that holds it. Each thread of the block
 //! is in exactly one state:
 //!
-//! * *runnable* (its bit in [`Warp::runnable`]): not started, or suspended and free to go on;
+//! * *runnable* (its bit in [`Warp::runnable`]): not started, or suspended and ready to continue;
 //! * *running*: the current one;
 //! * *waiting*: its bit in [`Warp::waiting`] (a collective) or in a barrier's `waiting`;
 //! * *exited* (its bit in [`Warp::exited`], as for the lanes beyond the end of the block).
 //!
-//! Which of them runs next is decided in [`schedule`].
+//! [`schedule`] chooses the thread that runs next.
 //!
 //! # Safety
-//! Everything here is reached through raw pointers from fibers of one OS thread. The rules:
+//! All of this is accessed through raw pointers from fibers of one OS thread. The rules:
 //! 1. A runner, its threads and warps are boxed and do not move while a block runs.
 //! 2. Only the OS thread that called [`Runner::run`] touches them until it returns.
 //! 3. No reference into the runner is held across a [`fiber::switch`]; raw pointers are dereferenced anew.
@@ -44,11 +44,11 @@ use crate::warp::Warp;
 pub(crate) use runtime::RUNTIME;
 pub(crate) use schedule::pause;
 
-/// Barriers of a block, `__syncthreads` being number 0.
+/// Barriers of a block. `__syncthreads` is number 0.
 const BARRIERS: usize = 16;
-/// Atomics a thread may do before others get a turn.
+/// Number of atomics that a thread may execute before others run.
 const FUEL: i32 = 1024;
-/// Under stress, basic blocks and memory accesses between two switches are 1 to this.
+/// Under stress, the number of basic blocks and memory accesses between two switches is 1 to this number.
 const STRESS_STEPS: u32 = 24;
 
 /// A device thread.
@@ -56,7 +56,7 @@ const STRESS_STEPS: u32 = 24;
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) view: ThreadView,
-    /// Where to go on; null before the first suspension, stale while running.
+    /// The stack pointer at which the thread resumes: null before the first suspension, stale while it runs.
     stack_pointer: *mut u8,
     warp: *mut Warp,
 }
@@ -71,10 +71,10 @@ struct Block {
 }
 
 impl Thread {
-    /// The thread that runs on this OS thread; null outside device code.
+    /// The thread that runs on this OS thread; null outside of device code.
     #[inline(always)]
     pub(crate) fn current() -> *mut Thread {
-        // The fiber layer knows a thread by its view, which is at its start.
+        // The fiber layer identifies a thread by its view, which is its first field.
         fiber::current().cast()
     }
 
@@ -94,7 +94,7 @@ impl Thread {
     }
 }
 
-/// The signal that stopped a fiber, as the fault handler ([`crate::fault`]) notes it.
+/// The signal that stopped a fiber, as recorded by the fault handler ([`crate::fault`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) signal: c_int,
@@ -125,18 +125,18 @@ pub(crate) struct Runner {
     run: unsafe extern "C" fn(*mut *mut c_void),
     parameters: *mut *mut c_void,
     launch: *const Launch,
-    /// The context of [`Runner::run`], and a place for contexts that are abandoned.
+    /// The context of [`Runner::run`], also used to save contexts that are abandoned.
     pub(crate) main: *mut u8,
     abandoned: *mut u8,
     pub(crate) failure: Option<Failure>,
-    /// Pauses and collectives since a thread exited, weighted; and when the clock was started, with the
-    /// launch's progress at that time.
+    /// Weighted number of pauses and collectives since a thread last exited, and the time at which the clock
+    /// was started, with the launch's progress at that time.
     ticks: u32,
     checks: u32,
     stalled: Option<(Instant, u64)>,
     pub(crate) recorder: Option<Box<Recorder>>,
     races: Option<Box<Races>>,
-    /// The race for which the block was given up.
+    /// The race that ended the block.
     race: Option<Box<Race>>,
     /// Set by the fault handler.
     pub(crate) fault: Option<Fault>,
@@ -150,7 +150,7 @@ unsafe impl Send for Runner {}
 unsafe extern "C" fn no_kernel(_: *mut *mut c_void) {}
 
 impl Runner {
-    /// A runner whose threads have stacks of `stack_bytes`.
+    /// Creates a runner with stacks of `stack_bytes` per thread.
     pub(crate) fn new(stack_bytes: usize) -> io::Result<Box<Runner>> {
         let none = Dimensions::default();
         let mut runner = Box::new(Runner {
@@ -215,7 +215,7 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Sets up for the blocks of a launch.
+    /// Prepares the runner for the blocks of a launch.
     pub(crate) fn prepare(&mut self, launch: &Launch) -> io::Result<()> {
         let shape = launch.block;
         let threads = shape.volume() as usize;
@@ -257,7 +257,7 @@ impl Runner {
         self.launch = ptr::null();
     }
 
-    /// Runs one block to its end. An error is this block's own failure; `Ok(false)` says that it was given up
+    /// Runs one block to its end. An error is this block's own failure. `Ok(false)`: the block was given up
     /// because the launch failed elsewhere.
     pub(crate) fn run(&mut self, index: Dimensions, linear: u64) -> Result<bool, Failure> {
         // SAFETY: `prepare` was called with a launch that outlives its blocks.
@@ -302,12 +302,12 @@ impl Runner {
         }
     }
 
-    /// Runs the threads until the last one exits or the block fails; the last one that ran.
+    /// Runs the threads until the last one exits or the block fails. Returns the thread that ran last.
     fn run_fibers(&mut self) -> *const Thread {
         let this: *mut Runner = self;
-        // SAFETY: until the switch back, the runner is used through pointers made from `this` only. The first
-        // thread has not started; the context saved in `main` is resumed exactly once, by the last thread to
-        // exit, by a failure or by the fault handler.
+        // SAFETY: until the switch back, the runner is used only through pointers derived from `this`. The
+        // first thread has not started. The context saved in `main` is resumed exactly once: by the last
+        // thread to exit, by a failure or by the fault handler.
         unsafe {
             (*this).block.runner = this;
             let first = (*this).next(0);
@@ -357,7 +357,7 @@ impl Runner {
         self.turn();
     }
 
-    /// Contexts were abandoned in the middle: their stacks are free again.
+    /// Frees the stacks of contexts that were abandoned before they finished.
     fn abandon_stacks(&mut self) {
         for (start, bytes) in self.stacks.ranges() {
             crate::sanitizer::unpoison(start, bytes);
@@ -365,7 +365,7 @@ impl Runner {
         self.stacks.reset();
     }
 
-    /// Whether an instruction is the running kernel's module's own.
+    /// Whether an instruction belongs to the module of the running kernel.
     pub(crate) fn is_device_code(&self, address: usize) -> bool {
         self.code.contains(&address)
     }
@@ -399,7 +399,7 @@ impl Runner {
         self.leave()
     }
 
-    /// Goes back to [`Runner::run`] for good.
+    /// Returns to [`Runner::run`] and abandons the running fiber.
     pub(crate) fn leave(&mut self) -> ! {
         let abandoned: *mut *mut u8 = &mut self.abandoned;
         // SAFETY: `main` was saved by `run` and is resumed once, here.
@@ -408,11 +408,11 @@ impl Runner {
     }
 }
 
-/// The loop of a carrier, entered with the top of its own stack.
+/// The loop of a carrier. It is entered with the top of the carrier's own stack.
 unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
     loop {
-        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives
-        // its stack back just before it leaves it for good; nothing else on this OS thread runs in between.
+        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier returns
+        // its stack just before it leaves it for good, and nothing else on this OS thread runs in between.
         unsafe {
             let runner = Thread::runner(Thread::current());
             ((*runner).run)((*runner).parameters);

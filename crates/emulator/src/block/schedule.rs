@@ -1,13 +1,14 @@
-//! Which thread runs next.
+//! Chooses the thread that runs next.
 //!
-//! A thread runs until it waits or exits; then the next runnable lane of the same warp goes on, in cyclic
-//! order from a random lane and in a random direction, and when the warp has none, a random other warp. If no
-//! thread is runnable and some are waiting, the block is deadlocked, and the launch fails with a report.
+//! A thread runs until it waits or exits. Then the next runnable lane of the same warp continues, in cyclic
+//! order from a random lane and in a random direction. If the warp has no runnable lane, a random other warp
+//! continues. If no thread is runnable and some are waiting, the block is deadlocked, and the launch fails
+//! with a report.
 //!
-//! Threads that spin call [`pause`], which goes on with *any* runnable thread of the block. Pauses and
-//! collectives are counted; now and then, if no thread has exited since, the launch is asked for help
-//! (another resident block may be what this one waits for), and it fails when nothing in it has exited for
-//! longer than allowed.
+//! Threads that spin call [`pause`], which continues with *any* runnable thread of the block. Pauses and
+//! collectives are counted. At intervals, if no thread has exited since, the launch is asked for help (this
+//! block may wait for another resident one). The launch fails if none of its threads has exited for longer
+//! than allowed.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -18,13 +19,14 @@ use crate::abi::{self, LANES};
 use crate::fiber;
 use crate::report::{FailureKind, Site};
 
-/// Ticks between two looks at the clock. A pause is this many ticks, a collective or barrier is one: that a
-/// block pauses is a sign that it waits for another, that it uses collectives is not.
+/// Ticks between two checks of the clock. A pause counts as [`TICKS_PER_PAUSE`] ticks, a collective or
+/// barrier as one: a block that pauses probably waits for another block, a block that uses collectives does
+/// not.
 const TICKS_PER_CHECK: u32 = 1 << 20;
 const TICKS_PER_PAUSE: u32 = 1 << 8;
 
 impl Runner {
-    /// A new random order of lanes.
+    /// Draws a new random order of lanes.
     #[inline]
     pub(super) fn turn(&mut self) {
         if !self.ordered {
@@ -34,7 +36,7 @@ impl Runner {
         }
     }
 
-    /// A random start of a choice, also where lanes are taken in order.
+    /// Draws a random start of a choice, also if lanes are taken in order.
     #[inline]
     fn draw(&mut self) {
         self.turn();
@@ -43,7 +45,7 @@ impl Runner {
         }
     }
 
-    /// Takes a runnable thread, of warp `warp` if it has one; null if there is none in the block.
+    /// Takes a runnable thread, of warp `warp` if it has one. Returns null if the block has none.
     pub(super) fn next(&mut self, warp: usize) -> *mut Thread {
         let mut warp = warp;
         self.heartbeat.beat();
@@ -60,8 +62,8 @@ impl Runner {
         }
         let lane = self.choose(self.warps[warp].runnable);
         self.warps[warp].runnable &= !(1 << lane);
-        // SAFETY: there are 32 warps of 32 lanes. Not through a reference to the one thread, since neighbours
-        // are reached from it.
+        // SAFETY: there are 32 warps of 32 lanes. The pointer is not derived from a reference to the one
+        // thread, since its neighbours are reached from it.
         unsafe { self.threads.as_mut_ptr().add(warp * LANES + lane) }
     }
 
@@ -76,7 +78,7 @@ impl Runner {
         ((bit + self.rotation) & 31) as usize
     }
 
-    /// Counts an operation that waiting loops do as well.
+    /// Counts an operation that waiting loops execute, too.
     #[inline(always)]
     pub(crate) fn tick(&mut self, weight: u32) {
         self.ticks += weight;
@@ -85,7 +87,7 @@ impl Runner {
         }
     }
 
-    /// No thread can go on.
+    /// Ends the block, as no thread can continue.
     pub(crate) fn deadlock(&mut self) -> ! {
         let what = stuck::deadlock(self);
         self.fail(None, FailureKind::Deadlock, &what)
@@ -114,7 +116,8 @@ impl Runner {
         std::thread::yield_now();
     }
 
-    /// The thread's kernel function returned. The thread to run next; null when the block is finished.
+    /// Called when the thread's kernel function returned. Returns the thread to run next, or null if the
+    /// block is finished.
     pub(super) unsafe fn exit(&mut self, thread: *mut Thread) -> *mut Thread {
         // SAFETY: rule 1.
         let (warp, lane) = unsafe { (&mut *(*thread).warp, (*thread).view.lane) };
@@ -140,7 +143,7 @@ impl Runner {
 /// Suspends the running thread until another thread makes it runnable.
 ///
 /// # Safety
-/// Called on a fiber, by the thread itself, after it recorded what it waits for.
+/// Called on a fiber, by the thread itself, after it recorded its wait.
 #[inline(always)]
 pub(super) unsafe fn suspend(thread: *mut Thread) {
     // SAFETY: rules 1 to 3.
@@ -177,7 +180,7 @@ unsafe fn go(runner: *mut Runner, thread: *mut Thread, next: *mut Thread) {
     }
 }
 
-/// `__galatea_runtime::pause`: the running thread has nothing to do but wait for others.
+/// `__galatea_runtime::pause`: the running thread can only wait for others.
 pub(crate) unsafe extern "C" fn pause(kind: u32) {
     let thread = Thread::current();
     // SAFETY: called by device code, so `thread` is the running one; rules 1 to 3.
@@ -194,11 +197,12 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
         if kind == abi::pause::INTERRUPT {
             (*runner).heartbeat.interrupted();
         }
-        // Any runnable thread, this one included.
+        // Any runnable thread, including this one.
         let own = (*(*thread).warp).index;
         (*(*thread).warp).runnable |= 1 << (*thread).view.lane;
         (*runner).runnable_warps |= 1 << own;
-        // Warp and lane are drawn apart, or a thread that all others wait for might never be chosen.
+        // Warp and lane are drawn independently. Otherwise a thread that all others wait for might never be
+        // chosen.
         (*runner).draw();
         let warp = (*runner).choose((*runner).runnable_warps);
         (*runner).draw();

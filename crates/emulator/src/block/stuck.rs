@@ -1,4 +1,5 @@
-//! Reports of a block that cannot go on: which threads wait where, and for which others.
+//! Reports of a block that cannot continue: the threads that wait, the places where they wait, and the
+//! threads that they wait for.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub(super) fn deadlock(runner: &Runner) -> String {
     )
 }
 
-/// Describes a block whose threads spin.
+/// Describes a block with threads that spin.
 pub(super) fn stall(runner: &Runner, limit: Duration) -> String {
     let running: u32 = runner.warps.iter().map(|warp| warp.runnable.count_ones()).sum();
     format!(
@@ -26,7 +27,7 @@ pub(super) fn stall(runner: &Runner, limit: Duration) -> String {
     )
 }
 
-/// Waiting threads by the place where they wait, at most a dozen groups.
+/// Lists waiting threads by the place where they wait, at most a dozen groups.
 fn waiting(runner: &Runner) -> String {
     const MOST: usize = 12;
     let mut groups = Vec::new();

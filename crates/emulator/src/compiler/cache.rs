@@ -3,7 +3,7 @@
 //! Key, version 1: the BLAKE3 hash over these fields, each preceded by its length as 8 bytes: the version,
 //! the compiler's path and version, the flags in order, the preprocessor flags in order, the shim and export
 //! text, program name and text, and each header's name and text in order. Files are written under another
-//! name and renamed into place, so readers see whole ones only; a file that is not a whole image is ignored.
+//! name and renamed into place, so readers see whole files only. A file that is not a whole image is ignored.
 
 use std::fs::{self, DirBuilder};
 use std::io::Write as _;
@@ -47,13 +47,13 @@ pub(crate) fn key(
     hasher.finalize().to_hex().to_string()
 }
 
-/// The image of a key, if there is one.
+/// Reads the image of a key, if it is cached.
 pub(crate) fn read(directory: &Path, key: &str) -> Option<Vec<u8>> {
     let image = fs::read(path(directory, key)).ok()?;
     image::object(&image).is_some().then_some(image)
 }
 
-/// Keeps an image. A cache that cannot be written costs time, nothing else.
+/// Stores an image. If the cache cannot be written, later runs compile again.
 pub(crate) fn write(directory: &Path, key: &str, image: &[u8]) {
     let attempt = || -> std::io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;

@@ -1,15 +1,15 @@
-//! The NVRTC stand-in: CUDA C++ to a shared object by the host's C++ compiler.
+//! The emulated NVRTC: compiles CUDA C++ to a shared object with the host's C++ compiler.
 //!
 //! 1. The program is preprocessed, with the shim (`cuda/*.h`) force-included and its headers in a temporary
 //!    folder.
-//! 2. [`program::scan`] finds the kernels and their launch bounds by the markers that the shim's macros left,
-//!    and a thunk per kernel and a table of them are appended.
+//! 2. [`program::scan`] finds the kernels and their launch bounds by the markers that the shim's macros left.
+//!    A thunk per kernel and a table of the thunks are appended.
 //! 3. The result is compiled at `-O1` (higher levels cost more time than they save: collectives dominate)
-//!    into a shared object that needs nothing but the C library.
-//! 4. The object, wrapped as an image, is kept on disk (where a folder is given) under the hash of everything
-//!    that went in; see [`cache`].
+//!    into a shared object that depends on the C library only.
+//! 4. The object, wrapped as an image, is stored on disk (if a folder is given) under the hash of all inputs;
+//!    see [`cache`].
 //!
-//! No standard header is read at any point.
+//! No step includes a standard header.
 
 pub(crate) mod cache;
 mod options;
@@ -40,7 +40,7 @@ const SHIM: [(&str, &str); 6] = [
 const EXPORT: &str = include_str!("../../cuda/export.h");
 const SHIM_NAME: &str = "galatea_emulator_shim.h";
 
-/// A program as it is given to NVRTC.
+/// A program as passed to NVRTC.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -49,7 +49,7 @@ pub(crate) struct Source {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// The reason why there is no image. Displayed as the program's log.
+/// The reason why no image was compiled. It is displayed as the program's log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
     #[error("{0}")]
@@ -68,7 +68,7 @@ pub(crate) enum CompileError {
     Diagnostics(String),
 }
 
-/// Compiles a program, or finds it in the cache. Returns the image and the log.
+/// Compiles a program, or loads it from the cache. Returns the image and the log.
 pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, CompileError> {
     let toolchain = Toolchain::find(options.compiler.as_deref())?;
     if options.mode.address_sanitizer && !sanitizer::present() {
@@ -92,7 +92,7 @@ pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, Com
         shim: &shim,
     };
     let object = match build.run(precompiled.as_deref()) {
-        // The compiler refused the precompiled header: compiles without it.
+        // The compiler refused the precompiled header: compile without it.
         Err(CompileError::Diagnostics(log)) if precompiled.is_some() && log.contains(SHIM_NAME) => {
             build.run(None)?
         }
@@ -105,13 +105,13 @@ pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, Com
     Ok(image)
 }
 
-/// A short name for the shim and everything else of this crate that decides what an image holds.
+/// A short name of the shim and of everything else in this crate on which an image depends.
 pub(crate) fn revision() -> String {
     let digest = blake3::hash(format!("{}\n{EXPORT}\n{}", shim(), abi::REVISION).as_bytes());
     digest.to_hex()[..16].to_owned()
 }
 
-/// The shim as one file, with line markers, so that messages name the right one.
+/// The shim as one file, with line markers, so that messages name the original file.
 fn shim() -> String {
     SHIM.iter()
         .map(|(name, text)| format!("# 1 \"emulator/{name}\"\n{text}"))
@@ -131,10 +131,10 @@ fn flags(toolchain: &Toolchain, options: &Options) -> Vec<String> {
         "-fno-stack-protector",
         "-fcf-protection=none",
         "-fno-threadsafe-statics",
-        // Device code puns types, and integer overflow wraps on the machine.
+        // Device code puns types, and integer overflow wraps on the device.
         "-fno-strict-aliasing",
         "-fwrapv",
-        // Floating point as on the device: no errno, no traps, no contraction behind the programmer's back.
+        // Floating point as on the device: no errno, no traps, no implicit contraction.
         "-fno-math-errno",
         "-fno-trapping-math",
         "-ffp-contract=off",
@@ -146,7 +146,7 @@ fn flags(toolchain: &Toolchain, options: &Options) -> Vec<String> {
     .to_vec();
     flags.push(format!("-std={}", options.standard));
     if toolchain.gnu {
-        // Unused functions of the shim and of headers disappear before they are optimised.
+        // Unused functions of the shim and of headers are removed before optimisation.
         flags.push("-fwhole-program".to_owned());
     }
     if toolchain.gold {
@@ -160,7 +160,7 @@ fn flags(toolchain: &Toolchain, options: &Options) -> Vec<String> {
         flags.push("-fsanitize=thread".to_owned());
     }
     if mode.races {
-        // Reports name lines.
+        // Line numbers for reports.
         flags.push("-g1".to_owned());
         if toolchain.gnu {
             flags.push("--param=tsan-distinguish-volatile=1".to_owned());
@@ -183,7 +183,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// The shared object, made with a precompiled shim if there is one.
+    /// Compiles the shared object, with a precompiled shim if one is given.
     fn run(&self, precompiled: Option<&Path>) -> Result<Vec<u8>, CompileError> {
         let Build {
             source,
@@ -219,7 +219,7 @@ impl Build<'_> {
             .args(options.definitions());
         match precompiled {
             Some(path) => {
-                // The flags have to be those that the header was precompiled with.
+                // The flags must equal those of the precompiled header.
                 preprocess
                     .arg("-fpch-preprocess")
                     .args(compile_flags(flags))
@@ -244,7 +244,7 @@ impl Build<'_> {
             .current_dir(folder.path())
             .args(["-x", "c++-cpp-output"])
             .args(flags);
-        // The sanitizers' flags must not reach the link, which would add their libraries.
+        // The sanitizers' flags must not reach the linker, which would add their libraries.
         let sanitized = flags.iter().any(|flag| flag.starts_with("-fsanitize"));
         if sanitized {
             compile.args(["-c", preprocessed, "-o", "program.o"]);
@@ -267,7 +267,7 @@ impl Build<'_> {
     }
 }
 
-/// Without those that are about the link.
+/// The flags without those of the linker.
 fn compile_flags(flags: &[String]) -> impl Iterator<Item = &String> {
     flags
         .iter()
@@ -277,9 +277,9 @@ fn compile_flags(flags: &[String]) -> impl Iterator<Item = &String> {
 /// The C library for `memcpy` and `printf`, its mathematical part, and 128-bit division.
 const LIBRARIES: [&str; 4] = ["-Wl,--as-needed", "-lm", "-lc", "-lgcc"];
 
-/// Runs a step; its standard output, or its messages as the error.
+/// Runs a step. Returns its standard output, or its messages as the error.
 fn run(mut command: Command) -> Result<String, CompileError> {
-    // Messages in plain English, with plain quotes, whatever the user's locale.
+    // English messages with ASCII quotes, independently of the user's locale.
     let output = command.env("LC_ALL", "C").output()?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -291,7 +291,7 @@ fn run(mut command: Command) -> Result<String, CompileError> {
     Err(CompileError::Diagnostics(log))
 }
 
-/// A file name for the program: its own if it is one.
+/// A file name for the program: its own name if that is a file name.
 fn main_name(name: &str) -> String {
     let plain = !name.is_empty()
         && name

@@ -1,4 +1,4 @@
-//! NVRTC's options, and the emulator's own among them.
+//! Options of NVRTC, and the additional ones of the emulator.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     architecture: u32,
 }
 
-/// An option that is not understood.
+/// An unsupported option.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("unknown or malformed option: {0}")]
 pub(crate) struct OptionError(pub(crate) String);
@@ -42,7 +42,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads NVRTC options. Those that steer only NVIDIA's compiler are accepted and have no effect.
+    /// Parses NVRTC options. Options that affect only NVIDIA's compiler are accepted and ignored.
     pub(crate) fn parse<'a>(
         given: impl IntoIterator<Item = &'a str>,
         defaults: Options,
@@ -68,7 +68,7 @@ impl Options {
                 "--emulator-address-sanitizer" => options.mode.address_sanitizer = true,
                 "--emulator-compiler" => options.compiler = Some(argument()?.into()),
                 "--emulator-cache" => options.cache = Some(argument()?.into()),
-                // In the key only.
+                // Part of the key only.
                 "--emulator-revision" => drop(argument()?),
                 "-std" | "--std" => options.standard = argument()?,
                 "-arch" | "--gpu-architecture" => {
@@ -103,7 +103,7 @@ impl Options {
         flags
     }
 
-    /// Those of them that do not come from the program.
+    /// The preprocessor flags that the program did not pass.
     pub(crate) fn own_definitions(&self) -> Vec<String> {
         let mut flags = vec![
             format!("-D__CUDA_ARCH__={}", self.architecture * 10),
@@ -127,7 +127,7 @@ impl Options {
     }
 }
 
-/// Options without a meaning here.
+/// Options without effect here.
 const INERT: [&str; 39] = [
     "--minimal",
     "-minimal",

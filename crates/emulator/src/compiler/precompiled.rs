@@ -1,7 +1,8 @@
 //! The shim as a precompiled header, which halves the time of a small compilation.
 //!
-//! GCC only. Made once per compiler, set of flags and version of the shim, in a folder of the cache that is
-//! renamed into place when it is complete. Where that fails, programs are compiled with the shim as text.
+//! GCC only. The header is compiled once per compiler, set of flags and version of the shim, into a folder of
+//! the cache that is renamed into place when it is complete. If that fails, programs include the shim as
+//! text.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::{Options, SHIM_NAME, Toolchain, run};
 
-/// The path of a copy of the shim that has its precompiled form beside it.
+/// Path of a copy of the shim. Its precompiled form is stored next to it.
 pub(super) fn shim(
     toolchain: &Toolchain,
     options: &Options,
@@ -37,7 +38,7 @@ pub(super) fn shim(
     }
     let folder = cache.join(format!("shim-{}", &hasher.finalize().to_hex()[..24]));
     let shim = folder.join(SHIM_NAME);
-    // One thread makes it, the others wait for it: they would all be slower without.
+    // One thread compiles the header and the others wait: all would be slower without it.
     let mut known = KNOWN.lock();
     let known = known.get_or_insert_default();
     let usable = *known.entry(folder.clone()).or_insert_with(|| {
@@ -47,11 +48,11 @@ pub(super) fn shim(
                 false
             })
     });
-    // It may have been deleted since.
+    // The header may have been deleted since.
     (usable && fs::exists(precompiled(&shim)).unwrap_or(false)).then_some(shim)
 }
 
-/// GCC looks for this name beside the header.
+/// The name that GCC looks up next to the header.
 fn precompiled(shim: &Path) -> PathBuf {
     let mut name = shim.as_os_str().to_owned();
     name.push(".gch");
@@ -78,7 +79,7 @@ fn make(
         .args(own);
     command.arg(SHIM_NAME).arg("-o").arg(precompiled(&shim));
     run(command)?;
-    // If another process was first, its folder stays.
+    // If another process was faster, its folder is kept.
     if fs::rename(temporary.path(), folder).is_ok() {
         let _ = temporary.keep();
     }

@@ -14,7 +14,7 @@ pub(crate) struct Program {
     pub(crate) kernels: Vec<Kernel>,
 }
 
-/// A kernel found in the text.
+/// A kernel found in the program's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -22,8 +22,8 @@ pub(crate) struct Kernel {
     pub(crate) bounds: Option<String>,
 }
 
-/// Finds every `__global__` function by the markers of the shim's macros and blanks those out; positions in
-/// the text stay the same. A kernel that is declared and defined is found once.
+/// Finds every `__global__` function by the markers of the shim's macros and blanks the markers out.
+/// Positions in the text stay the same. A kernel that is declared and defined is found once.
 pub(crate) fn scan(text: &str) -> Program {
     let mut bytes = text.as_bytes().to_vec();
     let mut kernels: Vec<Kernel> = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn scan(text: &str) -> Program {
     let mut last: Option<(usize, usize)> = None;
     let mut at = 0;
     while at < text.len() {
-        // Outside of a kernel's head only the markers matter.
+        // Outside of a kernel's head, only the markers matter.
         if !expecting && bounds.is_none() {
             match text[at..].find("__galatea_") {
                 Some(found) => at += found,
@@ -90,7 +90,7 @@ pub(crate) fn scan(text: &str) -> Program {
     Program { text, kernels }
 }
 
-/// The range from after the next `(` to after its partner.
+/// The range from after the next `(` to after the matching `)`.
 fn parentheses(text: &str, from: usize) -> (usize, usize) {
     let mut depth = 0;
     let mut open = from;
@@ -134,7 +134,7 @@ fn first_argument(inside: &str) -> Option<String> {
     (!argument.is_empty()).then(|| argument.to_owned())
 }
 
-/// Spaces for everything but line ends and line markers.
+/// Replaces everything but line ends and line markers by spaces.
 fn blank(bytes: &mut [u8]) {
     for line in bytes.split_mut(|&byte| byte == b'\n') {
         if line.first() != Some(&b'#') {
@@ -144,7 +144,7 @@ fn blank(bytes: &mut [u8]) {
 }
 
 impl Program {
-    /// Appends a thunk per kernel and the table of them.
+    /// Appends a thunk per kernel and the table of the thunks.
     pub(crate) fn append_exports(&mut self, templates: &str) {
         let text = &mut self.text;
         let _ = write!(text, "\n# 1 \"emulator/export.h\"\n{templates}\n");

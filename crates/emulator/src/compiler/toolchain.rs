@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// A compiler that was found to work.
+/// A working compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Toolchain {
     pub(crate) path: PathBuf,
@@ -15,11 +15,11 @@ pub(crate) struct Toolchain {
     pub(crate) version: String,
     /// GCC, as opposed to Clang.
     pub(crate) gnu: bool,
-    /// Whether the gold linker is there; it starts faster than the default one.
+    /// Whether the gold linker is installed. It starts faster than the default linker.
     pub(crate) gold: bool,
 }
 
-/// No compiler.
+/// No compiler was found.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
     "no C++ compiler: {tried}\n\
@@ -32,7 +32,8 @@ pub(crate) struct ToolchainError {
 type Found = Result<Arc<Toolchain>, ToolchainError>;
 
 impl Toolchain {
-    /// The compiler at a path, or the first of `c++` and `g++` that answers. Asked once per process and path.
+    /// Returns the compiler at a path, or the first of `c++` and `g++` that runs. The search runs once per
+    /// process and path.
     pub(crate) fn find(path: Option<&Path>) -> Found {
         static FOUND: Mutex<Option<HashMap<Option<PathBuf>, Found>>> = Mutex::new(None);
         let mut found = FOUND.lock();
@@ -73,7 +74,7 @@ impl Toolchain {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.lines().next().unwrap_or_default().to_owned();
         let gnu = !text.contains("clang");
-        // The path of a program that exists, its bare name otherwise.
+        // Prints the program's path if it exists, and its bare name otherwise.
         let gold = Command::new(path)
             .arg("-print-prog-name=ld.gold")
             .output()

@@ -7,7 +7,7 @@ use cudarc::driver::sys::CUresult;
 use super::{Handle, Outcome, answer, context_of, current, current_context, handle_of, set_current, write};
 use crate::context::Context;
 
-/// The driver version reported: CUDA 13.0.
+/// The reported driver version: CUDA 13.0.
 const VERSION: c_int = 13000;
 
 pub(crate) unsafe extern "C" fn init(_flags: c_uint) -> CUresult {

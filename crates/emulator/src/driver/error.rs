@@ -8,7 +8,7 @@ use super::{answer, write};
 
 macro_rules! known {
     ($($name:ident: $text:literal,)*) => {
-        /// Name and text of an error.
+        /// Name and description of an error.
         fn describe(code: u32) -> Option<(&'static CStr, &'static CStr)> {
             const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
             match code {

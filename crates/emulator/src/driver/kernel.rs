@@ -19,7 +19,7 @@ use crate::stream::Operation;
 #[derive(Debug)]
 struct Loaded {
     module: Module,
-    /// Handles given out for its kernels.
+    /// Handles of its kernels that were returned to the caller.
     functions: Mutex<Vec<Handle>>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn load(module: *mut Handle, bytes: *const c_void) 
         if bytes.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: the caller's image: ours, or something that does not begin like ours.
+        // SAFETY: the caller's image: one of ours, or bytes that do not begin like one.
         let bytes = unsafe { image::at(bytes.cast()) }.ok_or(CUresult::CUDA_ERROR_INVALID_IMAGE)?;
         let options = context.options();
         let loaded =
@@ -129,7 +129,7 @@ pub(crate) unsafe extern "C" fn get_attribute(
         let answer = match attribute {
             MAX_THREADS => function.max_threads,
             SHARED => function.static_shared(),
-            // Not known without a GPU; a usual number.
+            // Unknown without a GPU; a usual number.
             REGISTERS => 32,
             PTX | BINARY => 90,
             MAX_DYNAMIC => function.max_dynamic(),
@@ -189,7 +189,7 @@ pub(crate) unsafe extern "C" fn launch(
     })
 }
 
-/// A launch whose blocks are all resident at once: they may wait for each other.
+/// A launch with all blocks resident at the same time: they may wait for each other.
 pub(crate) unsafe extern "C" fn launch_cooperative(
     function: Handle,
     grid_x: c_uint,

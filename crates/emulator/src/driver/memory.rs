@@ -12,7 +12,7 @@ use crate::injection::DriverCall;
 use crate::random::mix;
 use crate::stream::{Operation, Stream};
 
-/// Memory pool handles: this plus 16 per ordinal.
+/// Base of memory pool handles; the ordinal times 16 is added.
 const POOL_BASE: Handle = 0x6a1b_0000;
 
 pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> CUresult {
@@ -27,7 +27,7 @@ pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> CUr
     })
 }
 
-/// Allocates, waiting for pending frees before giving up: first those of `stream`.
+/// Allocates. If memory is short, waits for pending frees first, beginning with those of `stream`.
 fn allocate(device: &Device, bytes: usize, stream: Option<&Stream>) -> Result<u64, CUresult> {
     if bytes == 0 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -58,13 +58,13 @@ pub(crate) unsafe extern "C" fn alloc(address: *mut u64, bytes: usize) -> CUresu
     })
 }
 
-/// Managed memory is plain: device memory is the host's here.
+/// Managed memory is ordinary memory: device memory is host memory here.
 pub(crate) unsafe extern "C" fn alloc_managed(address: *mut u64, bytes: usize, _flags: c_uint) -> CUresult {
     // SAFETY: the caller's pointer.
     unsafe { alloc(address, bytes) }
 }
 
-/// Nothing has to move; the range and the stream are checked.
+/// Checks the range and the stream. No data has to move.
 pub(crate) unsafe extern "C" fn prefetch(
     address: u64,
     bytes: usize,
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "C" fn prefetch(
 
 pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
     answer(|| {
-        // In a lost context nothing is freed, as on a GPU: kernels that still run may use the memory.
+        // A lost context frees no memory, as on a GPU: kernels that still run may use it.
         let context = usable_context()?;
         if address == 0 {
             return Ok(());
@@ -94,7 +94,7 @@ pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
         }
         // As in CUDA, freeing waits for the device.
         context.synchronize();
-        // Appended to a stream, so that errors are reported in one way.
+        // Appended to a stream, so that all errors are reported in the same way.
         let stream = context.default_stream();
         push(&stream, Operation::Free(address))?;
         stream.synchronize();
@@ -114,8 +114,7 @@ pub(crate) unsafe extern "C" fn alloc_async(address: *mut u64, bytes: usize, str
 pub(crate) unsafe extern "C" fn free_async(address: u64, stream: Handle) -> CUresult {
     answer(|| {
         let stream = stream::find(stream)?;
-        // In a lost context nothing is freed, as on a GPU: kernels of other streams that still run may use
-        // the memory.
+        // A lost context frees no memory, as on a GPU: kernels of other streams that still run may use it.
         stream.device().check()?;
         if address == 0 {
             return Ok(());
@@ -142,7 +141,7 @@ fn context_of_pool(pool: Handle) -> Result<std::sync::Arc<Context>, CUresult> {
         .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
-/// Accepted without effect: freed memory goes back to the host at once.
+/// Accepted without effect: freed memory is returned to the host at once.
 pub(crate) unsafe extern "C" fn pool_set(pool: Handle, _attribute: u32, value: *mut c_void) -> CUresult {
     answer(|| {
         context_of_pool(pool)?;
@@ -198,7 +197,7 @@ pub(crate) unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, 
 pub(crate) unsafe extern "C" fn host_unregister(start: *mut c_void) -> CUresult {
     answer(|| {
         let context = current_context()?;
-        // Copies in flight may still use it.
+        // Copies in flight may still use the memory.
         context.synchronize();
         if context.memory.unpin(start as u64) {
             Ok(())
@@ -222,7 +221,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
     })
 }
 
-/// Enqueues a copy; with pageable host memory, waits for it, as the driver does.
+/// Enqueues a copy. If the host memory is pageable, waits for the copy, as the driver does.
 fn copy(to: u64, from: u64, bytes: usize, device: (bool, bool), stream: Handle) -> Outcome {
     let stream = stream::find(stream)?;
     let memory = &stream.device().memory;
@@ -257,7 +256,8 @@ fn copy(to: u64, from: u64, bytes: usize, device: (bool, bool), stream: Handle) 
     Ok(())
 }
 
-/// Copies one after the other; each address is of the device if it is one of its, and of the host otherwise.
+/// Copies one range after the other. An address within device memory is a device address, any other a host
+/// address.
 pub(crate) unsafe extern "C" fn batch(
     to: *const u64,
     from: *const u64,

@@ -1,8 +1,8 @@
-//! The driver functions: argument checks and bookkeeping in front of devices, streams, memory and modules.
+//! The driver functions: argument checks and bookkeeping before calls to devices, streams, memory and
+//! modules.
 //!
-//! Parameters that are enumerations in the driver's headers are plain integers here, so that a value this
-//! version does not know is an error and not undefined behaviour. Handles are numbers, see
-//! [`crate::handles`].
+//! Parameters that are enumerations in the driver's headers are plain integers here, so that an unknown value
+//! is an error and not undefined behaviour. Handles are numbers, see [`crate::handles`].
 
 pub(crate) mod context;
 pub(crate) mod error;
@@ -29,7 +29,7 @@ thread_local! {
     static CURRENT: Cell<Handle> = const { Cell::new(0) };
 }
 
-/// Context handles: this plus 16 per ordinal.
+/// Base of context handles; the ordinal times 16 is added.
 const CONTEXT_BASE: Handle = 0x6a1a_0000;
 
 /// Runs the body of a driver function.
@@ -37,7 +37,7 @@ pub(crate) fn answer(body: impl FnOnce() -> Outcome) -> CUresult {
     body().err().unwrap_or(CUresult::CUDA_SUCCESS)
 }
 
-/// Writes through a pointer the caller gave.
+/// Writes through a pointer of the caller.
 pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> Outcome {
     if to.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -72,7 +72,7 @@ pub(crate) fn current_context() -> Result<Arc<Context>, CUresult> {
     context_of(CURRENT.get()).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
 }
 
-/// The same, if it is not lost.
+/// The calling thread's current context, if it is not lost.
 pub(crate) fn usable_context() -> Result<Arc<Context>, CUresult> {
     let context = current_context()?;
     context.check()?;

@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn attribute(value: *mut c_int, attribute: u32, dev
     })
 }
 
-/// Attributes like those of a Hopper GPU where the options say nothing; unknown ones are 0.
+/// Returns an attribute: by the options, else like that of a Hopper GPU. Unknown attributes are 0.
 fn value_of(device: &Device, attribute: u32) -> c_int {
     use Attribute::*;
     let options = device.options();

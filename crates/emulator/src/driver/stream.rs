@@ -16,8 +16,8 @@ static EVENTS: Handles<Event> = Handles::new();
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: c_uint = 2;
 
-/// The stream of a handle; 0, 1 and 2 are the default stream of the current context, which is a stream like
-/// any other here (it does not wait for blocking streams).
+/// Finds the stream of a handle. 0, 1 and 2 are the default stream of the current context, which is an
+/// ordinary stream here (it does not wait for blocking streams).
 pub(crate) fn find(handle: Handle) -> Result<Arc<Stream>, CUresult> {
     if handle <= 2 {
         return Ok(current_context()?.default_stream());
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn create(stream: *mut Handle, _flags: c_uint, _pri
     })
 }
 
-/// What was enqueued is still executed.
+/// Enqueued operations are still executed.
 pub(crate) unsafe extern "C" fn destroy(stream: Handle) -> CUresult {
     answer(|| {
         STREAMS

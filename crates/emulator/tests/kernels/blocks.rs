@@ -1,4 +1,4 @@
-//! Algorithms of whole blocks and grids: reductions, compaction, a hash table, look-back, a grid's barrier.
+//! Algorithms of whole blocks and grids: reductions, compaction, a hash table, look-back, a grid barrier.
 
 use std::collections::HashMap;
 
@@ -131,7 +131,7 @@ extern "C" __global__ void compact(Arguments a) {
 
 #[test]
 fn hash_table_by_compare_and_swap() {
-    // Keys claimed by 64-bit compare-and-swap from several blocks on several OS threads; sums by atomicAdd.
+    // Blocks on several OS threads claim keys by 64-bit compare-and-swap and sum by atomicAdd.
     let source = source(
         r#"
 extern "C" __global__ void build(Arguments a) {

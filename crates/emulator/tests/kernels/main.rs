@@ -1,5 +1,5 @@
-//! Kernels of every shape the engine uses, under many seeds and modes, against the answer computed on the
-//! host.
+//! Kernels of every shape that the engine uses, with many seeds and modes, compared with the result computed
+//! on the host.
 
 mod barriers;
 mod blocks;
@@ -12,7 +12,7 @@ mod waiting;
 use galatea_emulator::{EmulatorOptions, set_seed};
 use support::{Gpu, Program};
 
-/// Runs a test on devices of several kinds, under several seeds each.
+/// Runs a test on devices of several kinds, with several seeds each.
 fn everywhere(source: &str, seeds: u64, test: impl Fn(&Gpu, &Program, u64)) {
     let kinds = [
         EmulatorOptions {
@@ -34,7 +34,7 @@ fn everywhere(source: &str, seeds: u64, test: impl Fn(&Gpu, &Program, u64)) {
         let program = gpu.compile(source);
         for seed in 0..seeds {
             set_seed(gpu.ordinal, seed);
-            // Shown when the test fails.
+            // Printed if the test fails.
             println!(
                 "seed {seed}, stress {}, {} workers",
                 options.stress, options.worker_threads

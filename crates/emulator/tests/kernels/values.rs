@@ -1,4 +1,4 @@
-//! What single operations give: atomics, fresh shared memory, bits and conversions.
+//! Results of single operations: atomics, fresh shared memory, bits and conversions.
 
 use galatea_emulator::EmulatorOptions;
 
@@ -73,7 +73,7 @@ extern "C" __global__ void atomics(Arguments a) {
 }
 
 #[test]
-fn shared_memory_is_not_zero_and_not_what_it_was() {
+fn shared_memory_is_poisoned_before_each_block() {
     let source = source(
         r#"
 extern "C" __global__ void leftovers(Arguments a) {

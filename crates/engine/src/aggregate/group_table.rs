@@ -1,12 +1,12 @@
-//! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it
-//! wait in heap pages as partial groups until it has grown.
+//! The group hash table of a run. If rows can overflow, the table starts small, and rows of groups that do
+//! not fit wait in heap pages as partial groups until the table has grown.
 
 use crate::device::demand::DemandPolicy;
 use crate::device::{DeviceRuntime, RunError};
 use crate::report::RunReport;
 use crate::rows::heap::{Demand, RowHeap};
 use crate::rows::zeroed;
-use crate::string::interned::InternedTexts;
+use crate::string::interned::InternedStrings;
 use galatea_codegen::accumulators::AccumulatorPlan;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::group_key::GroupKey;
@@ -18,7 +18,7 @@ use galatea_kernels::heap::PageChainsView;
 use galatea_kernels::{CollectGroups, GroupEntries, HashRehash, MergeWord, SlotLayout};
 use galatea_memory::regions::{Use, WorkingRegion};
 
-/// What the slots are called where they do not fit.
+/// Name of the slots in out-of-memory errors.
 const TABLE: &str = "the group hash table";
 
 /// Inputs of the initial size of a group table.
@@ -26,15 +26,15 @@ const TABLE: &str = "the group hash table";
 pub(crate) struct TableNeeds {
     /// Number of the query, which owns the memory.
     pub(crate) owner: u64,
-    /// Rows that the run scans.
+    /// Number of rows that the run scans.
     pub(crate) rows: u64,
-    /// Slots of the table at least, unless fewer groups are possible.
+    /// Minimum number of slots of the table, unless fewer groups are possible.
     pub(crate) hash_slots: u64,
-    /// Groups that an earlier run of the same pipeline had.
+    /// Number of groups in an earlier run of the same pipeline.
     pub(crate) groups: Option<u64>,
 }
 
-/// The table, and where rows wait that it has no place for.
+/// The table, and the heap for rows that do not fit it.
 #[derive(Debug)]
 pub(crate) struct TableState {
     slots: WorkingRegion<u64>,
@@ -42,18 +42,18 @@ pub(crate) struct TableState {
     owner: u64,
     layout: SlotLayout,
     limit: u64,
-    /// Threads of a launch: each may insert a group after it saw the table below its limit.
+    /// Number of threads of a launch: each may insert a group after it saw the table below its limit.
     threads: u64,
-    /// Possible groups.
+    /// Number of possible groups.
     most: u64,
-    /// None where no row can wait.
+    /// The heap of overflow rows; `None` if rows cannot overflow.
     heap: Option<RowHeap>,
-    /// Of a row that waits, how its accumulator words merge.
+    /// For each accumulator word of an overflow row, how it merges.
     merges: Vec<u8>,
 }
 
 impl TableState {
-    /// A table for a run by at most `grid` blocks, and the blocks it serves.
+    /// A table for a run by at most `grid` blocks, and the number of blocks that it serves.
     pub(crate) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -76,7 +76,7 @@ impl TableState {
         let all = slots_for(most);
         let (least, expected) = if overflows {
             let least = (2 * threads).max(needs.hash_slots).next_power_of_two().min(all);
-            // As large as an earlier run found it to get, unless that takes much of what is there.
+            // The size that an earlier run needed, unless that uses much of the available memory.
             let fits = |slots: &u64| 8 * words(*slots) <= runtime.room() / 4;
             let expected = needs.groups.map(|groups| slots_for(groups).min(all));
             (least, expected.filter(fits).unwrap_or(least).max(least))
@@ -115,12 +115,12 @@ impl TableState {
         Ok((made, grid))
     }
 
-    /// Address and number of the slots, and the groups they take.
+    /// Address and number of the slots, and the maximum number of groups.
     pub(crate) fn slots(&self) -> (u64, u64, u64) {
         (self.slots.address(), self.capacity(), self.limit)
     }
 
-    /// Lets others move it.
+    /// Lets other queries move its memory.
     pub(crate) fn park(&mut self) {
         self.slots.park();
         if let Some(heap) = &mut self.heap {
@@ -128,18 +128,18 @@ impl TableState {
         }
     }
 
-    /// What a launch does to its regions.
+    /// The regions that a launch accesses, and how.
     pub(crate) fn uses(&mut self) -> impl Iterator<Item = Use<'_>> {
         let slots = self.slots.used(Access::ReadWrite);
         [slots].into_iter().chain(self.heap.as_mut().map(RowHeap::used))
     }
 
-    /// Where rows wait.
+    /// The pages of overflow rows.
     pub(crate) fn chains(&self) -> Option<PageChainsView> {
         self.heap.as_ref().map(RowHeap::view)
     }
 
-    /// Whether the next launch resumes the last.
+    /// Sets whether the next launch resumes the last one.
     pub(crate) fn set_resume(&mut self, resume: bool) {
         if let Some(heap) = &mut self.heap {
             heap.resume = resume;
@@ -150,16 +150,16 @@ impl TableState {
         self.slots.len() as u64 / u64::from(self.layout.slot_words)
     }
 
-    /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word
-    /// `groups` of the control words receives the number of groups; `texts` are those of accumulators. Where
-    /// the device is full, nothing has changed.
+    /// Grows the table for its `held` groups and `waiting` overflow rows, and merges those rows. Word
+    /// `groups` of the control words receives the number of groups; `texts` are the strings of accumulators.
+    /// If device memory is insufficient, nothing has changed.
     pub(crate) fn merge(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
         (control, groups): (&mut DeviceBuffer<u64>, usize),
         (held, waiting): (u64, u64),
-        texts: Option<&InternedTexts>,
+        texts: Option<&InternedStrings>,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
         let Some(heap) = &mut self.heap else {
@@ -167,7 +167,7 @@ impl TableState {
         };
         let device = runtime.device();
         let capacity = self.slots.len() as u64 / u64::from(self.layout.slot_words);
-        // Every row that waits could be a group of its own.
+        // Every overflow row could be a separate group.
         let least = ((held + waiting) * 4 / 3 + 1)
             .next_power_of_two()
             .max(2 * capacity);
@@ -182,7 +182,7 @@ impl TableState {
         };
         let merges = runtime.upload(stream, &self.merges, "how groups merge")?;
         let mut pages = runtime.zeroed::<u64>(stream, 1, "a counter")?;
-        // All memory is there from here on.
+        // All memory has been allocated from here on.
         let groups = groups..groups + 1;
         stream.fill(control.slice_mut(groups.clone())?, 0)?;
         HashRehash::new(device)?.launch(
@@ -210,7 +210,8 @@ impl TableState {
         Ok(())
     }
 
-    /// The `groups` groups, column by column; none where there are none. The heap is left to the next query.
+    /// The `groups` groups, column by column; `None` if there are no groups. The heap is kept for the next
+    /// query.
     pub(crate) fn collect(
         self,
         runtime: &DeviceRuntime,
@@ -239,7 +240,7 @@ impl TableState {
 }
 
 impl TableState {
-    /// The slots, parked, and how many there are. The heap is left to the next query.
+    /// The parked slots, and their number. The heap is kept for the next query.
     pub(crate) fn keep(mut self, runtime: &DeviceRuntime) -> (WorkingRegion<u64>, u64) {
         let entries = self.capacity();
         if let Some(heap) = self.heap {
@@ -250,8 +251,8 @@ impl TableState {
     }
 }
 
-/// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None
-/// when it is fully sized.
+/// Number of groups at which insertion stops: below 60 % load, and low enough that every thread still finds a
+/// slot. Unlimited if the table is fully sized.
 fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
     if capacity >= most.saturating_mul(2) {
         u64::MAX
@@ -260,7 +261,7 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
     }
 }
 
-/// How each accumulator word merges, where groups have copies.
+/// How each accumulator word merges, if groups have copies.
 pub(crate) fn copies_merge(bound: &BoundPipeline) -> Option<Vec<u8>> {
     match (&bound.strategy, &bound.result) {
         (Strategy::Dense(DenseLayout { copies: 2.., .. }), ResultPlan::Groups { accumulators, .. }) => {
@@ -278,8 +279,8 @@ fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
     }
     for extreme in &plan.extremes {
         words[extreme.word] = match extreme.least {
-            true => MergeWord::LeastText as u8,
-            false => MergeWord::GreatestText as u8,
+            true => MergeWord::LeastString as u8,
+            false => MergeWord::GreatestString as u8,
         };
     }
     words

@@ -6,9 +6,9 @@
 //!
 //! | strategy | accumulators | selected if |
 //! | --- | --- | --- |
-//! | scalar | registers, then one atomic a block | there is no GROUP BY |
+//! | scalar | registers, then one atomic per block | there is no GROUP BY |
 //! | shared | shared memory of each block, merged at the end | all possible groups fit |
-//! | dense | one array in device memory, indexed by the key | the array is small beside the rows |
+//! | dense | one array in device memory, indexed by the key | the array is small relative to the rows |
 //! | hash | [`group_table`], which grows; rows of new groups overflow to heap pages meanwhile | otherwise |
 //!
 //! | step | module |

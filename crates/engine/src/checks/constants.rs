@@ -1,11 +1,11 @@
-//! Constants that overflow, and texts that are cast.
+//! Constants that overflow, and casts of literal strings.
 //!
 //! DataFusion's optimizer folds constants with arithmetic that wraps: `9223372036854775807 + 1` is a negative
-//! literal when the plan is made. The rule runs before each simplification and folds arithmetic on constants
-//! itself, with checks. What overflows becomes a call of a function that raises the error for the first row
-//! that needs its value, so that a branch which no row takes raises none. Needed as long as DataFusion folds
-//! with arithmetic that wraps (`datafusion_folds_overflow` fails when it does not).
-//! Casts of literal texts are folded as [`TextCast`](galatea_expression::TextCast) reads them.
+//! literal in the plan. The rule runs before each simplification and folds arithmetic on constants itself,
+//! with checks. An expression that overflows becomes a call of a function that raises the error for the first
+//! row that needs its value, so that a branch which no row takes raises none. Needed while DataFusion folds
+//! with arithmetic that wraps (`datafusion_folds_overflow` fails once it does not). Casts of literal strings
+//! are folded as [`StringCast`](galatea_expression::StringCast) parses them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -28,12 +28,12 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 
-use super::overflow::{casts_of_texts, checked};
+use super::overflow::{casts_of_strings, checked};
 use super::rules::guarded;
 use crate::config::{GalateaConfig, OverflowMode};
 use galatea_expression::{Fault, RowError};
 
-/// The rule.
+/// The rule that folds constants with checks.
 #[derive(Debug, Default)]
 pub struct CheckConstants;
 
@@ -67,7 +67,7 @@ impl OptimizerRule for CheckConstants {
 
 /// Folds arithmetic on constants.
 struct Folding {
-    /// Of each node above: whether all its parts so far are constants.
+    /// For each node above: whether all its parts so far are constants.
     constant: Vec<bool>,
     options: Arc<ConfigOptions>,
     /// Whether overflow is an error.
@@ -80,14 +80,14 @@ impl TreeNodeRewriter for Folding {
     fn f_down(&mut self, node: Expr) -> Result<Transformed<Expr>> {
         self.constant.push(true);
         if !is_constant(&node) {
-            // Of the nodes above as well, those from the first that is no constant on.
+            // The nodes above are not constant, either, up to the first that is marked already.
             for constant in self.constant.iter_mut().rev() {
                 if !std::mem::replace(constant, false) {
                     break;
                 }
             }
         }
-        // Plans of subqueries have expressions of their own, which the rule reaches by the plan.
+        // Plans of subqueries have expressions of their own, which the rule visits with the plan.
         let jumps = matches!(node, Expr::ScalarSubquery(_) | Expr::Exists(_));
         let next = if jumps {
             TreeNodeRecursion::Jump
@@ -106,7 +106,7 @@ impl TreeNodeRewriter for Folding {
             Expr::Negative(_) => true,
             _ => false,
         };
-        if constant && reads_text(&node) {
+        if constant && reads_string(&node) {
             // TRY_CAST would be folded to NULL.
             let read = evaluated(&node).map(|value| Transformed::yes(Expr::Literal(value, None)));
             return Ok(read.unwrap_or_else(|_| Transformed::no(node)));
@@ -120,7 +120,7 @@ impl TreeNodeRewriter for Folding {
         if !data_type.is_integer() && !data_type.is_decimal() {
             return Ok(Transformed::no(node));
         }
-        // Some functions are only evaluated when they are simplified, as coalesce is to CASE.
+        // Some functions are evaluated only once they are simplified, such as coalesce to CASE.
         let evaluated = evaluated(&node).or_else(|error| match is_overflow(&error) {
             true => Err(error),
             false => evaluated(
@@ -147,15 +147,15 @@ impl Folding {
     }
 }
 
-/// Whether the node is a cast of a text that is a literal.
-fn reads_text(node: &Expr) -> bool {
+/// Whether the node is a cast of a literal string.
+fn reads_string(node: &Expr) -> bool {
     let (Expr::Cast(Cast { expr, .. }) | Expr::TryCast(TryCast { expr, .. })) = node else {
         return false;
     };
     matches!(&**expr, Expr::Literal(value, _) if value.data_type().is_string() && !value.is_null())
 }
 
-/// Whether the node is a constant if its parts are.
+/// Whether the node is constant if its parts are.
 fn is_constant(node: &Expr) -> bool {
     match node {
         Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
@@ -185,7 +185,7 @@ fn evaluated(node: &Expr) -> Result<ScalarValue> {
     let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
     let schema = Schema::empty();
     let expression = create_physical_expr(node, &DFSchema::empty(), &props, &context)?;
-    let expression = casts_of_texts(&expression, &schema)?.unwrap_or(expression);
+    let expression = casts_of_strings(&expression, &schema)?.unwrap_or(expression);
     let expression = checked(&expression, &schema)?.unwrap_or(expression);
     let expression = guarded(&expression, &schema)?.unwrap_or(expression);
     let options = RecordBatchOptions::new().with_row_count(Some(1));
@@ -214,7 +214,7 @@ fn raising(node: &Expr, data_type: &DataType) -> Result<Expr> {
     Ok(FUNCTION.call(vec![text, null]))
 }
 
-/// `(text of an expression, NULL of its type)`: raises its overflow where a row needs the value.
+/// `(expression as SQL, NULL of its type)`: raises the overflow of the expression when a row needs the value.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Raise {
     signature: Signature,
@@ -222,7 +222,7 @@ struct Raise {
 
 impl Raise {
     fn new() -> Self {
-        // Not to be folded.
+        // Volatile, so that it is not folded.
         Self {
             signature: Signature::any(2, Volatility::Volatile),
         }
@@ -237,7 +237,7 @@ impl ScalarUDFImpl for Raise {
     fn display_name(&self, args: &[Expr]) -> Result<String> {
         match args {
             [Expr::Literal(ScalarValue::Utf8(Some(text)), _), _] => Ok(text.clone()),
-            _ => internal_err!("galatea_overflow has a text and a NULL"),
+            _ => internal_err!("galatea_overflow has a string and a NULL"),
         }
     }
 
@@ -258,7 +258,7 @@ impl ScalarUDFImpl for Raise {
             Some(ColumnarValue::Scalar(ScalarValue::Utf8(Some(text)))) => {
                 Err(RowError::overflow(text, data_type).into())
             }
-            _ => internal_err!("galatea_overflow has a text and a NULL"),
+            _ => internal_err!("galatea_overflow has a string and a NULL"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Decimals whose digits are counted.
+//! Decimals with a check of their number of digits.
 //!
-//! Arrow's arithmetic on decimals fails where the machine integer overflows, and lets a result have more
-//! digits than its type: such a decimal is printed without its last digit. Only types of the most digits can
-//! be exceeded, since others have room for every result. Needed as long as DataFusion's arithmetic does not
-//! count digits (`datafusion_does_not_count_digits` fails when it does).
+//! Arrow's arithmetic on decimals fails if the machine integer overflows, and permits results with more
+//! digits than their type: such a decimal is printed without its last digit. Only types with the maximum
+//! number of digits can be exceeded, since others have room for every result. Needed while DataFusion's
+//! arithmetic does not count digits (`datafusion_does_not_count_digits` fails once it does).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -19,7 +19,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 
 use galatea_expression::{Origin, RowError, bare};
 
-/// An expression whose values have no more digits than their type.
+/// An expression that fails for values with more digits than their type.
 #[derive(Debug, Clone)]
 pub(super) struct CountedDigits {
     input: PhysicalExprRef,

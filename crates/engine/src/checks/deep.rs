@@ -1,7 +1,8 @@
 //! Evaluation of expressions that need more stack than a program's threads have.
 //!
-//! DataFusion evaluates an expression by recursion, on threads whose stack the program chose. A deep
-//! expression is evaluated on a stack of its own size instead, which costs some microseconds per batch.
+//! DataFusion evaluates an expression by recursion, on threads with a stack that the program chose. A deep
+//! expression is evaluated on a separate stack of sufficient size instead, which costs some microseconds per
+//! batch.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -19,7 +20,7 @@ use galatea_expression::levels;
 /// Levels that every thread can evaluate.
 const SHALLOW: u32 = 50;
 
-/// An expression that is evaluated on a stack for its levels.
+/// An expression that is evaluated on a stack of sufficient size for its levels.
 #[derive(Debug, Clone)]
 pub(super) struct Deep {
     expression: PhysicalExprRef,
@@ -27,7 +28,7 @@ pub(super) struct Deep {
 }
 
 impl Deep {
-    /// The expression, if it is deep and not evaluated so already.
+    /// The expression, if it is deep and not evaluated on a separate stack already.
     pub(super) fn of(expression: &PhysicalExprRef) -> Option<Self> {
         let levels = levels(expression);
         (levels > SHALLOW && !expression.is::<Self>()).then(|| Self {

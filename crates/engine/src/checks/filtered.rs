@@ -1,8 +1,9 @@
-//! Arguments that FILTER guards, kept from common subexpressions.
+//! Keeps arguments that FILTER guards out of common subexpression elimination.
 //!
 //! DataFusion computes a subexpression of both the argument and the FILTER of an aggregate once, below it and
 //! for all rows, so `count(10 / a) FILTER (WHERE a > 0 AND 10 / a > 5)` divides by zero. The rule runs
-//! DataFusion's over plans in which such arguments may stay unevaluated, as the branches of CASE.
+//! DataFusion's rule on plans with such arguments marked as conditionally evaluated, like the branches of
+//! CASE.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -14,14 +15,14 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// DataFusion's rule for common subexpressions, kept from arguments that FILTER guards.
+/// DataFusion's rule for common subexpressions, without the arguments that FILTER guards.
 #[derive(Debug)]
 pub struct KeepFiltered {
     inner: Arc<dyn OptimizerRule + Send + Sync>,
 }
 
 impl KeepFiltered {
-    /// Around DataFusion's rule.
+    /// Wraps DataFusion's rule.
     pub fn around(inner: Arc<dyn OptimizerRule + Send + Sync>) -> Self {
         Self { inner }
     }
@@ -85,7 +86,7 @@ fn unmark(expression: Expr) -> Result<Transformed<Expr>> {
     }
 }
 
-/// An argument, evaluated for some rows alone, in a plan that is being rewritten.
+/// An argument that is evaluated only for some rows, in a plan that is being rewritten.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FilteredArgument {
     signature: Signature,
@@ -94,7 +95,7 @@ struct FilteredArgument {
 impl FilteredArgument {
     fn new() -> Self {
         Self {
-            // So that equal ones are not computed once for all rows.
+            // Volatile, so that equal ones are not computed once for all rows.
             signature: Signature::any(1, Volatility::Volatile),
         }
     }

@@ -1,11 +1,11 @@
-//! Operands that are evaluated for the rows that need them.
+//! Operands that are evaluated only for the rows that need them.
 //!
 //! DataFusion evaluates both operands of AND and OR for all rows of a batch, unless the left one decides all
-//! or most of them, and the arguments of an aggregate for rows that its FILTER drops. Which rows raise an
-//! error then depends on the batch. A guarded operand is evaluated for all rows first; only when that fails,
-//! it is evaluated again, for the rows that need it. So guards cost nothing where no row raises an error.
-//! Needed as long as apache/datafusion evaluates operands for rows that do not need them
-//! (`datafusion_evaluates_decided_operands` fails when it does not).
+//! or most of them, and the arguments of an aggregate for rows that its FILTER rejects. The rows that raise
+//! an error then depend on the batch. A guarded operand is evaluated for all rows first; only if that fails,
+//! it is evaluated again, for the rows that need it. So guards cost nothing if no row raises an error. Needed
+//! while apache/datafusion evaluates operands for rows that do not need them
+//! (`datafusion_evaluates_decided_operands` fails once it does not).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -24,16 +24,16 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 
 use galatea_expression::never_fails;
 
-/// When an operand's value is needed.
+/// When a row needs an operand's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Needed {
-    /// Where the other operand of AND is not false.
+    /// If the other operand of AND is not false.
     And,
-    /// Where the other operand of OR is not true.
+    /// If the other operand of OR is not true.
     Or,
-    /// Where a condition is not false; elsewhere that condition drops the row.
+    /// If a condition is not false; it rejects the other rows.
     Unless,
-    /// Where a condition is true; elsewhere nobody reads the value.
+    /// If a condition is true; the value is not read for other rows.
     Where,
 }
 
@@ -44,21 +44,21 @@ impl Needed {
     }
 }
 
-/// An expression one of whose operands is needed for some rows alone.
+/// An expression with an operand that only some rows need.
 #[derive(Debug, Clone)]
 pub(super) struct Guarded {
     needed: Needed,
     condition: PhysicalExprRef,
     operand: PhysicalExprRef,
-    /// The same for all rows.
+    /// The unguarded expression, for all rows.
     whole: PhysicalExprRef,
     /// Whether the operand has guarded operands itself.
     nested: bool,
 }
 
 impl Guarded {
-    /// AND or OR, whose right operand is evaluated where the left one leaves it open; `None` of other
-    /// operators, and where the right operand raises no error.
+    /// AND or OR, with a right operand that is evaluated for rows that the left one does not decide; `None`
+    /// for other operators, and if the right operand raises no error.
     pub(super) fn logical(binary: &BinaryExpr, schema: &Schema) -> Option<Self> {
         let needed = match binary.op() {
             Operator::And => Needed::And,
@@ -89,8 +89,8 @@ impl Guarded {
         })
     }
 
-    /// A condition of a filter, evaluated for the rows that the `leading` conditions do not drop. The filter
-    /// evaluates these by themselves, too.
+    /// A condition of a filter, evaluated for the rows that the `leading` conditions do not reject. The
+    /// filter evaluates these separately, too.
     pub(super) fn condition(leading: &PhysicalExprRef, condition: &PhysicalExprRef) -> Self {
         Self {
             needed: Needed::Unless,
@@ -101,12 +101,12 @@ impl Guarded {
         }
     }
 
-    /// Whether the expression is a condition whose leading conditions another one evaluates.
+    /// Whether the expression is a condition with leading conditions that are evaluated separately.
     pub(super) fn is_condition(&self) -> bool {
         self.needed == Needed::Unless
     }
 
-    /// The value of the operand, where the condition leaves it open; elsewhere NULL.
+    /// The value of the operand for rows that the condition does not decide; NULL for others.
     fn operand_where(&self, condition: &BooleanArray, batch: &RecordBatch) -> Result<ColumnarValue> {
         let needs = |value: Option<bool>| match self.needed {
             Needed::And | Needed::Unless => value != Some(false),
@@ -125,8 +125,8 @@ impl Guarded {
         })
     }
 
-    /// AND or OR. Each operand is evaluated once, or twice where it guards nothing itself: otherwise a chain
-    /// of them would take exponential time.
+    /// AND or OR. Each operand is evaluated once, or twice if it guards nothing itself: otherwise a chain of
+    /// them would take exponential time.
     fn logical_value(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let rows = batch.num_rows();
         let condition = self.condition.evaluate(batch)?.into_array(rows)?;

@@ -1,24 +1,24 @@
-//! Errors of rows: overflow is one, and an operand raises its errors only for rows that need its value.
+//! Errors of rows: overflow is an error, and an operand raises its errors only for rows that need its value.
 //!
 //! DataFusion's arithmetic on integers wraps on overflow, its sums wrap, decimals exceed the digits of their
 //! type, and the right operand of AND and OR is evaluated for rows that the left one has decided. Device code
-//! checks and guards ([`galatea_expression`]); the rules here make the CPU's operators do the same:
+//! checks and guards ([`galatea_expression`]); with the rules here the CPU's operators do the same:
 //!
-//! - [`CheckSums`] (analyzer) replaces `sum` by one that adds up in 128 or 256 bits and fails when the
-//!   result leaves its type.
-//! - [`CheckConstants`] (optimizer, before each simplification) keeps constants that overflow from being
-//!   folded: their error is raised when a row needs them.
-//! - [`CheckArithmetic`] (physical, before placement) marks `+`, `-` and `*` as checked, which
-//!   [`lower`](galatea_expression::lower) reads, and lets casts of texts read common notations.
-//! - [`GuardOperands`] (physical, after placement) makes AND, OR and FILTER guard, and counts the digits of
-//!   decimals; [`GuardConjuncts`] (before sorts are planned) does so for the conditions of filters, which
-//!   other rules take apart before.
-//! - [`ComputeOperands`] (logical) has projections compute the operands of sorts and window functions that
-//!   would escape the physical rules, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
-//!   [`KeepFiltered`] leaves arguments behind their FILTER.
-//! - [`NameErrors`] (before sorts are planned) has each operation that may fail name itself in its error, a
-//!   [`RowError`], as kernels do.
-//! - [`GrowStack`] (before sorts are planned, and again as the last rule) has deep expressions evaluated on a
+//! - [`CheckSums`] (analyzer) replaces `sum` by one that adds up in 128 or 256 bits and fails when the result
+//!   is out of range for its type.
+//! - [`CheckConstants`] (optimizer, before each simplification) prevents the folding of constants that
+//!   overflow: their error is raised when a row needs them.
+//! - [`CheckArithmetic`] (physical, before placement) marks `+`, `-` and `*` as checked, for
+//!   [`lower`](galatea_expression::lower), and extends casts of strings to common notations.
+//! - [`GuardOperands`] (physical, after placement) guards the operands of AND, OR and FILTER, and counts the
+//!   digits of decimals; [`GuardConjuncts`] (before sorts are planned) guards the conditions of filters,
+//!   which other rules split before.
+//! - [`ComputeOperands`] (logical) adds projections that compute operands of sorts and window functions which
+//!   the physical rules cannot change, [`CheckUpdates`] checks the arithmetic of UPDATE and DELETE, and
+//!   [`KeepFiltered`] keeps arguments behind their FILTER.
+//! - [`NameErrors`] (before sorts are planned) adds the failing operation to each error, a [`RowError`], as
+//!   kernels do.
+//! - [`GrowStack`] (before sorts are planned, and again as the last rule) evaluates deep expressions on a
 //!   stack that is large enough.
 //!
 //! Overflow wraps with `galatea.overflow = 'wrap'`. Guards do not depend on a setting.

@@ -1,8 +1,8 @@
-//! The expressions of a plan node, replaced.
+//! Replaces the expressions of a plan node.
 //!
-//! DataFusion shows the expressions of its nodes and has no way to replace them in any node, so each kind of
-//! node that computes with expressions of a query has a case here. What is left out computes with columns
-//! alone, or (functions of windows that are no aggregates) keeps its arguments to itself.
+//! DataFusion exposes the expressions of its nodes but has no way to replace them in any node, so each kind
+//! of node that computes with expressions of a query has a case here. Other nodes compute only with columns,
+//! or do not expose their arguments (window functions that are not aggregates).
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-/// How expressions are replaced; `None` is for one that stays.
+/// Replaces expressions by their position in a node; `None` keeps an expression.
 pub(crate) trait Rewrite {
-    /// Of an expression over rows of that schema.
+    /// An expression over rows of that schema.
     fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>>;
 
-    /// Of an argument of an aggregate.
+    /// An argument of an aggregate.
     fn argument(
         &self,
         expression: &PhysicalExprRef,
@@ -38,22 +38,22 @@ pub(crate) trait Rewrite {
         self.expression(expression, schema)
     }
 
-    /// Of a key by which rows are sorted.
+    /// A sort key.
     fn order(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(key, schema)
     }
 
-    /// Of a key by which a window divides or orders its rows.
+    /// A partition or order key of a window.
     fn partition(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(key, schema)
     }
 
-    /// Of a key of a join.
+    /// A key of a join.
     fn join_key(&self, key: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(key, schema)
     }
 
-    /// Of the condition of a filter.
+    /// The condition of a filter.
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         self.expression(predicate, schema)
     }
@@ -61,7 +61,7 @@ pub(crate) trait Rewrite {
 
 type Node = Arc<dyn ExecutionPlan>;
 
-/// The node with its expressions replaced; `None` where all stay.
+/// The node with its expressions replaced; `None` if all stay.
 pub(crate) fn rewritten(node: &Node, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
     if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let predicate = rewrite.predicate(filter.predicate(), &filter.input().schema())?;
@@ -130,7 +130,7 @@ pub(crate) fn rewritten(node: &Node, rewrite: &dyn Rewrite) -> Result<Option<Nod
     }
 }
 
-/// All expressions replaced; `None` where all stay.
+/// All expressions replaced; `None` if all stay.
 pub(crate) fn all(
     expressions: &[PhysicalExprRef],
     change: &dyn Fn(&PhysicalExprRef) -> Result<Option<PhysicalExprRef>>,
@@ -162,7 +162,7 @@ fn projected(projection: &ProjectionExec, rewrite: &dyn Rewrite) -> Result<Optio
 }
 
 fn aggregated(aggregate: &AggregateExec, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
-    // Of the rows before any aggregation, also where groups are merged.
+    // The schema of the rows before any aggregation, also if partial groups are merged.
     let schema = aggregate.input_schema();
     let mut changed = false;
     let (mut calls, mut filters) = (Vec::new(), Vec::new());
@@ -178,7 +178,7 @@ fn aggregated(aggregate: &AggregateExec, rewrite: &dyn Rewrite) -> Result<Option
     }
     let groups = aggregate.group_expr();
     let keys: Vec<_> = groups.expr().iter().map(|(key, _)| Arc::clone(key)).collect();
-    // Where groups are merged, keys are columns.
+    // If partial groups are merged, keys are columns.
     let keys = all(&keys, &|key| rewrite.expression(key, &aggregate.input().schema()))?;
     changed |= keys.is_some();
     if !changed {
@@ -278,7 +278,7 @@ fn sorted(sort: &SortExec, rewrite: &dyn Rewrite) -> Result<Option<Node>> {
     let sort = SortExec::new(order, Arc::clone(sort.input()))
         .with_preserve_partitioning(sort.preserve_partitioning())
         .with_fetch(sort.fetch());
-    // Scans below the first rows of an order already have the filter that this sort tightens.
+    // Scans below a top-k sort already have the dynamic filter that this sort updates.
     let sort = match filter {
         Some(filter) => sort.with_dynamic_filter_expr(filter)?,
         None => sort,

@@ -1,9 +1,9 @@
 //! Operands of sorts and window functions that a projection below them computes.
 //!
-//! Physical sorts and window functions keep expressions in places where nothing can check and guard them:
-//! window functions do not let their arguments be replaced, and DataFusion compares the keys of sorts in
-//! several operators. So a projection computes keys with AND or OR (DataFusion does not find the order of `a
-//! <> 0 AND b` again either, and refuses to merge partitions sorted by it), and arguments that are no
+//! Physical sorts and window functions keep expressions where they cannot be checked and guarded: window
+//! functions do not permit the replacement of their arguments, and DataFusion compares the keys of sorts in
+//! several operators. So a projection computes keys with AND or OR (DataFusion does not recognise the order
+//! of `a <> 0 AND b` again, either, and refuses to merge partitions sorted by it), and arguments that are not
 //! columns.
 
 use crate::window_filters::{named_as, window_function};
@@ -13,7 +13,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projecti
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// The rule. It goes over plans after DataFusion's own rules.
+/// The rule that adds the projections. It runs after DataFusion's own rules.
 #[derive(Debug, Default)]
 pub struct ComputeOperands;
 
@@ -35,7 +35,7 @@ impl OptimizerRule for ComputeOperands {
         let Some(rewritten) = rewritten else {
             return Ok(Transformed::no(plan));
         };
-        // Of the rows, those columns that the plan returns.
+        // Only the columns that the plan returns.
         let columns = plan.schema().columns().into_iter().map(Expr::Column);
         let returned = Projection::try_new(columns.collect(), Arc::new(rewritten))?;
         Ok(Transformed::yes(LogicalPlan::Projection(returned)))
@@ -49,7 +49,7 @@ struct Computed {
 }
 
 impl Computed {
-    /// The column in the place of an expression.
+    /// The column that replaces an expression.
     fn column(&mut self, operand: &Expr) -> Expr {
         let name = format!("__galatea_operand_{}", self.operands.len());
         self.operands.push(operand.clone().alias(&name));
@@ -91,7 +91,7 @@ fn windowed(window: &Window) -> Result<Option<LogicalPlan>> {
     Window::try_new(calls, input).map(|window| Some(LogicalPlan::Window(window)))
 }
 
-/// A call over columns in the place of operands that are computed, under the name it had.
+/// A call over columns that replace computed operands, under its original name.
 fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
     let Some(mut function) = window_function(call).cloned() else {
         return call.clone();
@@ -99,7 +99,7 @@ fn over_columns(call: &Expr, computed: &mut Computed) -> Expr {
     let before = computed.operands.len();
     let params = &mut function.params;
     for argument in &mut params.args {
-        // Some functions take constants alone, as the distance of LAG.
+        // Some functions accept only constants, such as the offset of LAG.
         if !matches!(argument, Expr::Column(_)) && !argument.column_refs().is_empty() {
             *argument = computed.column(argument);
         }

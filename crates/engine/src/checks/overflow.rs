@@ -1,7 +1,7 @@
 //! Arithmetic that fails on overflow.
 //!
-//! `BinaryExpr` has a flag for it, which nothing in DataFusion sets. On decimals it has no effect of its own;
-//! there it says that digits are counted.
+//! `BinaryExpr` has a flag for it, which nothing in DataFusion sets. On decimals the flag has no effect of
+//! its own; here it marks decimals with counted digits.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{BinaryExpr, Literal, NegativeExpr};
 
 use super::decimal::CountedDigits;
-use galatea_expression::{TextCast, is_capped, is_checked};
+use galatea_expression::{StringCast, is_capped, is_checked};
 
-/// The expression with its arithmetic checked; `None` where it has none.
+/// The expression with its arithmetic checked; `None` if it has none.
 pub(super) fn checked(expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
     let is_exact = |part: &PhysicalExprRef| {
         let data_type = part.data_type(schema);
@@ -46,13 +46,13 @@ pub(super) fn checked(expression: &PhysicalExprRef, schema: &Schema) -> Result<O
     Ok(checked.transformed.then_some(checked.data))
 }
 
-/// The expression with casts of texts that read common notations; `None` where it has none.
-pub(super) fn casts_of_texts(
+/// The expression with casts of strings that parse common notations; `None` if it has none.
+pub(super) fn casts_of_strings(
     expression: &PhysicalExprRef,
     schema: &Schema,
 ) -> Result<Option<PhysicalExprRef>> {
     let read = Arc::clone(expression).transform_up(|part| {
-        Ok(match TextCast::of(&part, schema) {
+        Ok(match StringCast::of(&part, schema) {
             Some(cast) => Transformed::yes(Arc::new(cast) as PhysicalExprRef),
             None => Transformed::no(part),
         })

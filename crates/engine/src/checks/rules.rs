@@ -1,4 +1,4 @@
-//! The physical rules: which expressions of a plan are checked and guarded, and when.
+//! The physical rules, which select the expressions of a plan to check and guard.
 
 use std::sync::Arc;
 
@@ -20,32 +20,33 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use super::deep::Deep;
 use super::guard::{Guarded, may_raise};
 use super::node::{Rewrite, rewritten};
-use super::overflow::{casts_of_texts, checked, counted};
+use super::overflow::{casts_of_strings, checked, counted};
 use super::shown::CommonExpressions;
 use crate::config::{GalateaConfig, OverflowMode};
 use galatea_expression::name_errors;
 
-/// Marks arithmetic as checked, and lets casts of texts read common notations, before placement.
+/// Marks arithmetic as checked, and extends casts of strings to common notations, before placement.
 #[derive(Debug, Default)]
 pub struct CheckArithmetic;
 
 /// Guards the operands of AND, OR and FILTER, and counts the digits of decimals, in operators of the CPU.
-/// Filters keep their conditions apart, since other rules push these down.
+/// Conditions of filters are left unguarded, since other rules push them down.
 #[derive(Debug, Default)]
 pub struct GuardOperands;
 
-/// Makes the conditions of each filter guard those behind them, after the rules that take conditions apart
-/// and before the one that plans sorts.
+/// Guards each condition of a filter by those before it, after the rules that split conditions and before the
+/// one that plans sorts.
 #[derive(Debug, Default)]
 pub struct GuardConjuncts;
 
-/// Has each operation that may fail name itself in its error: after the rules that look into expressions and
-/// before the one that plans sorts, which compares them, and last in the sorts that it has planned.
+/// Adds the failing operation to the error of each operation that may fail. Runs after the rules that analyse
+/// expressions and before the one that plans sorts, which compares them, and last in the sorts that it has
+/// planned.
 #[derive(Debug, Default)]
 pub struct NameErrors;
 
-/// Has deep expressions evaluated on a stack that is large enough: before sorts are planned, and after all
-/// rules that may make other expressions.
+/// Evaluates deep expressions on a stack that is large enough. Runs before sorts are planned, and after all
+/// rules that may create other expressions.
 #[derive(Debug, Default)]
 pub struct GrowStack;
 
@@ -153,15 +154,15 @@ fn rewritten_plan(plan: Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result
     rewritten.map(|rewritten| rewritten.data)
 }
 
-/// Casts of texts read common notations, and overflow is an error.
+/// Casts of strings parse common notations, and overflow is an error.
 struct Checks {
-    /// Whether it is.
+    /// Whether overflow is an error.
     overflow: bool,
 }
 
 impl Rewrite for Checks {
     fn expression(&self, expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
-        let read = casts_of_texts(expression, schema)?;
+        let read = casts_of_strings(expression, schema)?;
         let checked = match self.overflow {
             true => checked(read.as_ref().unwrap_or(expression), schema)?,
             false => None,
@@ -170,7 +171,7 @@ impl Rewrite for Checks {
     }
 }
 
-/// AND, OR and FILTER guard; decimals have no more digits than their types.
+/// Guards operands of AND, OR and FILTER, and limits decimals to the digits of their types.
 struct Operands;
 
 impl Rewrite for Operands {
@@ -193,7 +194,7 @@ impl Rewrite for Operands {
         })
     }
 
-    /// Projections compute those that need guards.
+    /// Projections compute the keys that need guards.
     fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }
@@ -210,7 +211,7 @@ impl Rewrite for Operands {
     }
 }
 
-/// Conditions of filters guard those behind them.
+/// Guards conditions of filters by those before them.
 struct Conjuncts;
 
 impl Rewrite for Conjuncts {
@@ -218,8 +219,8 @@ impl Rewrite for Conjuncts {
         Ok(None)
     }
 
-    /// Conditions in front that raise no error stay as they are, since DataFusion finds constant and equal
-    /// columns in them.
+    /// Leading conditions that raise no error stay unchanged, since DataFusion infers constant and equal
+    /// columns from them.
     fn predicate(&self, predicate: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         let conditions = split_conjunction(predicate);
         let raising = conditions
@@ -241,7 +242,7 @@ impl Rewrite for Conjuncts {
     }
 }
 
-/// Operations name themselves in their errors.
+/// Adds the operation to errors.
 struct Named(CommonExpressions);
 
 impl Rewrite for Named {
@@ -254,13 +255,13 @@ impl Rewrite for Named {
         Ok(None)
     }
 
-    /// Windows compare the order of their input with keys that may have no names.
+    /// Windows compare the order of their input with keys that may be unnamed.
     fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }
 }
 
-/// The keys of sorts name themselves.
+/// Adds the operation to errors of sort keys.
 struct NamedKeys(Named);
 
 impl Rewrite for NamedKeys {
@@ -273,9 +274,9 @@ impl Rewrite for NamedKeys {
     }
 }
 
-/// The plan with other keys of the sorts that make the order of its result, which no other operator compares.
+/// The plan with rewritten keys in the sorts that order its result, which no other operator compares.
 fn result_order(plan: &Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result<Arc<dyn ExecutionPlan>> {
-    // The root, whose type is on a floor above.
+    // Compared by name: the root's type belongs to a higher layer.
     let passes = plan.name() == "PlacementExec"
         || plan.is::<ProjectionExec>()
         || plan.is::<SortExec>()
@@ -294,7 +295,7 @@ fn result_order(plan: &Arc<dyn ExecutionPlan>, rewrite: &dyn Rewrite) -> Result<
     Ok(rewritten(&plan, rewrite)?.unwrap_or(plan))
 }
 
-/// Deep expressions are evaluated on a stack of their own.
+/// Evaluates deep expressions on a separate stack.
 struct DeepExpressions;
 
 impl Rewrite for DeepExpressions {
@@ -303,7 +304,7 @@ impl Rewrite for DeepExpressions {
     }
 }
 
-/// The expression with guarded operands and counted digits; `None` where nothing changes.
+/// The expression with guarded operands and counted digits; `None` if nothing changes.
 pub(crate) fn guarded(expression: &PhysicalExprRef, schema: &Schema) -> Result<Option<PhysicalExprRef>> {
     let guarded = Arc::clone(expression).transform_up(|part| {
         let logical = part

@@ -1,8 +1,8 @@
 //! Expressions and calls of aggregates as errors show them.
 //!
-//! DataFusion computes an expression that a plan has several times once, in a projection, and gives the
-//! column a name of its own (`__common_expr_1`). Errors show the expression in the place of the column, and
-//! the call of an aggregate in the place of the column that it returns, which may have any name.
+//! DataFusion computes a repeated expression of a plan once, in a projection, and gives the column a
+//! generated name (`__common_expr_1`). Errors show the expression instead of the column, and the call of an
+//! aggregate instead of its result column, which may have any name.
 
 use super::sum::call_text;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -17,22 +17,22 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The start of those names, which DataFusion does not export.
+/// The prefix of those names, which DataFusion does not export.
 const COMMON: &str = "__common_expr_";
 
-/// The expressions of a plan's columns with such names.
+/// The expressions behind a plan's columns with such names.
 #[derive(Debug, Default)]
 pub(crate) struct CommonExpressions(HashMap<String, PhysicalExprRef>);
 
 impl CommonExpressions {
-    /// Of all projections of the plan.
+    /// Those of all projections of the plan.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let mut found = HashMap::new();
         // The closure returns no error.
         let _ = plan.apply(|node| {
             if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
                 for part in projection.expr() {
-                    // Projections above pass the column on.
+                    // Projections above pass the column through.
                     if part.alias.starts_with(COMMON) && !part.expr.is::<Column>() {
                         found.insert(part.alias.clone(), Arc::clone(&part.expr));
                     }
@@ -43,7 +43,7 @@ impl CommonExpressions {
         Self(found)
     }
 
-    /// The expression with those expressions in the place of columns; `None` where it has no such column.
+    /// The expression with such columns replaced by their expressions; `None` if it has no such column.
     pub(crate) fn shown(&self, expression: &PhysicalExprRef) -> Option<PhysicalExprRef> {
         if self.0.is_empty() {
             return None;
@@ -52,7 +52,7 @@ impl CommonExpressions {
             let column = part.downcast_ref::<Column>();
             let common = column.and_then(|column| self.0.get(column.name()));
             Ok(match common {
-                // Of several common expressions, one may be a part of another.
+                // A common expression may contain another one.
                 Some(common) => Transformed::yes(self.shown(common).unwrap_or_else(|| Arc::clone(common))),
                 None => Transformed::no(part),
             })
@@ -64,7 +64,7 @@ impl CommonExpressions {
     }
 }
 
-/// The call of an aggregate whose column has that name, in an operator of the plan.
+/// The call of an aggregate with a result column of that name, in an operator of the plan.
 pub(crate) fn call_of_column(plan: &Arc<dyn ExecutionPlan>, column: &str) -> Option<String> {
     let mut found = None;
     // The closure returns no error.

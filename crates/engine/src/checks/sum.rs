@@ -1,8 +1,8 @@
-//! `sum` that fails where its result leaves its type.
+//! `sum` that fails if its result is out of range for its type.
 //!
-//! DataFusion's sum of integers and decimals wraps. The analyzer rule replaces it, whether a query names it
-//! or a program made the expression, by a function of the same name and types. Needed as long as
-//! apache/datafusion#16406 is open (`datafusion_sums_wrap` fails when it is not).
+//! DataFusion's sum of integers and decimals wraps. The analyzer rule replaces it by a function of the same
+//! name and types, whether SQL or a program created the expression. Needed while apache/datafusion#16406 is
+//! open (`datafusion_sums_wrap` fails once it is not).
 
 use std::sync::{Arc, LazyLock};
 
@@ -28,7 +28,7 @@ use super::sum_state::{SumOfDistinct, SumOfGroups, SumOfRows, SumType, Target, s
 use crate::config::{GalateaConfig, OverflowMode};
 use galatea_expression::{Origin, bare};
 
-/// The rule.
+/// The rule that replaces sums.
 #[derive(Debug, Default)]
 pub struct CheckSums;
 
@@ -53,7 +53,7 @@ impl AnalyzerRule for CheckSums {
     }
 }
 
-/// The call of our sum instead of DataFusion's; other expressions as they are.
+/// The call of our sum instead of DataFusion's; other expressions unchanged.
 fn checked_call(part: Expr) -> Transformed<Expr> {
     match part {
         Expr::AggregateFunction(AggregateFunction { func, params }) if is_built_in(&func) => {
@@ -78,7 +78,7 @@ fn is_built_in(function: &AggregateUDF) -> bool {
     *function == *datafusion::functions_aggregate::sum::sum_udaf()
 }
 
-/// Whether a function is the sum that fails where its result leaves its type.
+/// Whether a function is the sum that fails if its result is out of range for its type.
 pub(crate) fn is_checked_sum(function: &AggregateUDF) -> bool {
     *function == *checked_sum()
 }
@@ -138,7 +138,7 @@ fn state<T: SumType>(args: &StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
 /// The name of the function.
 const SUM: &str = "sum";
 
-/// A call of an aggregate as errors show it: by its arguments, or by the name of its column where a
+/// A call of an aggregate as errors show it: with its arguments, or with the name of its column if a
 /// projection computes them.
 pub(crate) fn call_text(
     (name, function): (&str, &str),

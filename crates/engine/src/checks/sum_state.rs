@@ -1,7 +1,8 @@
 //! Accumulators of sums that are wider than the result: 128 bits for integers, 256 for decimals of 128.
 //!
-//! A partial sum may leave the type of the result while the whole does not, so states are as wide as sums,
-//! and only a result is compared with its type. Rows can be added up in any order and in any parts.
+//! A partial sum may be out of range for the type of the result while the total is not, so states are as wide
+//! as sums, and only a result is checked against its type. Rows can be added in any order and in any
+//! partitions.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -19,14 +20,14 @@ use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
 use galatea_expression::RowError;
 
-/// A type that is added up in a wider one.
+/// A type with sums in a wider type.
 pub(super) trait SumType: ArrowPrimitiveType<Native: Hash + Eq> + Debug + Send + Sync {
-    /// Holds every sum of as many rows as there can be.
+    /// Holds the sum of the maximum number of rows.
     type Wide: DecimalType + Debug + Send + Sync;
 
     fn widen(value: Self::Native) -> <Self::Wide as ArrowPrimitiveType>::Native;
 
-    /// The sum as a result of that type; `None` where it does not fit.
+    /// The sum as a result of that type; `None` if it does not fit.
     fn narrow(sum: <Self::Wide as ArrowPrimitiveType>::Native, result: &DataType) -> Option<Self::Native>;
 
     /// The sum of values, at most 2^31 of them.
@@ -38,8 +39,8 @@ pub(super) trait SumType: ArrowPrimitiveType<Native: Hash + Eq> + Debug + Send +
     }
 }
 
-/// The sum of integers of 64 bits as those of their halves, which do not overflow and are added up several
-/// at a time.
+/// The sum of 64-bit integers as the sums of their halves, which do not overflow and are added several at a
+/// time.
 macro_rules! total_by_halves {
     ($integer:ty) => {
         fn total(values: &[$integer]) -> i128 {
@@ -158,7 +159,7 @@ impl Target {
     }
 }
 
-/// Values that are at most added up at once.
+/// Maximum number of values to add up at once.
 const PIECE: usize = 1 << 20;
 
 fn total<T: SumType>(values: &PrimitiveArray<T>) -> WideNative<T> {
@@ -171,11 +172,11 @@ fn total<T: SumType>(values: &PrimitiveArray<T>) -> WideNative<T> {
     values.fold(zero, |sum, value| sum.add_wrapping(T::widen(value)))
 }
 
-/// The sum of all rows, or of a frame that moves.
+/// The sum of all rows, or of a sliding frame.
 #[derive(Debug)]
 pub(super) struct SumOfRows<T: SumType> {
     sum: WideNative<T>,
-    /// Values in it.
+    /// Number of values in it.
     count: u64,
     target: Target,
 }
@@ -238,10 +239,10 @@ impl<T: SumType> Accumulator for SumOfRows<T> {
     }
 }
 
-/// The sum of the distinct values, also of a frame that moves.
+/// The sum of the distinct values, also of a sliding frame.
 #[derive(Debug)]
 pub(super) struct SumOfDistinct<T: SumType> {
-    /// How often each value was added.
+    /// Number of times that each value was added.
     values: HashMap<T::Native, u64>,
     /// The type of the values.
     data_type: DataType,
@@ -355,7 +356,7 @@ impl<T: SumType> SumOfGroups<T> {
     }
 }
 
-/// The rows whose values count: valid ones that the filter has.
+/// The rows with values that count: valid ones that pass the filter.
 fn counting(values: &dyn Array, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
     let filter = filter.map(|filter| {
         let passed = match filter.nulls() {

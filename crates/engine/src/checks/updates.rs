@@ -1,7 +1,7 @@
 //! Arithmetic of UPDATE and DELETE that fails on overflow.
 //!
-//! A table evaluates their expressions itself, from the logical plan, so no physical rule sees them. The rule
-//! puts a function in the place of each operation that may overflow.
+//! A table evaluates their expressions itself, from the logical plan, so no physical rule processes them. The
+//! rule replaces each operation that may overflow by a function.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -21,7 +21,7 @@ use super::overflow::checked;
 use super::rules::guarded;
 use crate::config::{GalateaConfig, OverflowMode};
 
-/// The rule.
+/// The rule that replaces the operations.
 #[derive(Debug, Default)]
 pub struct CheckUpdates;
 

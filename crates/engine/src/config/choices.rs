@@ -1,4 +1,4 @@
-//! Settings whose values are words.
+//! Settings that accept one of several words.
 
 use galatea_base::setting::words;
 use galatea_store::Packing;
@@ -6,11 +6,11 @@ use galatea_store::Packing;
 words! {
     /// Where a session's queries run (`galatea.device`).
     DeviceChoice {
-        /// The GPU where it is there and expected to be faster, the CPU otherwise.
+        /// The GPU if it exists and is expected to be faster, the CPU otherwise.
         Auto = "auto",
         /// DataFusion's CPU operators only.
         Cpu = "cpu",
-        /// The GPU; planning fails when there is none.
+        /// The GPU; planning fails if none exists.
         Gpu = "gpu",
         /// The emulated device: the GPU's kernels run on the CPU, for tests.
         Emulated = "emulated",
@@ -18,7 +18,7 @@ words! {
 }
 
 words! {
-    /// What happens where a subtree cannot run on the GPU (`galatea.fallback`).
+    /// How a subtree that cannot run on the GPU is handled (`galatea.fallback`).
     Fallback {
         /// It runs on the CPU, visibly.
         Allow = "allow",
@@ -28,39 +28,39 @@ words! {
 }
 
 words! {
-    /// What happens where arithmetic or a sum leaves its type (`galatea.overflow`).
+    /// Behaviour if arithmetic or a sum overflows its type (`galatea.overflow`).
     OverflowMode {
         /// The query fails, and the error names the expression.
         Error = "error",
-        /// Integers wrap, as DataFusion's do, and the digits of decimals are not counted.
+        /// Integers wrap, as DataFusion's do, and the digits of decimals are not checked.
         Wrap = "wrap",
     }
 }
 
 words! {
-    /// In which order inner joins run (`galatea.join_order`).
+    /// Order of inner joins (`galatea.join.order`).
     JoinOrder {
-        /// The one with the fewest rows between joins, where statistics tell.
+        /// The order with the fewest intermediate rows, if statistics are available.
         Auto = "auto",
-        /// As the query names the tables.
+        /// The order of the tables in the query.
         Written = "written",
     }
 }
 
 words! {
-    /// Which codes are packed in host memory (`galatea.pack_codes`).
+    /// Which codes are packed in host memory (`galatea.tuning.transfer_compression`).
     PackCodes {
-        /// Those of larger chunks, where an eighth is saved.
+        /// Codes of larger chunks, if packing saves an eighth.
         Auto = "auto",
-        /// None.
+        /// No codes.
         Off = "off",
-        /// All that can be.
+        /// All codes that can be packed.
         On = "on",
     }
 }
 
 impl PackCodes {
-    /// The setting of the store.
+    /// The corresponding setting of the store.
     pub(crate) fn packing(self) -> Packing {
         match self {
             Self::Auto => Packing::Auto,
@@ -71,11 +71,11 @@ impl PackCodes {
 }
 
 words! {
-    /// Whether one kernel reads chunks while they come (`galatea.persistent_scan`).
+    /// Whether one kernel reads chunks during their transfer (`galatea.tuning.persistent_scan`).
     PersistentScan {
-        /// Where that was measured to be faster.
+        /// If it was measured to be faster.
         Auto = "auto",
-        /// Launches behind the copies of what they read.
+        /// Each launch waits for the copies of its input.
         Off = "off",
         /// Always.
         On = "on",
@@ -83,13 +83,14 @@ words! {
 }
 
 words! {
-    /// How much effort the compiler makes before a kernel runs (`galatea.compile`).
+    /// Effort of the compiler before a kernel runs (`galatea.tuning.compile`).
     CompileEffort {
-        /// Little on a GPU, all of it on the emulated device, whose compiler knows no other.
+        /// Quick on a GPU, optimised on the emulated device, because its compiler has no quick mode.
         Auto = "auto",
-        /// Little, half of the time; the optimised kernel is compiled behind it, for later runs.
+        /// Low effort, in half of the time; the optimised kernel is compiled in the background, for later
+        /// runs.
         Quick = "quick",
-        /// All of it.
+        /// Full effort.
         Optimised = "optimised",
     }
 }

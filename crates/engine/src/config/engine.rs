@@ -1,4 +1,4 @@
-//! Settings of an engine: what its sessions share cannot be set by each of them.
+//! Settings of an engine. Its sessions share them, so a single session cannot set them.
 
 use super::{
     AdmissionPolicy, Count, MemoryAblations, MemoryLimit, PREFIX, PackCodes, ReplacementPolicy, unknown_hint,
@@ -14,44 +14,45 @@ use std::sync::Arc;
 settings! {
     /// The settings of an engine, which hold for all of its sessions.
     pub struct EngineSettings {
-        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that
-        /// is free when the device is opened but a reserve, a sixteenth of the card and at most 1 GiB).
-        /// Reaching it fails exactly as a full card does.
-        pub gpu_memory_limit: MemoryLimit = MemoryLimit::Auto,
+        /// Device memory that the process may allocate: a size, a share of the card as a percentage, or auto
+        /// (the memory that is free when the device is opened, minus a reserve of a sixteenth of the card, at
+        /// most 1 GiB). An allocation beyond the limit fails exactly as on a full card.
+        "memory.gpu_limit" => pub gpu_memory_limit: MemoryLimit = MemoryLimit::Auto,
         /// Host memory for encoded columns of tables and of files read before: a size, a share of the
-        /// machine's memory as a percentage, or auto (half of it). Columns of files not used for longest
-        /// leave first.
-        pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
-        /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of
-        /// late; a scan does not take from columns that are used more), lru, mru, lfu, random, or cost
-        /// (MultiQx's cost-driven replacement).
-        pub replacement: ReplacementPolicy = ReplacementPolicy::Frequency,
-        /// Which queries may use the device at once: working, those whose working memory fits together;
-        /// weight and peak, those whose columns fit too, by their average and their greatest demand; fix-N, N
-        /// at most; auto, as weight, but two at least and small ones beside them. The others wait in order.
-        pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Auto),
-        /// Parts of the memory manager that are left out, for experiments; a list of eager (all columns are
+        /// machine's memory as a percentage, or auto (half of it). The least recently used columns of files
+        /// are evicted first.
+        "memory.store_limit" => pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
+        /// Which columns are evicted from device memory, chunk by chunk, when it is short: frequency (those
+        /// with the fewest recent uses; a scan does not evict columns that are used more), lru, mru, lfu,
+        /// random, or cost (MultiQx's cost-driven replacement).
+        "memory.replacement" => pub replacement: ReplacementPolicy = ReplacementPolicy::Frequency,
+        /// Which queries may use the device at once: working, those that fit together by their working
+        /// memory; weight and peak, those that fit together including their columns, by their average and
+        /// their peak demand; fix-N, at most N; auto, as weight, but at least two, and small queries beside
+        /// them. Other queries wait in order.
+        "memory.admission" => pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Auto),
+        /// Parts of the memory manager that are disabled, for experiments: a list of eager (all columns are
         /// copied before the first launch), copied (through a staging buffer), no-reference (launches pin all
-        /// columns in device memory), no-access (evictions copy back), whole-region (columns come and go as a
-        /// whole) and naive (no manager: a query that finds the device full fails), or none.
-        pub memory_ablations: MemoryAblations = MemoryAblations::default(),
-        /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups
-        /// are kept whole.
-        pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
-        /// Which codes of encoded columns are packed in host memory, in blocks of as few bits as their values
-        /// need, and unpacked on the device behind their copy over the link: auto, those of chunks with 64
-        /// KiB of them or more where that saves an eighth; on, all that can be; off, none. Columns that are
-        /// in memory stay as they are.
-        pub pack_codes: PackCodes = PackCodes::Auto,
+        /// columns in device memory), no-access (evictions copy back), whole-region (columns are loaded and
+        /// evicted as a whole) and naive (no manager: a query that finds the device full fails), or none.
+        "debug.memory_ablations" => pub memory_ablations: MemoryAblations = MemoryAblations::default(),
+        /// Rows per chunk of an encoded table. A chunk is the unit of zone maps and of transfers. Parquet row
+        /// groups are kept whole.
+        "tuning.chunk_rows" => pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
+        /// Which codes of encoded columns are packed in host memory, in blocks with as few bits as their
+        /// values need, and unpacked on the device after the transfer over the link: auto, codes of chunks
+        /// with at least 64 KiB of codes, if packing saves an eighth; on, all codes that can be packed; off,
+        /// none. Columns that are already in memory are not changed.
+        "tuning.transfer_compression" => pub transfer_compression: PackCodes = PackCodes::Auto,
     }
 }
 
-/// The settings of an engine as its sessions see them: a change holds for all of them at once.
+/// The settings of an engine, shared by its sessions: a change holds for all of them at once.
 #[derive(Clone, Default)]
 pub struct SharedSettings(Arc<RwLock<EngineSettings>>);
 
 impl SharedSettings {
-    /// The settings now.
+    /// The current settings.
     pub fn get(&self) -> EngineSettings {
         self.0.read().clone()
     }
@@ -61,7 +62,7 @@ impl SharedSettings {
         self.0.read().values()
     }
 
-    /// Changes the setting of that name, with or without the prefix, for all sessions.
+    /// Changes the setting with this name, given with or without the prefix, for all sessions.
     ///
     /// # Errors
     /// An unknown name, or a value that the setting does not accept.
@@ -79,7 +80,7 @@ impl SharedSettings {
 }
 
 impl EngineSettings {
-    /// Whether a setting of that name, with or without the prefix, is one of an engine.
+    /// Whether the name, given with or without the prefix, is a setting of an engine.
     pub fn contains(name: &str) -> bool {
         Self::NAMES.contains(&key_of(name))
     }

@@ -5,7 +5,7 @@ use galatea_memory::regions::{Ablation, Ablations, Admission, Priority, Replacem
 use std::fmt::{self, Display};
 
 words! {
-    /// Which columns give up device memory (`galatea.replacement`).
+    /// Which columns are evicted from device memory (`galatea.memory.replacement`).
     ReplacementPolicy {
         /// By decayed counts of use.
         Frequency = "frequency",
@@ -15,7 +15,7 @@ words! {
         Mru = "mru",
         /// Least frequently used.
         Lfu = "lfu",
-        /// Any.
+        /// A random column.
         Random = "random",
         /// MultiQx's cost-driven replacement, with its default latency factor.
         Cost = "cost",
@@ -23,7 +23,7 @@ words! {
 }
 
 impl ReplacementPolicy {
-    /// What the memory manager knows it as.
+    /// The corresponding policy of the memory manager.
     pub fn policy(self) -> Replacement {
         match self {
             Self::Frequency => Replacement::Frequency,
@@ -37,19 +37,19 @@ impl ReplacementPolicy {
 }
 
 words! {
-    /// How urgent a session's queries are (`galatea.priority`).
+    /// Priority of a session's queries (`galatea.priority`).
     QueryPriority {
-        /// After others.
+        /// After queries of other priorities.
         Low = "low",
-        /// In order.
+        /// In order of arrival.
         Normal = "normal",
-        /// Before others.
+        /// Before queries of other priorities.
         High = "high",
     }
 }
 
 impl QueryPriority {
-    /// What those that wait for their turn are ordered by.
+    /// The priority of waiting queries.
     pub fn priority(self) -> Priority {
         match self {
             Self::Low => Priority::Low,
@@ -58,8 +58,9 @@ impl QueryPriority {
         }
     }
 
-    /// Priority of the stream of its kernels; less is sooner, 0 is the last of all. Among the queries of one
-    /// priority, kernels of short runs go before those of long ones, which others would wait for.
+    /// Priority of the stream of the query's kernels; a smaller number is more urgent, and 0 is the least
+    /// urgent. Among queries of one priority, kernels of short runs precede those of long runs, since other
+    /// queries would wait for the long ones.
     pub fn of_stream(self, short: bool) -> i32 {
         let long = match self {
             Self::Low => 0,
@@ -70,7 +71,7 @@ impl QueryPriority {
     }
 }
 
-/// Which queries use the device at once (`galatea.admission`).
+/// Which queries use the device at once (`galatea.memory.admission`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmissionPolicy(pub Admission);
 
@@ -104,7 +105,7 @@ impl SettingValue for AdmissionPolicy {
     }
 }
 
-/// Parts of the memory manager that are left out (`galatea.memory_ablations`).
+/// Parts of the memory manager that are disabled (`galatea.debug.memory_ablations`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryAblations(pub Ablations);
 

@@ -1,22 +1,22 @@
-//! Types of settings: what each accepts, and how it is shown.
+//! Types of settings: the accepted values of each, and its display.
 
 use galatea_base::setting::{SettingValue, one_of};
 use std::fmt::{self, Display};
 
-/// A limit on memory: none given, bytes, or a share of what there is.
+/// A limit on memory: the default, a number of bytes, or a share of the total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemoryLimit {
     /// The documented default of the setting.
     Auto,
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// So many hundredths of the whole, 1 to 100.
+    /// A percentage of the total, 1 to 100.
     Percent(u8),
 }
 
 impl MemoryLimit {
-    /// The limit in bytes, of `total` bytes there are; `auto` is what [`MemoryLimit::Auto`] means to the
-    /// caller.
+    /// The limit in bytes, given `total` bytes of memory. `auto` is the caller's meaning of
+    /// [`MemoryLimit::Auto`].
     pub fn resolve(self, total: u64, auto: u64) -> u64 {
         match self {
             Self::Auto => auto,
@@ -39,7 +39,7 @@ impl Display for MemoryLimit {
         match *self {
             Self::Auto => f.write_str("auto"),
             Self::Percent(percent) => write!(f, "{percent}%"),
-            // Exact, so that it can be set again: crates that print sizes round.
+            // The size is exact, so that it can be set again: crates that print sizes round.
             Self::Bytes(bytes) => match UNITS.iter().find(|(_, unit)| bytes != 0 && bytes % unit == 0) {
                 Some((name, unit)) => write!(f, "{} {name}", bytes / unit),
                 None => write!(f, "{bytes} B"),
@@ -91,7 +91,7 @@ impl SettingValue for Switch {
     }
 }
 
-/// A whole number from `MIN` to `MAX`.
+/// An integer from `MIN` to `MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Count<const MIN: u64, const MAX: u64>(pub u64);
 
@@ -115,7 +115,7 @@ impl<const MIN: u64, const MAX: u64> SettingValue for Count<MIN, MAX> {
     }
 }
 
-/// Threads of a block: a power of two from 32 to 1024; 0: whatever suits the pipeline.
+/// Threads per block: a power of two from 32 to 1024; 0: chosen for each pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockThreads(pub u32);
 
@@ -144,7 +144,7 @@ impl SettingValue for BlockThreads {
     }
 }
 
-/// Partitions of a join's rows: a power of two up to 256, 1 for none; 0: as the cost model finds best.
+/// Partitions of a join's rows: a power of two up to 256, 1 for none; 0: chosen by the cost model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JoinPartitions(pub u32);
 
@@ -173,7 +173,7 @@ impl SettingValue for JoinPartitions {
     }
 }
 
-/// Copies of a group: a power of two up to 32; 0: as many as the model finds best.
+/// Copies of a group: a power of two up to 32; 0: chosen by the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupCopies(pub u32);
 

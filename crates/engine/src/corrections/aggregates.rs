@@ -1,8 +1,8 @@
-//! Aggregate functions of ours in the place of DataFusion's, under the same names.
+//! Aggregate functions of ours that replace DataFusion's, under the same names.
 //!
-//! The analyzer rule exchanges the function of a call. Whatever looks at a function's name afterwards,
-//! placement for one, finds the one that the query names; whatever the function is asked beside its
-//! accumulators, DataFusion's answers.
+//! The analyzer rule replaces the function of a call. Code that looks at the function's name afterwards, such
+//! as placement, finds the name in the query. Our functions provide accumulators and delegate everything else
+//! to DataFusion's.
 
 use super::{deviations, float_extremes};
 use arrow::datatypes::{DataType, FieldRef};
@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
-/// The rule.
+/// The rule that replaces the functions.
 #[derive(Debug, Default)]
 pub(super) struct ReplaceAggregates;
 
@@ -46,7 +46,7 @@ impl AnalyzerRule for ReplaceAggregates {
     }
 }
 
-/// A call with our function in the place of DataFusion's, where we have one for its arguments.
+/// A call with our function instead of DataFusion's, if we have one for its arguments.
 fn replace(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::AggregateFunction(mut call) => match ours(&call.func, &call.params.args, schema)? {
@@ -90,7 +90,7 @@ fn ours(
     }))
 }
 
-/// How a function of ours computes its result.
+/// The method of a function of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Method {
     /// The extreme of the values' ranks.
@@ -183,7 +183,7 @@ impl AggregateUDFImpl for Corrected {
         self.inner.coerce_types(arg_types)
     }
 
-    // Of floats, the statistics of files leave NaN out, and heaps of grouped extremes order it by its bits.
+    // For floats, file statistics exclude NaN, and heaps of grouped extremes order it by its bits.
     fn is_descending(&self) -> Option<bool> {
         None
     }

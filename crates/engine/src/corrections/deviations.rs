@@ -1,9 +1,9 @@
 //! Variance, covariance, correlation and regression of floats, from sums about a value of the group.
 //!
-//! DataFusion updates a mean row by row (Welford), and a mean between two neighbouring doubles is none. Here
-//! each group keeps the first value that it saw, and sums of the others' distances from it and of their
-//! products, each as a pair of doubles: about 106 bits. A distance is exact in a pair. As the value is one of
-//! the group, the sum of squares about it is at most as many times that about the mean as the group has rows,
+//! DataFusion updates a mean row by row (Welford), and a mean between two neighbouring doubles cannot be
+//! represented. Here each group keeps its first value, and sums of the others' distances from it and of their
+//! products, each as a pair of doubles: about 106 bits. A distance is exact in a pair. As the value belongs
+//! to the group, the sum of squares about it is at most n times that about the mean, for n rows in the group,
 //! so that their difference keeps its digits:
 //!
 //! ```text
@@ -108,7 +108,7 @@ impl Deviation {
     }
 }
 
-/// A sum of squares, zero where rounding made it negative; NaN stays.
+/// A sum of squares, zero if rounding resulted in a negative one; NaN stays.
 fn not_negative(squares: f64) -> f64 {
     if squares < 0.0 { 0.0 } else { squares }
 }
@@ -194,11 +194,11 @@ impl Mul for Pair {
     }
 }
 
-/// The rows of a group: how many, and sums of their distances from its first values and of products of these.
+/// The number of rows of a group, and sums of their distances from its first values and of products of these.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     count: u64,
-    /// The first values, of y and of x.
+    /// The first values of y and x.
     first: [f64; 2],
     y: Pair,
     x: Pair,
@@ -235,7 +235,7 @@ impl Sums {
             *self = *part;
             return;
         }
-        // The part's distances become those from this group's first values.
+        // The part's distances are converted to those from this group's first values.
         let n = Pair::from(part.count as f64);
         let dy = Pair::sum(part.first[0], -self.first[0]);
         let dx = Pair::sum(part.first[1], -self.first[1]);
@@ -258,7 +258,7 @@ impl Sums {
         [mean(self.first[0], self.y), mean(self.first[1], self.x)]
     }
 
-    /// The words of the state of a function of so many arguments.
+    /// The words of the state of a function with that number of arguments.
     fn words(&self, arguments: usize) -> Vec<f64> {
         let mut words = vec![self.first[0], self.y.high, self.y.low, self.yy.high, self.yy.low];
         if arguments == 2 {
@@ -308,7 +308,7 @@ pub(super) fn groups_accumulator(deviation: Deviation) -> Box<dyn GroupsAccumula
     Box::new(Groups { deviation, groups })
 }
 
-/// Calls `each` with the number and the arguments of every row without NULL; of one argument, x is y.
+/// Calls `each` with the number and the arguments of every row without NULL; with one argument, x is y.
 fn for_rows(values: &[ArrayRef], mut each: impl FnMut(usize, f64, f64)) {
     let y = values[0].as_primitive::<Float64Type>();
     let x = values.last().unwrap_or(&values[0]).as_primitive::<Float64Type>();

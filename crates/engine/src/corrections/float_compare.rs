@@ -1,10 +1,10 @@
-//! Comparisons of floats on the CPU: NaN equals NaN, whatever its bits, and is above all other values.
+//! Comparisons of floats on the CPU: NaN equals NaN, regardless of its bits, and is above all other values.
 //!
-//! DataFusion compares floats by IEEE 754 totalOrder: a NaN with its sign set, which x86 makes of `0.0 /
-//! 0.0`, is below all values and differs from one without, and IN tells zeros of both signs apart. The rule
-//! compares operands with one NaN and one zero. It runs after placement, because kernels do the same by
-//! themselves, and before predicates are pushed into scans: statistics of files do not count NaN, so a scan
-//! must not leave out rows by a comparison of floats.
+//! DataFusion compares floats by IEEE 754 totalOrder: a NaN with its sign set, the result of `0.0 / 0.0` on
+//! x86, is below all values and differs from one without, and IN distinguishes zeros of both signs. The rule
+//! compares operands with one NaN and one zero. It runs after placement, because kernels compare this way
+//! already, and before predicates are pushed into scans: statistics of files do not count NaN, so a scan must
+//! not skip rows by a comparison of floats.
 
 use crate::checks::{Rewrite, all, rewritten};
 use arrow::datatypes::Schema;
@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
-/// The rule.
+/// The rule that rewrites comparisons.
 #[derive(Debug, Default)]
 pub(super) struct CompareFloats;
 
@@ -54,7 +54,7 @@ impl PhysicalOptimizerRule for CompareFloats {
 ///
 /// # Errors
 ///
-/// Where a column is not in the schema.
+/// If a column is not in the schema.
 pub fn compare_floats(
     expression: &PhysicalExprRef,
     schema: &Schema,
@@ -77,7 +77,7 @@ impl Rewrite for Comparisons {
         Ok(compared.transformed.then_some(compared.data))
     }
 
-    /// Other rules compare keys of orders.
+    /// Other rules compare sort keys.
     fn order(&self, _key: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }

@@ -1,6 +1,6 @@
 //! MIN and MAX of floats, with NaN above all other values.
 //!
-//! DataFusion's accumulators for groups compare with `<` and `>`, which are false of NaN, so that the result
+//! DataFusion's accumulators for groups compare with `<` and `>`, which are false for NaN, so that the result
 //! depends on the order of rows; those without groups order NaN by its bits, negative NaN below all. Here the
 //! accumulators are DataFusion's for integers, over the ranks of the values: one rank for every NaN, above
 //! infinity, and one for both zeros. States are values again, of the function's own type.
@@ -12,7 +12,7 @@ use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 use std::sync::Arc;
 
-/// The rank of a float: ranks are ordered as values are, NaN last.
+/// The rank of a float: ranks have the order of the values, with NaN last.
 fn rank(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
@@ -31,7 +31,7 @@ fn value_of(rank: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
 }
 
-/// The width of the floats of an accumulator.
+/// The width of an accumulator's floats.
 #[derive(Debug, Clone, Copy)]
 enum Width {
     Single,
@@ -86,7 +86,7 @@ impl Width {
     }
 }
 
-/// The result of `make` for the ranks of the floats that `args` has.
+/// The result of `make` for the ranks of the floats in `args`.
 fn for_ranks<T>(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<T>,
@@ -101,7 +101,7 @@ fn for_ranks<T>(
     Ok((width, of_ranks))
 }
 
-/// The accumulator of floats over the one that `make` makes for integers.
+/// The accumulator of floats over the integer accumulator from `make`.
 pub(super) fn accumulator(
     args: AccumulatorArgs,
     make: impl FnOnce(AccumulatorArgs) -> Result<Box<dyn Accumulator>>,

@@ -1,10 +1,10 @@
 //! NaN as one value among group keys and among the arguments of DISTINCT aggregates.
 //!
-//! A NaN has many bit patterns, and operators of the CPU group floats by their bits. The rule puts one
-//! pattern in the place of all of them, and zero in that of negative zero, in what the first step of an
-//! aggregate reads. It runs after placement, because kernels do the same by themselves, and before rows are
-//! distributed by their keys. The argument of MAX is rewritten too: of a plain column, the aggregate would
-//! have scans leave out values below the greatest one so far by statistics, which do not count NaN.
+//! A NaN has many bit patterns, and operators of the CPU group floats by their bits. In the input of the
+//! first step of an aggregate, the rule replaces all of them by one pattern, and negative zero by zero. It
+//! runs after placement, because kernels do the same already, and before rows are repartitioned by their
+//! keys. The argument of MAX is rewritten too: for a plain column, scans would skip values below the current
+//! maximum by statistics, which do not count NaN.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -17,7 +17,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
-/// The rule.
+/// The rule that rewrites aggregates.
 #[derive(Debug, Default)]
 pub(super) struct OneNan;
 
@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for OneNan {
     }
 }
 
-/// The aggregate over floats with one NaN; `None` where it reads no floats, or states of another step.
+/// The aggregate over floats with one NaN; `None` if it reads no floats, or partial states.
 fn with_one_nan(aggregate: &AggregateExec, options: &Arc<ConfigOptions>) -> Result<Option<AggregateExec>> {
     let is_first = matches!(
         aggregate.mode(),

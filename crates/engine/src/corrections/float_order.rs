@@ -1,9 +1,9 @@
-//! Keys of orders and joins on the CPU: NaN is one value, above all others, and zero another.
+//! Sort and join keys on the CPU: NaN is one value, above all others, and zero another.
 //!
-//! Sorts compare floats by IEEE 754 totalOrder, and joins and the distribution of rows by the bits of their
-//! keys. The rule puts keys with one NaN and one zero in the place of floats. Other rules recognise
-//! orders and partitions by the expressions of their keys, so it runs when they have ended, and changes the
-//! keys of all operators of the plan alike.
+//! Sorts compare floats by IEEE 754 totalOrder, and joins and repartitioning the bits of their keys. The rule
+//! replaces keys of floats by keys with one NaN and one zero. Other rules recognise orders and partitions by
+//! the expressions of their keys, so it runs after them, and changes the keys of all operators of the plan
+//! alike.
 
 use crate::checks::{Rewrite, all, rewritten};
 use arrow::datatypes::Schema;
@@ -19,7 +19,7 @@ use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use galatea_expression::one_nan::of_one_nan;
 use std::sync::Arc;
 
-/// The rule.
+/// The rule that rewrites keys.
 #[derive(Debug, Default)]
 pub(super) struct OrderFloats;
 
@@ -55,7 +55,7 @@ struct Keys {
 }
 
 impl Rewrite for Keys {
-    /// Logical plans have the keys of windows with one NaN.
+    /// The keys of windows have one NaN in logical plans already.
     fn expression(&self, _expression: &PhysicalExprRef, _schema: &Schema) -> Result<Option<PhysicalExprRef>> {
         Ok(None)
     }
@@ -80,7 +80,7 @@ impl Keys {
         let Some(changed) = rewritten(node, self)? else {
             return Ok(None);
         };
-        // A filter of the join's keys in scans compares their bits.
+        // A dynamic filter for the join's keys compares their bits in scans.
         Ok(Some(match changed.downcast_ref::<HashJoinExec>() {
             Some(join) => join.builder().reset_state().build_exec()?,
             None => changed,

@@ -1,8 +1,9 @@
 //! Keys of windows on the CPU: NaN is one value, above all others, and zero another.
 //!
-//! Window functions compare the rows of a partition by the bits of their keys. The rule puts keys with one
-//! NaN and one zero in the place of floats. It goes over logical plans, because DataFusion's physical window
-//! functions do not return all of their parts, and after DataFusion's own rules; columns keep their names.
+//! Window functions compare the rows of a partition by the bits of their keys. The rule replaces keys of
+//! floats by keys with one NaN and one zero. It rewrites logical plans, because DataFusion's physical window
+//! functions do not expose all of their parts, and runs after DataFusion's own rules; columns keep their
+//! names.
 
 use crate::window_filters::{named_as, window_function};
 use arrow::datatypes::DataType;
@@ -12,7 +13,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Wind
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use galatea_expression::one_nan::{OneNanFunction, is_one_nan};
 
-/// The rule.
+/// The rule that rewrites windows.
 #[derive(Debug, Default)]
 pub(super) struct OrderWindows;
 
@@ -45,7 +46,7 @@ impl OptimizerRule for OrderWindows {
     }
 }
 
-/// The call with one NaN and one zero in its keys, under the name it had; `None` where no key is a float.
+/// The call with one NaN and one zero in its keys, under its original name; `None` if no key is a float.
 fn with_one_nan(call: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let Some(mut function) = window_function(call).cloned() else {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! Operators that are hidden from a rule of DataFusion while it runs.
+//! Hides operators from a rule of DataFusion while it runs.
 //!
-//! A hidden operator stands below a node through which the rule moves nothing; the node is gone when the rule
-//! has ended.
+//! A hidden operator is wrapped in a node through which the rule moves nothing; the node is removed after the
+//! rule.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -12,7 +12,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use std::fmt;
 use std::sync::Arc;
 
-/// A rule of DataFusion, from which operators are hidden.
+/// A rule of DataFusion that does not see some operators.
 #[derive(Debug)]
 pub(super) struct Hiding {
     inner: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
@@ -20,7 +20,7 @@ pub(super) struct Hiding {
 }
 
 impl Hiding {
-    /// The rule `inner`, from which the operators are hidden for which `hides` returns true.
+    /// The rule `inner` without the operators that `hides` selects.
     pub(super) fn around(
         inner: &Arc<dyn PhysicalOptimizerRule + Send + Sync>,
         hides: fn(&Arc<dyn ExecutionPlan>) -> bool,
@@ -64,7 +64,7 @@ impl PhysicalOptimizerRule for Hiding {
     }
 }
 
-/// Passes the rows of an operator on, and lets nothing be moved through it.
+/// Passes the rows of an operator through, and prevents rules from moving anything through it.
 #[derive(Debug)]
 struct HiddenExec {
     input: Arc<dyn ExecutionPlan>,

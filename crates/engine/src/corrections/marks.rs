@@ -1,7 +1,7 @@
 //! EXISTS as a value, outside WHERE: a mark join below the node that uses it.
 //!
-//! DataFusion makes mark joins for filters alone. A projection gets them here; in aggregates and window
-//! functions, the values come from a projection below.
+//! DataFusion plans mark joins only for filters. Here a projection gets them, too; in aggregates and window
+//! functions, a projection below provides the values.
 
 use datafusion::common::alias::AliasGenerator;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -14,7 +14,7 @@ use datafusion::optimizer::decorrelate::PullUpCorrelatedExpr;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// The node with its expressions changed and its columns named as before.
+/// The node with rewritten expressions and the original column names.
 pub(super) fn names_kept(
     plan: LogicalPlan,
     mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
@@ -30,7 +30,7 @@ pub(super) fn names_kept(
     })
 }
 
-/// The expression with columns of a schema as references to an outer query's.
+/// The expression with columns of a schema replaced by references to an outer query's.
 pub(super) fn as_outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let outer = expr.transform_up(|part| {
         Ok(match part {
@@ -83,14 +83,14 @@ pub(super) fn joined(plan: LogicalPlan, aliases: &Arc<AliasGenerator>) -> Result
     let same = plan.schema().columns() == before;
     Ok(Transformed::yes(match same {
         true => plan,
-        // A window passes its input's columns on.
+        // A window passes its input's columns through.
         false => LogicalPlanBuilder::from(plan)
             .project(before.into_iter().map(Expr::Column))?
             .build()?,
     }))
 }
 
-/// The EXISTS expressions of a node, each once.
+/// The distinct EXISTS expressions of a node.
 fn found_in(plan: &LogicalPlan) -> Result<Vec<Expr>> {
     let mut found: Vec<Expr> = Vec::new();
     plan.apply_expressions(|expr| {
@@ -121,7 +121,8 @@ fn projected(projection: Projection, aliases: &Arc<AliasGenerator>) -> Result<Lo
     plan.data.with_new_exprs(expressions, vec![input])
 }
 
-/// A plan with a mark for each row, whether a subquery has rows for it, and the expression of its EXISTS.
+/// A plan with a mark for each row that shows whether a subquery has rows for it, and the expression of its
+/// EXISTS.
 fn marked(input: &LogicalPlan, found: &Exists, aliases: &Arc<AliasGenerator>) -> Result<(LogicalPlan, Expr)> {
     let mut pull_up = PullUpCorrelatedExpr::new().with_exists_sub_query(true);
     let subquery = found.subquery.subquery.as_ref().clone();
@@ -155,7 +156,7 @@ fn marked(input: &LogicalPlan, found: &Exists, aliases: &Arc<AliasGenerator>) ->
     Ok((joined, if found.negated { !mark } else { mark }))
 }
 
-/// The condition with columns of a subquery as those of its alias.
+/// The condition with columns of a subquery replaced by those of its alias.
 fn requalified(condition: Expr, columns: &BTreeSet<&Column>, alias: &str) -> Result<Expr> {
     let condition = condition.transform_up(|part| {
         Ok(match part {

@@ -1,7 +1,7 @@
 //! Sort-merge joins keep their filters when a projection moves below them.
 //!
-//! DataFusion's push-down of projections gives a sort-merge join other inputs and leaves its filter with the
-//! numbers of the columns it had. So joins with a filter are hidden from that rule.
+//! DataFusion's projection push-down gives a sort-merge join other inputs, but its filter keeps the old
+//! column numbers. So joins with a filter are hidden from that rule.
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::SortMergeJoinExec;

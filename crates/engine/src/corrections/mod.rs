@@ -1,24 +1,24 @@
-//! Planner rules for queries that DataFusion 55 answers wrongly.
+//! Planner rules for queries with wrong results in DataFusion 55.
 //!
-//! Each file mends one kind of query by rewriting its plan before DataFusion's own rules see it, so that the
-//! CPU and the device run the same, right plan:
+//! Each file corrects one kind of query by rewriting its plan before DataFusion's own rules process it, so
+//! that the CPU and the device run the same, correct plan:
 //!
 //! ```text
-//! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over aggregates without groups
+//! subqueries      NOT IN with correlation, IN and EXISTS as values, EXISTS and IN over ungrouped aggregates
 //! set_operations  EXCEPT ALL and INTERSECT ALL count copies
 //! struct_fields   a field of a NULL struct is NULL
 //! float_extremes  grouped MIN and MAX order NaN above all other values
 //! float_keys      NaN is one group and one distinct value
 //! float_compare   comparisons and IN: NaN equals NaN and is above all other values
-//! float_order     orders and joins: the same of their keys
-//! float_windows   windows: the same of their keys
+//! float_order     sorts and joins: the same for their keys
+//! float_windows   windows: the same for their keys
 //! deviations      variance, covariance, correlation and regression of large close values
 //! same_names      filters stay above rows with several columns of one name
 //! merge_join      sort-merge joins keep their filters when a projection moves below them
 //! ```
 //!
 //! The tests of `crates/galatea/tests/answers/upstream.rs` run the same queries on plain DataFusion. A test
-//! fails when DataFusion has become right, and names the rule to remove.
+//! fails once DataFusion is correct, and names the rule to remove.
 
 mod aggregates;
 mod deviations;
@@ -43,7 +43,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use hidden::Hiding;
 use std::sync::Arc;
 
-/// The session's analyzer rules with ours among them.
+/// The session's analyzer rules, including ours.
 #[must_use]
 pub fn analyzer_rules(
     rules: &[Arc<dyn AnalyzerRule + Send + Sync>],
@@ -56,8 +56,8 @@ pub fn analyzer_rules(
     all
 }
 
-/// The session's optimizer rules with ours: before those that make joins of subqueries, and of windows at the
-/// end.
+/// The session's optimizer rules, including ours: before those that rewrite subqueries to joins, and for
+/// windows at the end.
 #[must_use]
 pub fn optimizer_rules(
     rules: &[Arc<dyn OptimizerRule + Send + Sync>],
@@ -74,8 +74,8 @@ pub fn optimizer_rules(
     all
 }
 
-/// The session's physical rules with ours among them: one NaN for grouping, comparisons and the keys of
-/// orders and joins, and the push-down of projections kept from sort-merge joins with filters.
+/// The session's physical rules, including ours: one NaN for grouping, comparisons and the keys of sorts and
+/// joins; sort-merge joins with filters are hidden from projection push-down.
 #[must_use]
 pub fn physical_rules(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
@@ -86,7 +86,7 @@ pub fn physical_rules(
         _ => Arc::clone(rule),
     });
     let mut all: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = rules.collect();
-    // Before rows are distributed by keys. Placement comes in front of it.
+    // Before rows are repartitioned by keys. Placement is inserted in front of it.
     let after = all.iter().position(|rule| rule.name() == "aggregate_statistics");
     let at = after.map_or(0, |at| at + 1);
     all.insert(at, Arc::new(float_keys::OneNan));

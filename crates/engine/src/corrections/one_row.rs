@@ -1,9 +1,9 @@
-//! Correlated subqueries over an aggregate that has a row for no rows.
+//! Correlated subqueries over an aggregate that returns a row for an empty input.
 //!
-//! An aggregate without GROUP BY, or with an empty grouping set, has one row more than its input has groups:
-//! that of all rows, be there any or not. A join with an aggregate that is grouped by the correlated columns
-//! lacks it for outer rows without partners. Here scalar subqueries compute that row, one for each
-//! aggregate call. DataFusion has their results over no rows:
+//! An aggregate without GROUP BY, or with an empty grouping set, returns one row more than its input has
+//! groups: the total, even over no rows. A join with an aggregate that is grouped by the correlated columns
+//! lacks it for outer rows without a match. Here scalar subqueries compute that row, one for each aggregate
+//! call. DataFusion computes their results over no rows:
 //!
 //! ```text
 //! SELECT e(count(*), sum(y)) FROM ... HAVING h(count(*))
@@ -11,7 +11,8 @@
 //!     value of the row       e((SELECT count(*) FROM ...), (SELECT sum(y) FROM ...))
 //! ```
 //!
-//! The other grouping sets, which have rows for their groups alone, are the rest: a subquery of their own.
+//! The other grouping sets, which return rows only for existing groups, are the rest: a subquery of their
+//! own.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, not_impl_err};
@@ -24,13 +25,13 @@ use std::sync::Arc;
 
 /// The row of an aggregate over all rows, in terms of the outer query.
 pub(super) struct OneRow {
-    /// Its columns; none for a column that cannot be written in these terms.
+    /// Its columns; `None` for a column that cannot be expressed in these terms.
     columns: Vec<Option<Expr>>,
-    /// The condition under which it is a row of the subquery; none: it always is.
+    /// The condition under which the subquery returns it; `None`: always.
     pub(super) holds: Option<Expr>,
     /// The subquery's other rows.
     pub(super) rest: Option<LogicalPlan>,
-    /// Whether HAVING, LIMIT or OFFSET stands above the aggregate.
+    /// Whether the aggregate is below HAVING, LIMIT or OFFSET.
     is_filtered: bool,
 }
 
@@ -44,7 +45,7 @@ impl OneRow {
     }
 }
 
-/// The certain row of a correlated subquery, if it has one.
+/// The row that a correlated subquery always returns, if it does.
 pub(super) fn of(subquery: &Subquery) -> Result<Option<OneRow>> {
     match subquery.outer_ref_columns.is_empty() {
         true => Ok(None),
@@ -52,7 +53,7 @@ pub(super) fn of(subquery: &Subquery) -> Result<Option<OneRow>> {
     }
 }
 
-/// A scalar subquery; one whose row HAVING, LIMIT or OFFSET may drop becomes a CASE.
+/// A scalar subquery; it becomes a CASE if HAVING, LIMIT or OFFSET may remove its row.
 pub(super) fn scalar(found: Subquery) -> Result<Transformed<Expr>> {
     match of(&found)? {
         Some(row) if row.is_filtered && row.rest.is_none() => {
@@ -66,7 +67,7 @@ pub(super) fn scalar(found: Subquery) -> Result<Transformed<Expr>> {
     }
 }
 
-/// A plan as a subquery in the place of another one.
+/// A plan as a subquery that replaces another one.
 pub(super) fn subquery(plan: LogicalPlan, before: &Subquery) -> Subquery {
     Subquery {
         outer_ref_columns: plan.all_out_ref_exprs(),
@@ -131,7 +132,7 @@ fn row(plan: &LogicalPlan) -> Result<Option<OneRow>> {
     })
 }
 
-/// The same row where a node above changes no columns.
+/// The same row, if a node above changes no columns.
 fn with_rest(node: &LogicalPlan, below: Option<OneRow>) -> Result<Option<OneRow>> {
     below
         .map(|below| {
@@ -202,7 +203,7 @@ fn aggregate_row(aggregate: &Aggregate) -> Result<Option<OneRow>> {
     }))
 }
 
-/// The sets of a GROUP BY, one by one.
+/// The individual sets of a GROUP BY.
 fn sets_of(sets: &GroupingSet) -> Vec<Vec<Expr>> {
     match sets {
         GroupingSet::Rollup(keys) => (0..=keys.len()).map(|number| keys[..number].to_vec()).collect(),
@@ -243,7 +244,7 @@ fn limited(limit: &Limit, below: OneRow) -> Result<OneRow> {
     })
 }
 
-/// An expression over the aggregate's row in terms of the outer query; none if it cannot be written so.
+/// An expression over the aggregate's row in terms of the outer query; `None` if that is impossible.
 fn outside(expr: &Expr, columns: &[Option<Expr>], schema: &DFSchema) -> Result<Option<Expr>> {
     let has_subqueries = expr.exists(|part| {
         Ok(matches!(
@@ -258,7 +259,7 @@ fn outside(expr: &Expr, columns: &[Option<Expr>], schema: &DFSchema) -> Result<O
     let outside = expr.clone().unalias_nested().data.transform_down(|part| {
         Ok(match part {
             Expr::Column(column) => match columns.get(schema.index_of_column(&column)?) {
-                // The value has no columns of this schema: it is not looked at again.
+                // The value contains no columns of this schema, so it is not visited again.
                 Some(Some(value)) => Transformed::new(value.clone(), true, TreeNodeRecursion::Jump),
                 _ => {
                     is_complete = false;

@@ -1,8 +1,8 @@
 //! Filters stay above rows with several columns of one name.
 //!
-//! DataFusion pushes filters, and the bounds that joins and limits find while they run, through physical
-//! operators by the names of columns. If two columns have one name, as those of a table that is joined with
-//! itself, it takes the first. So operators with such columns are hidden from these rules.
+//! DataFusion pushes filters, and the dynamic filters of joins and limits, through physical operators by the
+//! names of columns. If two columns have the same name, as in a self join, it uses the first. So operators
+//! with such columns are hidden from these rules.
 
 use datafusion::physical_plan::ExecutionPlan;
 use std::collections::HashSet;

@@ -1,16 +1,16 @@
 //! EXCEPT ALL and INTERSECT ALL as operations on multisets.
 //!
-//! DataFusion plans both as an anti or semi join of all columns, which drops or keeps all copies of a row.
-//! The rule numbers the copies of each row on both sides and joins by that number too:
+//! DataFusion plans both as an anti or semi join on all columns, which removes or keeps all copies of a row.
+//! The rule numbers the copies of each row on both sides and also joins by that number:
 //!
 //! ```text
 //! l EXCEPT ALL r     the n-th copy of a row stays unless r has an n-th copy
 //! l INTERSECT ALL r  the n-th copy of a row stays if r has an n-th copy
 //! ```
 //!
-//! A join is one of these operations when it is an anti or semi join on all columns of both
-//! sides, in order, with equal NULLs: no other SQL has such a join. EXCEPT and INTERSECT without
-//! ALL remove duplicates on their left side first, where every row has one copy, and stay as they are.
+//! A join is one of these operations if it is an anti or semi join on all columns of both sides, in order,
+//! with equal NULLs: no other SQL has such a join. EXCEPT and INTERSECT without ALL remove duplicates on
+//! their left side first; every row has one copy there, so they stay unchanged.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, NullEquality, Result};
@@ -25,7 +25,7 @@ use datafusion::optimizer::AnalyzerRule;
 /// The number of a row among its copies, from 1.
 const COPY: &str = "__galatea_copy";
 
-/// The rule.
+/// The rule that numbers copies.
 #[derive(Debug, Default)]
 pub(super) struct CountCopies;
 
@@ -43,7 +43,7 @@ impl AnalyzerRule for CountCopies {
     }
 }
 
-/// Whether a join stands for EXCEPT ALL or INTERSECT ALL.
+/// Whether a join represents EXCEPT ALL or INTERSECT ALL.
 fn is_set_operation(join: &Join) -> bool {
     let columns = join.left.schema().columns();
     let others = join.right.schema().columns();
@@ -62,7 +62,7 @@ fn is_set_operation(join: &Join) -> bool {
         && !matches!(&*join.left, LogicalPlan::Distinct(Distinct::All(_)))
 }
 
-/// The same join by all columns and the number of the copy.
+/// The same join on all columns and the number of the copy.
 fn by_copies(join: &Join) -> Result<LogicalPlan> {
     let columns = join.left.schema().columns();
     let left = numbered(&join.left)?;

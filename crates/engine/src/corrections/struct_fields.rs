@@ -1,9 +1,9 @@
 //! A field of a NULL struct is NULL.
 //!
-//! Below a NULL struct, its fields may hold values, `nullif(s, s)` leaves them for one. DataFusion's access
-//! to a field, and UNNEST of structs, return these as they are. The rule masks structs first:
-//! [`MaskFunction`] makes a field NULL wherever the struct around it is, at every depth. Structs that come
-//! straight from files hold no such values, and stay as they are, so that scans still read single fields.
+//! Below a NULL struct, its fields may hold values: `nullif(s, s)` is an example. DataFusion's access to a
+//! field, and UNNEST of structs, return these unchanged. The rule masks structs first: [`MaskFunction`] sets
+//! a field to NULL wherever the struct around it is NULL, at every depth. Structs that are read from files
+//! have no such values, and stay unmasked, so that scans still read single fields.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
 use arrow::buffer::NullBuffer;
@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
-/// The rule.
+/// The rule that masks structs.
 #[derive(Debug, Default)]
 pub(super) struct MaskFields;
 
@@ -44,7 +44,7 @@ impl AnalyzerRule for MaskFields {
     }
 }
 
-/// UNNEST over structs whose fields are masked.
+/// UNNEST over structs with masked fields.
 fn masked_below(unnest: &Unnest) -> Result<Transformed<LogicalPlan>> {
     let mut columns = Vec::new();
     for (at, column) in unnest.input.schema().columns().into_iter().enumerate() {
@@ -62,7 +62,7 @@ fn masked_below(unnest: &Unnest) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Unnest(unnest)))
 }
 
-/// The node, with the structs masked whose fields its expressions read.
+/// The node, with a mask on the structs that its expressions read fields of.
 fn masked_fields(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut reads_fields = false;
     node.apply_expressions(|expr| {
@@ -82,7 +82,7 @@ fn masked_fields(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Whether all columns of a node's expressions come straight from files.
+/// Whether all columns of a node's expressions are read from files unchanged.
 fn reads_files(node: &LogicalPlan) -> bool {
     let mut below = node;
     loop {
@@ -113,7 +113,7 @@ fn field_access(expr: &Expr) -> Option<&ScalarFunction> {
     }
 }
 
-/// An access to a field of a struct that is masked; `from_files`: columns are as files hold them.
+/// An access to a field of a masked struct; `from_files`: columns are unchanged since they were read.
 fn mask_base(expr: Expr, schema: &DFSchema, from_files: bool) -> Result<Transformed<Expr>> {
     let Some(base) = field_access(&expr).and_then(|call| call.args.first()) else {
         return Ok(Transformed::no(expr));
@@ -175,8 +175,8 @@ impl ScalarUDFImpl for MaskFunction {
         Ok(Arc::clone(&args.arg_fields[0]))
     }
 
-    /// That of a field access: a masked field of a column is computed where the column is read, so that
-    /// operators above carry the field and not the struct.
+    /// The placement of a field access: a masked field of a column is computed where the column is read, so
+    /// that operators above transfer the field and not the struct.
     fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
         match args {
             [ExpressionPlacement::Column | ExpressionPlacement::MoveTowardsLeafNodes] => {
@@ -192,14 +192,14 @@ impl ScalarUDFImpl for MaskFunction {
     }
 }
 
-/// An array that is NULL where it or what is around it is, and its fields with it.
+/// An array that is NULL wherever it or its parent struct is NULL, with its fields masked the same way.
 fn without_hidden(values: &ArrayRef, around: Option<&NullBuffer>) -> Result<ArrayRef> {
     if let Some(structs) = values.as_any().downcast_ref::<StructArray>() {
         let nulls = NullBuffer::union(values.nulls(), around);
         let fields = structs.columns().iter();
         let fields = fields.map(|field| without_hidden(field, nulls.as_ref()));
         let fields = fields.collect::<Result<Vec<_>>>()?;
-        // The schema may say of a field that it is never NULL; below a NULL struct, that means nothing.
+        // A non-nullable field may be NULL below a NULL struct.
         let masked =
             StructArray::try_new_with_length(structs.fields().clone(), fields, nulls, structs.len())?;
         return Ok(Arc::new(masked));
@@ -207,7 +207,7 @@ fn without_hidden(values: &ArrayRef, around: Option<&NullBuffer>) -> Result<Arra
     let Some(around) = around.filter(|around| around.null_count() > 0) else {
         return Ok(Arc::clone(values));
     };
-    // These have no NULLs of their own.
+    // These types have no NULLs of their own.
     if matches!(
         values.data_type(),
         DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..)

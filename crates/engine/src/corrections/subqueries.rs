@@ -1,9 +1,9 @@
-//! IN, NOT IN, EXISTS and scalar subqueries in the forms that DataFusion's decorrelation gets right.
+//! IN, NOT IN, EXISTS and scalar subqueries in the forms that DataFusion decorrelates correctly.
 //!
-//! DataFusion makes semi, anti and mark joins of subqueries. Its mark joins know two truth values, its
-//! null-aware anti join has one key and no filter, and what it makes of an aggregate without groups has no
-//! row where the aggregate has one. So this rule, which comes first, leaves it IN and NOT IN where a semi or
-//! anti join is right, and writes the others as EXISTS. With y the column of subquery Q:
+//! DataFusion rewrites subqueries to semi, anti and mark joins. Its mark joins have two truth values, its
+//! null-aware anti join has one key and no filter, and its rewrite of an aggregate without groups returns no
+//! row where the aggregate returns one. So this rule, which runs first, keeps IN and NOT IN if a semi or anti
+//! join is correct, and rewrites the others to EXISTS. With y the column of subquery Q:
 //!
 //! ```text
 //! x IN (Q)    true      EXISTS (Q where y = x)
@@ -11,9 +11,9 @@
 //!             false     otherwise
 //! ```
 //!
-//! Above WHERE, unknown is as good as false, so most uses need one or two of the three. Correlated subqueries
-//! that always have a row are rewritten by [`one_row`](super::one_row); EXISTS that is a value, outside
-//! WHERE, becomes a mark join by [`marks`](super::marks).
+//! In WHERE, unknown is equivalent to false, so most uses need one or two of the three. Correlated subqueries
+//! that always return a row are rewritten by [`one_row`](super::one_row); EXISTS as a value, outside WHERE,
+//! becomes a mark join by [`marks`](super::marks).
 
 use super::marks;
 use super::one_row::{self, OneRow};
@@ -27,7 +27,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// The rule.
+/// The rule that rewrites subqueries.
 #[derive(Debug, Default)]
 pub(super) struct RewriteSubqueries;
 
@@ -73,12 +73,12 @@ fn is_subquery(expr: &Expr) -> bool {
     )
 }
 
-/// Where in an expression a truth value is used.
+/// The context of a truth value in an expression.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// The truth value that does as well as unknown there, if either does.
+    /// The truth value that is equivalent to unknown there, if either is.
     unknown: Option<bool>,
-    /// Whether a filter drops all rows for which it is not true.
+    /// Whether a filter removes all rows unless it is true.
     is_conjunct: bool,
 }
 
@@ -162,7 +162,7 @@ fn in_subquery(found: InSubquery, place: Place, schema: &DFSchema) -> Result<Tra
             })
         })
     };
-    // Where x is written several times, it must mean the same each time.
+    // If x is repeated, it must have the same value each time.
     let correlated_parts = x.data.exists(|part| {
         Ok(match part {
             Expr::ScalarSubquery(part) => !part.outer_ref_columns.is_empty(),
@@ -173,7 +173,7 @@ fn in_subquery(found: InSubquery, place: Place, schema: &DFSchema) -> Result<Tra
         return Ok(as_it_is(x, subquery));
     }
     if let Some(row) = one_row::of(&subquery)? {
-        let among = by_row(x.data, &subquery, row, place, negated, schema)?;
+        let among = late_materialised(x.data, &subquery, row, place, negated, schema)?;
         return Ok(Transformed::yes(if negated { !among } else { among }));
     }
     let is_correlated = !subquery.outer_ref_columns.is_empty();
@@ -192,8 +192,8 @@ fn in_subquery(found: InSubquery, place: Place, schema: &DFSchema) -> Result<Tra
     }
 }
 
-/// Membership in a subquery that has a certain row, and maybe others; not negated.
-fn by_row(
+/// Membership in a subquery that always returns one row, and maybe others; not negated.
+fn late_materialised(
     x: Expr,
     subquery: &Subquery,
     row: OneRow,
@@ -218,10 +218,10 @@ fn by_row(
     Ok(among.or(in_subquery(rest, place, schema)?.data))
 }
 
-/// The truth of `x IN (Q)`, as EXISTS.
+/// The truth value of `x IN (Q)`, in terms of EXISTS.
 struct Membership {
     is_found: Expr,
-    /// The conditions under any of which it is unknown unless it is true.
+    /// Conditions; if any holds, the result is unknown unless it is true.
     unknown: Vec<Expr>,
 }
 
@@ -245,7 +245,7 @@ impl Membership {
         let is_unknown = self.unknown.into_iter().reduce(Expr::or);
         let is_found = self.is_found;
         Ok(match (unknown, is_unknown, negated) {
-            // Unknown is false for IN, and true for what NOT IN negates.
+            // Unknown is false for IN, and true for the IN that NOT IN negates.
             (Some(false), _, false) | (Some(true) | None, None, false) => is_found,
             (Some(true), _, true) | (Some(false) | None, None, true) => !is_found,
             (Some(true), Some(is_unknown), false) => is_found.or(is_unknown),
@@ -262,7 +262,7 @@ impl Membership {
     }
 }
 
-/// The expressions whose disjunction an expression is.
+/// The operands of a disjunction.
 fn parts_of(expr: Expr) -> Vec<Expr> {
     match expr {
         Expr::BinaryExpr(BinaryExpr {
@@ -274,7 +274,7 @@ fn parts_of(expr: Expr) -> Vec<Expr> {
     }
 }
 
-/// EXISTS over the rows of a subquery for which a condition holds.
+/// EXISTS over the rows of a subquery that satisfy a condition.
 fn exists_where(subquery: &Subquery, condition: Option<Expr>) -> Result<Expr> {
     let mut plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
     if let Some(condition) = condition {
@@ -325,8 +325,8 @@ fn exists(found: Exists) -> Result<Transformed<Expr>> {
     Ok(Transformed::no(as_it_is(subquery)))
 }
 
-/// The rows below a LIMIT that only projections and sorts stand above, how many it skips and how many it
-/// fetches.
+/// The rows below a LIMIT that is only below projections and sorts, and its numbers of rows to skip and to
+/// fetch.
 fn limited(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, i64, Option<i64>)>> {
     let limit = match plan {
         LogicalPlan::Projection(projection) => return limited(&projection.input),
@@ -350,7 +350,7 @@ fn limited(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, i64, Option<i64>)>
     )))
 }
 
-/// Fails for a LIMIT over correlated rows inside an EXISTS: DataFusion would leave it out.
+/// Fails for a LIMIT over correlated rows inside an EXISTS, which DataFusion would omit.
 fn refuse_inner_limits(plan: &LogicalPlan) -> Result<()> {
     plan.apply(|node| {
         let has_outer = |node: &LogicalPlan| !node.all_out_ref_exprs().is_empty();

@@ -1,9 +1,9 @@
-//! What the model of grouped aggregation knows of a device.
+//! The device parameters of the cost model of grouped aggregation.
 //!
-//! Its sizes are the driver's. Its rates are measured once per machine (`galatea calibrate`,
-//! [`DeviceRuntime::calibrate`]) and found in the cache folder whenever the device is opened; until then they
-//! are an H200's, scaled to the device's multiprocessors. A stored calibration that is not this device's,
-//! this driver's or this version's is left alone with a warning: a query never fails for it.
+//! Sizes are queried from the driver. Rates are measured once per machine (`galatea calibrate`,
+//! [`DeviceRuntime::calibrate`]) and loaded from the cache folder whenever the device is opened. Until they
+//! are measured, they are an H200's rates, scaled to the number of multiprocessors. A stored calibration of
+//! another device, driver or version is ignored with a warning: it never fails a query.
 //!
 //! [`DeviceRuntime::calibrate`]: crate::device::DeviceRuntime::calibrate
 
@@ -14,8 +14,8 @@ use std::time::Duration;
 use galatea_device::{Calibration, Device, DeviceInfo, GroupingRates};
 use galatea_layout::model::Machine;
 
-/// A device for the model: its own sizes, with the rates that were measured on it or else the reference
-/// machine's.
+/// A device for the model: its own sizes, with the rates measured on it, or else the rates of the reference
+/// machine.
 #[must_use]
 pub fn machine(info: &DeviceInfo, measured: Option<&GroupingRates>) -> Machine {
     let rates = measured.copied().unwrap_or_else(|| scaled(info));
@@ -39,7 +39,7 @@ pub fn machine(info: &DeviceInfo, measured: Option<&GroupingRates>) -> Machine {
     }
 }
 
-/// The rates that a model has.
+/// The rates of a model.
 #[must_use]
 pub fn rates(machine: &Machine) -> GroupingRates {
     GroupingRates {
@@ -53,7 +53,7 @@ pub fn rates(machine: &Machine) -> GroupingRates {
     }
 }
 
-/// The reference machine's rates, as a device of so many multiprocessors would have them.
+/// The reference machine's rates, scaled to the number of multiprocessors of a device.
 fn scaled(info: &DeviceInfo) -> GroupingRates {
     let reference = Machine::H200;
     let size = f64::from(info.multiprocessors) / f64::from(reference.multiprocessors);
@@ -65,8 +65,7 @@ fn scaled(info: &DeviceInfo) -> GroupingRates {
     }
 }
 
-/// The calibration stored for a device; none, with a warning where it is needed, when there is none that
-/// fits.
+/// The calibration stored for a device; `None` if none matches, with a warning if a stored one is stale.
 pub(crate) fn stored(device: &Device) -> Option<Calibration> {
     Calibration::load(device).unwrap_or_else(|stale| {
         tracing::warn!("{stale}");
@@ -74,20 +73,20 @@ pub(crate) fn stored(device: &Device) -> Option<Calibration> {
     })
 }
 
-/// A calibration that was made now, beside what the model assumed before. Displays as a table.
+/// A new calibration, with the rates that the model assumed before. Displays as a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
     /// The device's name.
     pub device: String,
-    /// What was measured.
+    /// The measured calibration.
     pub measured: Calibration,
-    /// What the model had before.
+    /// The rates that the model used before.
     pub assumed: GroupingRates,
-    /// Whether that, too, was measured on this device.
+    /// Whether those rates were measured on this device, too.
     pub assumed_measured: bool,
-    /// Where the calibration is kept.
+    /// Path at which the calibration is stored.
     pub path: PathBuf,
-    /// How long measuring took.
+    /// Duration of the measurement.
     pub took: Duration,
 }
 
@@ -144,7 +143,7 @@ mod tests {
         Device::emulated(EmulatorOptions::default(), options).expect("always there")
     }
 
-    /// The calibration of a device that is an H200 but for its memory: a hundredth as fast.
+    /// The calibration of an H200 with a hundredth of its memory bandwidth.
     fn slow_memory() -> Calibration {
         Calibration {
             measured_at: 1_795_248_383,
@@ -166,7 +165,7 @@ mod tests {
         }
     }
 
-    /// With an H200's sizes.
+    /// The device with an H200's sizes.
     fn h200(info: &DeviceInfo) -> DeviceInfo {
         let reference = Machine::H200;
         DeviceInfo {
@@ -180,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Seconds that one count of 64 groups takes.
+    /// Predicted seconds of one count of 64 groups.
     fn predicted(machine: &Machine) -> f64 {
         let groups = Frequencies::zipf(64, 0.0).expect("frequencies");
         let aggregation = GroupedAggregation {
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(before.rounds_per_second, Machine::H200.rounds_per_second * size);
         assert_eq!(before.update_latency, Machine::H200.update_latency);
 
-        // Stored while the device is open, a calibration is found the next time it is opened.
+        // A calibration that is stored while the device is open is found the next time it is opened.
         slow_memory().store(runtime.device()).expect("stored");
         assert_eq!(runtime.machine(), before);
         let runtime = DeviceRuntime::new(runtime.device().clone()).expect("a runtime");
@@ -224,7 +223,7 @@ mod tests {
         assert_eq!(rates(&after), slow_memory().grouping);
         assert_eq!(runtime.calibration(), Some(slow_memory()));
         let h200 = h200(runtime.device().info());
-        // Memory is the bound, and a hundredth of it makes the query a hundred times as long.
+        // The query is memory-bound, so a hundredth of the bandwidth makes it a hundred times slower.
         let (fast, slow) = (
             predicted(&Machine::H200),
             predicted(&machine(&h200, Some(&slow_memory().grouping))),
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calibration_that_does_not_fit_is_ignored() {
+    fn stale_calibration_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let device = device(&folder);
         let scaled = DeviceRuntime::new(device.clone()).expect("a runtime").machine();
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_come_by_the_fastest_way_that_was_measured() {
+    fn chunks_use_fastest_measured_transfer_method() {
         let folder = tempfile::tempdir().expect("a folder");
         let device = device(&folder);
         let chosen = || {
@@ -277,7 +276,7 @@ mod tests {
             zero_copy: Some(60e9),
             ..LinkRates::default()
         };
-        // Of the ways that copy memory of the store.
+        // Among the methods that copy memory of the store.
         for (pageable, staged, expected) in [
             (None, None, Method::Pinned),
             (Some(12e9), Some(50e9), Method::Pinned),
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_calibration_is_shown_beside_the_old() {
+    fn calibration_report_compares_new_and_previous_rates() {
         let calibrated = Calibrated {
             device: "NVIDIA H200".to_string(),
             measured: slow_memory(),

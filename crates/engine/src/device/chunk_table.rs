@@ -11,16 +11,16 @@ use galatea_store::TableView;
 pub(crate) struct ChunkTable {
     /// The words, sentinel included; empty once they are on the device.
     pub words: Vec<u64>,
-    /// Words per chunk.
+    /// Number of words per chunk.
     pub stride: usize,
     /// First morsel of each chunk, and the number of morsels.
     pub first_morsels: Vec<u32>,
-    /// Most morsels of one chunk.
+    /// Maximum number of morsels of a chunk.
     pub morsels_per_chunk: u32,
 }
 
 impl ChunkTable {
-    /// The table of `chunks` (indices into the view) whose buffers `place` knows.
+    /// The table of `chunks` (indices into the view). `place` returns the addresses of their buffers.
     pub(crate) fn new(
         view: &TableView,
         chunks: &[usize],
@@ -58,7 +58,7 @@ impl ChunkTable {
             morsels += own;
         }
         first_morsels.push(morsels);
-        // The sentinel: no rows, and a first morsel past every morsel.
+        // The sentinel has no rows, and its first morsel is past every morsel.
         words.extend([0, u64::from(u32::MAX)]);
         words.resize((chunks.len() + 1) * stride, 0);
         Self {
@@ -70,16 +70,16 @@ impl ChunkTable {
     }
 }
 
-/// What a launch reads beside columns: the chunk table and the lookup tables, in device memory.
+/// Inputs of a launch besides columns: the chunk table and the lookup tables, in device memory.
 #[derive(Debug)]
 pub(crate) struct LaunchInputs {
     /// Chunks in the order of the table.
     pub(crate) order: Vec<usize>,
-    /// The table, whose words are on the device.
+    /// The table; its words are on the device.
     pub(crate) table: ChunkTable,
     pub(crate) words: DeviceBuffer<u64>,
-    /// By number of the table; none where it is part of a build side.
+    /// By table number; `None` if the table is part of a build side.
     pub(crate) lookups: Vec<Option<DeviceBuffer<u8>>>,
-    /// How copies of groups merge, word by word, where there are copies.
+    /// How copies of groups merge, word by word, if groups have copies.
     pub(crate) merges: Option<DeviceBuffer<u8>>,
 }

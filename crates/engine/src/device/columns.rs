@@ -1,8 +1,8 @@
-//! Columns of the store as regions of device memory: a page is a chunk, its buffers one after the other, each
-//! aligned to 256 bytes.
+//! Columns of the store as regions of device memory: a page is a chunk, with its buffers one after the other,
+//! each aligned to 256 bytes.
 //!
-//! A page never owns its original: the region knows it by a weak reference to its [`Identity`], and goes with
-//! it. Versions of a column (the table before and after an `INSERT`) share the pages of chunks they share.
+//! A page never owns its original: the region has a weak reference to its [`Identity`], and is dropped with
+//! it. Versions of a column (the table before and after an `INSERT`) share the pages of their common chunks.
 
 use galatea_device::HostView;
 use galatea_memory::Identity;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 /// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
 pub(crate) const ALIGNMENT: u64 = 256;
 
-/// Where the buffers of a chunk lie in device memory; 0 is "none".
+/// Addresses of a chunk's buffers in device memory; 0 means that there is no such buffer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ChunkAddresses {
-    /// Codes, values or text bytes.
+    /// Codes, values or string bytes.
     pub data: u64,
     /// Validity bitmap.
     pub validity: u64,
-    /// Text offsets.
+    /// String offsets.
     pub offsets: u64,
 }
 
@@ -50,8 +50,8 @@ impl Source for ColumnPages<'_> {
     }
 }
 
-/// Bytes of some chunks of a column that come over the link, when so many of its bytes are in device memory:
-/// of packed codes fewer than lie there then.
+/// Number of bytes of some chunks of a column that must be transferred over the link if `here` of its bytes
+/// are in device memory. Packed codes have fewer bytes on the link than in device memory.
 pub(crate) fn away<'c>(chunks: impl Iterator<Item = &'c Chunk>, here: u64) -> u64 {
     let (stored, plain) = chunks.fold((0, 0), |(stored, plain), chunk| {
         (stored + chunk.stored_bytes(), plain + chunk.plain_bytes())

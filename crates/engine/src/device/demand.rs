@@ -1,16 +1,15 @@
-//! What device memory a pipeline is going to use, for admission (MultiQx §5): m = Σ tᵢ·mᵢ / Σ tᵢ over its
-//! steps.
+//! Predicts the device memory of a pipeline, for admission (MultiQx §5): m = Σ tᵢ·mᵢ / Σ tᵢ over its steps.
 //!
-//! A pipeline has two steps. While it *scans*, it has its sink: accumulators, a hash table with the heap for
-//! overflow rows, output columns or pages. While it *collects*, groups or rows are brought next to each other
-//! beside the sink, and read back. Both have the lookup tables and the table of chunks.
+//! A pipeline has two steps. While it *scans*, it uses its sink: accumulators, a hash table with the heap for
+//! overflow rows, output columns or pages. While it *collects*, groups or rows are compacted next to the sink
+//! and read back. Both steps use the lookup tables and the chunk table.
 //!
-//! How large a sink gets depends on its form and on three numbers: rows, rows that pass, groups. The form is
-//! known once the pipeline is bound, and guessed from the plan before. The numbers are predicted from row
-//! counts and guesses of selectivity; once the pipeline has run, what it measured replaces the predictions of
-//! the next run of the same shape, whatever its literals, scaled by the rows there are now. The same holds
-//! for the times of the steps. While a pipeline runs, [`Estimate::rest`] and [`Estimate::collecting`] are
-//! what is left of it (MQ-29).
+//! The size of a sink depends on its form and on three numbers: rows, rows that pass, groups. The form is
+//! determined when the pipeline is bound, and guessed from the plan before. The numbers are predicted from
+//! row counts and guesses of selectivity. Once the pipeline has run, its measurements replace the predictions
+//! for the next run of the same shape, with any literals, scaled to the current number of rows. The same
+//! holds for the times of the steps. While a pipeline runs, [`Estimate::rest`] and [`Estimate::collecting`]
+//! are its remaining demand (MQ-29).
 
 use crate::config::GalateaConfig;
 use galatea_base::policy::policy;
@@ -29,93 +28,93 @@ use std::sync::Arc;
 use std::time::Duration;
 
 policy! {
-    /// The device memory that a pipeline is expected to use, until earlier runs have shown it.
+    /// The device memory that a pipeline is expected to use, until earlier runs have been measured.
     pub(crate) struct DemandPolicy {
-        /// Pipelines remembered at most.
+        /// Maximum number of pipelines with recorded measurements.
         remembered: usize = 512,
-        /// Bytes per second that a pipeline reads of device memory, until a run was measured.
+        /// Bytes per second that a pipeline reads from device memory, until a run was measured.
         memory_rate: f64 = 2.5e12,
-        /// Bytes per second that cross the link, until a run was measured.
+        /// Bytes per second over the link, until a run was measured.
         link_rate: f64 = 50e9,
-        /// Seconds of a step at least.
+        /// Minimum seconds of a step.
         step: f64 = 50e-6,
-        /// Share of the rows that pass a filter of which nothing is known.
+        /// Share of the rows that pass a filter without statistics.
         passing: f64 = 0.25,
-        /// Groups expected of a key of which nothing is known.
+        /// Number of groups expected of a key without statistics.
         groups: u64 = 1 << 16,
-        /// Rows that output columns hold at most before they are drained.
+        /// Maximum number of rows that output columns hold before they are drained.
         column_rows: u64 = 16 << 20,
-        /// Bytes of a heap for overflow rows, at most: larger ones let the table be made anew less often and
-        /// write more. Where memory is short, an eighth of it, for the table that takes them in could need
-        /// nearly three times as much.
+        /// Maximum bytes of a heap for overflow rows: with a larger heap the table is rebuilt less often, but
+        /// more is written. If memory is short, it is an eighth of it, because the table that merges these
+        /// rows could need nearly three times as much.
         overflow_bytes: u64 = 64 << 20,
     }
 }
 
 const POLICY: DemandPolicy = DemandPolicy::DEFAULT;
 
-/// Where the rows of a pipeline go, as far as memory is concerned.
+/// The form of a pipeline's sink, with regard to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SinkMemory {
-    /// Accumulators of so many bytes, whatever the rows.
+    /// Accumulators of this number of bytes, for any number of rows.
     Fixed(u64),
     /// A hash table.
     Table {
         /// Bytes of a slot, and of a group when it is collected.
         slot_bytes: u64,
-        /// Possible groups.
+        /// Number of possible groups.
         most_groups: u64,
-        /// Slots at least.
+        /// Minimum number of slots.
         least_slots: u64,
         /// Whether it has a slot for every possible group from the start.
         fully_sized: bool,
     },
-    /// Output columns of so many bytes a row, drained when they are full.
+    /// Output columns with this number of bytes per row, drained when they are full.
     Columns(u64),
-    /// Pages of the device heap, of so many bytes a row.
+    /// Pages of the device heap, with this number of bytes per row.
     Pages(u64),
-    /// Output columns of so many bytes a row, all of which are held until they are sorted.
+    /// Output columns with this number of bytes per row, held in full until they are sorted.
     Sorted(u64),
 }
 
-/// Numbers that decide the size of a sink.
+/// Numbers that determine the size of a sink.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Quantities {
-    /// Rows that are scanned.
+    /// Number of scanned rows.
     pub rows: u64,
-    /// Rows that pass the filters.
+    /// Number of rows that pass the filters.
     pub passed: f64,
-    /// Groups.
+    /// Number of groups.
     pub groups: f64,
 }
 
-/// What is known of a run before it begins.
+/// Inputs of a run's estimate before it begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inputs {
-    /// Its pipeline, see [`shape`].
+    /// The pipeline's shape, see [`shape`].
     pub shape: u64,
-    /// Rows of the scanned chunks.
+    /// Number of rows in the scanned chunks.
     pub rows: u64,
-    /// Bytes of the scanned columns, and those of them that are not in device memory.
+    /// Bytes of the scanned columns.
     pub column_bytes: u64,
-    /// See above.
+    /// Bytes of the scanned columns that are not in device memory.
     pub missing_bytes: u64,
-    /// Bytes of the table of chunks.
+    /// Bytes of the chunk table.
     pub table_bytes: u64,
-    /// The limit on device memory: heaps take a share of it at most.
+    /// The limit on device memory: heaps use at most a share of it.
     pub limit: u64,
 }
 
-/// What a run has shown.
+/// Measurements of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Observed {
     /// The form of its sink.
     pub sink: SinkMemory,
-    /// Its numbers.
+    /// Its row and group counts.
     pub quantities: Quantities,
-    /// From the first to the last launch.
+    /// Time from the first to the last launch.
     pub scan: Duration,
-    /// From there to the result.
+    /// Time from the last launch to the result.
     pub collect: Duration,
 }
 
@@ -126,12 +125,12 @@ struct Step {
     seconds: f64,
 }
 
-/// The working memory of a pipeline, or of what is left of it, step by step.
+/// The working memory of a pipeline, or of the rest of it, step by step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Estimate(Vec<Step>);
 
 impl Estimate {
-    /// Bytes averaged over the steps by the time they take.
+    /// Average of the steps' bytes, weighted by their times.
     pub(crate) fn weighted(&self) -> u64 {
         let seconds: f64 = self.0.iter().map(|step| step.seconds).sum();
         let area: f64 = self.0.iter().map(|step| step.bytes as f64 * step.seconds).sum();
@@ -147,7 +146,7 @@ impl Estimate {
         self.0.iter().map(|step| step.bytes).max().unwrap_or(0)
     }
 
-    /// What is left when a share of the scan is done.
+    /// The remaining demand when a share of the scan is done.
     pub(crate) fn rest(&self, done: f64) -> Self {
         let mut steps = self.0.clone();
         if let Some(scan) = steps.first_mut() {
@@ -156,12 +155,12 @@ impl Estimate {
         Self(steps)
     }
 
-    /// What is left when the scan is over.
+    /// The remaining demand when the scan is over.
     pub(crate) fn collecting(&self) -> Self {
         Self(self.0.iter().skip(1).copied().collect())
     }
 
-    /// As queries are admitted by, with the regions that are read.
+    /// The demand for admission, with the regions that are read.
     pub(crate) fn demand(&self, regions: Vec<(usize, u64)>) -> Demand {
         Demand {
             weighted: self.weighted(),
@@ -172,7 +171,7 @@ impl Estimate {
 }
 
 impl SinkMemory {
-    /// A guess from the plan: small groups are not told from large ones before they are bound.
+    /// A guess from the plan: before binding, narrow groups cannot be distinguished from wide ones.
     fn of_plan(plan: &PipelinePlan, rows: u64, hash_slots: u64) -> Self {
         let width = 8 * plan.output.fields().len().max(1) as u64;
         match &plan.sink {
@@ -189,17 +188,19 @@ impl SinkMemory {
             } => Self::Sorted(width + 8 * words.len() as u64),
             SinkPlan::Materialise { .. } => Self::Pages(width),
             SinkPlan::BuildGroups { aggregates, .. } => Self::Fixed(8 * rows * (1 + aggregates.len() as u64)),
-            // A byte of presence and keys, and half of the width of each column: most are narrow.
+            // A byte for presence and keys, and half of the width of each column, because most columns are
+            // narrow.
             SinkPlan::Build { columns, .. } => Self::Fixed(rows * (1 + 4 * columns.len() as u64)),
-            // Beside them the place of a row in its list, or the pairs before it.
-            SinkPlan::Lists { columns, .. } | SinkPlan::Probe { columns, .. } => {
+            // In addition, the position of a row in its list of the multimap, or the number of pairs before
+            // it.
+            SinkPlan::Multimap { columns, .. } | SinkPlan::Probe { columns, .. } => {
                 Self::Fixed(rows * (16 + 4 * columns.len() as u64))
             }
             SinkPlan::Mark { .. } => Self::Fixed(rows / 8),
             SinkPlan::Store { columns, .. } | SinkPlan::Partition { columns, .. } => {
                 Self::Fixed(rows * 4 * columns.len() as u64)
             }
-            // With the order, and what is made of columns in it.
+            // With the order, and the columns computed in it.
             SinkPlan::Windows(input) => {
                 let columns = input.columns.len() + input.calls.len();
                 Self::Fixed(rows * (20 + 4 * columns as u64 + 8 * input.words().count() as u64))
@@ -230,7 +231,7 @@ impl SinkMemory {
             }
             (_, ResultPlan::Build(plan)) => Self::Fixed(plan.bytes()),
             (_, ResultPlan::BuildGroups(plan)) => Self::Fixed(8 * plan.words()),
-            (_, ResultPlan::Lists(plan)) => Self::Fixed(plan.bytes(rows)),
+            (_, ResultPlan::Multimap(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Probe(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Mark(_)) => Self::Fixed(rows / 8),
             (_, ResultPlan::Store(plan)) => Self::Fixed(plan.bytes(rows)),
@@ -267,12 +268,12 @@ impl SinkMemory {
             }
             Self::Columns(row_bytes) => [of.rows.min(POLICY.column_rows) * row_bytes; 2],
             Self::Sorted(row_bytes) => {
-                // Beside the columns, keys and row numbers once more.
+                // Besides the columns, a second copy of keys and row numbers.
                 let [held, sorting] = [row_bytes, row_bytes + 16].map(|bytes| of.passed * bytes as f64);
                 [held as u64, sorting as u64]
             }
             Self::Pages(row_bytes) => {
-                // Columns hold twice as many rows as were expected, and a tenth of all.
+                // Columns hold twice the expected number of rows, and at least a tenth of all.
                 let held = (2.0 * of.passed).clamp(of.rows as f64 / 10.0, of.rows.max(1) as f64);
                 let heap = ((held * row_bytes as f64) as u64).min(limit / 3);
                 [
@@ -283,7 +284,7 @@ impl SinkMemory {
         }
     }
 
-    /// Bytes that are read back.
+    /// Number of bytes that are read back.
     fn result_bytes(self, of: Quantities) -> f64 {
         match self {
             Self::Fixed(bytes) => bytes as f64,
@@ -311,8 +312,8 @@ impl Quantities {
         }
     }
 
-    /// What was measured, for another number of rows: groups are as many as before, unless each row was about
-    /// one.
+    /// The measured numbers, scaled to another number of rows. The number of groups stays the same, unless
+    /// almost every row was a group.
     fn scaled_to(self, rows: u64) -> Self {
         let ratio = rows as f64 / self.rows.max(1) as f64;
         let grow = 2.0 * self.groups > self.passed;
@@ -324,11 +325,11 @@ impl Quantities {
     }
 }
 
-/// What earlier runs of pipelines have shown, by their shape; least recently run first.
+/// Measurements of earlier runs of pipelines, by shape; least recently run first.
 #[derive(Debug, Default)]
 pub(crate) struct Demands(Mutex<VecDeque<(u64, Observed)>>);
 
-/// A pipeline over certain columns, whatever its literals: a hash.
+/// Hash of a pipeline over certain columns, independent of its literals.
 pub(crate) fn shape(plan: &PipelinePlan, view: &TableView) -> u64 {
     let mut state = DefaultHasher::new();
     for expression in plan.expressions() {
@@ -342,8 +343,8 @@ pub(crate) fn shape(plan: &PipelinePlan, view: &TableView) -> u64 {
 }
 
 impl Demands {
-    /// What a run is going to use: as far as possible by what earlier ones of its shape have shown, then by
-    /// its bound pipeline, then by its plan.
+    /// The demand of a run: from measurements of earlier runs of its shape if possible, else from its bound
+    /// pipeline, else from its plan.
     pub(crate) fn estimate(
         &self,
         plan: &PipelinePlan,
@@ -369,28 +370,28 @@ impl Demands {
         estimate(sink, quantities, observed, inputs)
     }
 
-    /// How long a run over so many rows is going to take, from its first launch to its last batch, if an
-    /// earlier one of its shape has shown it.
+    /// Predicted time of a run over `rows` rows, from its first launch to its last batch, if an earlier run
+    /// of its shape was measured.
     pub(crate) fn time(&self, shape: u64, rows: u64) -> Option<Duration> {
         let run = self.observed(shape)?;
         let ratio = rows as f64 / run.quantities.rows.max(1) as f64;
         Some((run.scan + run.collect).mul_f64(ratio))
     }
 
-    /// Groups that a run over so many rows is going to find, if an earlier one of its shape has shown it.
+    /// Predicted number of groups of a run over `rows` rows, if an earlier run of its shape was measured.
     pub(crate) fn groups(&self, shape: u64, rows: u64) -> Option<u64> {
         let groups = self.observed(shape)?.quantities.scaled_to(rows).groups;
         Some(groups as u64)
     }
 
-    /// The share of rows that pass the filters, if an earlier run of its shape has shown it.
+    /// The share of rows that pass the filters, if an earlier run of its shape was measured.
     pub(crate) fn share_passed(&self, shape: u64) -> Option<f64> {
         let seen = self.observed(shape)?.quantities;
         Some(seen.passed / seen.rows.max(1) as f64)
     }
 
-    /// Remembers of a pipeline over `rows` rows what its second half has shown, which goes through those that
-    /// the first one left.
+    /// Records the measurements of the second half of a partitioned pipeline, which reads the rows that the
+    /// first half wrote, as those of the whole pipeline over `rows` rows.
     pub(crate) fn observe_halves(&self, shape: u64, second: u64, rows: u64) {
         if let Some(run) = self.observed(second) {
             let quantities = Quantities {
@@ -406,7 +407,7 @@ impl Demands {
         known.iter().find(|(key, _)| *key == shape).map(|(_, run)| *run)
     }
 
-    /// Remembers a run.
+    /// Records the measurements of a run.
     pub(crate) fn observe(&self, shape: u64, run: Observed) {
         let mut known = self.0.lock();
         known.retain(|(key, _)| *key != shape);

@@ -1,4 +1,4 @@
-//! One opened device, and what queries share on it.
+//! One opened device, and the state that queries share on it.
 
 use super::calibration::Calibrated;
 use super::demand::Demands;
@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes by which the ways across the link are measured.
+/// Bytes that are transferred to measure the transfer methods.
 const LINK_BYTES: usize = 64 << 20;
 
-/// One opened device and what lives on it.
+/// One opened device and its state.
 #[derive(Debug)]
 pub struct DeviceRuntime {
     pub(crate) device: Device,
@@ -29,39 +29,41 @@ pub struct DeviceRuntime {
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
     calibration: Mutex<Option<Calibration>>,
-    /// What `galatea.gpu_memory_limit = 'auto'` stands for.
+    /// The meaning of `galatea.memory.gpu_limit = 'auto'`.
     pub(crate) automatic_limit: u64,
 }
 
-/// The streams one query works on.
+/// The streams of one query.
 #[derive(Debug, Clone)]
 pub struct QueryStreams {
-    /// Kernels.
+    /// The stream of kernels.
     pub compute: Stream,
-    /// Priority of its kernels; less is sooner.
+    /// Priority of its kernels; a smaller number is more urgent.
     pub priority: i32,
-    /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
+    /// The streams of copies that overlap with kernels. There are two, so that one fills the gap between two
+    /// copies of the other.
     pub transfer: [Stream; 2],
-    /// Kernels that unpack what was copied, before all others: chunks wait for them.
+    /// The stream of kernels that unpack copied data. They precede all others, because chunks wait for them.
     pub unpack: Stream,
 }
 
-/// Priority of kernels that unpack; less is sooner, and the driver has no less than it knows.
+/// Priority of unpacking kernels; a smaller number is more urgent. The driver clamps it to its supported
+/// range.
 const UNPACK_PRIORITY: i32 = -5;
 
-/// Pinned memory that results are copied to, and the stream that copies.
+/// Pinned memory for copies of results, and the stream of these copies.
 #[derive(Debug)]
 pub struct Staging {
     memory: Arc<HostMemory>,
-    /// Copies to the memory.
+    /// The stream of copies to the memory.
     pub stream: Stream,
 }
 
 impl Staging {
-    /// Bytes kept pinned by each.
+    /// Bytes that each keeps pinned.
     pub const BYTES: usize = 8 << 20;
 
-    /// The first `len` bytes; more than [`Staging::BYTES`] only for rows that are longer.
+    /// The first `len` bytes; more than [`Staging::BYTES`] only for longer rows.
     pub fn bytes(&mut self, len: usize) -> Result<&mut [u8], DeviceError> {
         if len > self.memory.len() {
             self.memory = Arc::new(HostMemory::new(len)?);
@@ -74,7 +76,7 @@ impl Staging {
 
 impl DeviceRuntime {
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     pub(crate) fn new(device: Device) -> Result<Self, DeviceError> {
         Ok(Self {
             memory: MemoryManager::new(&device)?,
@@ -96,19 +98,19 @@ impl DeviceRuntime {
         &self.device
     }
 
-    /// What the model of grouped aggregation knows of the device.
+    /// The device parameters of the cost model of grouped aggregation.
     pub fn machine(&self) -> Machine {
         let measured = self.calibration().map(|measured| measured.grouping);
         calibration::machine(self.device.info(), measured.as_ref())
     }
 
-    /// What was measured of the device, if it was: `galatea calibrate` does, and [`Self::calibrate`].
+    /// The measured rates of the device, if it was calibrated, by `galatea calibrate` or [`Self::calibrate`].
     pub fn calibration(&self) -> Option<Calibration> {
         *self.calibration.lock()
     }
 
-    /// The way by which chunks of columns come over the link: the fastest that was measured of those that
-    /// copy memory of the store, which stays where it is. Pinned copies where nothing was measured.
+    /// The transfer method for chunks of columns: the fastest measured method among those that copy memory of
+    /// the store and leave it in place. Pinned copies if nothing was measured.
     pub fn chunk_transfer(&self) -> Method {
         let rates = self
             .calibration()
@@ -118,7 +120,7 @@ impl DeviceRuntime {
         Method::fastest(&ways, rates).unwrap_or(Method::Pinned)
     }
 
-    /// Measures the device, which should be idle, keeps what it found, and uses it from now on. Takes a few
+    /// Measures the device, which should be idle, stores the result, and uses it from now on. Takes a few
     /// seconds.
     ///
     /// # Errors
@@ -143,7 +145,7 @@ impl DeviceRuntime {
         })
     }
 
-    /// Removes what was measured; whether something was.
+    /// Removes the calibration. Returns whether one existed.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -153,22 +155,21 @@ impl DeviceRuntime {
         Ok(was_there)
     }
 
-    /// Who owns its memory: columns kept there, and whose turn it is.
+    /// The memory manager: cached columns, and admission of queries.
     pub fn memory(&self) -> &MemoryManager {
         &self.memory
     }
 
-    /// Gives up all device memory that no query is using: pages, spare working memory, inputs of launches
-    /// that are kept.
+    /// Frees all device memory that no query is using: pages, spare working memory, cached launch inputs.
     ///
     /// # Errors
-    /// The device's.
+    /// Errors of the device.
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.launches.clear();
         self.memory.clear()
     }
 
-    /// How much of the device is in use.
+    /// Memory and link use of the device.
     pub(crate) fn device_use(&self) -> DeviceUse {
         let budget = self.device().budget();
         DeviceUse {
@@ -180,18 +181,18 @@ impl DeviceRuntime {
         }
     }
 
-    /// Launches whose inputs are kept.
+    /// The cache of launch inputs.
     pub(crate) fn launches(&self) -> &Launches {
         &self.launches
     }
 
-    /// What earlier runs of pipelines have shown of their demand for memory.
+    /// Measured memory demands of earlier pipeline runs.
     pub(crate) fn demands(&self) -> &Demands {
         &self.demands
     }
 
-    /// Tries an allocation, giving up what no launch is about to use as long as it does not fit. `None`: not
-    /// even then.
+    /// Tries an allocation, and evicts memory that no launch is about to use until it fits. `None` if it does
+    /// not fit even then.
     pub(crate) fn making_room<T, E: Into<RunError>>(
         &self,
         mut attempt: impl FnMut() -> Result<T, E>,
@@ -209,7 +210,7 @@ impl DeviceRuntime {
         self.device.budget().available() + self.memory.evictable()
     }
 
-    /// A copy of a slice in working memory, which is called `what` where it does not fit.
+    /// A copy of a slice in working memory. `what` names it in out-of-memory errors.
     pub(crate) fn upload<T: Pod>(
         &self,
         stream: &Stream,
@@ -220,7 +221,7 @@ impl DeviceRuntime {
         made.ok_or_else(|| RunError::full(self.device.budget(), what, size_of_val(values) as u64))
     }
 
-    /// Working memory of that many zeroes, which is called `what` where it does not fit.
+    /// Working memory of `len` zeroed values. `what` names it in out-of-memory errors.
     pub(crate) fn zeroed<T: Pod>(
         &self,
         stream: &Stream,
@@ -231,7 +232,7 @@ impl DeviceRuntime {
         made.ok_or_else(|| RunError::full(self.device.budget(), what, (len * size_of::<T>()) as u64))
     }
 
-    /// That many words of 0 that streams store into, which are called `what` where they do not fit.
+    /// `len` zeroed words that streams can store to. `what` names them in out-of-memory errors.
     pub(crate) fn words(
         &self,
         stream: &Stream,
@@ -242,7 +243,7 @@ impl DeviceRuntime {
         made.ok_or_else(|| RunError::full(self.device.budget(), what, (len * size_of::<u32>()) as u64))
     }
 
-    /// Working memory of so many bytes, as [`Self::making_room`].
+    /// Working memory of `bytes` bytes, as [`Self::making_room`].
     pub(crate) fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Option<DeviceBuffer<u8>>, RunError> {
         self.making_room(|| {
             let buffer = self.device.alloc::<u8>(stream, bytes.max(1) as usize)?;
@@ -250,12 +251,13 @@ impl DeviceRuntime {
         })
     }
 
-    /// Pipelines bound and compiled before.
+    /// The cache of bound and compiled pipelines.
     pub fn prepared(&self) -> &PreparedPipelines {
         &self.prepared
     }
 
-    /// Streams of a finished query, or new ones, whose kernels have that priority: less is sooner.
+    /// The streams of a finished query, or new ones, with kernels of this priority; a smaller number is more
+    /// urgent.
     pub fn take_streams(&self, priority: i32) -> Result<QueryStreams, DeviceError> {
         let mut idle = self.streams.lock();
         let found = idle.iter().rposition(|streams| streams.priority == priority);
@@ -272,12 +274,12 @@ impl DeviceRuntime {
         }
     }
 
-    /// Gives idle streams back for the next query.
+    /// Returns idle streams for the next query.
     pub fn give_streams(&self, streams: QueryStreams) {
         self.streams.lock().push(streams);
     }
 
-    /// Staging memory of an earlier result, or new one.
+    /// Staging memory of an earlier result, or newly allocated.
     pub fn take_staging(&self) -> Result<Staging, DeviceError> {
         if let Some(staging) = self.staging.lock().pop() {
             return Ok(staging);
@@ -290,7 +292,7 @@ impl DeviceRuntime {
         })
     }
 
-    /// Gives staging memory back for the next result.
+    /// Returns staging memory for the next result.
     pub fn give_staging(&self, staging: Staging) {
         self.staging.lock().push(staging);
     }

@@ -1,4 +1,4 @@
-//! Why a run on the device gave no result.
+//! Errors of a run on the device.
 
 use datafusion::error::DataFusionError;
 use galatea_base::reason::Reason;
@@ -8,42 +8,42 @@ use galatea_memory::regions::RegionError;
 use galatea_memory::{HeapError, SortError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why a run gave no result.
+/// The reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The pipeline turned out not to be one the device can run; the CPU can.
+    /// The pipeline turned out to be unsupported on the device; the CPU can run it.
     #[error("{0}")]
     Unsupported(#[from] Reason),
-    /// Even the least the pipeline needs does not fit.
+    /// Even the minimum that the pipeline needs does not fit.
     #[error(
-        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available{}\nhint: raise galatea.gpu_memory_limit or lower galatea.chunk_rows",
+        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available{}\nhint: raise galatea.memory.gpu_limit or lower galatea.tuning.chunk_rows",
         of_query(query)
     )]
     Memory {
-        /// What was to be allocated.
+        /// The memory that was to be allocated.
         what: &'static str,
-        /// Its bytes.
+        /// Its size in bytes.
         needed: u64,
-        /// Bytes the budget has left.
+        /// Bytes left in the budget.
         available: u64,
         /// The budget.
         limit: u64,
-        /// The pipeline, with the columns it reads and their bytes; empty as long as it is not known.
+        /// The pipeline, with the columns that it reads and their bytes; empty until it is determined.
         query: Box<str>,
     },
-    /// No room for the texts of group keys: with more of it the run may end.
-    #[error("the memory for the texts of group keys is full")]
-    TextsFull,
-    /// A result that was to have few rows has many: another way to it may be better.
+    /// The memory for strings of group keys is full. The run may succeed with more of it.
+    #[error("the memory for strings of group keys is full")]
+    StringsFull,
+    /// A result that was expected to be small has many rows; another strategy may be better.
     #[error("the result has more rows than expected")]
     ManyRows,
     /// The device or its driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The device heap for output rows could not be made.
+    /// The device heap for output rows could not be created.
     #[error(transparent)]
     Heap(HeapError),
-    /// What was moved to the host cannot be brought back.
+    /// A region that was spilled to the host cannot be restored.
     #[error(transparent)]
     Region(RegionError),
     /// A row raised an error.
@@ -55,7 +55,7 @@ pub enum RunError {
     /// A thread of the run ended early: a defect, please report it.
     #[error("a thread of the pipeline ended early (please report it): {0}")]
     Ended(String),
-    /// Results could not be made into Arrow arrays.
+    /// Results could not be converted to Arrow arrays.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
     /// The session's memory pool refuses a part of the result.
@@ -63,7 +63,7 @@ pub enum RunError {
     Pool(DataFusionError),
     /// A failure after some rows of the result had been read.
     #[error(
-        "{0}\nthe query had returned rows by then, so that the CPU cannot answer it instead\nhint: raise galatea.result_buffer, or set galatea.device = 'cpu'"
+        "{0}\nthe query had returned rows by then, so that the CPU cannot answer it instead\nhint: raise galatea.memory.result_buffer, or set galatea.device = 'cpu'"
     )]
     Late(String),
     /// The query was cancelled.
@@ -90,12 +90,12 @@ impl RunError {
         }
     }
 
-    /// Whether something did not fit in device memory.
+    /// Whether device memory was insufficient.
     pub(crate) fn wants_memory(&self) -> bool {
         matches!(self, Self::Memory { .. }) || self.is_full()
     }
 
-    /// Whether the device had no memory for something that may be tried again.
+    /// Whether the device had no memory for an operation that can be retried.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self, Self::Device(error) if error.is_out_of_memory())
     }
@@ -146,10 +146,10 @@ impl From<HeapError> for RunError {
     }
 }
 
-/// Ends a run whose query was cancelled.
+/// Ends the run of a cancelled query.
 ///
 /// # Errors
-/// [`RunError::Cancelled`], if so.
+/// [`RunError::Cancelled`] if the query was cancelled.
 pub(crate) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
     match cancelled.load(Ordering::Relaxed) {
         true => Err(RunError::Cancelled),

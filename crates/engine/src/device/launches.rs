@@ -1,15 +1,15 @@
-//! Launches whose inputs are kept: a query that comes again over the same pages starts at once.
+//! A cache of launch inputs: a repeated query over the same pages starts at once.
 
 use super::chunk_table::LaunchInputs;
 use super::prepared::Prepared;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// The most launches that are kept. Each is some kilobytes of device memory.
+/// Maximum number of cached launches. Each uses a few kilobytes of device memory.
 const KEPT: usize = 1024;
 
-/// What a launch over pages in device memory reads beside them: the same for every run of a pipeline over the
-/// same pages.
+/// Inputs of a launch besides resident pages: they are the same for every run of a pipeline over the same
+/// pages.
 #[derive(Debug)]
 struct Launch {
     pipeline: Weak<Prepared>,
@@ -20,13 +20,12 @@ struct Launch {
     inputs: Arc<LaunchInputs>,
 }
 
-/// The kept launches of a device, oldest first.
+/// The cached launches of a device, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Launches(Mutex<Vec<Launch>>);
 
 impl Launches {
-    /// What an earlier launch of `pipeline` over these chunks read beside pages that are still where they
-    /// were.
+    /// The cached inputs of an earlier launch of `pipeline` over these chunks, if their pages have not moved.
     pub(crate) fn find(
         &self,
         pipeline: &Arc<Prepared>,
@@ -42,8 +41,8 @@ impl Launches {
         found.map(|launch| Arc::clone(&launch.inputs))
     }
 
-    /// Keeps the inputs of a launch over pages that are all in device memory, where the inputs are too by
-    /// now: the next run's stream does not wait for this one's.
+    /// Caches the inputs of a launch over resident pages. The inputs must be in device memory as well,
+    /// because the next run's stream does not wait for this one's.
     pub(crate) fn keep(
         &self,
         pipeline: &Arc<Prepared>,
@@ -52,7 +51,8 @@ impl Launches {
         inputs: Arc<LaunchInputs>,
     ) {
         let mut launches = self.0.lock();
-        // A pipeline goes with its columns. Addresses that are no longer valid are not asked for again.
+        // A pipeline is dropped with its columns. Addresses that are no longer valid are never looked up
+        // again.
         launches.retain(|launch| {
             launch.pipeline.strong_count() > 0
                 && !(std::ptr::eq(launch.pipeline.as_ptr(), Arc::as_ptr(pipeline)) && launch.chunks == chunks)
@@ -68,7 +68,7 @@ impl Launches {
         });
     }
 
-    /// Forgets all; whether there were any.
+    /// Clears the cache. Returns whether it had entries.
     pub(crate) fn clear(&self) -> bool {
         let forgotten = std::mem::take(&mut *self.0.lock());
         !forgotten.is_empty()

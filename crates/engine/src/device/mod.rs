@@ -4,12 +4,12 @@
 //! device_runtime  the device with its memory manager, streams and staging memory
 //! calibration     its rates for the cost model: measured once, or scaled from another's
 //! columns         columns of the store as regions of its memory
-//! prepared        pipelines that were bound and compiled before
-//! chunk_table     inputs of a launch beside columns: chunks, lookup tables
+//! prepared        the cache of bound and compiled pipelines
+//! chunk_table     inputs of a launch besides columns: chunks, lookup tables
 //! launches        the inputs of earlier launches over the same pages
-//! demand          the memory that a pipeline is going to use, predicted, then measured
-//! persistent      the number of stream kernels that run
-//! error           the reasons for which a run gives no result
+//! demand          the memory demand of a pipeline, predicted, then measured
+//! persistent      the number of running stream kernels
+//! error           the reasons why a run has no result
 //! ```
 
 pub mod calibration;
@@ -26,7 +26,7 @@ pub use device_runtime::{DeviceRuntime, QueryStreams, Staging};
 pub use error::RunError;
 pub(crate) use error::check;
 
-/// Its tuning policies.
+/// The tuning policies of this module.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![demand::DemandPolicy::listed()]
 }

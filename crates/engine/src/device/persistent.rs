@@ -1,17 +1,17 @@
-//! How many persistent operators run: kernels that live as long as their stream.
+//! Counts the running persistent operators: kernels that live as long as their stream.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Persistent operators that run.
+/// Number of running persistent operators.
 static RUNNING: AtomicU64 = AtomicU64::new(0);
 
-/// Persistent operators of this process that run now.
+/// Number of persistent operators that run in this process now.
 #[must_use]
 pub fn running() -> u64 {
     RUNNING.load(Ordering::Acquire)
 }
 
-/// Counts a run as long as it lives.
+/// Counts a run until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted;
 

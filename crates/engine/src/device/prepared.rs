@@ -1,4 +1,4 @@
-//! Pipelines that were bound and compiled before: a repeated query starts at its launch.
+//! A cache of bound and compiled pipelines: a repeated query starts at its launch.
 
 use super::RunError;
 use galatea_base::reason::Reason;
@@ -8,7 +8,7 @@ use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::column_access::integer_range;
 use galatea_codegen::options::KernelOptions;
 use galatea_device::{Compiled, Device, Tier};
-use galatea_expression::Dimension;
+use galatea_expression::LookupSide;
 use galatea_kernels::Pipeline;
 use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Holder, Identity, TableView};
@@ -19,49 +19,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The most pipelines that are kept. A query has some ten, so this is enough for several workloads of a
-/// hundred queries. A pipeline has some 50 KiB of generated code.
+/// Maximum number of cached pipelines. A query has about ten, so this is enough for several workloads of a
+/// hundred queries. A pipeline has about 50 KiB of generated code.
 const KEPT: usize = 4096;
 
-/// The most bytes of dimensions that the kept pipelines hold together.
-const KEPT_DIMENSIONS: usize = 256 << 20;
+/// Maximum bytes of build sides that all cached pipelines hold together.
+const KEPT_BUILD_SIDES: usize = 256 << 20;
 
-/// A pipeline bound to the encodings of certain columns, and compiled.
+/// A pipeline that is bound to the encodings of certain columns, and compiled.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     plan: PipelinePlan,
     columns: Vec<BoundColumn>,
-    /// Rows are collected anew for each query: it is their content that must be equal.
-    dimensions: Vec<Arc<Dimension>>,
+    /// Rows are collected again for each query, so their content is compared.
+    build_sides: Vec<Arc<LookupSide>>,
     options: KernelOptions,
     /// The pipeline with its generated source.
     pub bound: BoundPipeline,
     /// The kernel.
     pub kernel: Pipeline,
-    /// How much effort the compiler made for it.
+    /// The compiler effort of the kernel.
     pub tier: Tier,
-    /// Blocks of a launch that are resident on the device together.
+    /// Number of blocks of a launch that are resident on the device together.
     pub resident_blocks: u64,
-    /// How it was made, if that was ahead of the first run, until a run reports it.
+    /// Times of binding and compiling ahead of the first run, until a run reports them.
     made_ahead: Arc<Mutex<Option<Made>>>,
-    /// When it was last used, by the clock of the kept pipelines.
+    /// Time of last use, by the clock of the cache.
     last_use: Arc<AtomicU64>,
 }
 
-/// How a pipeline was made.
+/// How a pipeline was prepared.
 #[derive(Debug)]
 struct Made {
     took: Duration,
     compiled: Compiled,
 }
 
-/// What a pipeline was bound to of a column. It reads every column of the same lineage that is within.
+/// The properties of a column that a pipeline is bound to. The pipeline can read every column of the same
+/// lineage within these bounds.
 #[derive(Debug, Clone)]
 struct BoundColumn {
-    /// Weak references keep the addresses from being used again, so that equal addresses mean equal
-    /// encodings.
+    /// Weak references prevent the addresses from being reused, so that equal addresses mean equal encodings.
     lineage: Weak<Identity>,
-    /// Bounds of the values, of rows that are NULL too.
+    /// Bounds of the values, including those of NULL rows.
     range: Option<(i128, i128)>,
     has_nulls: bool,
     has_nan: bool,
@@ -90,7 +90,7 @@ impl BoundColumn {
     }
 }
 
-/// The least and the most that a row can decode to, where binding looks at it.
+/// The least and the greatest value that a row can decode to, if binding depends on it.
 fn integer_bounds(column: &Column) -> Option<(i128, i128)> {
     let integers = match &column.encoding {
         Encoding::Integer { .. } | Encoding::Decimal128 => true,
@@ -100,32 +100,32 @@ fn integer_bounds(column: &Column) -> Option<(i128, i128)> {
     integers.then(|| integer_range(column))
 }
 
-/// Rows that a pipeline over a table is bound for: some more.
+/// Number of rows for binding a pipeline over a table, with some headroom.
 fn with_headroom(rows: u64) -> u64 {
     rows + rows / 16 + 64
 }
 
-/// Binds a pipeline so that it can stay when rows are inserted.
+/// Binds a pipeline so that it remains valid when rows are inserted.
 fn bind_with_headroom(
     plan: &PipelinePlan,
     view: &TableView,
-    dimensions: &[Arc<Dimension>],
+    build_sides: &[Arc<LookupSide>],
     options: KernelOptions,
 ) -> Result<BoundPipeline, Reason> {
     let rows = with_headroom(view.rows);
     let view = TableView { rows, ..view.clone() };
-    bind(plan, &view, dimensions, options)
+    bind(plan, &view, build_sides, options)
 }
 
 impl Prepared {
-    /// Whether the columns it was bound to, or their later versions, still exist.
+    /// Whether the columns that it was bound to, or later versions of them, still exist.
     fn is_current(&self) -> bool {
         self.columns
             .iter()
             .all(|column| column.lineage.strong_count() > 0)
     }
 
-    /// The same with its optimised kernel, if that has been compiled since.
+    /// The same pipeline with its optimised kernel, if that has been compiled since.
     fn optimised(&self, device: &Device) -> Result<Option<Self>, RunError> {
         if self.tier == Tier::Optimised {
             return Ok(None);
@@ -141,20 +141,20 @@ impl Prepared {
         }))
     }
 
-    /// Where it is kept.
+    /// Its key in the cache.
     fn address(&self) -> u64 {
         address(self.columns.iter().map(|column| column.lineage.as_ptr()))
     }
 
-    fn dimension_bytes(&self) -> usize {
-        self.dimensions.iter().map(|dimension| dimension.bytes()).sum()
+    fn build_side_bytes(&self) -> usize {
+        self.build_sides.iter().map(|build_side| build_side.bytes()).sum()
     }
 
     fn fits(
         &self,
         plan: &PipelinePlan,
         view: &TableView,
-        dimensions: &[Arc<Dimension>],
+        build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> bool {
         self.options == options
@@ -162,36 +162,36 @@ impl Prepared {
             && view.rows <= self.bound.rows
             && (self.columns.iter().zip(&view.columns)).all(|(bound, now)| bound.holds(now))
             && self.plan == *plan
-            && self.dimensions.len() == dimensions.len()
-            && (self.dimensions.iter().zip(dimensions)).all(|(own, other)| same_rows(own, other))
+            && self.build_sides.len() == build_sides.len()
+            && (self.build_sides.iter().zip(build_sides)).all(|(own, other)| same_rows(own, other))
     }
 }
 
-/// Whether dimensions have the same rows.
-fn same_rows(one: &Arc<Dimension>, other: &Arc<Dimension>) -> bool {
+/// Whether build sides have the same rows.
+fn same_rows(one: &Arc<LookupSide>, other: &Arc<LookupSide>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
-/// How a run came by its pipeline.
+/// How a run obtained its pipeline.
 #[derive(Debug)]
 pub struct Preparation {
     /// The pipeline.
     pub pipeline: Arc<Prepared>,
-    /// Binding and generating code.
+    /// Time of binding and generating code.
     pub generate: Duration,
-    /// Compiling, or finding the compiled kernel.
+    /// Time of compiling the kernel, or of finding the compiled one.
     pub compile: Duration,
-    /// Both, where that was before the run.
+    /// Time of both, if they were done before the run.
     pub ahead: Duration,
-    /// Where the kernel came from; `None` when the whole pipeline was kept from an earlier run.
+    /// Source of the kernel; `None` if the whole pipeline was cached from an earlier run.
     pub compiled: Option<Compiled>,
 }
 
-/// The pipelines of one device that are kept.
+/// The cached pipelines of one device.
 #[derive(Debug, Default)]
 pub struct PreparedPipelines(Arc<Kept>);
 
-/// Kept pipelines. A pipeline has dictionaries of its columns: it goes with them.
+/// The cache. A pipeline contains dictionaries of its columns, so it is dropped with them.
 #[derive(Debug, Default)]
 struct Kept(Mutex<Pipelines>);
 
@@ -199,7 +199,7 @@ struct Kept(Mutex<Pipelines>);
 struct Pipelines {
     /// By the [`address`] of their columns.
     by_columns: HashMap<u64, Vec<Arc<Prepared>>>,
-    /// Counts uses.
+    /// Number of uses so far.
     clock: u64,
 }
 
@@ -215,7 +215,7 @@ impl Pipelines {
         self.by_columns.values().flatten()
     }
 
-    /// A pipeline over the columns of `view`, which is used now.
+    /// Finds a pipeline over the columns of `view`, and marks it as used.
     fn find(&mut self, view: &TableView, fits: impl Fn(&Prepared) -> bool) -> Option<Arc<Prepared>> {
         let lineages = view.columns.iter().map(|column| Arc::as_ptr(&column.lineage));
         let found = self.by_columns.get(&address(lineages))?;
@@ -238,16 +238,16 @@ impl Pipelines {
     fn evict(&mut self) -> Vec<Arc<Prepared>> {
         let mut uses: Vec<(u64, usize)> = self
             .all()
-            .map(|kept| (kept.last_use.load(Ordering::Relaxed), kept.dimension_bytes()))
+            .map(|kept| (kept.last_use.load(Ordering::Relaxed), kept.build_side_bytes()))
             .collect();
         let (mut count, mut bytes) = (uses.len(), uses.iter().map(|(_, bytes)| bytes).sum::<usize>());
-        if count <= KEPT && bytes <= KEPT_DIMENSIONS {
+        if count <= KEPT && bytes <= KEPT_BUILD_SIDES {
             return Vec::new();
         }
         uses.sort_unstable();
         let mut last_evicted = 0;
         for (last_use, own) in uses {
-            if count <= KEPT && bytes <= KEPT_DIMENSIONS {
+            if count <= KEPT && bytes <= KEPT_BUILD_SIDES {
                 break;
             }
             (count, bytes, last_evicted) = (count - 1, bytes - own, last_use);
@@ -268,17 +268,18 @@ impl Pipelines {
 impl Holder for Kept {
     fn let_go(&self) {
         let gone = self.0.lock().remove(|pipeline| !pipeline.is_current());
-        // Modules are unloaded after the lock.
+        // Modules are unloaded after the lock is released.
         drop(gone);
     }
 }
 
 impl Kept {
-    /// Puts a pipeline where the same one with another kernel is, if that is still kept.
+    /// Replaces the same pipeline with another kernel, if that is still cached.
     fn replace(&self, pipeline: &Arc<Prepared>) {
         let mut kept = self.0.lock();
         let same = |kept: &&mut Arc<Prepared>| {
-            Arc::ptr_eq(&kept.bound.source, &pipeline.bound.source) && kept.dimensions == pipeline.dimensions
+            Arc::ptr_eq(&kept.bound.source, &pipeline.bound.source)
+                && kept.build_sides == pipeline.build_sides
         };
         let over_columns = kept.by_columns.get_mut(&pipeline.address());
         if let Some(kept) = over_columns.and_then(|kept| kept.iter_mut().find(same)) {
@@ -296,17 +297,18 @@ impl Kept {
 }
 
 impl PreparedPipelines {
-    /// The pipeline of `plan` over the columns of `view` and the rows of `dimensions`, kept or made now.
+    /// The pipeline of `plan` over the columns of `view` and the rows of `build_sides`, cached or prepared
+    /// now.
     pub fn prepare(
         &self,
         device: &Device,
         plan: &PipelinePlan,
         view: &TableView,
-        dimensions: &[Arc<Dimension>],
+        build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<Preparation, RunError> {
         let start = Instant::now();
-        if let Some(mut pipeline) = self.find(plan, view, dimensions, options) {
+        if let Some(mut pipeline) = self.find(plan, view, build_sides, options) {
             if let Some(optimised) = pipeline.optimised(device)? {
                 pipeline = Arc::new(optimised);
                 self.0.replace(&pipeline);
@@ -320,7 +322,7 @@ impl PreparedPipelines {
                 compiled: made.map(|made| made.compiled),
             });
         }
-        let bound = bind_with_headroom(plan, view, dimensions, options)?;
+        let bound = bind_with_headroom(plan, view, build_sides, options)?;
         let generate = start.elapsed();
         tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
@@ -336,7 +338,7 @@ impl PreparedPipelines {
                 .iter()
                 .map(|column| BoundColumn::of(column))
                 .collect(),
-            dimensions: dimensions.to_vec(),
+            build_sides: build_sides.to_vec(),
             options,
             resident_blocks: kernel.resident_blocks(bound.block, bound.dynamic_shared)?,
             bound,
@@ -345,7 +347,7 @@ impl PreparedPipelines {
             made_ahead: Arc::default(),
             last_use: Arc::default(),
         });
-        if pipeline.dimension_bytes() <= KEPT_DIMENSIONS {
+        if pipeline.build_side_bytes() <= KEPT_BUILD_SIDES {
             let holder: Arc<dyn Holder> = Arc::clone(&self.0) as Arc<dyn Holder>;
             for column in &view.columns {
                 column.lineage.tell(&Arc::downgrade(&holder));
@@ -361,16 +363,16 @@ impl PreparedPipelines {
         })
     }
 
-    /// The same before a run that will ask for it.
+    /// Prepares the pipeline before a run that will need it.
     pub fn prepare_ahead(
         &self,
         device: &Device,
         plan: &PipelinePlan,
         view: &TableView,
-        dimensions: &[Arc<Dimension>],
+        build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<(), RunError> {
-        let made = self.prepare(device, plan, view, dimensions, options)?;
+        let made = self.prepare(device, plan, view, build_sides, options)?;
         if let Some(compiled) = made.compiled {
             let took = made.ahead + made.generate + made.compile;
             *made.pipeline.made_ahead.lock() = Some(Made { took, compiled });
@@ -378,35 +380,35 @@ impl PreparedPipelines {
         Ok(())
     }
 
-    /// What the pipeline of `plan` makes, and the share of rows that are expected to pass its filters;
-    /// nothing is compiled.
+    /// The result of the pipeline of `plan`, and the share of rows that are expected to pass its filters.
+    /// Nothing is compiled.
     pub fn result_of(
         &self,
         plan: &PipelinePlan,
         view: &TableView,
-        dimensions: &[Arc<Dimension>],
+        build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Result<(ResultPlan, f64), Reason> {
-        match self.find(plan, view, dimensions, options) {
+        match self.find(plan, view, build_sides, options) {
             Some(kept) => Ok((kept.bound.result.clone(), kept.bound.selectivity)),
             None => {
-                let bound = bind_with_headroom(plan, view, dimensions, options)?;
+                let bound = bind_with_headroom(plan, view, build_sides, options)?;
                 Ok((bound.result, bound.selectivity))
             }
         }
     }
 
-    /// Rows that were collected, or the same ones that a kept pipeline is bound to: then later runs need not
-    /// compare them.
-    pub(crate) fn known_rows(&self, rows: Arc<Dimension>) -> Arc<Dimension> {
+    /// The collected rows, or equal rows that a cached pipeline is bound to: later runs then need not compare
+    /// them.
+    pub(crate) fn known_rows(&self, rows: Arc<LookupSide>) -> Arc<LookupSide> {
         let kept = self.0.0.lock();
-        let mut known = kept.all().flat_map(|pipeline| &pipeline.dimensions);
+        let mut known = kept.all().flat_map(|pipeline| &pipeline.build_sides);
         known
             .find(|known| same_rows(known, &rows))
             .map_or(rows, Arc::clone)
     }
 
-    /// Whether the pipeline of `plan` is kept, over whatever columns.
+    /// Whether the pipeline of `plan` is cached, over any columns.
     pub fn knows(&self, plan: &PipelinePlan) -> bool {
         self.0.0.lock().all().any(|pipeline| pipeline.plan == *plan)
     }
@@ -415,10 +417,10 @@ impl PreparedPipelines {
         &self,
         plan: &PipelinePlan,
         view: &TableView,
-        dimensions: &[Arc<Dimension>],
+        build_sides: &[Arc<LookupSide>],
         options: KernelOptions,
     ) -> Option<Arc<Prepared>> {
         let mut kept = self.0.0.lock();
-        kept.find(view, |pipeline| pipeline.fits(plan, view, dimensions, options))
+        kept.find(view, |pipeline| pipeline.fits(plan, view, build_sides, options))
     }
 }

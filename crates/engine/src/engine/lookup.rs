@@ -1,8 +1,8 @@
-//! Looking for a GPU without making queries wait for it.
+//! Looks up the GPU without delaying queries.
 //!
 //! A driver takes a few tenths of a second to initialise, longer than most small queries take on the CPU, and
-//! a process that ends meanwhile waits for it. So a thread looks, once for the process: when a query waits
-//! for the outcome, or when a query has ended and the process goes on.
+//! a process that ends meanwhile waits for it. Therefore a thread looks up the GPU once for the process: when
+//! a query waits for the outcome, or when a query has ended and the process continues.
 
 use galatea_base::reason::Reason;
 use galatea_device::{RETRY, driver_is_installed, probe};
@@ -15,22 +15,22 @@ pub(super) static GPU: Lookup = Lookup::new(driver_is_installed, || match probe(
     Err(missing) => Err(super::no_device(&missing.to_string())),
 });
 
-/// How long the process has to go on after a query before a thread looks: a command that ends with its query
-/// starts no driver.
+/// Time that the process must continue after a query before a thread looks up the GPU: a command that ends
+/// with its query starts no driver.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Lookup {
     state: Mutex<State>,
     ended: Condvar,
-    /// Whether there is a driver that could be initialised.
+    /// Whether a driver is installed and could be initialised.
     is_installed: fn() -> bool,
-    /// Initialises it.
+    /// Initialises the driver.
     probe: fn() -> Result<(), Reason>,
 }
 
 enum State {
     Idle,
-    /// A thread will look after a pause.
+    /// A thread will look up the GPU after a pause.
     Planned,
     Running,
     Found,
@@ -47,18 +47,18 @@ impl Lookup {
         }
     }
 
-    /// Whether a GPU can be used, for all that is known after `patience`. Without patience no driver is
-    /// initialised.
+    /// Whether a GPU can be used, according to the state after at most `patience`. With a patience of zero no
+    /// driver is initialised.
     ///
     /// # Errors
-    /// The missing part, or [`Reason::Starting`] while the driver is not initialised.
+    /// The missing component, or [`Reason::Starting`] while the driver is not initialised.
     pub(super) fn within(&'static self, patience: Duration) -> Result<(), Reason> {
         let mut state = self.state.lock();
         match &*state {
             State::Found => return Ok(()),
             State::Missing(reason, since) if since.elapsed() < RETRY => return Err(reason.clone()),
             State::Running => {}
-            // Without a driver the outcome is known at once.
+            // Without a driver the outcome is available at once.
             State::Idle | State::Planned | State::Missing(..) if (self.is_installed)() => {
                 if patience.is_zero() {
                     return Err(Reason::Starting);
@@ -77,7 +77,7 @@ impl Lookup {
                 state = self.state.lock();
             }
         }
-        // `None`: longer than the clock counts.
+        // `None`: the deadline exceeds the range of the clock.
         let deadline = Instant::now().checked_add(patience);
         while matches!(*state, State::Running) {
             let Some(deadline) = deadline else {
@@ -95,7 +95,7 @@ impl Lookup {
         }
     }
 
-    /// Has a thread look after a pause, unless one has.
+    /// Starts a thread that looks up the GPU after a pause, unless one was started before.
     pub(super) fn look_soon(&'static self) {
         let mut state = self.state.lock();
         if !matches!(*state, State::Idle) {
@@ -105,7 +105,7 @@ impl Lookup {
         let look = move || {
             std::thread::sleep(PAUSE);
             let mut state = self.state.lock();
-            // A query may have begun to wait for it.
+            // A query may have begun to wait for the lookup.
             if matches!(*state, State::Planned) {
                 *state = State::Running;
                 drop(state);
@@ -133,7 +133,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn no_driver_starts_before_a_query_waits_or_has_ended() {
+    fn driver_starts_only_after_first_query_waits_or_ends() {
         static PROBES: AtomicUsize = AtomicUsize::new(0);
         static SLOW: Lookup = Lookup::new(
             || true,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_driver_is_known_at_once() {
+    fn missing_driver_is_reported_without_waiting() {
         static NONE: Lookup = Lookup::new(|| false, || Err(Reason::EmulatedDevice));
         assert_eq!(NONE.within(Duration::ZERO), Err(Reason::EmulatedDevice));
     }

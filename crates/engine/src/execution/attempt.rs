@@ -1,18 +1,19 @@
-//! Runs that failed and are repeated in another way: the only place that decides whether and how.
+//! Failed runs that are repeated in another way. This is the only place that decides whether and how.
 //!
-//! [`repeat`] and [`repeat_async`] run an attempt until one succeeds or none is left. An attempt is a state,
-//! and a transition maps it and a typed failure to the next one, or gives the failure back. The transitions
-//! nest: each keeps the state that the attempts within it share.
+//! [`repeat`] and [`repeat_async`] run an attempt until one succeeds or none is left. An attempt is a state.
+//! A transition maps it and a typed failure to the next attempt, or returns the failure. The transitions
+//! nest: each keeps the state that its inner attempts share.
 //!
 //! ```text
 //! keeps                 failure                            next attempt                                  at most
 //! the query             a build side is refused            another subtree in its place                  16
-//!                       no memory to sort, or refused      the same rows without order, the CPU sorts    1
+//!                       no memory to sort, or refused      the same rows unordered, the CPU sorts        1
 //!                       any other of the device            the subtree on the CPU                        1
-//! the graph             no memory, and a join with keys    the join in parts, of a quarter of memory,    3
-//!                                                          then of a quarter of that
-//!                       predicted parts fail               all rows at once                              1
-//!                       no memory for strings in parts     all parts anew, with eight times the memory   while it lasts
+//! the graph             no memory, and a join with keys    the join in partitions, with a quarter of     3
+//!                                                          memory, then with a quarter of that
+//!                       predicted partitions fail          all rows at once                              1
+//!                       no memory for strings              all partitions restart, with eight times      while it lasts
+//!                       in partitions                      the memory
 //! build sides           partitions refused, or no memory   rows in the order of the scan                 1
 //! the order             no memory to sort                  ranges of the order, of half of free memory,  4
 //!                                                          then of a quarter of that
@@ -29,7 +30,7 @@ use crate::device::RunError;
 use crate::string::interned::InternedWords;
 use futures::future::BoxFuture;
 
-/// Runs attempts, until one succeeds or `next` gives its failure back.
+/// Runs attempts until one succeeds or `next` returns the failure.
 pub(super) fn repeat<A, T, E>(
     mut attempt: A,
     mut run: impl FnMut(&mut A) -> Result<T, E>,
@@ -43,7 +44,7 @@ pub(super) fn repeat<A, T, E>(
     }
 }
 
-/// The same for runs that wait for others. `run` gives the failed attempt back with its failure.
+/// The same for asynchronous runs. `run` returns the failed attempt with its failure.
 pub(crate) async fn repeat_async<'r, A, T, E>(
     mut attempt: A,
     mut run: impl FnMut(A) -> BoxFuture<'r, Result<T, (A, E)>>,
@@ -60,18 +61,18 @@ pub(crate) async fn repeat_async<'r, A, T, E>(
 /// An attempt to run an admitted pipeline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunAttempt {
-    /// Whether it takes no optional memory.
+    /// Whether it uses no optional memory.
     pub(super) tight: bool,
     /// Whether the columns that it reads stay in device memory.
     pub(super) keeps: bool,
-    /// Whether it has taken optional memory.
+    /// Whether it has used optional memory.
     pub(super) optional: bool,
-    /// The memory for strings of keys without a dictionary, once the pipeline is known to need it.
+    /// The memory for strings of keys without a dictionary, set once the pipeline turns out to need it.
     pub(super) strings: Option<InternedWords>,
 }
 
 impl RunAttempt {
-    /// The first attempt; `keeps`: columns stay in device memory.
+    /// The first attempt. `keeps`: columns stay in device memory.
     pub(super) fn first(keeps: bool) -> Self {
         Self {
             tight: false,
@@ -81,9 +82,9 @@ impl RunAttempt {
         }
     }
 
-    /// The attempt after one that failed. `restart` empties the result, unless rows were read. `first` waits
-    /// for the end of another query that uses the device, and gives the first attempt again; `None`: there is
-    /// no other query.
+    /// The attempt after a failed one. `restart` empties the result, unless rows were read. `first` waits for
+    /// the end of another query that uses the device and returns the first attempt, or `None` if there is no
+    /// other query.
     pub(super) fn after(
         self,
         failure: RunError,
@@ -91,7 +92,7 @@ impl RunAttempt {
         first: impl FnOnce() -> Option<Self>,
     ) -> Result<Self, RunError> {
         match failure {
-            RunError::TextsFull if restart() => Ok(Self {
+            RunError::StringsFull if restart() => Ok(Self {
                 strings: self.strings.map(InternedWords::grown),
                 ..self
             }),
@@ -106,14 +107,14 @@ impl RunAttempt {
     }
 }
 
-/// Bytes that an attempt may take, a fraction of those of the attempt before.
+/// Bytes that an attempt may use, a fraction of the bytes of the attempt before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shrinking {
     /// Bytes of this attempt.
     pub(super) bytes: u64,
-    /// The divisor of the next attempt's.
+    /// The divisor for the next attempt.
     less: u64,
-    /// Attempts after this one.
+    /// Number of attempts after this one.
     left: u32,
 }
 
@@ -124,7 +125,7 @@ impl Shrinking {
         Some(Self { bytes, less, left })
     }
 
-    /// The next attempt; `None`: this was the last one.
+    /// The next attempt; `None` if this was the last one.
     pub(super) fn next(self) -> Option<Self> {
         Self::new(self.bytes / self.less, self.less, self.left)
     }
@@ -158,7 +159,7 @@ impl LastStep {
         match failure {
             Failure::Input(_) | Failure::Run(RunError::Cancelled) => Self::Fail,
             Failure::Store(error) if !error.is_refusal() => Self::Fail,
-            // Whatever the setting: the CPU raises the error as well, or does not evaluate the row.
+            // Regardless of the setting: the CPU raises the error as well, or does not evaluate the row.
             Failure::Run(RunError::Raised(_)) if subtree.is_doubted => Self::RunOnHost,
             Failure::Run(RunError::Raised(_)) => Self::Fail,
             Failure::Run(error)
@@ -234,18 +235,18 @@ mod tests {
     fn a_run_without_memory_for_strings_takes_more() {
         let mut first = RunAttempt::first(false);
         first.strings = Some(InternedWords::of_rows(1 << 20, false));
-        let next = first.after(RunError::TextsFull, || true, alone);
+        let next = first.after(RunError::StringsFull, || true, alone);
         let next = next.expect("another attempt");
         assert_eq!(next.strings, first.strings.map(InternedWords::grown));
         assert_eq!(next.tight, first.tight);
     }
 
     #[test]
-    fn nothing_is_repeated_once_rows_were_read_or_for_other_failures() {
+    fn no_retry_after_rows_were_read_or_for_other_failures() {
         let read = || false;
         let first = RunAttempt::first(true);
         assert!(first.after(full(), read, || Some(first)).is_err());
-        assert!(first.after(RunError::TextsFull, read, || Some(first)).is_err());
+        assert!(first.after(RunError::StringsFull, read, || Some(first)).is_err());
         assert!(first.after(RunError::Cancelled, || true, || Some(first)).is_err());
     }
 
@@ -274,7 +275,7 @@ mod tests {
         };
         let unsupported = || {
             RunError::Unsupported(Reason::Setting {
-                setting: "galatea.streams",
+                setting: "galatea.stream.enabled",
                 value: "false".into(),
             })
         };
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_shrink_so_many_times() {
+    fn attempt_memory_shrinks_for_a_limited_number_of_tries() {
         let first = Shrinking::new(1 << 10, 4, 3).expect("a try");
         let all: Vec<u64> = std::iter::successors(Some(first), |attempt| attempt.next())
             .map(|attempt| attempt.bytes)

@@ -1,19 +1,19 @@
-//! Where the chunks of a table come in an order, by their zones.
+//! Positions of a table's chunks in a sort order, according to their zone maps.
 
-use super::run::Run;
+use super::pipeline_run::Run;
 use galatea_codegen::{RowOrder, SinkPlan};
 use galatea_expression::{Expr, ExprKind, Function};
 use galatea_store::{Column, Scalar};
 use std::cmp::Ordering;
 
-/// The column that an order is by in the first place.
+/// The first column of a sort order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstColumn<'v> {
     column: &'v Column,
     descending: bool,
 }
 
-/// Where the values of a chunk begin and end in an order.
+/// The first and the last value of a chunk in the sort order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends<'v> {
     pub(super) first: &'v Scalar,
@@ -21,7 +21,7 @@ pub(super) struct Ends<'v> {
 }
 
 impl FirstColumn<'_> {
-    /// The ends of a chunk, if its zone tells.
+    /// The ends of a chunk, if its zone map has them.
     pub(super) fn ends(&self, chunk: usize) -> Option<Ends<'_>> {
         let zone = &self.column.chunks[chunk].zone;
         if zone.null_count > 0 || zone.has_nan {
@@ -40,7 +40,7 @@ impl FirstColumn<'_> {
         })
     }
 
-    /// How two values follow each other.
+    /// Compares two values in the sort order.
     pub(super) fn compare(&self, one: &Scalar, other: &Scalar) -> Ordering {
         let ascending = one.partial_cmp(other).unwrap_or(Ordering::Equal);
         match self.descending {
@@ -49,7 +49,7 @@ impl FirstColumn<'_> {
         }
     }
 
-    /// The chunks, those first whose last values come first.
+    /// The chunks in ascending order of their last values.
     pub(super) fn in_order(&self, chunks: &[usize]) -> Vec<usize> {
         let mut chunks: Vec<_> = chunks.iter().map(|chunk| (*chunk, self.ends(*chunk))).collect();
         chunks.sort_by(|(_, one), (_, other)| match (one, other) {
@@ -59,14 +59,15 @@ impl FirstColumn<'_> {
         chunks.into_iter().map(|(chunk, _)| chunk).collect()
     }
 
-    /// The last value of some chunks, if the zones of all of them tell.
+    /// The last value of the chunks, if the zone maps of all of them have it.
     pub(super) fn last_of(&self, chunks: &[usize]) -> Option<&Scalar> {
         let ends: Option<Vec<_>> = chunks.iter().map(|chunk| self.ends(*chunk)).collect();
         let last = ends?.into_iter().map(|ends| ends.last);
         last.max_by(|one, other| self.compare(one, other))
     }
 
-    /// Whether no row of a chunk comes after one of the next, as far as the zones of all tell.
+    /// Whether, according to the zone maps, no row of a chunk sorts after a row of the next chunk. False if a
+    /// zone map is missing.
     fn follow_each_other(&self, chunks: &[usize]) -> bool {
         let ends: Option<Vec<_>> = chunks.iter().map(|chunk| self.ends(*chunk)).collect();
         let follows = |pair: &[Ends<'_>]| self.compare(pair[0].last, pair[1].first) != Ordering::Greater;
@@ -75,8 +76,8 @@ impl FirstColumn<'_> {
 }
 
 impl<'a> Run<'a> {
-    /// The column that an order is by in the first place, if that is a column; `key` is a sort key, or its
-    /// first word.
+    /// The first column of the sort order, if the first sort expression is a column. `key` is a sort key, or
+    /// its first word.
     pub(super) fn first_column(&self, key: &Expr) -> Option<FirstColumn<'a>> {
         let ExprKind::Call {
             function: Function::SortKey(orders) | Function::SortWord { orders, .. },
@@ -93,8 +94,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Whether rows that are to be sorted are all of a table's, whose zones do not speak against its being in
-    /// that order.
+    /// Whether the rows to sort are all rows of a table, and its zone maps do not rule out that it is already
+    /// in that order.
     pub(super) fn may_be_in_order(&self) -> bool {
         let SinkPlan::Materialise {
             order: Some(RowOrder::All(words)),

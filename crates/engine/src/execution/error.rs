@@ -1,4 +1,4 @@
-//! Why a pipeline gave no rows.
+//! Failures of a pipeline.
 
 use crate::device::RunError;
 use crate::graph::PlanKey;
@@ -9,27 +9,27 @@ use galatea_codegen::bound::BoundPipeline;
 use galatea_expression::{Number, Signal};
 use galatea_store::StoreError;
 
-/// Why a pipeline gave no rows.
+/// The reason why a pipeline returned no rows.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
     Store(StoreError),
     #[error(transparent)]
     Run(RunError),
-    /// The rows of a build side are not what a pipeline can look up, which is remembered by its shape.
+    /// The rows of a build side do not support lookups by a pipeline. The history records this by the shape.
     #[error("{1}")]
-    Dimension(Option<PlanKey>, Reason),
-    /// The session's memory pool refuses a result or a build side. The CPU's operators may need less,
+    BuildSide(Option<PlanKey>, Reason),
+    /// The session's memory pool refuses a result or a build side. The CPU's operators may need less memory,
     /// or spill.
     #[error(transparent)]
     Pool(DataFusionError),
-    /// A child of the node.
+    /// An error of a child of the node.
     #[error(transparent)]
     Input(DataFusionError),
 }
 
 impl Failure {
-    /// Whether something did not fit in device memory.
+    /// Whether device memory was insufficient.
     pub(super) fn wants_memory(&self) -> bool {
         matches!(self, Self::Run(error) if error.wants_memory())
     }
@@ -50,7 +50,7 @@ impl From<DataFusionError> for Failure {
     }
 }
 
-/// The error that a row of the pipeline raised, if any, by the number that the kernel left.
+/// The error that a row of the pipeline raised, if any, decoded from the kernel's error number.
 ///
 /// # Errors
 /// [`RunError::Raised`], or the kernel's signal to the host.
@@ -59,7 +59,7 @@ pub(super) fn raise(number: u32, bound: &BoundPipeline, plan: &PipelinePlan) -> 
         return Ok(());
     }
     match Number::meaning(number) {
-        Some(Number::Signal(Signal::TextsFull)) => Err(RunError::TextsFull),
+        Some(Number::Signal(Signal::StringsFull)) => Err(RunError::StringsFull),
         meaning => match meaning.and_then(|number| number.error(&bound.parameters.errors)) {
             Some(error) => {
                 let raised = error.raised(&plan.expressions());

@@ -1,4 +1,4 @@
-//! Runs the pipelines of a graph: those of build sides first, then the ones that look them up.
+//! Runs the pipelines of a graph: first those of build sides, then those that look them up.
 //!
 //! ```text
 //! lineitem ── filter ── lookup orders ── lookup part ── groups        one pipeline
@@ -6,13 +6,13 @@
 //!                             └── orders ── filter ── lookup customer ── arrays by o_orderkey        another, before it
 //! ```
 //!
-//! A build side whose rows are a table's, after filters and lookups of its own, is made by a pipeline and
-//! never leaves the device. Build sides of one pipeline are made at the same time.
+//! A build side over a table, with filters and lookups of its own, is computed by a pipeline and never leaves
+//! the device. The build sides of one pipeline are computed concurrently.
 
-use super::dimensions;
+use super::build_sides;
 use super::error::Failure;
-use super::ready::Ready;
-use super::run::{Output, Run};
+use super::graph_cache::Ready;
+use super::pipeline_run::{Output, Run};
 use super::source::{entries, load, parts, surviving};
 use crate::config::GalateaConfig;
 use crate::device::{DeviceRuntime, RunError};
@@ -29,7 +29,7 @@ use futures::future::try_join_all;
 use galatea_base::reason::Reason;
 use galatea_codegen::PipelinePlan;
 use galatea_codegen::looked_up;
-use galatea_expression::{Dimension, PAIR_CHUNK_BITS};
+use galatea_expression::{LookupSide, PAIR_CHUNK_BITS};
 use galatea_store::{LoadProgress, ProgressCallback, StoreError, TableId, TableView};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,10 +37,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Pairs of a join at most: their morsels have numbers of 32 bits.
+/// Maximum number of pairs of a join: their morsels have 32-bit numbers.
 pub(super) const MAX_PAIRS: u64 = 1 << 38;
 
-/// The rows that are the pairs of a join, in chunks whose pairs a kernel can number.
+/// A view of the pairs of a join as rows, in chunks small enough for a kernel to number their pairs.
 pub(super) fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
     let chunk = 1u64 << PAIR_CHUNK_BITS;
     if pairs > MAX_PAIRS {
@@ -67,19 +67,19 @@ pub(crate) struct Executor<'a> {
     pub config: &'a GalateaConfig,
     pub context: &'a Arc<TaskContext>,
     pub report: &'a PlanReport,
-    /// Grows by what is collected on the host.
+    /// Grows by the size of the data collected on the host.
     pub memory: &'a MemoryReservation,
     /// Set when the query is cancelled.
     pub cancelled: Arc<AtomicBool>,
-    /// Takes the rows of the node.
+    /// Receives the rows of the node.
     pub result: &'a Arc<ResultQueue>,
-    /// Of the pipelines that made build sides, in the order of their ends.
+    /// Reports of the pipelines that computed build sides, in the order of completion.
     pub builds: Mutex<Vec<RunReport>>,
-    /// What is there before the pipelines run, and is kept for those that run in parts.
+    /// Tables and rows loaded before the pipelines run, kept for pipelines that run in partitions.
     pub ready: Arc<Mutex<Ready>>,
 }
 
-/// A pipeline that is to run.
+/// A pipeline to run.
 pub(super) struct Work {
     pub pipeline: PipelineId,
     pub plan: PipelinePlan,
@@ -89,10 +89,10 @@ pub(super) struct Work {
     pub fetch: Option<u64>,
 }
 
-/// What came of it, with build sides that are needed again.
+/// The outcome of a pipeline, with build sides that are needed again.
 type Ran = (Output, RunReport, Vec<SideRows>);
 
-/// A pipeline with all that it needs to run on another thread.
+/// A pipeline with all inputs that it needs to run on another thread.
 struct Job {
     session: Arc<Session>,
     config: GalateaConfig,
@@ -140,7 +140,7 @@ impl Job {
                 tracing::debug!(pipeline = %report.pipeline, strategy, rows = report.rows, "a pipeline ran");
                 metrics::ran(&device.device_use(), report);
             }
-            // The task that would count it is gone.
+            // The task that would count the cancellation no longer exists.
             Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
             Err(_) => {}
         }
@@ -150,7 +150,7 @@ impl Job {
         outcome
     }
 
-    /// The same on the thread of the query, which a panic does not end either.
+    /// The same on the thread of the query. A panic does not end that thread.
     fn caught(&self, run: impl FnOnce(&Run<'_>) -> Result<Ran, RunError>) -> Result<Ran, RunError> {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.run(run)));
         outcome.unwrap_or_else(|panic| {
@@ -168,7 +168,7 @@ impl Job {
 pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView) -> Vec<usize> {
     let columns: Vec<usize> = plan.columns().into_iter().collect();
     match pipeline.source {
-        // Parts are known by the numbers of their chunks, empty ones too.
+        // Partitions are identified by the numbers of their chunks, including empty ones.
         PipelineSource::Union(_) => (0..pipeline.row_sides.len()).collect(),
         _ => {
             let prune = || surviving(view, &pipeline.pruning, &columns);
@@ -178,7 +178,7 @@ pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView)
 }
 
 impl Executor<'_> {
-    /// Runs the pipelines of a node's graph; the rows of its root go to the queue.
+    /// Runs the pipelines of a node's graph. The rows of its root are pushed to the queue.
     pub(crate) async fn return_rows(self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
         self.compile_ahead(graph).await;
         let (output, mut report) = self.run(graph.root(), false).await?;
@@ -196,7 +196,7 @@ impl Executor<'_> {
         let started = Instant::now();
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let lookups = plan.lookups();
-        let sides = 0..pipeline.dimensions.len();
+        let sides = 0..pipeline.build_sides.len();
         let sides = sides.map(|number| self.side(pipeline, number, looked_up(&lookups, number)));
         let sides = try_join_all(sides).await?;
         let rows: Vec<u64> = pipeline
@@ -225,8 +225,8 @@ impl Executor<'_> {
         Ok((output, report))
     }
 
-    /// The table that a pipeline scans. `rows` counts the rows of each build side that the pipeline reads as
-    /// its rows.
+    /// The table that a pipeline scans. `rows` contains the number of rows of each build side that the
+    /// pipeline scans as its input.
     pub(super) async fn view(
         &self,
         pipeline: PipelineRef<'_>,
@@ -251,7 +251,7 @@ impl Executor<'_> {
         self.load(source, plan).await.map_err(Failure::Store)
     }
 
-    /// Loads the columns that a pipeline reads of its source.
+    /// Loads the columns that a pipeline reads from its source.
     pub(super) async fn load(
         &self,
         source: &PipelineSource,
@@ -268,8 +268,8 @@ impl Executor<'_> {
         .await
     }
 
-    /// Runs a pipeline, on a thread of its own unless it is brief; `run` returns the build sides that are
-    /// needed again.
+    /// Runs a pipeline, on its own thread unless it is brief. `run` returns the build sides that are needed
+    /// again.
     pub(super) async fn launch(
         &self,
         work: Work,
@@ -292,7 +292,7 @@ impl Executor<'_> {
         outcome.map_err(Failure::from)
     }
 
-    /// The table of a pipeline, if it is loaded.
+    /// Takes the table of a pipeline, if it is loaded.
     fn take_view(&self, pipeline: PipelineId) -> Option<TableView> {
         self.ready.lock().view(pipeline)
     }
@@ -305,18 +305,18 @@ impl Executor<'_> {
         })
     }
 
-    /// Collects a build side from CPU operators, unless another run of the same plan has.
+    /// Collects a build side from CPU operators, unless another run of the same plan has collected it.
     pub(super) async fn collected(
         &self,
         source: &BuildSide,
         columns: Vec<usize>,
-    ) -> Result<Arc<Dimension>, Failure> {
+    ) -> Result<Arc<LookupSide>, Failure> {
         let stamps = source.shared.stamps();
         if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
             self.report.update(|report| report.build_sides_reused += 1);
             return Ok(rows);
         }
-        let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
+        let collected = build_sides::collect(source, columns, self.context, self.memory).await?;
         let collected = match self.session.engine().opened(self.config) {
             Some(device) => device.prepared().known_rows(collected),
             None => collected,
@@ -327,14 +327,14 @@ impl Executor<'_> {
         Ok(collected)
     }
 
-    /// Builds the side of that number. Rows look up these `columns` in it.
+    /// Builds the build side with this number. Rows look up these `columns` in it.
     pub(super) async fn side(
         &self,
         pipeline: PipelineRef<'_>,
         number: usize,
         columns: Vec<usize>,
     ) -> Result<SideRows, Failure> {
-        let source = &pipeline.dimensions[number];
+        let source = &pipeline.build_sides[number];
         let Some(build) = source.build else {
             let at = (pipeline.id(), number);
             let ready = self.ready.lock().rows(at, &columns);
@@ -353,13 +353,13 @@ impl Executor<'_> {
                 Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
             Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),
-            // Known of its rows, however they are built.
+            // This holds for the rows, however they are built.
             Err(Failure::Run(RunError::Unsupported(reason))) if reason.is_of_rows() => {
-                Err(Failure::Dimension(source.shape, reason))
+                Err(Failure::BuildSide(source.shape, reason))
             }
-            // Known of this build side, whatever pipeline looks it up.
+            // This holds for the build side, for any pipeline that looks it up.
             Err(Failure::Run(RunError::Unsupported(reason))) if !matches!(reason, Reason::Device { .. }) => {
-                Err(Failure::Dimension(build.shape, reason))
+                Err(Failure::BuildSide(build.shape, reason))
             }
             Err(failure) => Err(failure),
         }

@@ -1,7 +1,7 @@
-//! Ranges of sort keys, and how many rows of a pipeline are in them: what top rows are found by, and orders
-//! that do not fit are divided by.
+//! Ranges of sort keys and their row counts. Top-k search uses them, and so does the division of sorts that
+//! do not fit memory.
 
-use super::run::Run;
+use super::pipeline_run::Run;
 use crate::device::RunError;
 use crate::report::RunReport;
 use crate::results::queue::ResultQueue;
@@ -12,7 +12,7 @@ use galatea_codegen::{PipelinePlan, SinkPlan};
 use galatea_expression::{BUCKETS, Expr};
 use std::sync::Arc;
 
-/// Sort keys from the least to the greatest, both included, and rows among them.
+/// A range of sort keys, with both ends included, and its number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyRange {
     pub least: i64,
@@ -28,14 +28,14 @@ impl KeyRange {
         rows: u64::MAX,
     };
 
-    /// Bits by which keys are shifted to number the equal parts of a range.
+    /// Right shift of keys that numbers the equal parts of a range.
     pub(super) fn shift(self) -> u32 {
         let span = self.greatest.wrapping_sub(self.least) as u64;
         (u64::BITS - span.leading_zeros()).saturating_sub(BUCKETS.ilog2())
     }
 
-    /// The bucket (given as number, row count) that holds the `wanted`-th row, and the rows in buckets before
-    /// it.
+    /// The bucket (given as number, row count) that holds the row number `wanted`, and the number of rows in
+    /// the buckets before it.
     pub(super) fn with_row(self, wanted: u64, mut parts: Vec<(i32, u64)>) -> Option<(Self, u64)> {
         parts.sort_unstable();
         let mut before = 0;
@@ -48,7 +48,7 @@ impl KeyRange {
         None
     }
 
-    /// The bucket with a number, which has so many rows.
+    /// The bucket with this number and this number of rows.
     pub(super) fn bucket(self, number: i32, rows: u64) -> Self {
         let shift = self.shift();
         let least = self.least + (i64::from(number) << shift);
@@ -61,7 +61,7 @@ impl KeyRange {
 }
 
 impl Run<'_> {
-    /// All keys; `None` without rows.
+    /// The range of all keys; `None` if there are no rows.
     pub(super) fn extent(
         &self,
         key: &Expr,
@@ -108,7 +108,7 @@ impl Run<'_> {
         self.plan_of(sink, Arc::new(Schema::new(fields)), [])
     }
 
-    /// Rows in each of the equal parts of one that has any.
+    /// The number of rows in each nonempty equal part of a range.
     pub(super) fn counts(
         &self,
         key: &Expr,
@@ -127,19 +127,19 @@ impl Run<'_> {
         Ok(counts.collect())
     }
 
-    /// The pipeline that counts the rows in the equal parts of one.
+    /// The pipeline that counts the rows in the equal parts of a range.
     pub(super) fn counting_plan(&self, key: &Expr, part: KeyRange) -> PipelinePlan {
         let within = key.within(part.least, part.greatest);
         let number = key.bucket(part.least, part.shift());
         PipelinePlan::counts(self.filters_and([within]), Some(number))
     }
 
-    /// The filters of the pipeline, and these.
+    /// The filters of the pipeline and these additional ones.
     fn filters_and<const N: usize>(&self, more: [Expr; N]) -> Vec<Expr> {
         self.plan.filters.iter().cloned().chain(more).collect()
     }
 
-    /// The pipeline of the rows that pass these filters, too.
+    /// The pipeline restricted to rows that also pass these filters.
     pub(super) fn plan_of<const N: usize>(
         &self,
         sink: SinkPlan,
@@ -170,7 +170,7 @@ mod tests {
     use super::KeyRange;
 
     #[test]
-    fn the_part_with_the_wanted_row_is_found_and_gets_smaller() {
+    fn key_range_narrows_to_the_bucket_with_row_k() {
         let all = KeyRange {
             least: 0,
             greatest: i64::MAX,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_one_key_cannot_be_divided() {
+    fn single_key_range_has_shift_zero() {
         for key in [0, 17, i64::MAX] {
             let one = KeyRange {
                 least: key,

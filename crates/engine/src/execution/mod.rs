@@ -1,43 +1,43 @@
-//! Execution: a pipeline plan, data and a device make record batches.
+//! Execution: computes record batches from a pipeline plan and data, on a device.
 //!
 //! ```text
-//! GpuExec ── source: load encoded columns (store) ── zone maps drop chunks
-//!    └─ run ── bind ── generate ── compile (cached) ── one launch over all chunks whose pages are in device memory, and one for
-//!                                                      each chunk that is not, as it arrives: in pages, or through slots
+//! GpuExec ── source: load encoded columns (store) ── zone maps skip chunks
+//!    └─ run ── bind ── generate ── compile (cached) ── one launch over all chunks with pages in device memory, and one for each
+//!                                                      other chunk, as it arrives: in pages, or through slots
 //!              ── results: words of groups, or rows ── Arrow arrays
 //! ```
 //!
 //! A pipeline that turns out not to run (a range too wide for 128 bits, a full device) runs on DataFusion's
 //! CPU operators, with the reason in the query report, unless `galatea.fallback = 'error'`. A result that
-//! fits `galatea.result_buffer` leaves when its run has ended, so nothing is lost or repeated; a larger one
-//! flows to its reader while the run goes on, and a failure after its first rows fails the query.
+//! fits `galatea.memory.result_buffer` is returned when its run has ended, so nothing is lost or repeated. A
+//! larger result is returned while the run continues, and a failure after its first rows fails the query.
 
-mod ahead;
+mod admission;
 pub(crate) mod attempt;
+mod build_sides;
 mod chunk_order;
-mod dimensions;
-mod drive;
+mod compile;
 pub(crate) mod error;
 pub(crate) mod executor;
+mod graph_cache;
 mod key_ranges;
+mod launch_loop;
 mod part_run;
 mod partition_choice;
 mod partition_run;
 mod parts;
-mod pass;
-mod ready;
-mod run;
+mod pipeline_run;
 mod sinks;
 mod sort_ranges;
 pub(crate) mod source;
 mod top;
 mod top_sample;
 
-/// Its tuning policies.
+/// The tuning policies of this module.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![
         sinks::FinishPolicy::listed(),
-        run::BriefPolicy::listed(),
+        pipeline_run::BriefPolicy::listed(),
         partition_choice::PartitionPolicy::listed(),
         parts::PartPolicy::listed(),
         sort_ranges::RangePolicy::listed(),

@@ -1,4 +1,4 @@
-//! One run of those over the parts of a join, which fill one sink.
+//! A run over one partition of a join. The runs over all partitions fill one sink.
 
 use super::sinks::SinkState;
 use crate::device::prepared::Prepared;
@@ -9,30 +9,30 @@ use galatea_codegen::strategy::Strategy;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// A run over a part of a join.
+/// A run over one partition of a join.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartRun<'a> {
-    /// The sink between two parts.
+    /// The sink, between the runs of two partitions.
     carried: &'a Mutex<Option<Carried>>,
-    /// Whether it is the last part.
+    /// Whether this is the last partition.
     last: bool,
-    /// How often all parts have begun again for want of room for texts.
+    /// Number of times that all partitions were restarted because memory for strings was insufficient.
     pub(super) begun_again: u32,
 }
 
-/// What stays from part to part.
+/// The state that is carried from one partition to the next.
 #[derive(Debug)]
 pub(super) struct Carried {
-    /// The kernel that fills the sink: that of every part.
+    /// The kernel that fills the sink, which is the same for every partition.
     source: Arc<str>,
     sink: SinkState,
-    /// The sink's memory belongs to their order.
+    /// The streams that order accesses to the sink's memory.
     streams: Option<QueryStreams>,
 }
 
 impl<'a> PartRun<'a> {
-    /// The run over a part, with what stays from part to part; the parts have begun again so often for want
-    /// of room for texts.
+    /// The run over a partition, with the state carried between partitions. The partitions were restarted
+    /// `begun_again` times because memory for strings was insufficient.
     pub(super) fn new(carried: &'a Mutex<Option<Carried>>, last: bool, begun_again: u32) -> Self {
         Self {
             carried,
@@ -41,7 +41,7 @@ impl<'a> PartRun<'a> {
         }
     }
 
-    /// Whether the sink stays for the next part.
+    /// Whether the sink is carried to the next partition.
     pub(super) fn goes_on(self, bound: &BoundPipeline) -> bool {
         let returns = matches!(
             bound.strategy,
@@ -50,7 +50,7 @@ impl<'a> PartRun<'a> {
         !self.last && !returns
     }
 
-    /// Leaves the sink for the next part, parked.
+    /// Parks the sink and leaves it for the next partition.
     pub(super) fn leave(self, pipeline: &Prepared, sink: SinkState) {
         let source = Arc::clone(&pipeline.bound.source);
         *self.carried.lock() = Some(Carried {
@@ -60,7 +60,7 @@ impl<'a> PartRun<'a> {
         });
     }
 
-    /// Leaves the streams with the sink; gives them back if there is none.
+    /// Leaves the streams with the sink; returns them if there is no sink.
     pub(super) fn leave_streams(self, streams: QueryStreams) -> Option<QueryStreams> {
         match &mut *self.carried.lock() {
             Some(carried) => {
@@ -71,10 +71,10 @@ impl<'a> PartRun<'a> {
         }
     }
 
-    /// The sink that the part before has left, and its streams.
+    /// Takes the sink of the previous partition, and its streams.
     ///
     /// # Errors
-    /// Where it was filled by another kernel.
+    /// The sink was filled by another kernel.
     pub(super) fn take(
         self,
         pipeline: &Prepared,

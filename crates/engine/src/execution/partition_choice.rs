@@ -1,13 +1,14 @@
-//! Whether the rows of a pipeline are brought into partitions before they meet a build side.
+//! Decides whether the rows of a pipeline are partitioned before they probe a build side or are stored in
+//! one.
 //!
-//! A row that is stored in a build side, or looks one up, touches a random place of it. Beyond the L2 cache
-//! that costs several times as much as in it. In partitions the places of rows that follow each other are
-//! close together, for the price of reading the keys once to count them, and of writing and reading the rows
-//! once more. Columns that come over the link for each run come once more to be counted, while accesses of
-//! rows that come are hidden by the copies of those after them. Rows that come in the order of the key, as
-//! zone maps tell, have their places close together as it is.
+//! A row that is stored in a build side, or probes one, accesses a random address of it. Beyond the L2 cache
+//! such an access costs several times as much as within it. In a partition, consecutive rows access nearby
+//! addresses. The price is a pass over the keys to count them, and writing and reading the rows once more.
+//! Columns that are transferred over the link for each run are transferred once more for the counting pass,
+//! while without partitions the accesses of arrived rows overlap with the copies of later ones. Rows that
+//! arrive in the order of the key, according to zone maps, access nearby addresses without partitions.
 
-use super::run::Run;
+use super::pipeline_run::Run;
 use crate::device::columns::{ColumnPages, away};
 use crate::device::demand;
 use crate::joins::build_table::SideRows;
@@ -23,82 +24,81 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 policy! {
-    /// When the rows of a join are brought into partitions. Bytes stand for the time in which device memory
-    /// reads them in order; fitted to joins of rows of 8 bytes on an H200, whose memory has 4.3 TB/s
+    /// When the rows of a join are partitioned. Bytes stand for the time in which device memory reads them
+    /// sequentially. Fitted to joins of rows of 8 bytes on an H200 with 4.3 TB/s of memory bandwidth
     /// (`bench/results/2026-11-23-nvidia-h200/joins-in-memory`).
     pub(super) struct PartitionPolicy {
-        /// Rows at least.
+        /// Minimum number of rows.
         rows: u64 = 1 << 20,
-        /// Bytes of a row that is looked up beyond the cache, a bit and a value: 24 thousand million a
-        /// second.
+        /// Bytes of a lookup beyond the cache, of a bit and a value: 24 thousand million per second.
         far_read: f64 = 180.0,
-        /// Bytes of a row that is stored there: 10 thousand million a second.
+        /// Bytes of storing a row beyond the cache: 10 thousand million per second.
         far_write: f64 = 430.0,
-        /// Bytes of a row that is looked up in the cache: 116 thousand million a second.
+        /// Bytes of a lookup within the cache: 116 thousand million per second.
         near_read: f64 = 37.0,
-        /// Bytes of a row that is stored there: 35 thousand million a second.
+        /// Bytes of storing a row within the cache: 35 thousand million per second.
         near_write: f64 = 120.0,
-        /// Share of the rate of device memory that writing partitions reaches.
+        /// Fraction of device memory bandwidth at which partitions are written.
         writing: f64 = 0.6,
-        /// Bytes of a row that is written, at least: 114 thousand million a second.
+        /// Minimum bytes of writing a row: 114 thousand million per second.
         least_row: f64 = 38.0,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
-        /// Bytes that come over the link in a second, where that was not measured.
+        /// Bytes per second over the link, if not measured.
         link: f64 = 50e9,
-        /// Parts of the cache, of which one is for the places of a partition.
+        /// Divisor of the cache size: the quotient is the size of a partition of the build side.
         cache_parts: u64 = 16,
-        /// Chunks that are under way at once.
+        /// Number of chunks in flight at once.
         chunks: f64 = 8.0,
-        /// Chunks that have a key, on average, at most where rows are in the order of the key.
+        /// Maximum average number of chunks that contain a key if rows are in the order of the key.
         overlap: f64 = 2.0,
-        /// Partitions at least.
+        /// Minimum number of partitions.
         least: u64 = 16,
-        /// Partitions at most: more have short runs.
+        /// Maximum number of partitions: with more, runs are short.
         most: u64 = 256,
-        /// Part of the free device memory that rows in partitions may take: one so-many-th.
+        /// Divisor of free device memory: partitioned rows may use the quotient.
         memory: u64 = 2,
     }
 }
 
 const POLICY: PartitionPolicy = PartitionPolicy::DEFAULT;
 
-/// What was decided.
+/// The decision.
 #[derive(Debug)]
 pub(super) enum PartitionChoice {
-    /// There was nothing to decide.
+    /// No alternatives exist.
     None,
-    /// Rows meet build sides as they come, and why.
+    /// Rows access build sides in scan order, with the reason.
     Direct(String),
-    /// In partitions; how many, and why.
+    /// Rows are partitioned, by these two pipelines, with the reason.
     Partitions(Box<Halves>, String),
 }
 
-/// A build side that rows meet.
+/// A build side that rows are stored in or probe.
 struct Met {
     meeting: Meeting,
     keys: KeySpace,
-    /// Bytes of the memory that rows touch.
+    /// Bytes of memory that the rows access.
     bytes: u64,
 }
 
-/// Rows, and what they touch.
+/// Rows and the memory that they access.
 #[derive(Debug, Clone, Copy)]
 struct Accesses {
-    /// Rows that are scanned.
+    /// Number of scanned rows.
     scanned: f64,
-    /// Rows that meet the build side.
+    /// Number of rows that access the build side.
     rows: f64,
-    /// Bytes of the build side.
+    /// Size of the build side in bytes.
     bytes: f64,
-    /// Share of it that rows which are under way at once touch.
+    /// Fraction of the build side that the rows in flight at once access.
     share: f64,
     writes: bool,
 }
 
 impl Accesses {
-    /// Seconds at random places of the build side, of which rows that are close together touch one of
-    /// `parts`.
+    /// Seconds of random accesses to the build side if rows in flight together access one of `parts` equal
+    /// parts.
     fn seconds(self, parts: f64, machine: &Machine) -> f64 {
         let (far, near) = match self.writes {
             true => (POLICY.far_write, POLICY.near_write),
@@ -109,7 +109,7 @@ impl Accesses {
         self.rows * (missed * far + (1.0 - missed) * near) / machine.memory_bytes_per_second
     }
 
-    /// Seconds of bringing rows of so many bytes, and keys of `key_bytes`, into partitions.
+    /// Seconds of partitioning rows of `row_bytes` bytes with keys of `key_bytes`.
     fn partitioning(self, row_bytes: f64, key_bytes: f64, machine: &Machine) -> f64 {
         let written = (2.0 * row_bytes / POLICY.writing).max(POLICY.least_row);
         let bytes = self.scanned * key_bytes + self.rows * (written + row_bytes);
@@ -117,29 +117,29 @@ impl Accesses {
     }
 }
 
-/// Seconds of the link that a pipeline takes.
+/// Transfer times of a pipeline in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct LinkTimes {
-    /// For its columns.
+    /// Time to transfer its columns.
     once: f64,
-    /// For those that are read again after its rows were counted.
+    /// Time to transfer again the columns that are also read to count its rows.
     again: f64,
 }
 
 impl LinkTimes {
-    /// The time of rows that meet build sides as they come, in so many seconds.
+    /// Time without partitions, if accesses to build sides take `seconds`.
     fn direct(self, seconds: f64) -> f64 {
         self.once.max(seconds)
     }
 
-    /// The time of rows that are brought into partitions, and then meet build sides.
+    /// Time with partitions: partitioning, then accesses to build sides.
     fn partitioned(self, partitioning: f64, seconds: f64) -> f64 {
         self.again + self.once.max(partitioning) + seconds
     }
 }
 
 impl Run<'_> {
-    /// Decides, by the setting or by the times that are expected.
+    /// Decides, by the setting or by expected times.
     pub(super) fn choose_partitions(&self) -> PartitionChoice {
         let forced = self.config.join_partitions.0;
         let over_table = !self.view.columns.is_empty() && self.fetch.is_none();
@@ -149,7 +149,7 @@ impl Run<'_> {
         let machine = self.runtime.machine();
         let mut met = self.met();
         if forced == 0 {
-            // What the cache holds has near places alone.
+            // Build sides that fit the cache have no far accesses.
             met.retain(|met| met.bytes > machine.l2_bytes);
         }
         let saved = |met: &Met| {
@@ -223,7 +223,8 @@ impl Run<'_> {
         }
     }
 
-    /// What its columns take that are not in device memory, and those of them that counting its rows reads.
+    /// Transfer times of the columns that are not in device memory, and of those that the counting pass
+    /// reads.
     fn link_times(&self, halves: &Halves) -> LinkTimes {
         let measured = self.runtime.calibration().map(|measured| measured.h2d);
         let link = measured.unwrap_or(POLICY.link);
@@ -236,7 +237,7 @@ impl Run<'_> {
             once += bytes;
             again += if counted.contains(&source) { bytes } else { 0 };
         }
-        // Where all of them stay, the second reading finds them.
+        // If all columns stay on the device, the second pass finds them there.
         let missing = self.inputs().0.missing_bytes;
         let stay = self.config.cache_device.0 && self.part.is_none() && missing <= self.runtime.room();
         LinkTimes {
@@ -245,7 +246,7 @@ impl Run<'_> {
         }
     }
 
-    /// The build sides that its rows meet by a key, whose memory is random to them.
+    /// The build sides that rows access by a key, at random addresses.
     fn met(&self) -> Vec<Met> {
         let mut met = Vec::new();
         if self.plan.key_of(Meeting::Own).is_some()
@@ -254,7 +255,7 @@ impl Run<'_> {
             let own = match result {
                 ResultPlan::Build(plan) => Some((plan.bytes(), plan.keys)),
                 ResultPlan::BuildGroups(plan) => Some((8 * plan.words(), plan.keys.clone())),
-                ResultPlan::Lists(plan) => Some((plan.lookup_bytes(), plan.keys)),
+                ResultPlan::Multimap(plan) => Some((plan.lookup_bytes(), plan.keys)),
                 _ => None,
             };
             met.extend(own.map(|(bytes, keys)| Met {
@@ -269,7 +270,7 @@ impl Run<'_> {
                 continue;
             };
             let table = table.lock();
-            let keys = table.dimension.key_space();
+            let keys = table.build_side.key_space();
             met.extend(keys.map(|keys| Met {
                 meeting,
                 keys,
@@ -280,7 +281,7 @@ impl Run<'_> {
     }
 
     fn accesses(&self, met: &Met) -> Accesses {
-        // Keys that follow each other have no slots that do.
+        // Consecutive keys have no consecutive slots.
         let share = match (self.plan.key_of(met.meeting), met.keys.slots) {
             (Some(key), None) => self.share_of_keys(key),
             _ => 1.0,
@@ -294,7 +295,7 @@ impl Run<'_> {
         }
     }
 
-    /// The share of all keys that rows which are under way at once have, as zone maps tell.
+    /// The fraction of all keys that the rows in flight at once have, according to zone maps.
     fn share_of_keys(&self, key: &Expr) -> f64 {
         let columns: Vec<usize> = key
             .parts()
@@ -327,25 +328,25 @@ impl Run<'_> {
             .sum::<f64>();
         let many = spans.len() as f64;
         match many >= POLICY.chunks && together <= POLICY.overlap {
-            // Rows follow each other in the order of the key: so do the places that they touch.
+            // Rows are in the order of the key, and so are the addresses that they access.
             true => 0.0,
             false => (POLICY.chunks * together / many).min(1.0),
         }
     }
 
-    /// The share of its rows that are expected to meet the build side: those that pass all filters. Where
-    /// some of these are behind it, more do, which is not known.
+    /// The expected fraction of rows that access the build side: those that pass all filters. If some filters
+    /// follow the access, more rows do, by an unknown number.
     fn share_passed(&self) -> f64 {
         let seen = (self.runtime.demands()).share_passed(demand::shape(self.plan, self.view));
         let expected = || self.result_of(self.plan).map_or(1.0, |(_, share)| share);
         seen.unwrap_or_else(expected)
     }
 
-    /// What a pipeline over its rows and build sides makes, and the share of rows that is expected to pass.
+    /// The result of a pipeline over these rows and build sides, and the expected fraction of rows that pass.
     fn result_of(&self, plan: &PipelinePlan) -> Result<(ResultPlan, f64), Reason> {
-        let dimensions: Vec<_> = self.sides.iter().map(SideRows::dimension).collect();
+        let build_sides: Vec<_> = self.sides.iter().map(SideRows::build_side).collect();
         let prepared = self.runtime.prepared();
-        prepared.result_of(plan, self.view, &dimensions, self.kernel_options())
+        prepared.result_of(plan, self.view, &build_sides, self.kernel_options())
     }
 
     fn name_of(&self, meeting: Meeting) -> String {
@@ -356,7 +357,7 @@ impl Run<'_> {
     }
 }
 
-/// Partitions whose places are a part of the cache each.
+/// Number of partitions so that each part of the build side fits its share of the cache.
 fn parts_for(bytes: u64, cache: u64) -> u32 {
     let parts = bytes.div_ceil((cache / POLICY.cache_parts).max(1));
     parts.next_power_of_two().clamp(POLICY.least, POLICY.most) as u32
@@ -374,7 +375,7 @@ fn milliseconds(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Whether partitions are expected to be faster for so many rows, of 8 bytes, on an H200.
+    /// Whether partitioning is expected to be faster for `rows` rows of 8 bytes, on an H200.
     fn pays(rows: u64, bytes: u64, share: f64, writes: bool) -> bool {
         let machine = &Machine::H200;
         let accesses = Accesses {
@@ -390,8 +391,8 @@ mod tests {
     }
 
     #[test]
-    fn partitions_pay_where_rows_are_stored_beyond_the_cache() {
-        // The workloads of `galatea bench joins`: 4 bytes and a bit of each key.
+    fn partitioning_is_chosen_if_build_table_exceeds_cache() {
+        // The workloads of `galatea bench joins`: 4 bytes and a bit per key.
         let table = |keys: u64| 4 * keys + keys / 8;
         let million = 1_000_000;
         for (keys, rows) in [(1 << 27, 1u64 << 31), (1024 * million, 1024 * million)] {
@@ -410,8 +411,9 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_come_twice_cost_the_link_twice() {
-        // TPC-H 13 at scale 100: 150 million orders, whose comments are read to count those that pass.
+    fn counting_pass_adds_transfer_cost() {
+        // TPC-H 13 at scale 100: 150 million orders with comments that are read to count the orders that
+        // pass.
         let resident = LinkTimes::default();
         assert!(resident.partitioned(0.004, 0.004) < resident.direct(0.015));
         let streamed = LinkTimes {
@@ -419,7 +421,7 @@ mod tests {
             again: 0.16,
         };
         assert!(streamed.partitioned(0.004, 0.004) > streamed.direct(0.015));
-        // Accesses that take longer than the link does are worth keys that come twice.
+        // If accesses take longer than the link, transferring keys twice is worthwhile.
         let keys = LinkTimes {
             once: 0.02,
             again: 0.01,
@@ -428,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_a_part_of_the_cache() {
+    fn partition_count_fits_build_partition_in_cache() {
         let parts = |bytes: u64| parts_for(bytes, 48 << 20);
         assert_eq!([1, 48 << 20, 96 << 20, 97 << 20].map(parts), [16, 16, 32, 64]);
         assert_eq!([1 << 30, 3 << 30, 1 << 40].map(parts), [256, 256, 256]);

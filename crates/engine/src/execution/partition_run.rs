@@ -1,9 +1,9 @@
-//! Runs a pipeline over its build sides, in two where its rows go through partitions
+//! Runs a pipeline over its build sides, as two pipelines if its rows are partitioned
 //! (`crates/codegen/src/partition.rs`).
 
 use super::attempt::repeat;
 use super::partition_choice::PartitionChoice;
-use super::run::{Output, Run};
+use super::pipeline_run::{Output, Run};
 use super::source::entries;
 use crate::device::{RunError, demand};
 use crate::joins::build_table::SideRows;
@@ -12,8 +12,8 @@ use galatea_base::reason::Reason;
 use galatea_codegen::Halves;
 use parking_lot::Mutex;
 
-/// The attempt after one in partitions: rows meet build sides as they come, since neither memory for rows in
-/// partitions nor columns that can be kept are a condition of the join.
+/// The attempt after a partitioned one: rows access build sides in scan order, since a join must not depend
+/// on memory for partitioned rows or on the supported column types.
 fn direct_after(
     choice: PartitionChoice,
     failure: RunError,
@@ -35,7 +35,7 @@ fn direct_after(
 }
 
 impl Run<'_> {
-    /// Runs the pipeline over these build sides, and completes the part of a join that it made by them.
+    /// Runs the pipeline over these build sides, and completes its output if that is a part of a join.
     pub(super) fn execute_over(&self, mut sides: Vec<SideRows>) -> Result<(Output, RunReport), RunError> {
         let own = sides.len();
         let choice = Run {
@@ -70,7 +70,7 @@ impl Run<'_> {
         .map(|(output, report)| (output.joined(sides), report))
     }
 
-    /// Runs both halves. The second one reads the rows in between as a build side behind the others.
+    /// Runs both pipelines. The second one reads the partitioned rows as an additional, last build side.
     fn in_two(&self, halves: &Halves, sides: &mut Vec<SideRows>) -> Result<(Output, RunReport), RunError> {
         let (output, first) = Run {
             plan: &halves.first,
@@ -83,7 +83,7 @@ impl Run<'_> {
             unreachable!("partitions stay on the device");
         };
         let view = entries(rows.rows)?;
-        // Without a row there is no chunk.
+        // Without rows there is no chunk.
         let chunks: &[usize] = if rows.rows == 0 { &[] } else { &[0] };
         sides.push(SideRows::Built(Box::new(Mutex::new(*rows))));
         let (output, second) = Run {

@@ -1,34 +1,34 @@
-//! Joins whose build side does not fit device memory: they run part after part.
+//! Joins with a build side that does not fit device memory run one partition at a time.
 //!
 //! ```text
-//! build side    rows by the hash of their key, counted ── ranges of hashes whose rows fit
+//! build side    rows by the hash of their key, counted ── ranges of hashes with rows that fit
 //!
 //! for each range:   build side    the rows within ── table ──┐
-//!                   rows          those within ── look it up ─┴── the sink, which stays from part to part
+//!                   rows          those within ── probe it ──┴── the sink, which is carried from partition to partition
 //! ```
 //!
-//! Rows of equal keys are in one part, so every kind of join is right: a row that has no partner in its part
-//! has none at all. Both sides are read once for each part, from where they are: columns stream from host
-//! memory, and what other pipelines left on the device is a working region, which moves to the host and back.
-//! So does the sink between two parts, while the next build side is made. Each part has a table of keys of
-//! one size, and so one kernel is bound to all of them. Rows that are returned need no sink that stays: they
-//! leave part by part.
+//! Rows of equal keys are in one partition, so every kind of join is correct: a row without a match in its
+//! partition has no match at all. Both sides are read once per partition, from their location: columns stream
+//! from host memory, and results of other pipelines on the device are working regions, which move to the host
+//! and back. So does the sink between two partitions, while the next build side is computed. The key tables
+//! of all partitions have one size, so all partitions use one kernel. Rows that are returned need no sink
+//! that is carried over: they are returned partition by partition.
 //!
-//! Where a pipeline has two such joins, each part of the larger one's build side meets each part of the
-//! other's, which is made anew for it.
+//! If a pipeline has two such joins, each partition of the larger build side is combined with each partition
+//! of the other one, which is computed again each time.
 //!
-//! If the rows of a single key exceed the memory of a part, the run fails without memory and the subtree
-//! runs on the CPU.
+//! If the rows of a single key exceed the memory of a partition, the run fails for lack of memory and the
+//! subtree runs on the CPU.
 
 use super::attempt::{Shrinking, repeat_async};
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
 use super::part_run::{Carried, PartRun};
-use super::run::{Output, Run};
+use super::pipeline_run::{Output, Run};
 use crate::device::RunError;
 use crate::graph::{Pipeline, PipelineGraph, PipelineRef};
 use crate::joins::build_table::SideRows;
-use crate::joins::out_of_core::{PartedJoin, counting, row_bytes, spreads};
+use crate::joins::out_of_core::{PartitionedJoin, counting, row_bytes, spreads};
 use crate::report::RunReport;
 use crate::results::queue::ResultQueue;
 use arrow::array::AsArray;
@@ -45,15 +45,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 policy! {
-    /// Joins that run part after part.
+    /// Joins that run one partition at a time.
     pub(super) struct PartPolicy {
-        /// Divisor of device memory: the build side and the probe side of a part may each take the quotient.
+        /// Divisor of device memory: the build side and the probe side of a partition may each use the
+        /// quotient.
         memory: u64 = 4,
-        /// Divisor of that memory after an attempt that failed without memory.
+        /// Divisor of that memory after an attempt that failed for lack of memory.
         less: u64 = 4,
-        /// Attempts in parts at most.
+        /// Maximum number of partitioned attempts.
         tries: u32 = 3,
-        /// Joins of a pipeline that run in parts at most: those with the largest build sides.
+        /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
     }
 }
@@ -63,46 +64,48 @@ const POLICY: PartPolicy = PartPolicy::DEFAULT;
 /// An attempt to run a pipeline that joins.
 #[derive(Debug, Clone, Copy)]
 enum JoinAttempt {
-    /// All rows at once; with the memory of the next attempt in parts, if a predicted one has failed.
+    /// All rows at once. After a failed predicted attempt, it contains the memory of the next partitioned
+    /// attempt.
     Whole(Option<Shrinking>),
-    /// Its joins in parts.
+    /// With its joins in partitions.
     InParts(Parts),
 }
 
-/// How a pipeline runs with its joins in parts.
+/// Parameters of a run with partitioned joins.
 #[derive(Debug, Clone, Copy)]
 struct Parts {
-    /// The memory that the build side of a part may take.
+    /// The memory that the build side of a partition may use.
     memory: Shrinking,
-    /// How often the parts have begun again with more memory for strings.
+    /// Number of times that the partitions were restarted with more memory for strings.
     begun_again: u32,
-    /// Whether the parts were predicted, and no run over all rows has failed.
+    /// Whether partitioning was predicted, and no run over all rows has failed.
     predicted: bool,
 }
 
-/// A join that runs part after part.
+/// A join that runs one partition at a time.
 struct Cut {
-    join: PartedJoin,
-    /// The number of its build side, or of its pairs, among what the pipeline looks up.
+    join: PartitionedJoin,
+    /// The number of its build side, or of its pairs, among the build sides of the pipeline.
     side: usize,
-    /// Each a range of the parts of all hashes.
+    /// The partitions, each a range of hash buckets.
     ranges: Vec<Range<u32>>,
-    /// Rows of the build side in a part, at most.
+    /// Maximum number of build rows in a partition.
     most: u64,
-    /// Rows of the build side.
+    /// Number of build rows.
     rows: u64,
-    /// Pairs at most, and rows without any.
+    /// Maximum number of pairs, including rows without a match.
     pairs: u64,
 }
 
-/// The graph, with that pipeline's rows in any order.
+/// The graph without the order of this pipeline's rows.
 fn unsorted(pipeline: PipelineRef<'_>) -> PipelineGraph {
     let mut graph = pipeline.graph().clone();
     graph.pipeline_mut(pipeline.id()).unsort();
     graph
 }
 
-/// The part of each join in the combination of that number: those of the last join change fastest.
+/// The partition of each join in the combination with this number. Partitions of the last join change
+/// fastest.
 fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
     let mut rest = number;
     let mut parts = vec![0; cuts.len()];
@@ -114,8 +117,8 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
 }
 
 impl Executor<'_> {
-    /// Runs a pipeline after those of its build sides; `keep`: its groups stay on the device. Where memory is
-    /// too small for that, its joins run part after part.
+    /// Runs a pipeline after the pipelines of its build sides. `keep`: its groups stay on the device. If
+    /// memory is too small, its joins run one partition at a time.
     pub(super) fn run<'s>(
         &'s self,
         pipeline: PipelineRef<'s>,
@@ -138,9 +141,9 @@ impl Executor<'_> {
             .boxed()
     }
 
-    /// The first attempt: in parts, if a build side is predicted to exceed device memory.
+    /// The first attempt, partitioned if a build side is predicted to exceed device memory.
     fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
-        let memory = PartedJoin::are_predicted(pipeline)
+        let memory = PartitionedJoin::are_predicted(pipeline)
             .then(|| self.first_parts())
             .flatten();
         memory.map_or(JoinAttempt::Whole(None), |memory| {
@@ -152,15 +155,15 @@ impl Executor<'_> {
         })
     }
 
-    /// The memory of the first attempt in parts.
+    /// The memory of the first partitioned attempt.
     fn first_parts(&self) -> Option<Shrinking> {
         let device = self.session.engine().device(self.config);
         let limit = device.map_or(0, |device| device.device().budget().limit());
         Shrinking::new(limit / POLICY.memory, POLICY.less, POLICY.tries)
     }
 
-    /// The attempt after one that failed without memory: its joins in parts, smaller than before. There is
-    /// none if no join has keys, or once rows were read.
+    /// The attempt after one that failed for lack of memory: its joins run in partitions, smaller than
+    /// before. It fails if no join has keys, or once rows were read.
     fn in_parts_after(
         &self,
         pipeline: PipelineRef<'_>,
@@ -171,7 +174,7 @@ impl Executor<'_> {
         let restart = || !is_root || self.result.restart_all();
         let next = match (attempt, &failure) {
             (JoinAttempt::Whole(memory), failure)
-                if failure.wants_memory() && !PartedJoin::of(pipeline).is_empty() =>
+                if failure.wants_memory() && !PartitionedJoin::of(pipeline).is_empty() =>
             {
                 let memory = memory.or_else(|| self.first_parts());
                 memory.map(|memory| {
@@ -182,12 +185,12 @@ impl Executor<'_> {
                     })
                 })
             }
-            // The sink of all parts holds the strings.
-            (JoinAttempt::InParts(parts), Failure::Run(RunError::TextsFull)) => {
+            // The sink of all partitions holds the strings.
+            (JoinAttempt::InParts(parts), Failure::Run(RunError::StringsFull)) => {
                 let begun_again = parts.begun_again + 1;
                 Some(JoinAttempt::InParts(Parts { begun_again, ..parts }))
             }
-            // The prediction may be wrong, and a refusal be one of parts alone.
+            // The prediction may be wrong, and a refusal may apply only to partitions.
             (JoinAttempt::InParts(parts), failure)
                 if parts.predicted
                     && (failure.wants_memory()
@@ -204,14 +207,14 @@ impl Executor<'_> {
         next.filter(|_| restart()).ok_or((attempt, failure))
     }
 
-    /// Runs a pipeline with its joins in parts.
+    /// Runs a pipeline with partitioned joins.
     async fn in_parts(
         &self,
         pipeline: PipelineRef<'_>,
         keep: bool,
         parts: Parts,
     ) -> Result<(Output, RunReport), Failure> {
-        let mut joins = PartedJoin::of(pipeline);
+        let mut joins = PartitionedJoin::of(pipeline);
         joins.truncate(POLICY.joins);
         // Drops the views that the failed attempt loaded, and the reports of its pipelines.
         let (id, below) = (pipeline.id(), pipeline.with_below());
@@ -221,19 +224,19 @@ impl Executor<'_> {
         self.by_parts(pipeline, keep, &cuts, parts.begun_again).await
     }
 
-    /// The joins whose build side takes more than so many bytes, by parts that take no more; where none does,
-    /// the one with the largest.
+    /// The joins with a build side of more than `bytes` bytes, cut into partitions of at most that size. If
+    /// there is no such join, the one with the largest build side.
     async fn cuts(
         &self,
         pipeline: PipelineRef<'_>,
-        joins: &[PartedJoin],
+        joins: &[PartitionedJoin],
         bytes: u64,
     ) -> Result<Vec<Cut>, Failure> {
         let (mut cuts, mut refused) = (Vec::new(), None);
         for join in joins {
             match self.parts(pipeline, *join, bytes).await {
                 Ok(cut) => cuts.push(cut),
-                // The others may be what is too large.
+                // Another build side may be the one that is too large.
                 Err(failure) if failure.wants_memory() => refused = Some(failure),
                 Err(failure) => return Err(failure),
             }
@@ -247,8 +250,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Runs a pipeline over each part of a join, and there over each part of the next one; it has done so
-    /// before as often as said, without room for its texts.
+    /// Runs a pipeline over each partition of a join and, for each, over each partition of the next join. It
+    /// was restarted `begun_again` times because memory for strings was insufficient.
     async fn by_parts(
         &self,
         pipeline: PipelineRef<'_>,
@@ -267,7 +270,7 @@ impl Executor<'_> {
             counts.to_memory + counts.to_files
         };
         let before = spilled();
-        // The order is the business of what is above.
+        // An operator above restores the order.
         let unsorted = pipeline.top().map(|_| unsorted(pipeline));
         let pipeline = unsorted
             .as_ref()
@@ -275,13 +278,13 @@ impl Executor<'_> {
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let is_cut = |number: usize| cuts.iter().any(|cut| cut.side == number);
         let mut sides: Vec<Option<SideRows>> = Vec::new();
-        for number in 0..pipeline.dimensions.len() {
+        for number in 0..pipeline.build_sides.len() {
             sides.push(match is_cut(number) {
                 true => None,
                 false => Some(self.side(pipeline, number, plan.lookups_of(number)).await?),
             });
         }
-        let pairs = cuts.iter().find(|cut| cut.join == PartedJoin::Pairs);
+        let pairs = cuts.iter().find(|cut| cut.join == PartitionedJoin::Pairs);
         let view = match pairs {
             Some(_) => None,
             None => {
@@ -293,12 +296,12 @@ impl Executor<'_> {
         let carried = Arc::new(Mutex::new(None));
         let mut all: Option<(Output, RunReport)> = None;
         let all_parts: usize = cuts.iter().map(|cut| cut.ranges.len()).product();
-        // The parts that the build sides are of.
+        // The partitions of the current build sides.
         let mut made = Vec::new();
         for number in 0..all_parts {
             let parts = combination(cuts, number);
             for ((cut, part), made) in cuts.iter().zip(&parts).zip(&made) {
-                // Its memory is free before another part's build side is made.
+                // Its memory is freed before the build side of another partition is computed.
                 if part != made {
                     sides[cut.side] = None;
                 }
@@ -322,7 +325,7 @@ impl Executor<'_> {
             ) {
                 (Some(view), _) => view.clone(),
                 (None, Some((cut, of_part))) => TableView {
-                    // Kernels of all parts are bound to as many.
+                    // The kernels of all partitions are bound to the same number of rows.
                     rows: cut.pairs,
                     ..pairs_view(of_part.rows()).map_err(Failure::Run)?
                 },
@@ -365,8 +368,8 @@ impl Executor<'_> {
         Ok((output.joined(sides.into_iter().flatten().collect()), report))
     }
 
-    /// Runs the pipeline of a part over its build sides, which come back; `done`: rows that were returned
-    /// before, whether this part is the last, and how often all have begun again.
+    /// Runs the pipeline of a partition over its build sides, which are returned. `done`: the number of rows
+    /// returned before, whether this partition is the last, and the number of restarts.
     async fn part(
         &self,
         part: PipelineRef<'_>,
@@ -396,8 +399,14 @@ impl Executor<'_> {
         .await
     }
 
-    /// Chooses the parts: as many neighbours of all 4096 together as fit.
-    async fn parts(&self, pipeline: PipelineRef<'_>, join: PartedJoin, bytes: u64) -> Result<Cut, Failure> {
+    /// Chooses the partitions: each consists of the maximum number of consecutive buckets, of 4096, that fit
+    /// together.
+    async fn parts(
+        &self,
+        pipeline: PipelineRef<'_>,
+        join: PartitionedJoin,
+        bytes: u64,
+    ) -> Result<Cut, Failure> {
         let (Some(build), Some([own, met])) = (join.build(pipeline), join.keys(pipeline)) else {
             unreachable!("a join that runs in parts has keys");
         };
@@ -408,16 +417,16 @@ impl Executor<'_> {
         let probe_rows = match join.probe(pipeline) {
             None => Vec::new(),
             Some((probe, side)) => {
-                // Without what is looked up in the build side: there may be fewer, not more.
+                // Without the filters that use the build side: these can only reduce the rows.
                 let filters = &probe.plan.filters[..probe.plan.filters_before(side)];
-                // It is not there yet, either.
-                let nothing = PartedJoin::Lookup(side).without(probe);
+                // The build side does not exist yet, either.
+                let nothing = PartitionedJoin::Lookup(side).without(probe);
                 let probe = nothing.pipeline(probe.id());
                 self.rows_by_hash(probe, filters, (met, spreads)).await?
             }
         };
         let most = bytes / row_bytes(&build.plan.sink);
-        // A power of two has as many slots as it needs.
+        // A power of two needs no additional slots.
         let most = 1u64 << most.max(1).ilog2();
         let probe_most = join
             .probe(pipeline)
@@ -447,8 +456,8 @@ impl Executor<'_> {
         Ok(Cut {
             join,
             side: match join {
-                PartedJoin::Lookup(side) => side,
-                PartedJoin::Pairs => pipeline.row_sides.start,
+                PartitionedJoin::Lookup(side) => side,
+                PartitionedJoin::Pairs => pipeline.row_sides.start,
             },
             ranges,
             most,
@@ -457,7 +466,7 @@ impl Executor<'_> {
         })
     }
 
-    /// The failure of a part that has too many rows.
+    /// The failure of a partition that has too many rows.
     fn too_many(&self, rows: u64, bytes: u64, build: &Pipeline) -> Failure {
         let limit = self.session.engine().device(self.config);
         let limit = limit.map_or(0, |device| device.device().budget().limit());
@@ -470,7 +479,7 @@ impl Executor<'_> {
         })
     }
 
-    /// The rows of a pipeline that pass these filters, by the part of the hashes of their keys.
+    /// Counts the rows of a pipeline that pass these filters by the hash bucket of their keys.
     async fn rows_by_hash(
         &self,
         pipeline: PipelineRef<'_>,
@@ -498,7 +507,7 @@ impl Executor<'_> {
         Ok(rows)
     }
 
-    /// Makes one report of those of pipelines that have run once for each part.
+    /// Merges the reports of pipelines that ran once per partition.
     fn merge_builds(&self) {
         let mut builds = self.builds.lock();
         let mut merged: Vec<RunReport> = Vec::new();

@@ -1,4 +1,4 @@
-//! The host side of sinks: their device memory, and what happens between launches.
+//! The host side of sinks: their device memory, and the work between launches.
 
 mod finish;
 mod needs;
@@ -12,7 +12,7 @@ use crate::aggregate::group_table::{TableNeeds, TableState};
 use crate::device::demand::DemandPolicy;
 use crate::device::{DeviceRuntime, RunError};
 use crate::joins::build_table::BuiltTable;
-use crate::joins::pairs::{JoinPart, Lists, Marks, ProbeRows};
+use crate::joins::pairs::{JoinPart, Marks, Multimap, ProbeRows};
 use crate::report::RunReport;
 use crate::results::Rows;
 use crate::rows::columns::Allocator;
@@ -21,7 +21,7 @@ use crate::rows::partitions::PartitionedRows;
 use crate::rows::stored::StoredRows;
 use crate::rows::zeroed;
 use crate::sort::SortColumns;
-use crate::string::interned::InternedTexts;
+use crate::string::interned::InternedStrings;
 use crate::window::WindowRows;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::group_layout::{DenseLayout, SharedLayout};
@@ -30,38 +30,39 @@ use galatea_codegen::output::RowsPlan;
 use galatea_codegen::sink::chains::RowLayout;
 use galatea_codegen::strategy::Strategy;
 use galatea_device::{Access, DeviceBuffer, Stream};
-use galatea_expression::Dimension;
+use galatea_expression::LookupSide;
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 
 /// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
 const CONTROL_WORDS: usize = 6;
 
-/// Words of control and groups that are read in one copy.
+/// Maximum words of control and groups that are read in one copy.
 const SMALL_WORDS: usize = 64 << 10;
 
 /// Device memory of a sink.
 #[derive(Debug)]
 pub(super) struct SinkState {
-    /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
+    /// Error word and counters, and for a fixed number of groups also their words: one buffer, read back in
+    /// one copy.
     control: WorkingRegion<u64>,
-    /// Sinks that can stop: per block the morsel to resume at; for a hash table, per thread a bit mask of the
-    /// rows of that morsel still to be processed.
+    /// For sinks that can stop: per block, the morsel at which to resume; for a hash table, per thread a bit
+    /// mask of the remaining rows of that morsel.
     progress: Option<DeviceBuffer<u32>>,
-    /// Blocks of a launch.
+    /// Number of blocks of a launch.
     grid: u32,
     form: Form,
-    /// Rows that are wanted, if not all.
+    /// Number of rows that are needed, if not all.
     fetch: Option<u64>,
-    /// What other pipelines look up of groups that stay on the device.
-    kept: Option<Dimension>,
-    /// Texts of keys that have no dictionary.
-    texts: Option<InternedTexts>,
+    /// The build side that groups which stay on the device form for other pipelines.
+    kept: Option<LookupSide>,
+    /// Strings of keys that have no dictionary.
+    texts: Option<InternedStrings>,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// 64-bit words of one copy of the groups' accumulators.
+    /// Number of 64-bit words in one copy of the groups' accumulators.
     Fixed(usize),
     Table(Box<TableState>),
     Rows {
@@ -177,7 +178,7 @@ impl SinkState {
                 let layout = RowLayout::new(columns);
                 let demand = Demand {
                     words: layout.words as u32,
-                    // Guesses err: twice as many rows fit, and always a tenth of all.
+                    // Estimates err: reserve twice the expected number of rows, and at least a tenth of all.
                     rows: (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64,
                     morsel_rows: u64::from(bound.morsel_rows),
                     bytes: u64::MAX,
@@ -195,19 +196,19 @@ impl SinkState {
             (Strategy::BuildGroups, ResultPlan::BuildGroups(plan)) => {
                 Form::Build(BuiltTable::of_groups(&allocator("groups of a build side"), plan)?)
             }
-            (Strategy::Lists, ResultPlan::Lists(plan)) => {
+            (Strategy::Multimap, ResultPlan::Multimap(plan)) => {
                 let places = needs.counted.unwrap_or(rows);
-                let lists = Lists::new(&allocator("a build side in lists"), plan, places)?;
+                let lists = Multimap::new(&allocator("a build side in lists"), plan, places)?;
                 Form::Build(BuiltTable::of_join(
-                    plan.dimension(),
-                    JoinPart::Lists(Box::new(lists)),
+                    plan.build_side(),
+                    JoinPart::Multimap(Box::new(lists)),
                 ))
             }
             (Strategy::Probe, ResultPlan::Probe(plan)) => {
                 let places = needs.counted.unwrap_or(rows);
                 let probe = ProbeRows::new(&allocator("a probe side"), plan, places)?;
                 Form::Build(BuiltTable::of_join(
-                    Dimension::unfinished(),
+                    LookupSide::unfinished(),
                     JoinPart::Probe(Box::new(probe)),
                 ))
             }
@@ -215,24 +216,24 @@ impl SinkState {
                 let sizes = needs.pairs.unwrap_or_default();
                 let marks = Marks::new(&allocator("marks of a join"), plan, sizes)?;
                 Form::Build(BuiltTable::of_join(
-                    Dimension::unfinished(),
+                    LookupSide::unfinished(),
                     JoinPart::Marks(Box::new(marks)),
                 ))
             }
             (Strategy::Windows { .. }, ResultPlan::Windows(plan)) => {
                 let places = needs.counted.unwrap_or(rows);
                 let rows = WindowRows::new(&allocator("rows of a window"), plan, places)?;
-                Form::Build(BuiltTable::of_windows(plan.dimension(), rows))
+                Form::Build(BuiltTable::of_windows(plan.build_side(), rows))
             }
             (Strategy::Store, ResultPlan::Store(plan)) => {
                 let places = needs.counted.unwrap_or(rows);
                 let rows = StoredRows::new(&allocator("rows of a union"), plan, places)?;
-                Form::Build(BuiltTable::of_stored(plan.dimension(), rows))
+                Form::Build(BuiltTable::of_stored(plan.build_side(), rows))
             }
             (Strategy::Partition { .. }, ResultPlan::Partition(plan)) => {
                 let counted = needs.partitions.as_deref();
                 let rows = PartitionedRows::new(&allocator("rows in partitions"), plan, counted)?;
-                Form::Build(BuiltTable::of_partitions(plan.dimension(), rows))
+                Form::Build(BuiltTable::of_partitions(plan.build_side(), rows))
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
@@ -240,7 +241,7 @@ impl SinkState {
             .map(|words| {
                 let threads = u64::from(blocks) * u64::from(bound.block);
                 let owner = needs.owner;
-                InternedTexts::new(runtime, stream, owner, words, threads, bound.collide)
+                InternedStrings::new(runtime, stream, owner, words, threads, bound.collide)
             })
             .transpose()?;
         let words = (CONTROL_WORDS + fixed_words) as u64;
@@ -258,12 +259,12 @@ impl SinkState {
         })
     }
 
-    /// Blocks a launch may have.
+    /// Maximum number of blocks of a launch.
     pub(super) fn grid(&self) -> u32 {
         self.grid
     }
 
-    /// Rows that there is room for where all of them stay until they are sorted; else 0.
+    /// Capacity in rows, if all rows are kept until they are sorted; else 0.
     pub(super) fn capacity(&self) -> u64 {
         match &self.form {
             Form::Sort(columns) => columns.capacity(),
@@ -281,10 +282,10 @@ impl SinkState {
         }
     }
 
-    /// Lets others move what it holds until [`Self::uses`] are granted. Between launches only.
+    /// Lets other queries move its memory until [`Self::uses`] are granted. Allowed only between launches.
     pub(super) fn park(&mut self) {
         self.control.park();
-        self.texts.iter_mut().for_each(InternedTexts::park);
+        self.texts.iter_mut().for_each(InternedStrings::park);
         match &mut self.form {
             Form::Fixed(_) => {}
             Form::Table(table) => table.park(),
@@ -304,10 +305,10 @@ impl SinkState {
         }
     }
 
-    /// What a launch does to its regions.
+    /// The regions that a launch accesses, and how.
     pub(super) fn uses(&mut self) -> Vec<Use<'_>> {
         let mut uses = vec![self.control.used(Access::ReadWrite)];
-        uses.extend(self.texts.iter_mut().map(InternedTexts::used));
+        uses.extend(self.texts.iter_mut().map(InternedStrings::used));
         match &mut self.form {
             Form::Fixed(_) => {}
             Form::Table(table) => uses.extend(table.uses()),
@@ -324,7 +325,7 @@ impl SinkState {
         uses
     }
 
-    /// Points the arguments of the kernel of `bound` at the sink.
+    /// Points the arguments of the kernel of `bound` to the sink.
     pub(super) fn bind(&self, bound: &BoundPipeline, args: &mut PipelineArguments) {
         let control = self.control.address();
         if let (Some(table), Some(texts)) = (bound.parameters.interned(), &self.texts) {
@@ -360,7 +361,7 @@ impl SinkState {
         }
     }
 
-    /// After a launch that may have stopped: makes room. `true`: blocks stopped and must be resumed.
+    /// Frees space after a launch that may have stopped. Returns whether blocks stopped and must be resumed.
     pub(super) fn drain(
         &mut self,
         runtime: &DeviceRuntime,
@@ -386,7 +387,7 @@ impl SinkState {
                 outputs, validity, ..
             } => {
                 if let ResultPlan::Rows(plan) = &bound.result {
-                    // A launch may leave many more rows than are still wanted.
+                    // A launch may leave many more rows than are still needed.
                     let wanted = fetch.map_or(held, |fetch| held.min(fetch.saturating_sub(rows.count())));
                     report.link_bytes += rows.take(stream, plan, (outputs, validity), wanted, false)?;
                 }

@@ -1,16 +1,16 @@
-//! Orders of more rows than can be sorted in device memory: range after range.
+//! Sorts more rows than can be sorted in device memory, one range of the order at a time.
 //!
 //! ```text
-//! rows in each of 4096 equal parts of the sort key ── neighbours joined, as many as fit ── each range: scanned, sorted, returned
+//! rows in each of 4096 equal parts of the sort key ── neighbours merged up to the limit ── each range: scanned, sorted, returned
 //! ```
 //!
-//! Ranges follow each other in the order, so nothing is merged, and rows flow to the query from the first
-//! range on. Each range scans the pipeline's input again and keeps the rows in it: input on the device is
-//! read at the rate of its memory, and rows that are not in the range go nowhere.
+//! Ranges are disjoint and ordered, so nothing is merged, and rows are returned as soon as the first range is
+//! sorted. Each range scans the pipeline's input again and keeps the rows in the range: input on the device
+//! is read at the bandwidth of its memory, and rows outside the range are not written.
 
 use super::attempt::{Shrinking, repeat};
 use super::key_ranges::KeyRange;
-use super::run::{Output, Run};
+use super::pipeline_run::{Output, Run};
 use crate::device::RunError;
 use crate::report::RunReport;
 use crate::sort::sorting_bytes;
@@ -23,37 +23,37 @@ use galatea_expression::Expr;
 use std::sync::Arc;
 
 policy! {
-    /// How rows are sorted that do not fit device memory at once.
+    /// How rows that do not fit device memory at once are sorted.
     pub(super) struct RangePolicy {
-        /// Divisor of free memory: the rows of a range may take the quotient, beside the input.
+        /// Divisor of free memory: the rows of a range may use the quotient, besides the input.
         memory: u64 = 2,
-        /// Divisor of that memory after an attempt that failed without memory.
+        /// Divisor of that memory after an attempt that failed for lack of memory.
         less: u64 = 4,
-        /// Attempts with ever smaller ranges.
+        /// Number of attempts, with smaller ranges each time.
         tries: u32 = 4,
-        /// Passes that count rows at most: if more are needed, a few keys have nearly all rows.
+        /// Maximum number of counting passes: if more are needed, a few keys have nearly all rows.
         passes: usize = 64,
     }
 }
 
 const POLICY: RangePolicy = RangePolicy::DEFAULT;
 
-/// Ranges of the sort key. The rows of each fit device memory.
+/// Ranges of the sort key. The rows of each range fit device memory.
 struct Ranges {
     key: Expr,
     ranges: Vec<KeyRange>,
     /// The passes that counted their rows.
     passes: Vec<RunReport>,
-    /// The memory that the rows of a range may take.
+    /// The memory that the rows of a range may use.
     memory: Shrinking,
 }
 
-/// Rows for which the bytes of a row are worked out.
+/// Number of rows in the computation of the bytes per row.
 const ROWS: u64 = 1 << 20;
 
 impl Run<'_> {
-    /// Runs a pipeline that returns all of its rows in the order of `words`: at once, or in ranges where
-    /// memory is too small for that.
+    /// Runs a pipeline that returns all of its rows in the order of `words`: at once, or in ranges if memory
+    /// is too small for that.
     pub(super) fn execute_sorted(
         &self,
         outputs: &[Expr],
@@ -69,8 +69,8 @@ impl Run<'_> {
         )
     }
 
-    /// The ranges of the next attempt, smaller than those before. It fails where one sort key has more rows
-    /// than fit, and once rows were read.
+    /// The ranges of the next attempt, smaller than those before. Fails if one sort key has more rows than
+    /// fit, and once rows were read.
     fn ranges_after(
         &self,
         words: &[Expr],
@@ -102,7 +102,7 @@ impl Run<'_> {
         }
     }
 
-    /// Bytes of device memory that a row takes while it is sorted.
+    /// Bytes of device memory that a row uses while it is sorted.
     fn sorted_row(&self) -> Result<u64, RunError> {
         let bound = &self.prepare()?.pipeline.bound;
         Ok(match (&bound.strategy, &bound.result) {
@@ -114,7 +114,7 @@ impl Run<'_> {
         })
     }
 
-    /// Neighbouring ranges of all sort keys with `most` rows each at most; `None` where one key has more.
+    /// Adjacent ranges that cover all sort keys, with at most `most` rows each; `None` if one key has more.
     fn ranges(
         &self,
         key: &Expr,
@@ -154,7 +154,7 @@ impl Run<'_> {
             key, ranges, passes, ..
         }: &Ranges,
     ) -> Result<(Output, RunReport), RunError> {
-        // Without rows there is no range: one run over an empty range makes the report.
+        // Without rows there is no range: one run over an empty range creates the report.
         let none = [KeyRange {
             rows: 0,
             ..KeyRange::ALL

@@ -1,4 +1,4 @@
-//! From a pipeline's source to encoded columns.
+//! Loads the encoded columns of a pipeline's source.
 
 use crate::config::GalateaConfig;
 use crate::device::RunError;
@@ -21,7 +21,7 @@ use galatea_store::{
 };
 use std::sync::Arc;
 
-/// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
+/// Loads the columns of a pipeline, in ascending order, and encodes those that are not encoded yet.
 pub(super) async fn load(
     session: &Session,
     source: &PipelineSource,
@@ -64,14 +64,14 @@ pub(super) async fn load(
     let hints = LoadHints { dictionary };
     let view = table.load(&columns, &hints, Some(progress)).await?;
     if !config.cache_files.0 && matches!(source, PipelineSource::Files { .. }) {
-        // The view keeps what this query needs.
+        // The view keeps the data that this query needs.
         store.clear_cache();
     }
     Ok(view)
 }
 
-/// The rows of a plan with those columns, which are what is encoded; with any column where rows are counted
-/// alone.
+/// The plan projected to those columns, the only ones that are encoded. If rows are only counted, any one
+/// column is kept.
 fn only(plan: Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
     let schema = plan.schema();
     let fields = schema.fields();
@@ -90,8 +90,8 @@ fn only(plan: Arc<dyn ExecutionPlan>, columns: &[usize]) -> Result<Arc<dyn Execu
     Ok(Arc::new(ProjectionExec::try_new(kept, plan)?))
 }
 
-/// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view
-/// holds `columns`, ascending.
+/// Chunks of the view that may contain rows which pass the predicates. The predicates are over the source's
+/// schema; the view contains its `columns`, in ascending order.
 pub(super) fn surviving(
     view: &TableView,
     predicates: &[Arc<dyn PhysicalExpr>],
@@ -137,8 +137,8 @@ fn to_view(
     known.then_some(rewritten)
 }
 
-/// The rows that another pipeline left on the device: the entries of a group table, places in the order of a
-/// window, rows in partitions.
+/// A view of the rows that another pipeline left on the device: the entries of a group table, positions in
+/// the order of a window, or partitioned rows.
 pub(super) fn entries(rows: u64) -> Result<TableView, RunError> {
     let limit = |_| {
         RunError::Unsupported(Reason::Limit {
@@ -157,7 +157,7 @@ pub(super) fn entries(rows: u64) -> Result<TableView, RunError> {
     })
 }
 
-/// The rows that other pipelines left on the device, one part after another: each is a chunk.
+/// A view of the rows that other pipelines left on the device, with one chunk for each pipeline.
 pub(super) fn parts(rows: &[u64]) -> Result<TableView, RunError> {
     let parts = rows.iter().map(|rows| entries(*rows));
     let parts = parts.collect::<Result<Vec<TableView>, RunError>>()?;
@@ -168,7 +168,7 @@ pub(super) fn parts(rows: &[u64]) -> Result<TableView, RunError> {
     })
 }
 
-/// An error of the store in DataFusion's terms.
+/// Converts an error of the store to a DataFusion error.
 pub(crate) fn store_error(error: StoreError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

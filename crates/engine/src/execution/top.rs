@@ -1,18 +1,20 @@
 //! Top-k by radix select on the sort key: histograms find the largest key that can be among the first k rows.
 //!
 //! ```text
-//! least and greatest key ── rows in each of 4096 equal parts between ── in each part of the part with the last wanted row ── ...
+//! least and greatest key ── rows in each of 4096 equal parts between ── the same in the part with the last of the k rows ── ...
 //! ```
 //!
-//! It ends at a part with few enough rows. Then the pipeline returns the rows up to there; where very many
-//! have the last key, those before it, and as many of the others as are wanted. Passes before the last read
-//! the columns of filters and keys alone, so wide rows are made for few (late materialisation).
+//! The search ends at a part with few enough rows. Then the pipeline returns the rows up to that part. If
+//! very many rows have the last key, it returns the rows before that key and only the required number of rows
+//! with it. Passes before the last read only the columns of filters and keys, so wide rows are materialised
+//! only for few rows (late materialisation).
 //!
-//! In a large table some of the chunks are searched first: no wanted row has a greater key than the last
-//! wanted row of those ([`top_sample`](super::top_sample)). Then one pass reads the others, if at all.
+//! In a large table some of the chunks are searched first: no row of the result has a greater key than the
+//! last result row of those chunks ([`top_sample`](super::top_sample)). Then one pass reads the other chunks,
+//! if any.
 
 use super::key_ranges::KeyRange;
-use super::run::{Output, Run};
+use super::pipeline_run::{Output, Run};
 use crate::device::RunError;
 use crate::device::prepared::Prepared;
 use crate::report::RunReport;
@@ -21,35 +23,35 @@ use galatea_codegen::{PipelinePlan, SinkPlan, TopRows};
 use galatea_expression::Expr;
 use std::sync::Arc;
 
-/// Rows beyond the wanted ones that are returned rather than told apart.
+/// Number of excess rows that are returned rather than separated by a further pass.
 const MORE: u64 = 256;
 
-/// Rows whose texts begin alike that are returned whatever their share of all rows.
+/// Number of rows with a common string prefix that are returned regardless of their share of all rows.
 const FEW_ALIKE: u64 = 1 << 16;
 
-/// The sort keys of the wanted rows.
+/// The sort keys of the required rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Up to this one; not many more rows have them.
+    /// Keys up to this one; not many more rows than required have them.
     UpTo(i64),
-    /// Those before this one, of `before` rows, and its own, of which so many rows are wanted: all of them
-    /// are equal in the order.
+    /// Keys before this one, which `before` rows have, and `rows` rows with this key itself. All rows with
+    /// this key are equal in the order.
     Ties { key: i64, rows: u64, before: u64 },
 }
 
-/// Where the last of some first rows is.
+/// Position of the last of the first k rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
-    /// Of its keys the last one may be the row's.
+    /// The range of keys that contains the row's key.
     pub part: KeyRange,
-    /// Its number among the rows of the part, from 1 on.
+    /// The row's number among the rows of the range, from 1.
     pub rows: u64,
-    /// Rows before the part.
+    /// Number of rows before the range.
     pub before: u64,
 }
 
 impl Run<'_> {
-    /// Runs a pipeline of which the first rows are wanted.
+    /// Runs a top-k pipeline.
     pub(super) fn execute_top(
         &self,
         outputs: &[Expr],
@@ -69,7 +71,7 @@ impl Run<'_> {
         Ok((output, report))
     }
 
-    /// The pipeline with the rows of which the keys are between these two, both included.
+    /// The pipeline restricted to rows with keys between these two, both included.
     pub(super) fn between(
         &self,
         outputs: &[Expr],
@@ -84,8 +86,8 @@ impl Run<'_> {
         self.plan_of(sink, output, [top.key.within(least, greatest)])
     }
 
-    /// Compiles what a search needs, in parallel, unless that is there. Literals are kernel arguments, so any
-    /// bounds give the same kernel.
+    /// Compiles the kernels of a search in parallel, unless they are cached. Literals are kernel arguments,
+    /// so any bounds use the same kernel.
     pub(super) fn compile_for_top(&self, outputs: &[Expr], top: &TopRows) {
         let plans = [
             self.counting_plan(&top.key, KeyRange::ALL),
@@ -100,13 +102,13 @@ impl Run<'_> {
         }
         std::thread::scope(|scope| {
             for plan in &new {
-                // A failure comes again where the kernel is needed.
+                // A failure is raised again when the kernel is needed.
                 scope.spawn(move || self.over(plan, &self.view_of(plan)?).prepare().map(drop));
             }
         });
     }
 
-    /// Finds the last of the first rows, and returns them.
+    /// Finds the last of the first k rows, and returns the rows up to it.
     pub(super) fn search(
         &self,
         outputs: &[Expr],
@@ -132,7 +134,7 @@ impl Run<'_> {
         run.execute()
     }
 
-    /// The sort keys of the wanted rows.
+    /// The sort keys of the required rows.
     fn wanted(&self, top: &TopRows, passes: &mut Vec<RunReport>) -> Result<Wanted, RunError> {
         let enough = top.fetch.saturating_add(MORE);
         let all = match self.extent(&top.key, passes)? {
@@ -151,20 +153,20 @@ impl Run<'_> {
                 return Ok(Wanted::Ties { key, rows, before });
             }
             let limit = (all.rows / 4).max(FEW_ALIKE);
-            if parameters.cuts_texts && part.rows > limit {
+            if parameters.cuts_strings && part.rows > limit {
                 return Err(RunError::Unsupported(Reason::Limit {
-                    expression: "ORDER BY of texts".into(),
+                    expression: "ORDER BY of strings".into(),
                     asked: part.rows,
                     limit,
-                    unit: "rows whose texts begin alike",
+                    unit: "rows with the same first bytes",
                 }));
             }
         }
         Ok(Wanted::UpTo(part.greatest))
     }
 
-    /// The part of a range, of few rows beyond or of one key, that holds the `rows`-th row; `None` if the
-    /// range has fewer.
+    /// The part of a range that contains row number `rows`. It has few excess rows, or one key. `None` if the
+    /// range has fewer rows.
     pub(super) fn narrowed(
         &self,
         key: &Expr,
@@ -186,7 +188,7 @@ impl Run<'_> {
         }
     }
 
-    /// The pipeline that counted rows, whose binding has found out what the sort key leaves out of the order.
+    /// The pipeline that counted rows. Its binding determines which part of the order the sort key omits.
     fn counted(&self, top: &TopRows) -> Result<Arc<Prepared>, RunError> {
         let plan = self.counting_plan(&top.key, KeyRange::ALL);
         Ok(self.over(&plan, &self.view_of(&plan)?).prepare()?.pipeline)

@@ -1,14 +1,14 @@
-//! A limit of the first rows from some of the chunks, so that a large table is read about once.
+//! Finds a limit of the first rows in some of the chunks, so that a large table is read about once.
 //!
 //! ```text
-//! last wanted row of one chunk in 64 ── rows up to its key, of the chunks that may hold any ──
+//! last required row of one chunk in 64 ── rows up to its key, of the chunks that may contain any ──
 //! ```
 //!
-//! Any chunks do: no wanted row comes after the last wanted row of these. Where zones tell, they are those
-//! whose last rows come first, and chunks that begin after all of them are not read: of a table in the order
-//! that is asked for, one chunk in 64 is.
+//! Any chunks are correct: no required row sorts after the last required row of these chunks. If zone maps
+//! are available, the chunks with the smallest last rows in the order are used, and chunks that begin after
+//! all of them are not read. If the table is stored in the requested order, one chunk in 64 is read.
 
-use super::run::{Output, Run};
+use super::pipeline_run::{Output, Run};
 use crate::config::{GalateaConfig, RowOutput};
 use crate::device::RunError;
 use crate::report::RunReport;
@@ -20,13 +20,13 @@ use galatea_store::Scalar;
 use std::cmp::Ordering;
 
 policy! {
-    /// When a limit of the first rows is looked for in some of the chunks.
+    /// When a limit of the first rows is searched in some of the chunks.
     pub(crate) struct TopPolicy {
-        /// Chunks of which one is searched.
+        /// One chunk of this number is searched.
         chunks: usize = 64,
-        /// Values that are returned at most: more of them take longer than another pass.
+        /// Maximum number of returned values: returning more takes longer than another pass.
         values: usize = 64 << 10,
-        /// Rows that are returned at most, where rows are expected.
+        /// Ratio of the maximum number of returned rows to the expected number.
         surplus: u64 = 4,
     }
 }
@@ -37,16 +37,16 @@ const POLICY: TopPolicy = TopPolicy::DEFAULT;
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     chunks: Vec<usize>,
-    /// Rows that are returned at most on the strength of these chunks alone.
+    /// Maximum number of rows that are returned based on these chunks alone.
     most_rows: u64,
 }
 
-/// What no wanted row comes after.
+/// A limit that no required row exceeds.
 #[derive(Debug, Clone)]
 struct Limit {
     /// The greatest sort key.
     key: i64,
-    /// The last value of the first column of the order, if zones tell.
+    /// The last value of the first column of the order, if zone maps are available.
     last: Option<Scalar>,
 }
 
@@ -61,7 +61,7 @@ impl Run<'_> {
         }
         let chunks = match self.first_column(&top.key) {
             Some(first) => first.in_order(self.chunks),
-            // All over the table.
+            // Spread over the whole table.
             None => self.chunks.iter().copied().step_by(POLICY.chunks).collect(),
         };
         Some(Sample {
@@ -70,7 +70,7 @@ impl Run<'_> {
         })
     }
 
-    /// Runs a pipeline of which the first rows are wanted, where some of the chunks are to be searched first.
+    /// Runs a top-k pipeline that searches some of the chunks first.
     pub(super) fn execute_by_sample(
         &self,
         sample: &Sample,
@@ -105,8 +105,8 @@ impl Run<'_> {
         all.search(outputs, top, passes)
     }
 
-    /// The settings where few of very many rows are returned: kernels that write them to columns read faster
-    /// than those that write them to chains of pages.
+    /// The settings for returning few of very many rows: kernels that write them to columns read faster than
+    /// kernels that write them to chains of pages.
     fn few_rows(&self) -> GalateaConfig {
         let row_output = match self.config.row_output {
             RowOutput::Auto => RowOutput::Direct,
@@ -118,7 +118,7 @@ impl Run<'_> {
         }
     }
 
-    /// What no wanted row comes after, if these chunks have as many rows as are wanted.
+    /// The limit, if these chunks have the required number of rows.
     fn limit_in(
         &self,
         sample: &Sample,
@@ -142,7 +142,7 @@ impl Run<'_> {
         }))
     }
 
-    /// The chunks that may hold rows that do not come after a limit.
+    /// The chunks that may contain rows that do not sort after a limit.
     fn chunks_up_to(&self, top: &TopRows, limit: &Limit) -> Vec<usize> {
         let (Some(first), Some(last)) = (self.first_column(&top.key), &limit.last) else {
             return self.chunks.to_vec();
@@ -158,7 +158,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// The rows up to a key, if there are no more than `most`.
+    /// The rows up to a key, if there are at most `most` of them.
     fn few_up_to(
         &self,
         outputs: &[Expr],

@@ -1,8 +1,8 @@
 //! EXPLAIN: plans as text.
 //!
-//! A GPU subtree is described by named facts (`facts`). DataFusion's own formats show them on one
-//! line (`indent`) or in a box (`tree`); an [`outline()`] shows a node per line and a fact per line, and
-//! gives DataFusion's operators facts by the same names.
+//! A GPU subtree is described by named facts (`facts`). DataFusion's own formats show them on one line
+//! (`indent`) or in a box (`tree`); an [`outline()`] shows one node and one fact on each line, and gives
+//! DataFusion's operators facts with the same names.
 
 mod operator;
 mod outline;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 type Expression = Arc<dyn PhysicalExpr>;
 
-/// The facts of an operator; none of those that are not known here, whose own line says all.
+/// The facts of an operator; `None` for operators without a case here: DataFusion's line is shown.
 pub(super) fn facts(plan: &dyn ExecutionPlan) -> Option<Facts> {
     let facts = scan(plan)
         .or_else(|| rows(plan))
@@ -41,7 +41,7 @@ pub(super) fn facts(plan: &dyn ExecutionPlan) -> Option<Facts> {
     Some(Facts(facts))
 }
 
-/// Scans: the source, the columns that are read of it, and the filters that it may skip rows by.
+/// Scans: the source, the columns that are read from it, and the filters by which it may skip rows.
 fn scan(plan: &dyn ExecutionPlan) -> Option<Vec<Fact>> {
     let (source, filters) = if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
         let filters = scan.filters().iter().flat_map(conjuncts).collect();
@@ -101,7 +101,7 @@ fn groups(plan: &dyn ExecutionPlan) -> Option<Vec<Fact>> {
     Some(facts)
 }
 
-/// The keys of groups; of several grouping sets, each with those that it has.
+/// The grouping keys; with several grouping sets, the keys of each.
 fn keys(groups: &PhysicalGroupBy) -> Vec<String> {
     let name = |(expression, alias): &(Expression, String)| aliased(expression, alias);
     if groups.is_single() {
@@ -174,7 +174,7 @@ fn window(plan: &dyn ExecutionPlan) -> Option<Vec<Fact>> {
     Some(Fact::list("functions", names.collect()).into_iter().collect())
 }
 
-/// Operators that pass rows on.
+/// Operators that pass rows through.
 fn flow(plan: &dyn ExecutionPlan) -> Option<Vec<Fact>> {
     if plan.is::<CoalescePartitionsExec>() || plan.is::<UnionExec>() {
         return Some(Vec::new());
@@ -207,7 +207,7 @@ fn sql(expression: &Expression) -> String {
     fmt_sql(expression.as_ref()).to_string()
 }
 
-/// The conditions of a conjunction, but those that come up while the plan runs.
+/// The conditions of a conjunction, except dynamic filters.
 fn conjuncts(predicate: &Expression) -> Vec<String> {
     let all = split_conjunction(predicate).into_iter();
     let fixed = all.filter(|condition| !condition.is::<DynamicFilterPhysicalExpr>());
@@ -225,7 +225,7 @@ fn aliased(expression: &Expression, alias: &str) -> String {
 
 fn sort_key(key: &PhysicalSortExpr) -> String {
     let direction = if key.options.descending { " DESC" } else { "" };
-    // NULL is the greatest value unless said otherwise.
+    // NULL is the greatest value by default.
     let nulls = match (key.options.nulls_first, key.options.descending) {
         (true, false) => " NULLS FIRST",
         (false, true) => " NULLS LAST",

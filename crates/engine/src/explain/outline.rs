@@ -1,4 +1,4 @@
-//! A plan as an outline: a node per line, the facts of a GPU subtree on lines of their own.
+//! A plan as an outline: one node per line, the facts of a GPU subtree on lines of their own.
 //!
 //! ```text
 //! runs on     GPU
@@ -34,7 +34,7 @@ pub fn outline(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
         if let Some(gpu) = placement.gpu() {
             lines.push(format!("{:NAME$}{gpu}", "GPU"));
         }
-        // A reason's first line says it; `galatea doctor` says what to do.
+        // The first line of a reason is sufficient here; `galatea doctor` shows the remedy.
         let reasons = placement.reasons().iter();
         let reasons: Vec<String> = reasons
             .filter_map(|reason| reason.lines().next().map(str::to_owned))
@@ -47,7 +47,7 @@ pub fn outline(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
     lines.join("\n")
 }
 
-/// Columns of a fact's name.
+/// Width of a fact's name.
 const NAME: usize = 14;
 
 fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, lines: &mut Vec<String>) {
@@ -94,13 +94,13 @@ fn push_values(lines: &mut Vec<String>, indent: &str, name: &str, values: &[Stri
     let all = values.iter().flat_map(|value| value.lines());
     for (number, value) in all.enumerate() {
         let name = if number == 0 { name } else { "" };
-        // Names that are wider keep a space.
+        // Names that are wider keep one space.
         let gap = NAME.saturating_sub(name.chars().count()).max(1);
         lines.push(format!("{indent}{name}{:gap$}{value}", ""));
     }
 }
 
-/// Rows of a node of DataFusion's that has run, and the time that its partitions have computed.
+/// Rows of a DataFusion node that has run, and the time that its partitions have computed.
 fn cost(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
     let Some(metrics) = plan.metrics().filter(|_| analysed) else {
         return String::new();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct ByteCount(AtomicUsize);
 
 impl ByteCount {
-    /// So many bytes.
+    /// A count of `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Self {
         Self(AtomicUsize::new(usize::try_from(bytes).unwrap_or(usize::MAX)))
     }

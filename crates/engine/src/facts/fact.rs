@@ -55,7 +55,7 @@ impl Fact {
     }
 }
 
-/// All facts of a node or of a pipeline, in the order in which they are read.
+/// All facts of a node or of a pipeline, in reading order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts(pub(crate) Vec<Fact>);
 
@@ -80,7 +80,7 @@ impl Facts {
         self.0.extend(others.0);
     }
 
-    /// What is planned for a pipeline.
+    /// The facts of a pipeline's plan.
     pub(crate) fn planned(pipeline: PipelineRef<'_>) -> Self {
         let columns = &*pipeline.schema;
         let named = |expressions: &[Expr]| -> Vec<String> {
@@ -91,9 +91,9 @@ impl Facts {
         };
         let mut facts = vec![source(pipeline)];
         facts.extend(joins(pipeline, columns));
-        // That an entry of a group table is a group, and a pair one, needs no words.
+        // Conditions that only test for an entry of a group table or a match are not shown.
         let of_entries = |filter: &&Expr| match filter.kind() {
-            ExprKind::Member { dimension, .. } => pipeline.row_sides.contains(dimension),
+            ExprKind::Member { build_side, .. } => pipeline.row_sides.contains(build_side),
             _ => false,
         };
         let filters = pipeline.plan.filters.iter();
@@ -110,11 +110,11 @@ impl Facts {
                     .filter(|output| output.is_for_host(&|_| false))
                     .cloned()
                     .collect();
-                facts.extend(Fact::list("computed by the host", named(&computed)));
+                facts.extend(Fact::list("computed on the CPU", named(&computed)));
                 facts.extend(order.as_ref().and_then(|order| match order {
                     RowOrder::First(top) => {
                         let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
-                        Some(Fact::one("rows wanted", rows))
+                        Some(Fact::one("top k", rows))
                     }
                     RowOrder::All(words) => {
                         let keys = words.first()?;
@@ -131,26 +131,26 @@ impl Facts {
                 key, columns: built, ..
             } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
-                facts.extend(texts_by_row(built, columns));
+                facts.extend(strings_by_row(built, columns));
             }
-            SinkPlan::Lists {
+            SinkPlan::Multimap {
                 key, columns: kept, ..
             } => {
-                facts.push(Fact::one("lists by", bare(key, columns)));
-                facts.extend(texts_by_row(kept, columns));
+                facts.push(Fact::one("multimap by", bare(key, columns)));
+                facts.extend(strings_by_row(kept, columns));
             }
             SinkPlan::Probe {
                 key, columns: kept, ..
             } => {
-                facts.push(Fact::one("pairs by", bare(key, columns)));
-                facts.extend(texts_by_row(kept, columns));
+                facts.push(Fact::one("probe side by", bare(key, columns)));
+                facts.extend(strings_by_row(kept, columns));
             }
             SinkPlan::Partition { key, .. } => facts.push(Fact::one("partitions by", bare(key, columns))),
             SinkPlan::Mark { marking, .. } => facts.push(Fact::one("marks", marking.to_string())),
             SinkPlan::Store { .. } => {}
             SinkPlan::Windows(input) => {
                 facts.extend(windows(input, columns));
-                facts.extend(texts_by_row(&input.columns, columns));
+                facts.extend(strings_by_row(&input.columns, columns));
             }
             SinkPlan::BuildGroups { key, aggregates } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
@@ -168,14 +168,14 @@ impl Facts {
             let (hot, cpu) = (milliseconds(hot), milliseconds(cpu));
             facts.push(Fact::one(
                 "predicted",
-                format!("{hot}{warm_up} here, {cpu} on the CPU"),
+                format!("{hot}{warm_up} on the GPU, {cpu} on the CPU"),
             ));
         }
         Self(facts)
     }
 
-    /// Adds what a run of the pipeline did; `spent`: also where time and bytes went, and how many rows were
-    /// `expected` to pass.
+    /// Adds the facts of a run of the pipeline; `spent`: also its time and bytes, and the number of rows that
+    /// was `expected` to pass.
     pub(crate) fn add_run(&mut self, report: &RunReport, spent: bool, expected: Option<u64>) {
         self.extend(Self::ran(report));
         if spent {
@@ -183,7 +183,7 @@ impl Facts {
         }
     }
 
-    /// How a run collected its rows, and why so.
+    /// The strategy of a run, and the reason for it.
     fn ran(report: &RunReport) -> Self {
         let columns = if report.resident { "resident" } else { "streamed" };
         let mut facts = vec![
@@ -193,29 +193,29 @@ impl Facts {
             Fact::one("grid", report.grid.to_string()),
         ];
         facts.extend(report.way.map(|way| Fact::one("transfer method", way.name())));
-        let rows = report.dimension_rows.iter().map(ToString::to_string).collect();
-        facts.extend(Fact::list("dimension rows", rows));
-        let memories = report.dimensions.iter().enumerate();
+        let rows = report.build_side_rows.iter().map(ToString::to_string).collect();
+        facts.extend(Fact::list("build side rows", rows));
+        let memories = report.build_sides.iter().enumerate();
         let memories = memories
             .map(|(number, memory)| format!("d{number}: {memory}"))
             .collect();
-        facts.extend(Fact::list("dimensions", memories));
+        facts.extend(Fact::list("build side memory", memories));
         let partitions = report.partitions.as_ref();
         facts.extend(partitions.map(|why| Fact::one("partitions", why.clone())));
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
-            ("chunks awaited by a running kernel", report.awaited as u64),
-            ("passes before", report.passes as u64),
-            ("ranges of the order", report.sort_ranges as u64),
+            ("chunks overlapped", report.awaited as u64),
+            ("counting passes", report.passes as u64),
+            ("sort partitions", report.sort_ranges as u64),
             ("sort passes", u64::from(report.sort_passes)),
             ("hash table grown", report.grown as u64),
-            ("gave way to earlier queries", report.gave_way as u64),
+            ("preemptions", report.gave_way as u64),
             ("heap pages", report.pages),
         ];
         let counted = counts.into_iter().filter(|(_, count)| *count > 0);
         facts.extend(counted.map(|(name, count)| Fact::one(name, count.to_string())));
         if report.in_order {
-            facts.push(Fact::one("order", "that of the table"));
+            facts.push(Fact::one("sort", "skipped (input sorted)"));
         }
         if let Some(fraction) = report.ceiling {
             facts.push(Fact::one("ceiling", format!("{:.0}%", fraction * 100.0)));
@@ -223,7 +223,7 @@ impl Facts {
         Self(facts)
     }
 
-    /// Where a run's time and bytes went; its metrics say the same, number by number.
+    /// The time and bytes of a run; its metrics contain the same numbers.
     fn spent(report: &RunReport, expected: Option<u64>) -> Self {
         let skipped = match report.chunks_skipped {
             0 => String::new(),
@@ -263,7 +263,7 @@ impl Facts {
     }
 }
 
-/// The rate at which kernels read, beside what the device was measured to reach.
+/// The rate at which kernels read, and the measured maximum of the device.
 fn rate(report: &RunReport) -> String {
     if report.kernel.is_zero() {
         return String::new();
@@ -290,7 +290,7 @@ fn rate(report: &RunReport) -> String {
 pub(crate) fn files(scan: &FileScanConfig) -> String {
     let mut files = scan.file_groups.iter().flat_map(FileGroup::iter);
     let first = files.next().map(|file| &file.object_meta.location);
-    // A file that several partitions read is one.
+    // A file that several partitions read counts once.
     let others: BTreeSet<_> = files.map(|file| &file.object_meta.location).collect();
     let Some(first) = first else {
         return "no files".to_string();
@@ -327,20 +327,20 @@ fn source(pipeline: PipelineRef<'_>) -> Fact {
     }
 }
 
-/// The pairs of a join with the algorithm that lists their rows.
+/// The pairs of keys of a join, with the algorithm that joins their rows.
 fn with_algorithm(pairs: Vec<String>, pipeline: PipelineRef<'_>) -> Vec<String> {
     let Some(probe) = pipeline.rows_from() else {
         return pairs;
     };
-    let lists = (0..probe.dimensions.len()).find(
-        |side| matches!(probe.build(*side), Some(build) if matches!(build.plan.sink, SinkPlan::Lists { .. })),
+    let lists = (0..probe.build_sides.len()).find(
+        |side| matches!(probe.build(*side), Some(build) if matches!(build.plan.sink, SinkPlan::Multimap { .. })),
     );
     let algorithm = lists.map_or(JoinAlgorithm::Multimap, |side| JoinAlgorithm::of(probe, side));
     let named = |pairs| format!("{pairs}, {}", algorithm.name());
     pairs.into_iter().map(named).collect()
 }
 
-/// The value with the pipeline that builds the side, if one does.
+/// The value with the pipeline that builds the build side, if one does.
 fn made_by(known: String, pipeline: PipelineRef<'_>, side: usize) -> String {
     match pipeline.build(side) {
         Some(build) => format!("{known}, built by {}", build.id()),
@@ -348,9 +348,9 @@ fn made_by(known: String, pipeline: PipelineRef<'_>, side: usize) -> String {
     }
 }
 
-/// The build sides that are not its rows.
+/// The build sides other than those of its rows.
 fn joins(pipeline: PipelineRef<'_>, columns: &Schema) -> Option<Fact> {
-    let sides = pipeline.dimensions.iter().enumerate();
+    let sides = pipeline.build_sides.iter().enumerate();
     let sides = sides.filter(|(number, _)| !pipeline.row_sides.contains(number));
     let values = sides.map(|(number, side)| {
         let (key, wanted) = (side.key_name(), bare(&side.wanted, columns));
@@ -365,13 +365,13 @@ fn joins(pipeline: PipelineRef<'_>, columns: &Schema) -> Option<Fact> {
     Fact::list("joins", values.collect())
 }
 
-/// Texts of rows that stay on the device, which are only returned.
-fn texts_by_row(kept: &[(usize, Expr)], columns: &Schema) -> Option<Fact> {
+/// Late-materialised strings, which are only returned.
+fn strings_by_row(kept: &[(usize, Expr)], columns: &Schema) -> Option<Fact> {
     let texts = kept.iter().filter_map(|(_, column)| match column.kind() {
-        ExprKind::ByRow(text) => Some(bare(text, columns)),
+        ExprKind::LateMaterialised(text) => Some(bare(text, columns)),
         _ => None,
     });
-    Fact::list("texts by row", texts.collect())
+    Fact::list("late-materialised strings", texts.collect())
 }
 
 /// The order of a window, and the functions over it.

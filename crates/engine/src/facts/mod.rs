@@ -1,5 +1,5 @@
-//! Named facts of a GPU subtree: source, joins, filters, keys, aggregates, and after it has run the strategy,
-//! the reason for it, times and bytes. Nodes print them on one line or in a box; an outline of a plan
+//! Named facts of a GPU subtree: source, joins, filters, keys, aggregates, and after a run the strategy with
+//! its reason, times and bytes. Nodes print them on one line or in a box; an outline of a plan
 //! ([`crate::explain`]) prints one fact per line.
 
 mod bytes;

@@ -1,4 +1,4 @@
-//! Values of the nodes of plans, each computed once.
+//! A cache of values of plan nodes.
 
 use datafusion::physical_plan::ExecutionPlan;
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
-//! Copies of plans of DataFusion's, for executions of their own.
+//! Copies of DataFusion's plans, one for each execution.
 //!
-//! A node keeps what an execution needs: counters, collected build sides, channels between partitions,
-//! filters that one operator tightens for another while both run. Executions that share a node share that, so
-//! a plan that is used again is copied node by node.
+//! A node keeps the state of an execution: counters, collected build sides, channels between partitions,
+//! dynamic filters that one operator updates for another while both run. Executions that share a node share
+//! its state, so a plan that is used again is copied node by node.
 
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
@@ -26,29 +26,30 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use galatea_store::{guarded_as, parquet_source};
 use std::sync::Arc;
 
-/// Copies a node of our own, with what is below it; none for other nodes.
+/// Copies one of our own nodes and its inputs; `None` for other nodes.
 pub(crate) type CopyOwn<'a> =
     dyn Fn(&Arc<dyn ExecutionPlan>, &mut Renewal<'_>) -> Result<Option<Arc<dyn ExecutionPlan>>> + 'a;
 
-/// Another expression in the place of one.
+/// Replaces an expression by another.
 pub(crate) type Rewrite<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
 
-/// One copying of a plan.
+/// The state of copying one plan.
 pub(crate) struct Renewal<'a> {
     own: &'a CopyOwn<'a>,
-    /// Where subqueries of the plan leave their values, and where those of the copy do.
+    /// The results of subqueries of the plan, and those of the copy's subqueries.
     results: Vec<(ScalarSubqueryResults, ScalarSubqueryResults)>,
-    /// Filters that joins of the plan tighten for scans below them, by number, and those of the copy's joins.
+    /// Dynamic filters that joins of the plan update for scans below them, by number, and those of the copy's
+    /// joins.
     filters: Vec<(u64, Arc<dyn PhysicalExpr>)>,
 }
 
-/// A copy of a plan of DataFusion's nodes alone, as it was before its first execution.
+/// A copy, as before its first execution, of a plan that consists of DataFusion's nodes alone.
 pub(crate) fn renewed_host(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Renewal::new(&|_, _| Ok(None)).copy(plan)
 }
 
 impl<'a> Renewal<'a> {
-    /// A copying that leaves nodes of our own to `own`.
+    /// A copier that leaves our own nodes to `own`.
     pub(crate) fn new(own: &'a CopyOwn<'a>) -> Self {
         Self {
             own,
@@ -79,7 +80,7 @@ impl<'a> Renewal<'a> {
         }
         let mut copy = Arc::clone(plan);
         if !children.is_empty() {
-            // The children are copies: their properties are those that the node was made for.
+            // The children are copies, so the properties of the node stay valid.
             let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             copy = copy.replace_children(children, same)?;
         }
@@ -99,7 +100,8 @@ impl<'a> Renewal<'a> {
         children.map(|child| self.copy(child)).collect()
     }
 
-    /// A join that tightens a filter while it runs, and scans below it that apply that filter.
+    /// Copies a join that updates a dynamic filter while it runs, and the scans below it that apply that
+    /// filter.
     fn copy_join(&mut self, plan: &HashJoinExec, filter: u64) -> Result<Arc<dyn ExecutionPlan>> {
         let keys = plan.on().iter().map(|(_, key)| Arc::clone(key)).collect();
         let own = Arc::new(DynamicFilterPhysicalExpr::new(keys, lit(true)));
@@ -113,7 +115,7 @@ impl<'a> Renewal<'a> {
         Ok(Arc::new(copy.with_dynamic_filter_expr(own)?))
     }
 
-    /// The expression with filters of the copy's joins in place of those of the plan's.
+    /// The expression with the filters of the plan's joins replaced by those of the copy's joins.
     fn with_own_filters(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let changed = Arc::clone(expression).transform(|part| {
             let filter = part
@@ -129,7 +131,7 @@ impl<'a> Renewal<'a> {
         Ok(changed?.data)
     }
 
-    /// A node that runs subqueries, and leaves their values where the copy's expressions look for them.
+    /// Copies a node that runs subqueries; they leave their results for the copy's expressions.
     fn copy_subqueries(&mut self, plan: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>> {
         let results = ScalarSubqueryResults::new(plan.subqueries().len());
         self.results.push((plan.results().clone(), results.clone()));
@@ -143,12 +145,12 @@ impl<'a> Renewal<'a> {
         Ok(Arc::new(ScalarSubqueryExec::new(input, links, results)))
     }
 
-    /// Whether subqueries are among what is copied.
+    /// Whether the copied plan has subqueries.
     pub(crate) fn has_subqueries(&self) -> bool {
         !self.results.is_empty()
     }
 
-    /// The expression, with values of the copy's subqueries.
+    /// The expression, with the results of the copy's subqueries.
     pub(crate) fn rebind(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let rebound = Arc::clone(expression).transform(|part| {
             let Some(subquery) = part.downcast_ref::<ScalarSubqueryExpr>() else {
@@ -169,7 +171,7 @@ impl<'a> Renewal<'a> {
         Ok(rebound?.data)
     }
 
-    /// A node whose expressions read values of the copy's subqueries; other nodes than these are not
+    /// The node, if its expressions read results of the copy's subqueries. Other nodes than these are not
     /// renewable (`plans/renew.rs`) with such expressions.
     fn with_own_results(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
@@ -194,7 +196,7 @@ impl<'a> Renewal<'a> {
     }
 }
 
-/// Whether expressions of a node read values of subqueries.
+/// Whether expressions of a node read results of subqueries.
 pub(crate) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut reads = false;
     plan.apply_expressions(&mut |expression| {
@@ -204,18 +206,18 @@ pub(crate) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(reads)
 }
 
-/// Rows of the query's text, which no execution counts.
+/// Whether a scan reads rows of the query's text, which no execution counts.
 pub(crate) fn is_in_memory(scan: &DataSourceExec) -> bool {
     scan.data_source().downcast_ref::<MemorySourceConfig>().is_some()
 }
 
-/// The number of the filter that a join tightens while it runs, if there is one.
+/// The number of the dynamic filter that a join updates while it runs, if it has one.
 pub(crate) fn tightened_filter(join: &HashJoinExec) -> Option<u64> {
     join.dynamic_expressions_produced().first()?.expression_id()
 }
 
-/// A scan of the same Parquet files with counters of its own, and with what `predicate` makes of its
-/// predicate; none where what the scan does cannot all be read off it.
+/// A scan of the same Parquet files with counters of its own, and with a predicate that `predicate` rewrites;
+/// `None` if the scan has properties that cannot be copied.
 pub(crate) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Option<Arc<dyn ExecutionPlan>> {
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let source = parquet_source(config.file_source().as_ref())?;
@@ -245,8 +247,8 @@ pub(crate) fn parquet_scan(scan: &DataSourceExec, predicate: &Rewrite<'_>) -> Op
     Some(DataSourceExec::from_data_source(config.build()))
 }
 
-/// An aggregate whose filter for its input, where it has one, is shared with no other: `replace_children` and
-/// `reset_state` share it.
+/// An aggregate with its own dynamic filter for its input, if it has one: `replace_children` and
+/// `reset_state` share the filter.
 fn with_own_filter(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if aggregate.dynamic_expressions_produced().is_empty() {
         return Ok(None);

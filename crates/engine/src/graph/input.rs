@@ -1,11 +1,10 @@
 //! Plans of CPU operators that feed a pipeline.
 //!
-//! An operator keeps the state of one execution: a `DataSourceExec` hands out its files once, a join its
-//! build side, a repartition its channels. A plan feeds more than one execution where subtrees share it (the
-//! grouping sets of an aggregate, several DISTINCT), where a pipeline reads its input again (partitions of a
-//! join), and where a subtree is placed again or falls back to the CPU after a part has run. So the plan
-//! itself never runs: [`InputPlan::instance`] is the only way to an executable plan, and every instance is a
-//! copy.
+//! An operator keeps the state of one execution: a `DataSourceExec` distributes its files once, a join keeps
+//! its build side, a repartition its channels. A plan feeds more than one execution if subtrees share it (the
+//! grouping sets of an aggregate, several DISTINCT), if a pipeline reads its input again (partitions of a
+//! join), and if a subtree is placed again or falls back to the CPU after a part has run. So the plan itself
+//! never runs: [`InputPlan::instance`] is the only way to an executable plan, and every instance is a copy.
 
 use super::renewed_host;
 use datafusion::common::Result;
@@ -40,12 +39,12 @@ impl InputPlan {
     /// DataFusion's, for an operator that cannot be copied.
     pub(crate) fn instance(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let instance = renewed_host(&self.plan)?;
-        // Of several instances EXPLAIN ANALYZE shows the counters of the first.
+        // EXPLAIN ANALYZE shows the counters of the first instance.
         let _ = self.first.set(Arc::clone(&instance));
         Ok(instance)
     }
 
-    /// The instance that ran first, with its counters; before an execution the plan.
+    /// The instance that ran first, with its counters; the plan, before any execution.
     pub(crate) fn shown(&self) -> &Arc<dyn ExecutionPlan> {
         self.first.get().unwrap_or(&self.plan)
     }
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn every_instance_of_an_input_is_another_one() {
+    fn input_instances_are_distinct_copies() {
         let leaf = scan();
         let input = InputPlan::new(Arc::clone(&leaf));
         assert!(Arc::ptr_eq(input.shown(), &leaf));

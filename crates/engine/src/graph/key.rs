@@ -1,4 +1,4 @@
-//! Hashes by which plans are known again, with the versions of the data that they read.
+//! Fingerprints of plans, including the versions of the data that they read.
 
 use super::by_node::ByNode;
 use super::{BuildSide, PipelineGraph, PipelineRef, PipelineSource, PlanKey};
@@ -11,7 +11,7 @@ use std::cell::OnceCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// The same query with the same settings over the same data.
+/// Key of a query with these settings over the same data.
 pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> PlanKey {
     let keys = Keys::new(config);
     key(|state| {
@@ -25,12 +25,12 @@ pub(crate) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
 pub(crate) struct Keys<'a> {
     config: &'a GalateaConfig,
     settings: OnceCell<u64>,
-    /// With constants, and without.
+    /// Hashes without constants, and with them.
     nodes: [ByNode<u64>; 2],
 }
 
 impl<'a> Keys<'a> {
-    /// For queries with these settings.
+    /// The keys for queries with these settings.
     pub(crate) fn new(config: &'a GalateaConfig) -> Self {
         Self {
             config,
@@ -44,7 +44,7 @@ impl<'a> Keys<'a> {
         self.config
     }
 
-    /// A pipeline over the same data that may differ in constants.
+    /// Key of a pipeline over the same data, regardless of constants.
     pub(crate) fn shape(&self, found: PipelineRef<'_>) -> PlanKey {
         key(|state| {
             self.settings().hash(state);
@@ -61,10 +61,10 @@ impl<'a> Keys<'a> {
                 expression.hash_shape(state);
             }
             found.plan.output.hash(state);
-            for dimension in &found.dimensions {
-                dimension.key.to_string().hash(state);
-                dimension.wanted.hash_shape(state);
-                self.rows(dimension.plan.plan(), false).hash(state);
+            for build_side in &found.build_sides {
+                build_side.key.to_string().hash(state);
+                build_side.wanted.hash_shape(state);
+                self.rows(build_side.plan.plan(), false).hash(state);
             }
             for build in found.builds() {
                 self.shape(build).0.hash(state);
@@ -72,8 +72,8 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// The rows of a build side by their key, in whatever pipeline.
-    pub(crate) fn dimension(&self, source: &BuildSide) -> PlanKey {
+    /// Key of the rows of a build side by their key, in any pipeline.
+    pub(crate) fn build_side(&self, source: &BuildSide) -> PlanKey {
         key(|state| {
             source.key.to_string().hash(state);
             source.unique.hash(state);
@@ -82,7 +82,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// The same as a pipeline makes it on the device.
+    /// The same for a build side that a pipeline builds on the device.
     pub(crate) fn build(&self, source: &BuildSide, graph: &PipelineGraph) -> PlanKey {
         key(|state| {
             "build".hash(state);
@@ -91,11 +91,11 @@ impl<'a> Keys<'a> {
                 let expressions = pipeline.plan.expressions().into_iter();
                 expressions.for_each(|expression| expression.hash_shape(state));
             }
-            self.dimension(source).0.hash(state);
+            self.build_side(source).0.hash(state);
         })
     }
 
-    /// Hash of the settings that decide how a plan runs.
+    /// Hash of the settings that affect how a plan runs.
     fn settings(&self) -> u64 {
         *self.settings.get_or_init(|| {
             let default = GalateaConfig::default();
@@ -109,7 +109,7 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// Hash of a plan: its nodes, with what they print if `exact`, and its data.
+    /// Hash of a plan: its nodes, with their display if `exact`, and its data.
     fn rows(&self, plan: &Arc<dyn ExecutionPlan>, exact: bool) -> u64 {
         let hash = || {
             key(|state| {
@@ -129,7 +129,7 @@ fn key(hash: impl FnOnce(&mut DefaultHasher)) -> PlanKey {
     PlanKey(state.finish())
 }
 
-/// Hashes a node, and whether its inputs belong to its key.
+/// Hashes a node; returns whether its inputs belong to its key.
 fn node(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) -> bool {
     plan.name().hash(state);
     plan.schema().hash(state);
@@ -143,7 +143,7 @@ fn node(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) -> 
         Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => {
             data_source(scan, exact, state);
         }
-        // A source without a version has its statistics alone.
+        // A source without a version is identified by its display, which includes its statistics.
         _ if exact || plan.children().is_empty() => {
             displayable(plan.as_ref()).one_line().to_string().hash(state);
         }
@@ -152,7 +152,7 @@ fn node(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) -> 
     true
 }
 
-/// Hashes the files of a scan, what it says of its columns, and its filter if `exact`.
+/// Hashes the files of a scan, its projection, and its filter if `exact`.
 fn data_source(scan: &DataSourceExec, exact: bool, state: &mut impl Hasher) {
     let Some(files) = scan.data_source().downcast_ref::<FileScanConfig>() else {
         return;

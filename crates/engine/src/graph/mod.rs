@@ -1,15 +1,15 @@
-//! The pipelines that a subtree of a plan runs as, and the plans that feed them. Placement makes them,
-//! execution and streams run them, EXPLAIN describes them.
+//! The pipelines of a GPU subtree, and the plans that feed them. Placement builds them, execution and streams
+//! run them, EXPLAIN describes them.
 //!
 //! ```text
 //! pipeline_graph the pipelines of a subtree, and the edges between them
 //! pipeline       a pipeline: its source, its build sides and its plan
-//! by_node        values of plan nodes, each computed once
-//! key            hashes by which queries, subtrees and build sides are remembered (plan_key)
-//! pruned_chunks  chunks that zone maps leave     \
-//! shared_rows    rows of small build sides       / shared by executions of one kept plan
+//! by_node        a cache of values of plan nodes
+//! key            fingerprints of queries, subtrees and build sides (plan_key)
+//! pruned_chunks  chunks left by zone maps         \
+//! shared_rows    rows of small build sides        / shared by executions of one cached plan
 //! input          plans of CPU operators that feed a pipeline
-//! copy           copies of plans, for executions of their own
+//! copy           copies of plans, one for each execution
 //! ```
 
 mod by_node;

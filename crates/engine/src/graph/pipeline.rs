@@ -15,14 +15,14 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Where a pipeline's rows come from.
+/// The source of a pipeline's rows.
 #[derive(Debug, Clone)]
 pub enum PipelineSource {
     /// Files that DataFusion scans; their columns are encoded into the store on first use.
     Files {
         /// The scan as DataFusion planned it.
         scan: Arc<DataSourceExec>,
-        /// Its table, for executions of one kept plan.
+        /// Its table, for executions of one cached plan.
         table: ScannedTable,
     },
     /// A table of the store.
@@ -30,27 +30,27 @@ pub enum PipelineSource {
     /// The groups of an aggregate, which another pipeline leaves on the device. A row is an entry of its
     /// group table.
     Groups(Arc<dyn ExecutionPlan>),
-    /// The pairs of rows of a join whose keys may repeat, which another pipeline leaves on the device. A row
-    /// is a pair.
+    /// The matches of a join with keys that may repeat, which another pipeline leaves on the device. A row is
+    /// a match.
     Pairs(Arc<dyn ExecutionPlan>),
     /// The rows of window functions, which another pipeline leaves on the device in the order of the window.
-    /// A row is a place in that order.
+    /// A row is a position in that order.
     Windows(Arc<dyn ExecutionPlan>),
-    /// The rows of several pipelines, one part after another, which these leave on the device.
+    /// The rows of several pipelines, one input after another, which these leave on the device.
     Union(Arc<dyn ExecutionPlan>),
     /// Any other plan: its batches are encoded as they are collected.
     Plan(InputPlan),
 }
 
-/// The table of the store behind a scan, made by the first execution that loads its columns.
+/// The table of the store behind a scan, found by the first execution that loads its columns.
 #[derive(Debug, Clone, Default)]
 pub struct ScannedTable(Arc<OnceLock<Arc<FileTable>>>);
 
 impl ScannedTable {
-    /// The table, whose loads look at the files as they are then; `make` finds it.
+    /// The table; `make` finds it on the first call. Its loads read the current files.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub(crate) fn or_made<E>(
         &self,
         make: impl FnOnce() -> Result<Arc<FileTable>, E>,
@@ -66,33 +66,33 @@ impl ScannedTable {
 /// A pipeline of a graph.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    /// Where its rows come from.
+    /// The source of its rows.
     pub source: PipelineSource,
     /// The build sides that its rows look up, by number.
-    pub dimensions: Vec<BuildSide>,
-    /// The build sides that are its rows, where other pipelines leave these on the device: columns are looked
-    /// up in them by the number of the row. Empty where the source is scanned.
+    pub build_sides: Vec<BuildSide>,
+    /// The build sides that hold its rows, if other pipelines leave these on the device: columns are looked
+    /// up in them by row number. Empty if the source is scanned.
     pub row_sides: Range<usize>,
-    /// What it computes over the source's columns.
+    /// The computation over the source's columns.
     pub plan: PipelinePlan,
     /// Predicates over the source's schema that zone maps may use to skip chunks.
     pub pruning: Vec<Arc<dyn PhysicalExpr>>,
-    /// What they leave of the table, which executions of one kept plan share.
+    /// The chunks left after pruning, which executions of one cached plan share.
     pub pruned: PrunedChunks,
-    /// Rows of the source, where known.
+    /// Rows of the source, if known.
     pub rows: Option<u64>,
     /// Schema of the source, which the plan's columns index.
     pub schema: SchemaRef,
     /// Rows after which a pipeline that returns rows may stop; its result has no more.
     pub fetch: Option<usize>,
-    /// By what a refusal at run time is remembered: of the pipeline as it was found, before what feeds it was
-    /// placed in turn.
+    /// Key under which a refusal at run time is remembered: that of the pipeline as found, before its inputs
+    /// were placed in turn.
     pub shape: Option<PlanKey>,
-    /// What it was placed for, where times decided.
+    /// The times that decided its placement, if times did.
     pub prediction: Option<Prediction>,
 }
 
-/// Times that the cost model expects of a subtree.
+/// Times that the cost model predicts for a subtree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction {
     /// On the device, with columns in device memory and kernels compiled.
@@ -104,7 +104,7 @@ pub struct Prediction {
 }
 
 impl Pipeline {
-    /// Which of its rows are wanted, if not all.
+    /// The rows that it returns, if not all.
     pub fn top(&self) -> Option<&TopRows> {
         match &self.plan.sink {
             SinkPlan::Materialise {
@@ -123,7 +123,7 @@ impl Pipeline {
         matches!(order, Some(RowOrder::All(_)))
     }
 
-    /// Returns its rows in any order from now on.
+    /// Drops the order of its rows.
     pub(crate) fn unsort(&mut self) {
         if let SinkPlan::Materialise { order, .. } = &mut self.plan.sink {
             *order = None;
@@ -133,7 +133,7 @@ impl Pipeline {
 
     /// Whether it returns every row of its source.
     pub(crate) fn is_whole(&self) -> bool {
-        self.plan.filters.is_empty() && self.dimensions.is_empty()
+        self.plan.filters.is_empty() && self.build_sides.is_empty()
     }
 
     /// Whether it returns rows rather than groups.
@@ -141,78 +141,77 @@ impl Pipeline {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
     }
 
-    /// Replaces the expressions of DataFusion's that are in it.
+    /// Replaces DataFusion's expressions in it.
     pub(super) fn rebind(&mut self, replace: &Rebind<'_>) -> DataFusionResult<()> {
         self.plan = self.plan.rebound(replace)?;
         self.pruned = PrunedChunks::default();
         for predicate in &mut self.pruning {
             *predicate = replace(predicate)?;
         }
-        for side in &mut self.dimensions {
+        for side in &mut self.build_sides {
             side.key = replace(&side.key)?;
             side.wanted = side.wanted.rebound(replace)?;
         }
         Ok(())
     }
 
-    /// Its build sides that other pipelines make.
+    /// Its build sides that other pipelines build.
     pub(super) fn builds_mut(&mut self) -> impl Iterator<Item = &mut Build> {
-        self.dimensions.iter_mut().filter_map(|side| side.build.as_mut())
+        self.build_sides.iter_mut().filter_map(|side| side.build.as_mut())
     }
 
-    /// The plans of CPU operators that feed it: of its rows, then of its build sides.
+    /// The plans of CPU operators that feed it: that of its rows, then those of its build sides.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &InputPlan> {
         let rows = match &self.source {
             PipelineSource::Plan(input) => Some(input),
             _ => None,
         };
-        let sides = self.dimensions.iter().filter(|side| side.build.is_none());
+        let sides = self.build_sides.iter().filter(|side| side.build.is_none());
         rows.into_iter().chain(sides.map(|side| &side.plan))
     }
 
-    /// The same in the same order, to be replaced.
+    /// The same in the same order, mutable.
     pub(super) fn inputs_mut(&mut self) -> impl Iterator<Item = &mut InputPlan> {
         let rows = match &mut self.source {
             PipelineSource::Plan(input) => Some(input),
             _ => None,
         };
-        let sides = self.dimensions.iter_mut().filter(|side| side.build.is_none());
+        let sides = self.build_sides.iter_mut().filter(|side| side.build.is_none());
         rows.into_iter().chain(sides.map(|side| &mut side.plan))
     }
 }
 
-/// A table whose rows a pipeline looks up by key.
+/// A table that a pipeline looks up by key.
 #[derive(Debug, Clone)]
 pub struct BuildSide {
-    /// What makes its rows.
+    /// The plan that computes its rows.
     pub plan: InputPlan,
     /// The key, over the plan's columns.
     pub key: Arc<dyn PhysicalExpr>,
-    /// What is looked up, over the pipeline's columns.
+    /// The key that rows look up, over the pipeline's columns.
     pub wanted: Expr,
     /// Whether no two rows may have the same key.
     pub unique: bool,
     /// Rows it is expected to have.
     pub rows: Option<u64>,
-    /// Whether it is predicted to exceed device memory, so that the join runs in parts.
+    /// Whether it is predicted to exceed device memory, so that the join runs in partitions.
     pub exceeds_memory: bool,
-    /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
+    /// Key under which a refusal of its rows at run time is remembered, for all pipelines that look them up.
     pub shape: Option<PlanKey>,
-    /// Why its rows cannot be arranged on the host, if that is known before.
+    /// Why the host cannot build its table, if that is known in advance.
     pub limit: Option<Reason>,
-    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the
-    /// host.
+    /// The pipeline that builds it on the device; otherwise its plan runs and the host builds its table.
     pub build: Option<Build>,
-    /// Its rows on the host, which executions of one kept plan share.
+    /// Its rows on the host, which executions of one cached plan share.
     pub shared: SharedRows,
 }
 
-/// A build side that a pipeline of the same graph makes.
+/// A build side that a pipeline of the same graph builds.
 #[derive(Debug, Clone, Copy)]
 pub struct Build {
     /// The pipeline.
     pub pipeline: PipelineId,
-    /// By what a refusal at run time is remembered.
+    /// Key under which a refusal at run time is remembered.
     pub shape: Option<PlanKey>,
 }
 
@@ -223,7 +222,7 @@ pub(crate) fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
 }
 
 impl BuildSide {
-    /// The rows of `plan` by `key`, of which nothing is known yet.
+    /// A build side of the rows of `plan` by `key`, without further properties.
     pub(crate) fn new(
         plan: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,

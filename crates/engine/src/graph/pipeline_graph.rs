@@ -6,9 +6,9 @@
 //! p1  lineitem ── filter ── lookup in p0 ┴─ groups        the pipeline of the subtree's own rows
 //! ```
 //!
-//! Pipelines are numbered in the order in which they run: first those that build the sides and the rows of a
-//! pipeline, then the pipeline itself. The last one, the root, returns the rows of the subtree. EXPLAIN,
-//! reports and logs name pipelines by these numbers.
+//! Pipelines are numbered in the order in which they run: first those that build the build sides and the rows
+//! of a pipeline, then the pipeline itself. The last one, the root, returns the rows of the subtree. EXPLAIN,
+//! reports and logs refer to pipelines by these numbers.
 
 use super::pipeline::{Build, Pipeline};
 use super::{InputPlan, SharedRows};
@@ -20,7 +20,7 @@ use std::ops::{Deref, RangeInclusive};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The files that a plan reads; none where its rows are not to be shared.
+/// The files that a plan reads; `None` if its rows must not be shared.
 type FilesOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> + 'a;
 
 /// An edge that leads to a pipeline.
@@ -30,12 +30,12 @@ pub enum Edge {
     Scan,
     /// It reads the rows that this pipeline leaves on the device.
     Pipeline(PipelineId),
-    /// Its rows look up a build side that this pipeline makes.
+    /// Its rows look up a build side that this pipeline builds.
     Build(PipelineId),
 }
 
 impl Edge {
-    /// The pipeline where the edge begins; `None` of a scan.
+    /// The pipeline where the edge begins; `None` for a scan.
     pub fn from(self) -> Option<PipelineId> {
         match self {
             Self::Scan => None,
@@ -44,7 +44,7 @@ impl Edge {
     }
 }
 
-/// The pipelines of a subtree, in the order in which they run.
+/// The pipelines of a subtree, in execution order.
 #[derive(Debug, Clone)]
 pub struct PipelineGraph {
     /// By number; the root is the last.
@@ -52,11 +52,11 @@ pub struct PipelineGraph {
 }
 
 impl PipelineGraph {
-    /// A graph with that root. `builds` has an item for each of its build sides: the graph that makes it, if
-    /// one does.
+    /// A graph with that root. `builds` has an item for each of its build sides: the graph that builds it, or
+    /// `None`.
     pub(crate) fn new(mut root: Pipeline, builds: impl IntoIterator<Item = Option<Self>>) -> Self {
         let mut pipelines = Vec::new();
-        for (side, build) in root.dimensions.iter_mut().zip(builds) {
+        for (side, build) in root.build_sides.iter_mut().zip(builds) {
             side.build = build.map(|graph| {
                 let first = pipelines.len();
                 pipelines.extend(graph.pipelines.into_iter().map(|pipeline| after(pipeline, first)));
@@ -94,12 +94,12 @@ impl PipelineGraph {
         &mut self.pipelines[id.number()]
     }
 
-    /// All pipelines, in the order in which they run.
+    /// All pipelines, in execution order.
     pub fn pipelines(&self) -> impl DoubleEndedIterator<Item = PipelineRef<'_>> {
         (0..self.pipelines.len()).map(|number| self.pipeline(PipelineId::new(number)))
     }
 
-    /// Removes the pipelines without a path to the root, and numbers the others anew.
+    /// Removes the pipelines without a path to the root, and renumbers the others.
     pub(crate) fn connected(self) -> Self {
         let mut numbers = vec![None; self.pipelines.len()];
         self.root()
@@ -128,7 +128,7 @@ impl PipelineGraph {
         let sides = self
             .pipelines
             .iter_mut()
-            .flat_map(|pipeline| &mut pipeline.dimensions);
+            .flat_map(|pipeline| &mut pipeline.build_sides);
         for side in sides.filter(|side| side.build.is_none()) {
             if let Some(files) = files(side.plan.plan()) {
                 side.shared = SharedRows::of(files);
@@ -136,21 +136,21 @@ impl PipelineGraph {
         }
     }
 
-    /// Replaces the expressions of DataFusion's that are in it.
+    /// Replaces DataFusion's expressions in it.
     pub(crate) fn rebind(&mut self, replace: &Rebind<'_>) -> Result<()> {
         self.pipelines
             .iter_mut()
             .try_for_each(|pipeline| pipeline.rebind(replace))
     }
 
-    /// The plans of CPU operators that feed its pipelines, in their order: of a pipeline's rows, then of its
-    /// build sides.
+    /// The plans of CPU operators that feed its pipelines, in their order: for each pipeline that of its
+    /// rows, then those of its build sides.
     pub fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         let inputs = self.pipelines.iter().flat_map(Pipeline::inputs);
         inputs.map(InputPlan::shown).collect()
     }
 
-    /// The inputs behind [`Self::children`], in the same order, to be replaced.
+    /// The inputs behind [`Self::children`], in the same order, mutable.
     pub(crate) fn inputs_mut(&mut self) -> Vec<&mut InputPlan> {
         self.pipelines.iter_mut().flat_map(Pipeline::inputs_mut).collect()
     }
@@ -203,24 +203,24 @@ impl<'g> PipelineRef<'g> {
             true => Edge::Pipeline(build.pipeline),
             false => Edge::Build(build.pipeline),
         };
-        let sides = pipeline.dimensions.iter().enumerate();
+        let sides = pipeline.build_sides.iter().enumerate();
         let sides = sides.filter_map(|(number, side)| Some((number, side.build?)));
         scan.into_iter().chain(sides.map(made))
     }
 
-    /// The pipelines that make its rows and its build sides.
+    /// The pipelines that build its rows and its build sides.
     pub fn builds(self) -> impl Iterator<Item = PipelineRef<'g>> {
         let ids = self.edges().filter_map(Edge::from);
         ids.map(move |id| self.graph.pipeline(id))
     }
 
-    /// The pipeline that makes the build side of that number, if one does.
+    /// The pipeline that builds the build side of that number, if one does.
     pub fn build(self, side: usize) -> Option<PipelineRef<'g>> {
-        let build = self.get().dimensions.get(side)?.build?;
+        let build = self.get().build_sides.get(side)?.build?;
         Some(self.graph.pipeline(build.pipeline))
     }
 
-    /// The pipeline that makes its rows, of a union the first of them.
+    /// The pipeline that builds its rows; for a union the first one.
     pub fn rows_from(self) -> Option<PipelineRef<'g>> {
         let first = self.get().row_sides.clone().next()?;
         self.build(first)
@@ -233,7 +233,7 @@ impl<'g> PipelineRef<'g> {
         first..=self.id
     }
 
-    /// Visits it and the pipelines from which edges lead to it.
+    /// Visits it and the pipelines with a path to it.
     fn each_below(self, visit: &mut dyn FnMut(PipelineRef<'g>)) {
         visit(self);
         self.builds().for_each(|build| build.each_below(visit));
@@ -250,8 +250,8 @@ mod tests {
     use galatea_codegen::PipelinePlan;
     use galatea_expression::Expr;
 
-    /// A graph whose root has a build side for each item, built by that graph. The root reads the last `rows`
-    /// build sides as its rows.
+    /// A graph with a root that has one build side for each item, built by that graph. The root reads the
+    /// last `rows` build sides as its rows.
     fn graph(builds: Vec<Option<PipelineGraph>>, rows: usize) -> PipelineGraph {
         let schema = Arc::new(Schema::empty());
         let plan: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::clone(&schema)));
@@ -261,7 +261,7 @@ mod tests {
                 0 => PipelineSource::Plan(InputPlan::from(&plan)),
                 _ => PipelineSource::Union(Arc::clone(&plan)),
             },
-            dimensions: builds.iter().map(|_| side()).collect(),
+            build_sides: builds.iter().map(|_| side()).collect(),
             row_sides: builds.len() - rows..builds.len(),
             plan: PipelinePlan::counts(Vec::new(), None),
             pruning: Vec::new(),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_have_the_numbers_of_their_order() {
+    fn pipelines_are_numbered_in_execution_order() {
         let [p0, p1, p2] = [0, 1, 2].map(PipelineId::new);
         let below = graph(vec![leaf()], 1);
         let all = graph(vec![leaf(), None, Some(below)], 0);
@@ -302,15 +302,15 @@ mod tests {
         assert_eq!(all.pipeline(p2).with_below(), p1..=p2);
         assert_eq!(all.pipeline(p2).rows_from().map(PipelineRef::id), Some(p1));
         assert!(all.root().rows_from().is_none() && all.root().build(1).is_none());
-        // The sources of three pipelines, and the side that none makes.
+        // The sources of three pipelines, and the build side without a pipeline.
         assert_eq!(all.children().len(), 4);
     }
 
     #[test]
-    fn pipelines_that_nothing_reads_are_left_out() {
+    fn unreachable_pipelines_are_removed() {
         let below = graph(vec![leaf(), leaf()], 2);
         let mut all = graph(vec![leaf(), Some(below), leaf()], 0);
-        all.root_mut().dimensions[0].build = None;
+        all.root_mut().build_sides[0].build = None;
         let all = all.connected();
         let [p0, p1, p2, p3] = [0, 1, 2, 3].map(PipelineId::new);
         let expected = [

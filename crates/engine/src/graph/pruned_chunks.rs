@@ -1,4 +1,4 @@
-//! Chunks that zone maps leave of a table, which executions of one kept plan have in common.
+//! Chunks of a table left by zone maps, which executions of one cached plan share.
 
 use datafusion::common::tree_node::TreeNode;
 use datafusion::physical_expr::PhysicalExpr;
@@ -8,9 +8,9 @@ use galatea_store::{TableId, TableView};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The chunks that may hold rows which pass a pipeline's predicates, of the version of its table that was
-/// asked last. Versions have the same chunks with the same bounds for as long as they live, however their
-/// columns are encoded.
+/// The chunks that may contain rows which satisfy a pipeline's predicates, in the last version of its table
+/// that was pruned. A version has the same chunks with the same bounds throughout its lifetime, for all
+/// encodings of its columns.
 #[derive(Debug, Clone, Default)]
 pub struct PrunedChunks(Arc<Mutex<Option<Pruned>>>);
 
@@ -21,7 +21,7 @@ struct Pruned {
 }
 
 impl PrunedChunks {
-    /// The chunks of a view, as `prune` finds them; `predicates`: what it judges them by.
+    /// The chunks of a view, which `prune` finds; `predicates`: the conditions that it uses.
     pub(crate) fn of(
         &self,
         view: &TableView,
@@ -47,7 +47,7 @@ impl PrunedChunks {
     }
 }
 
-/// Whether an expression means the same for all executions.
+/// Whether an expression has the same meaning in all executions.
 fn is_constant(predicate: &Arc<dyn PhysicalExpr>) -> bool {
     let subquery = predicate.exists(|part| Ok(part.is::<ScalarSubqueryExpr>()));
     snapshot_generation(predicate) == 0 && !subquery.unwrap_or(true)
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_found_once_for_a_version() {
+    fn chunks_are_pruned_once_per_table_version() {
         let chunks = PrunedChunks::default();
         let (first, second) = (view(), view());
         assert_eq!(chunks.of(&first, &[lit(true)], || vec![1]), [1]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn predicates_that_change_are_judged_each_time() {
+    fn dynamic_predicates_are_evaluated_in_each_execution() {
         let filter: Arc<dyn PhysicalExpr> = Arc::new(DynamicFilterPhysicalExpr::new(Vec::new(), lit(true)));
         let (chunks, view) = (PrunedChunks::default(), view());
         assert_eq!(chunks.of(&view, &[Arc::clone(&filter)], || vec![1]), [1]);

@@ -1,28 +1,27 @@
-//! Rows of small build sides that executions of one kept plan have in common.
+//! Rows of small build sides that executions of one cached plan share.
 
-use galatea_expression::Dimension;
+use galatea_expression::LookupSide;
 use galatea_store::FileStamp;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of arranged rows that executions share, at most.
+/// Maximum bytes of a build table that executions share.
 const SHARED_BYTES: usize = 1 << 20;
 
-/// The rows of a build side, for executions of one kept plan. The first execution leaves them, and others
-/// take them as long as the files that they are of have not changed; tables of the store have another plan
-/// when they do.
+/// The rows of a build side, for executions of one cached plan. The first execution leaves them, and others
+/// reuse them while their files are unchanged; for tables of the store, a change invalidates the plan.
 #[derive(Debug, Clone, Default)]
 pub struct SharedRows(Option<Arc<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The files that the rows are of.
+    /// The files of the rows.
     files: Vec<PathBuf>,
-    rows: OnceLock<(Vec<FileStamp>, Arc<Dimension>)>,
+    rows: OnceLock<(Vec<FileStamp>, Arc<LookupSide>)>,
 }
 
 impl SharedRows {
-    /// Rows of these files that an execution may leave.
+    /// Sharing for the rows of these files.
     pub(crate) fn of(files: Vec<PathBuf>) -> Self {
         Self(Some(Arc::new(Shared {
             files,
@@ -30,22 +29,22 @@ impl SharedRows {
         })))
     }
 
-    /// What identifies the content of the files now; none where rows are not shared, or a file is missing.
+    /// The current stamps of the files; `None` if rows are not shared, or a file is missing.
     pub(crate) fn stamps(&self) -> Option<Vec<FileStamp>> {
         let files = &self.0.as_ref()?.files;
         files.iter().map(|file| FileStamp::of(file)).collect()
     }
 
-    /// The rows that an execution has left, of files with these stamps.
-    pub(crate) fn get(&self, now: &[FileStamp]) -> Option<Arc<Dimension>> {
+    /// The rows that an execution has left, if their files had these stamps.
+    pub(crate) fn get(&self, now: &[FileStamp]) -> Option<Arc<LookupSide>> {
         let (stamps, rows) = self.0.as_ref()?.rows.get()?;
         (stamps == now).then(|| Arc::clone(rows))
     }
 
-    /// Leaves the rows for others, if they are few; `stamps` are of before they were read.
-    pub(crate) fn leave(&self, stamps: Vec<FileStamp>, rows: &Arc<Dimension>) {
+    /// Leaves the rows for others, if they are few; `stamps` are those before they were read.
+    pub(crate) fn leave(&self, stamps: Vec<FileStamp>, rows: &Arc<LookupSide>) {
         if let (Some(shared), true) = (&self.0, rows.bytes() <= SHARED_BYTES) {
-            // Another execution may have been faster.
+            // Another execution may have been first.
             let _ = shared.rows.set((stamps, Arc::clone(rows)));
         }
     }
@@ -60,8 +59,8 @@ mod tests {
     #[test]
     fn rows_are_shared_while_their_files_are_the_same() {
         let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
-        let rows = Arc::new(Dimension::new("k", &keys, &[], true).expect("a dimension"));
-        // Files that were written long enough ago for their times to tell a change.
+        let rows = Arc::new(LookupSide::new("k", &keys, &[], true).expect("a build side"));
+        // Files with modification times old enough to detect a change.
         let file = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         let shared = SharedRows::of(vec![file("Cargo.toml")]);
         let before = shared.stamps().expect("an old file");

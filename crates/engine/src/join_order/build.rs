@@ -1,4 +1,4 @@
-//! A tree of joins as a plan.
+//! Builds the plan of a tree of joins.
 
 use super::region::{Key, Region, RelationColumn, Set, Tree, with_columns};
 use arrow::datatypes::Schema;
@@ -12,7 +12,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
 
-/// The region joined as the tree says, with the columns of the plan that it was.
+/// The region joined in the order of the tree, with the columns of its original plan.
 pub(super) fn plan(
     region: &Region,
     tree: &Tree,
@@ -29,10 +29,10 @@ pub(super) fn plan(
     Ok(Arc::new(projected))
 }
 
-/// A part of the tree.
+/// A subtree as a plan.
 struct Joined {
     plan: Arc<dyn ExecutionPlan>,
-    /// What its columns are.
+    /// The relation columns of its output.
     columns: Vec<RelationColumn>,
 }
 
@@ -123,7 +123,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The conditions that can be tested where two sets meet, and not before.
+    /// The conditions that can be tested on the join of two sets, and not earlier.
     fn filter(&self, sets: [Set; 2], left: &Joined, right: &Joined) -> Option<JoinFilter> {
         let both = sets[0] | sets[1];
         let tested = self.region.conditions.iter().filter(|condition| {
@@ -158,7 +158,7 @@ impl Builder<'_> {
     }
 }
 
-/// One filter for two.
+/// The conjunction of two filters.
 fn both_filters(first: JoinFilter, second: JoinFilter) -> JoinFilter {
     let shift = first.schema().fields().len();
     let moved = with_columns(second.expression(), &|index| {

@@ -1,12 +1,12 @@
-//! Rows of sets of joined relations.
+//! Estimated rows of sets of joined relations.
 //!
-//! As in System R: of the pairs of two relations the share 1 / v is kept by an equality of keys of which the
-//! side with more different values has v, counted in the whole table, whatever filters are above it. Where
-//! values were counted on one side alone, they stand for both, and where on none, the rows of the smaller
-//! table do: its key. Several keys of the same two relations have no more values together than the smaller
-//! table has rows, since they are its key as a rule. A semi join keeps what it has values for, but no more
-//! than a condition of which nothing is known: it is written as one. An equality that follows from others of
-//! the set keeps all.
+//! As in System R, an equality of keys keeps the share 1 / v of the pairs of two relations. Here v is the
+//! larger number of distinct values of the two sides, counted in the whole table regardless of filters above
+//! it. If values were counted on one side only, they count for both. If on neither, the rows of the smaller
+//! table do: the key is assumed to be its primary key. Several keys of the same two relations have together
+//! no more distinct values than the smaller table has rows, since they usually are its key. A semi join keeps
+//! the rows that it has values for, but no more than an unknown condition: a query writes it as one. An
+//! equality that follows from others of the set keeps all rows.
 
 use super::JoinOrderPolicy;
 use super::region::{Condition, Key, MAX_RELATIONS, Region, Set};
@@ -20,11 +20,11 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 
-/// What is known of a region's relations.
+/// Estimates of a region's relations.
 pub(super) struct Estimates {
-    /// Of each relation.
+    /// By relation.
     rows: Vec<f64>,
-    /// Pairs of relations with equal keys, those that keep the least share of rows first.
+    /// Pairs of relations with equal keys, the most selective ones first.
     links: Vec<Link>,
     conditions: Vec<Set>,
     /// Classes of equal keys.
@@ -36,7 +36,7 @@ struct Link {
     relations: [usize; 2],
     /// Rows of the tables below.
     table_rows: [f64; 2],
-    /// Rows of the second, if a semi join looks for them.
+    /// Rows of the second relation, if it is the right side of a semi join.
     semi: Option<f64>,
     keys: Vec<LinkKey>,
 }
@@ -44,7 +44,7 @@ struct Link {
 struct LinkKey {
     /// Its number in the region.
     class: usize,
-    /// Different ones on each side, where known.
+    /// Distinct values on each side, if known.
     values: [Option<f64>; 2],
 }
 
@@ -77,7 +77,7 @@ impl Link {
 }
 
 impl Estimates {
-    /// `None` where the rows of a relation are not known.
+    /// The estimates; `None` if the rows of a relation are not known.
     pub(super) fn of(region: &Region) -> Option<Self> {
         let context = StatisticsContext::new();
         let known = region
@@ -131,14 +131,14 @@ impl Estimates {
         })
     }
 
-    /// Rows of the relations of a set, joined.
+    /// Rows of the join of a set of relations.
     pub(super) fn rows(&self, set: Set) -> f64 {
         let of_set = |relation: &usize| set >> relation & 1 != 0;
         let mut rows: f64 = (0..self.rows.len())
             .filter(of_set)
             .map(|relation| self.rows[relation])
             .product();
-        // Per class, the relations whose keys are equal already by the links so far.
+        // By class, the relations with keys that the links so far have equated.
         let mut equal: Vec<Vec<Set>> = vec![Vec::new(); self.classes];
         for link in self.links.iter().filter(|link| link.relations.iter().all(of_set)) {
             let added = link.keys.iter().filter(|key| {
@@ -164,10 +164,10 @@ impl Estimates {
     }
 }
 
-/// What is known of a relation.
+/// Statistics of a relation.
 struct Relation {
     rows: f64,
-    /// Of its largest table, filters apart.
+    /// Rows of its largest table, before filters.
     table_rows: f64,
     statistics: Arc<Statistics>,
 }
@@ -181,7 +181,7 @@ impl Relation {
         })
     }
 
-    /// Different values of a key, where known.
+    /// Distinct values of a key, if known.
     fn values(&self, key: &Key) -> Option<f64> {
         let column = key.expression.downcast_ref::<Column>()?;
         distinct_values(
@@ -191,7 +191,7 @@ impl Relation {
     }
 }
 
-/// Rows of a plan; what filters keep by [`share`].
+/// Rows of a plan; filters keep the share that [`share`] estimates.
 pub(super) fn filtered_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let rows = filtered_rows(filter.input(), context)?;
@@ -204,13 +204,13 @@ pub(super) fn filtered_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsC
         return filtered_rows(projection.input(), context);
     }
     known_rows(plan, context).or_else(|| {
-        // There are no more groups than rows.
+        // At most as many groups as rows.
         let aggregate = plan.downcast_ref::<AggregateExec>()?;
         filtered_rows(aggregate.input(), context)
     })
 }
 
-/// Rows that pass the filters and joins of a plan, whatever is done with them then.
+/// Rows that pass the filters and joins of a plan, before any grouping.
 pub(super) fn passed_rows(plan: &Arc<dyn ExecutionPlan>, context: &StatisticsContext) -> Option<f64> {
     if let Some(region) = Region::of(plan) {
         let estimates = Estimates::of(&region)?;

@@ -1,21 +1,21 @@
 //! The order of inner and semi joins.
 //!
 //! DataFusion joins tables in the order in which a query names them, and only swaps the two sides of a join.
-//! [`OrderJoins`] looks for a better one, before anything is placed:
+//! [`OrderJoins`] searches for a better order, before placement:
 //!
 //! ```text
 //! region.rs       a tree of inner and semi joins as relations, classes of equal keys, and other conditions
-//! selectivity.rs  the share of rows that a filter keeps, by the statistics of its columns
+//! selectivity.rs  the share of rows that a filter keeps, from the statistics of its columns
 //! estimate.rs     rows of every set of joined relations
 //! search.rs       the tree with the fewest rows between its joins
 //! build.rs        that tree as a plan
-//! reduce.rs       semi joins below aggregates whose groups the region asks little of
+//! reduce.rs       semi joins below aggregates with few groups that the region needs
 //! ```
 //!
-//! The same estimates stand beside the rows that a run counted in EXPLAIN ANALYZE.
+//! EXPLAIN ANALYZE shows the same estimates beside the actual rows.
 //!
-//! The written order is kept unless another is expected to be a good deal cheaper, and wherever the rows of a
-//! relation are not known.
+//! The written order is kept unless another is expected to be considerably cheaper, and whenever the rows of
+//! a relation are not known.
 
 mod build;
 mod estimate;
@@ -38,29 +38,29 @@ use region::Region;
 use std::sync::Arc;
 
 policy! {
-    /// When joins are put into another order.
+    /// Conditions for a change of the join order.
     struct JoinOrderPolicy {
-        /// Share of the written order's cost that another one may have at most.
+        /// Maximum cost of another order as a share of the written order's cost.
         gain: f64 = 0.7,
-        /// Relations up to which all trees are compared; beyond, the two whose join has fewest rows are
-        /// joined first, again and again.
+        /// Relations up to which all trees are compared; beyond, the two sets with the smallest join are
+        /// joined first, repeatedly.
         all_trees: usize = 12,
-        /// Share of the rows that a condition keeps of which nothing is known.
+        /// Share of rows that a condition with unknown selectivity is assumed to keep.
         unknown: f64 = 0.2,
-        /// The same of an equality.
+        /// The same for an equality.
         unknown_equality: f64 = 0.02,
-        /// Share of a table's rows that its filter keeps at most, where its keys say which groups are made.
+        /// Maximum share of a table's rows that its filter keeps, for its keys to reduce groups.
         reduced: f64 = 0.2,
     }
 }
 
-/// The policies of the module.
+/// The tuning policies of the module.
 pub(crate) fn policies() -> Vec<Policy> {
     vec![JoinOrderPolicy::listed()]
 }
 
-/// The rule that orders inner and semi joins (`galatea.join_order`), and makes groups of the rows alone that
-/// they ask for (`galatea.reduce_groups`).
+/// The rule that orders inner and semi joins (`galatea.join.order`), and limits aggregates to the rows of
+/// groups that joins need (`galatea.join.semijoin_reduction`).
 #[derive(Debug)]
 pub struct OrderJoins;
 
@@ -73,7 +73,7 @@ impl PhysicalOptimizerRule for OrderJoins {
         let config = GalateaConfig::of(options);
         let changes = Changes {
             order: config.join_order == JoinOrder::Auto,
-            reduce: config.reduce_groups.0,
+            reduce: config.semijoin_reduction.0,
         };
         match changes.order || changes.reduce {
             true => changes.of(plan),
@@ -90,13 +90,13 @@ impl PhysicalOptimizerRule for OrderJoins {
     }
 }
 
-/// Rows that are expected to pass the filters and joins of a plan, below what groups and sorts them; `None`
-/// where those of a table are not known.
+/// Expected rows that pass the filters and joins of a plan, below its aggregates and sorts; `None` if those
+/// of a table are not known.
 pub(crate) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     estimate::passed_rows(plan, &StatisticsContext::new()).map(|rows| rows.round() as u64)
 }
 
-/// What is done to the regions of a plan.
+/// The changes to apply to the regions of a plan.
 #[derive(Debug, Clone, Copy)]
 struct Changes {
     order: bool,
@@ -104,8 +104,8 @@ struct Changes {
 }
 
 impl Changes {
-    /// The plan with the joins in each of its regions in a better order, where there is one, and groups below
-    /// them reduced.
+    /// The plan with a better join order in each of its regions, if one exists, and groups below them
+    /// reduced.
     fn of(self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         growing(|| self.of_level(plan))
     }
@@ -123,7 +123,7 @@ impl Changes {
             })?;
             return Ok(changed.data);
         };
-        // Two relations have one order.
+        // Two relations have only one order.
         let tree = match self.order && region.relations.len() > 2 {
             true => Estimates::of(&region).and_then(|known| search::better_tree(&region, &known)),
             false => None,

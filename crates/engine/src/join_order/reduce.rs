@@ -1,8 +1,8 @@
-//! Groups that no row of a join looks for are not made: semi-join reduction below an aggregate.
+//! Semi-join reduction below an aggregate: groups that no row of a join needs are not computed.
 //!
-//! A correlated subquery becomes an aggregate over a whole table, of whose groups a join keeps those that
-//! belong to its other rows. Where one of the relations beside it is a table that a filter leaves little of,
-//! and its key is equal to one that the aggregate groups by, rows of other keys are not worth a group:
+//! A correlated subquery becomes an aggregate over a whole table, and a join keeps only the groups of its
+//! other rows. If one of the other relations is a table with a selective filter, and its key is equal to one
+//! that the aggregate groups by, rows with other keys need no group:
 //!
 //! ```text
 //! join on p_partkey = l_partkey                     join on p_partkey = l_partkey
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! (Bernstein and Chiu, Using semi-joins to solve relational queries, JACM 1981; magic sets for the simplest
-//! of rules.) A group has the rows that it had, or none, so its aggregates are the same.
+//! of rules.) A group has all of its rows, or none, so its aggregates are the same.
 
 use super::JoinOrderPolicy;
 use super::estimate::{filtered_rows, passed_rows, table_rows};
@@ -44,7 +44,7 @@ struct Reducer<'r> {
     table_rows: f64,
 }
 
-/// Puts semi joins below aggregates among the relations; whether there were any to put.
+/// Inserts semi joins below aggregates among the relations; returns whether it inserted any.
 pub(super) fn reduce(region: &mut Region) -> Result<bool> {
     let context = StatisticsContext::new();
     let mut reduced = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn reduce(region: &mut Region) -> Result<bool> {
     Ok(any)
 }
 
-/// The same below the right side of a semi join that is in no region, because it tests a condition too.
+/// The same below the right side of a semi join that is in no region, because it also tests a condition.
 pub(super) fn reduce_semi_join(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let join = plan.downcast_ref::<HashJoinExec>();
     let region = join.and_then(|join| Some((join, Region::of_conditional_semi_join(join)?)));
@@ -96,7 +96,8 @@ fn keys_of(region: &Region, relation: usize) -> impl Iterator<Item = &Key> {
     keys.filter(move |key| key.relation == relation)
 }
 
-/// Keys that every joined row has equal to `key`: of its classes, and of those that have one of these too.
+/// Keys that are equal to `key` in every joined row: those of its classes, and of classes that share a key
+/// with them.
 fn equals<'r>(region: &'r Region, key: &'r Key) -> impl Iterator<Item = &'r Key> {
     let near = region.classes.iter().filter(|class| class.contains(key));
     near.flatten().flat_map(|equal| {
@@ -106,7 +107,7 @@ fn equals<'r>(region: &'r Region, key: &'r Key) -> impl Iterator<Item = &'r Key>
 }
 
 impl<'r> Reducer<'r> {
-    /// The relation of a key, if it is a table that a filter leaves little of.
+    /// The relation of a key, if it is a table with a selective filter.
     fn of(region: &'r Region, key: &Key, context: &StatisticsContext) -> Option<Self> {
         let plan = &region.relations[key.relation].plan;
         let key = key.expression.downcast_ref::<Column>()?.index();
@@ -121,8 +122,8 @@ impl<'r> Reducer<'r> {
         })
     }
 
-    /// The plan with a semi join below the aggregates that have its column for a key of their groups; none
-    /// where there is no such aggregate, or it has too few rows.
+    /// The plan with a semi join below its lowest aggregate, if the column is one of its grouping keys;
+    /// `None` if it has no such aggregate, or the aggregate has too few rows.
     fn below(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -148,7 +149,7 @@ impl<'r> Reducer<'r> {
             .transpose()
     }
 
-    /// The rows of a plan whose column is among the keys.
+    /// The rows of a plan with a column value among the keys.
     fn semi_join(
         &self,
         rows: &Arc<dyn ExecutionPlan>,
@@ -158,7 +159,7 @@ impl<'r> Reducer<'r> {
         let enough = passed_rows(rows, context).is_some_and(|rows| rows >= self.table_rows);
         let (schema, own) = (rows.schema(), self.plan.schema());
         let (field, key) = (schema.field(column), own.field(self.key));
-        // Rows of one group must be equal for a join, too: zeros of both signs are not for all.
+        // Rows of one group must be equal for a join, too: zeros of both signs are not in every case.
         let kind = field.data_type();
         let exact = !kind.is_floating() && !kind.is_nested();
         if !enough || !exact || kind != key.data_type() {
@@ -180,8 +181,8 @@ impl<'r> Reducer<'r> {
     }
 }
 
-/// Whether a plan is a table with a filter, which has the same rows when it is read again; `filtered`: it is
-/// below one.
+/// Whether a plan is a filtered table that returns the same rows when it is read again; `filtered`: a filter
+/// is above it.
 fn is_filtered_table(plan: &Arc<dyn ExecutionPlan>, filtered: bool) -> bool {
     if plan.fetch().is_some() || plan.boundedness().is_unbounded() {
         return false;
@@ -199,8 +200,8 @@ fn is_filtered_table(plan: &Arc<dyn ExecutionPlan>, filtered: bool) -> bool {
     passes && (plan.children().into_iter()).all(|child| is_filtered_table(child, filtered))
 }
 
-/// Which column of its input a node's column is, if it is one unchanged, and a row of the input matters to no
-/// output row with another value in it.
+/// The input column that a node's column is equal to, if it passes it unchanged, and if a row of the input
+/// affects no output row with another value in that column.
 fn column_below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
     let index = |expression: &Arc<dyn PhysicalExpr>| Some(expression.downcast_ref::<Column>()?.index());
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
@@ -218,7 +219,7 @@ fn column_below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
     index(&groups.expr().get(column).filter(|_| plain)?.0)
 }
 
-/// Whether a column is a key of the groups of an aggregate below, by which [`Reducer::below`] can reduce it.
+/// Whether a column is a grouping key of an aggregate below, so that [`Reducer::below`] can reduce it.
 fn is_group_key(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
     let children = plan.children();
     let ([input], Some(below)) = (children.as_slice(), column_below(plan, column)) else {
@@ -230,7 +231,7 @@ fn is_group_key(plan: &Arc<dyn ExecutionPlan>, column: usize) -> bool {
     lowest || is_group_key(input, below)
 }
 
-/// Whether an aggregate reads rows rather than states of others.
+/// Whether an aggregate reads rows rather than partial states.
 fn is_first(mode: AggregateMode) -> bool {
     matches!(
         mode,

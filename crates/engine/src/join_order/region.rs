@@ -1,4 +1,4 @@
-//! A tree of inner and semi joins, taken apart.
+//! A tree of inner and semi joins, as relations and conditions.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Relations that a [`Set`] can hold.
 pub(super) const MAX_RELATIONS: usize = 64;
 
-/// A set of relations, a bit each.
+/// A set of relations, one bit each.
 pub(super) type Set = u64;
 
 /// A column of a relation.
@@ -38,7 +38,7 @@ impl Tree {
         Self::Join(Box::new(left), Box::new(right))
     }
 
-    /// Its relations.
+    /// Its set of relations.
     pub(super) fn set(&self) -> Set {
         match self {
             Self::Relation(relation) => 1 << relation,
@@ -47,12 +47,12 @@ impl Tree {
     }
 }
 
-/// A relation, and how it is joined.
+/// A relation, and the way it is joined.
 #[derive(Debug, Clone)]
 pub(super) struct Relation {
     pub(super) plan: Arc<dyn ExecutionPlan>,
-    /// Only whether it has a row with the keys of the other side counts: the right side of a semi join, which
-    /// meets one other relation.
+    /// Whether it is the right side of a semi join: only the existence of a row with equal keys counts. It is
+    /// joined to one other relation.
     pub(super) semi: bool,
 }
 
@@ -73,7 +73,7 @@ impl PartialEq for Key {
 #[derive(Debug, Clone)]
 pub(super) struct Condition {
     pub(super) filter: JoinFilter,
-    /// The relations' columns that its columns are.
+    /// The relation columns behind its columns.
     pub(super) columns: Vec<RelationColumn>,
 }
 
@@ -85,27 +85,27 @@ impl Condition {
     }
 }
 
-/// Relations and what joins them.
+/// Relations and their join conditions.
 #[derive(Debug, Clone)]
 pub(super) struct Region {
     pub(super) relations: Vec<Relation>,
-    /// Keys that are equal, each of another relation. Where sets with keys of one class meet, one pair of
+    /// Equal keys, each of another relation. When two sets with keys of one class are joined, one pair of
     /// them tests them all.
     pub(super) classes: Vec<Vec<Key>>,
     pub(super) conditions: Vec<Condition>,
-    /// What its rows consist of.
+    /// The columns of its rows.
     pub(super) output: Vec<RelationColumn>,
     pub(super) written: Tree,
     pub(super) mode: PartitionMode,
 }
 
 impl Region {
-    /// The region a plan is the top of, if it joins relations.
+    /// The region with this plan as its root, if it joins relations.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         Self::below(plan)?.with_equal_keys()
     }
 
-    /// With its pairs of keys as classes, unless it has more relations than a set can hold.
+    /// The region with its pairs of keys as classes, unless it has more relations than a set can hold.
     fn with_equal_keys(mut self) -> Option<Self> {
         if self.relations.len() > MAX_RELATIONS {
             return None;
@@ -114,8 +114,8 @@ impl Region {
         Some(self)
     }
 
-    /// The relations of a semi join that tests a condition, too, and of its left side: the condition apart,
-    /// which drops rows alone. The last relation is the right side.
+    /// The region of a semi join that also tests a condition, and of its left side. The condition is left
+    /// out: it only removes rows. The last relation is the right side.
     pub(super) fn of_conditional_semi_join(join: &HashJoinExec) -> Option<Self> {
         if !is_plain(join) || *join.join_type() != JoinType::LeftSemi || join.filter().is_none() {
             return None;
@@ -189,7 +189,7 @@ impl Region {
         self.output = columns.iter().map(|column| self.output[*column]).collect();
     }
 
-    /// A key over the output as one over a relation, if it is of one relation.
+    /// A key over the output as one over a relation, if it belongs to a single relation.
     fn key(&self, key: &Arc<dyn PhysicalExpr>) -> Option<Key> {
         let columns = collect_columns(key);
         let mut relations = columns.iter().map(|column| self.output[column.index()].relation);
@@ -205,8 +205,7 @@ impl Region {
         Some(Key { relation, expression })
     }
 
-    /// Both regions in one; `None` where the condition of the join is of one relation alone, or another one
-    /// for each row.
+    /// Both regions in one; `None` if the condition of the join concerns only one relation, or is volatile.
     fn joined(mut self, mut right: Self, mut keys: Vec<Vec<Key>>, join: &HashJoinExec) -> Option<Self> {
         let shift = self.relations.len();
         right.shift(shift);
@@ -285,13 +284,14 @@ impl Region {
     }
 }
 
-/// Whether a join returns all rows that it should, and NULL is equal to nothing.
+/// Whether a join has no limit and NULL is equal to nothing.
 fn is_plain(join: &HashJoinExec) -> bool {
     join.null_equality() == NullEquality::NullEqualsNothing && join.fetch().is_none()
 }
 
-/// The classes of keys that are equal by the pairs of a region. A pair stands alone where it is of a semi
-/// join, its types differ, or its class would have two keys of one relation, which nothing would compare.
+/// The classes of keys that the pairs of a region equate. A pair has a class of its own if it belongs to a
+/// semi join, if its types differ, or if its class would have two keys of one relation, which nothing would
+/// compare.
 fn equal_keys(region: &Region) -> Vec<Vec<Key>> {
     let stands_alone = |pair: &&Vec<Key>| {
         let relation = |key: &Key| &region.relations[key.relation];
@@ -338,7 +338,7 @@ fn shift_tree(tree: &mut Tree, by: usize) {
     }
 }
 
-/// The expression with other columns: `column` of the index of each.
+/// The expression with other columns: `column` returns the one for each index.
 pub(super) fn with_columns(
     expression: &Arc<dyn PhysicalExpr>,
     column: &dyn Fn(usize) -> Column,

@@ -1,9 +1,9 @@
-//! The tree of joins with the fewest rows between them.
+//! Searches for the tree of joins with the fewest rows between them.
 //!
 //! The cost of a tree is the rows of all joins below the last, and of the smaller side of each, which is the
-//! one that is built. What is built from a join has no more columns than a build side on the device. Up to a
-//! dozen relations all trees without cross products are compared, by dynamic programming over sets of
-//! relations (Moerkotte and Neumann, VLDB 2006); for more, the two sets whose join has the fewest rows are
+//! build side. A build side from a join has at most the number of columns of a build side on the device. Up
+//! to a dozen relations all trees without cross products are compared, by dynamic programming over sets of
+//! relations (Moerkotte and Neumann, VLDB 2006). For more, the two sets with the fewest joined rows are
 //! joined, until one is left.
 
 use super::JoinOrderPolicy;
@@ -12,7 +12,7 @@ use super::region::{Region, Set, Tree};
 use galatea_expression::MAX_PAYLOAD;
 use std::collections::HashMap;
 
-/// A tree that is expected to be a good deal cheaper than the written one.
+/// A tree that is expected to be considerably cheaper than the written one.
 pub(super) fn better_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     let best = if estimates.relations() <= JoinOrderPolicy::DEFAULT.all_trees {
         best_tree(region, estimates)?
@@ -49,14 +49,14 @@ struct Best {
     /// One of the two sets that are joined last; empty: a single relation.
     left: Set,
     neighbours: Set,
-    /// Whether a build side can have its columns.
+    /// Whether it has few enough columns for a build side.
     narrow: bool,
 }
 
-/// The cheapest of all trees without cross products; `None` where there is none.
+/// The cheapest of all trees without cross products; `None` if none exists.
 fn best_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     let sets = 1 << estimates.relations();
-    // By set; what cannot be joined without a cross product has none.
+    // By set; a set that needs a cross product has none.
     let mut best: Vec<Option<Best>> = Vec::with_capacity(sets);
     best.push(None);
     for set in 1..sets as Set {
@@ -75,17 +75,17 @@ fn best_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     tree_of(&best, sets as Set - 1)
 }
 
-/// Whether a set can be a build side: a relation can be as well as in any other order, a join if it has few
+/// Whether a set can be a build side: a single relation can, as in any other order, and a join if it has few
 /// columns.
 fn is_narrow(region: &Region, set: Set) -> bool {
     set.is_power_of_two() || region.width(set) <= MAX_PAYLOAD
 }
 
-/// The cheapest join of two parts of a set: its cost, and one of the parts.
+/// The cheapest join of two subsets: its cost, and one of the subsets.
 fn best_join(best: &[Option<Best>], set: Set) -> Option<(f64, Set)> {
     let below = |side: &Best| side.cost + if side.left == 0 { 0.0 } else { side.rows };
     let mut found: Option<(f64, Set)> = None;
-    // The parts with its highest relation.
+    // The subsets with its highest relation.
     let highest = 1 << set.ilog2();
     let mut left = (set - 1) & set;
     while left >= highest {
@@ -115,7 +115,7 @@ fn tree_of(best: &[Option<Best>], set: Set) -> Option<Tree> {
     })
 }
 
-/// A tree that the greedy search has joined so far, and what it needs of it again and again.
+/// A tree that the greedy search has joined so far, with cached properties.
 struct Part {
     tree: Tree,
     set: Set,
@@ -143,7 +143,7 @@ impl Part {
     }
 }
 
-/// The two sets with the fewest joined rows first; `None` where only a cross product is left.
+/// Joins the two sets with the fewest joined rows first; `None` if only a cross product remains.
 fn greedy_tree(region: &Region, estimates: &Estimates) -> Option<Tree> {
     let part = |tree: Tree, rows| Part::new(tree, rows, region, estimates);
     let mut parts: Vec<Part> = (0..estimates.relations())

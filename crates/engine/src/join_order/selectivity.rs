@@ -1,4 +1,4 @@
-//! The share of rows that a filter keeps.
+//! Estimates the share of rows that a filter keeps.
 
 use super::JoinOrderPolicy;
 use arrow::datatypes::DataType;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 const UNKNOWN: f64 = JoinOrderPolicy::DEFAULT.unknown;
 const UNKNOWN_EQUALITY: f64 = JoinOrderPolicy::DEFAULT.unknown_equality;
 
-/// The share of rows of an input with these statistics that pass a predicate: conditions on different columns
-/// are taken for independent, those on one column for the bounds of an interval.
+/// The share of rows of an input with these statistics that pass a predicate. Conditions on different columns
+/// are assumed to be independent; those on one column are the bounds of an interval.
 pub(super) fn share(predicate: &Arc<dyn PhysicalExpr>, input: &Statistics) -> f64 {
     let mut intervals: BTreeMap<usize, Interval> = BTreeMap::new();
     let mut share = 1.0;
@@ -31,8 +31,7 @@ pub(super) fn share(predicate: &Arc<dyn PhysicalExpr>, input: &Statistics) -> f6
         .fold(share, |share, interval| share * interval.share())
 }
 
-/// Different values of a column of `rows` rows, where they were counted or are whole numbers of a known
-/// range.
+/// Distinct values of a column of `rows` rows, if they were counted or are integers in a known range.
 pub(super) fn distinct_values(column: &ColumnStatistics, rows: f64) -> Option<f64> {
     let counted = column.distinct_count.get_value().map(|count| *count as f64);
     let range = || {
@@ -93,7 +92,7 @@ fn share_of(condition: &Arc<dyn PhysicalExpr>, input: &Statistics) -> f64 {
     UNKNOWN
 }
 
-/// The share of rows in which two values are equal, one of them a column.
+/// The share of rows with two equal values, at least one of them a column.
 fn equal(left: &Arc<dyn PhysicalExpr>, right: &Arc<dyn PhysicalExpr>, input: &Statistics) -> f64 {
     match (column_of(left, input), column_of(right, input)) {
         (Some(left), Some(right)) => 1.0 / left.max(right),
@@ -101,7 +100,7 @@ fn equal(left: &Arc<dyn PhysicalExpr>, right: &Arc<dyn PhysicalExpr>, input: &St
     }
 }
 
-/// Different values of a column of which that is known.
+/// Distinct values of a column, if known.
 fn column_of(expression: &Arc<dyn PhysicalExpr>, input: &Statistics) -> Option<f64> {
     let column = expression.downcast_ref::<Column>()?;
     let statistics = input.column_statistics.get(column.index())?;
@@ -112,14 +111,14 @@ fn rows(input: &Statistics) -> Option<f64> {
     input.num_rows.get_value().map(|rows| *rows as f64)
 }
 
-/// An interval of a column's values, within that of all.
+/// An interval of a column's values, within the range of all values.
 #[derive(Clone, Copy)]
 struct Interval {
     least: f64,
     greatest: f64,
     from: f64,
     to: f64,
-    /// Between neighbouring values.
+    /// The distance of neighbouring values.
     step: f64,
 }
 
@@ -199,13 +198,14 @@ impl Bound {
     }
 }
 
-/// Least and greatest value of a column, as numbers.
+/// Minimum and maximum of a column, as numbers.
 fn bounds(column: &ColumnStatistics) -> Option<[f64; 2]> {
     let known = |value: &Precision<ScalarValue>| number(value.get_value()?);
     Some([known(&column.min_value)?, known(&column.max_value)?])
 }
 
-/// Numbers, dates and times by their place among others of their type; decimals without their point.
+/// A value as a number: dates and times by their position among those of their type, decimals without their
+/// point.
 fn number(value: &ScalarValue) -> Option<f64> {
     use ScalarValue as S;
     Some(match value {
@@ -243,8 +243,8 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
     use datafusion::physical_expr::expressions::{binary, col, in_list, is_null, like, lit, not};
 
-    /// 1000 rows of a number from 0 to 99, a text of 4 values, a float from 0 to 1, and a key of which
-    /// nothing is known.
+    /// 1000 rows of a number from 0 to 99, a string with 4 values, a float from 0 to 1, and a key without
+    /// statistics.
     fn input() -> (Schema, Statistics) {
         let schema = Schema::new(vec![
             Field::new("number", DataType::Int64, true),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_or_span_a_range_of_whole_numbers() {
+    fn distinct_values_come_from_statistics_or_integer_range() {
         let (_, statistics) = input();
         let values = |column: usize, rows| distinct_values(&statistics.column_statistics[column], rows);
         assert_eq!(values(0, 1000.0), Some(100.0));

@@ -1,4 +1,4 @@
-//! A build side that a pipeline made: arrays by key that stay in device memory until the pipelines that look
+//! A build side that a pipeline built: arrays by key that stay in device memory until the pipelines that look
 //! them up have run.
 
 use crate::device::{DeviceRuntime, RunError};
@@ -7,13 +7,13 @@ use crate::joins::pairs::{JoinPart, Pairs};
 use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use crate::rows::partitions::PartitionedRows;
 use crate::rows::stored::StoredRows;
-use crate::string::by_row::TextsOfSide;
-use crate::string::interned::InternedTexts;
+use crate::string::interned::InternedStrings;
+use crate::string::late_materialised::StringsOfSide;
 use crate::window::WindowRows;
 use galatea_base::reason::Reason;
 use galatea_codegen::build_plan::{BuildPlan, GroupBuildPlan};
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
-use galatea_expression::{Dimension, Part, Spare};
+use galatea_expression::{LookupSide, Part, Spare};
 use galatea_kernels::{CountBits, CountWritten, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use parking_lot::{Mutex, MutexGuard};
@@ -23,22 +23,22 @@ use std::sync::Arc;
 /// The rows of a build side.
 #[derive(Debug)]
 pub(crate) enum SideRows {
-    /// Rows that CPU operators made, arranged on the host.
-    Collected(Arc<Dimension>),
+    /// Rows of CPU operators, arranged by key on the host.
+    Collected(Arc<LookupSide>),
     /// Rows that a pipeline left on the device.
     Built(Box<Mutex<BuiltTable>>),
 }
 
 impl SideRows {
     /// Its shape, and for collected rows their content.
-    pub(crate) fn dimension(&self) -> Arc<Dimension> {
+    pub(crate) fn build_side(&self) -> Arc<LookupSide> {
         match self {
-            Self::Collected(dimension) => Arc::clone(dimension),
-            Self::Built(table) => Arc::clone(&table.lock().dimension),
+            Self::Collected(build_side) => Arc::clone(build_side),
+            Self::Built(table) => Arc::clone(&table.lock().build_side),
         }
     }
 
-    /// How many rows and pairs there are, of the pairs of a join.
+    /// The numbers of rows and matches of a join.
     pub(crate) fn pair_sizes(&self) -> Option<PairSizes> {
         match self {
             Self::Collected(_) => None,
@@ -46,7 +46,7 @@ impl SideRows {
         }
     }
 
-    /// What a pipeline left on the device.
+    /// The table that a pipeline left on the device.
     fn into_built(self) -> Option<BuiltTable> {
         match self {
             Self::Collected(_) => None,
@@ -57,18 +57,18 @@ impl SideRows {
     /// Its rows.
     pub(crate) fn rows(&self) -> u64 {
         match self {
-            Self::Collected(dimension) => dimension.rows(),
+            Self::Collected(build_side) => build_side.rows(),
             Self::Built(table) => table.lock().rows,
         }
     }
 }
 
-/// The build sides on the device that a run looks up, by number; parked when it goes.
+/// The build sides on the device that a run looks up, by number; parked when it is dropped.
 #[derive(Debug)]
 pub(crate) struct BuiltSides<'a>(Vec<(usize, MutexGuard<'a, BuiltTable>)>);
 
 impl<'a> BuiltSides<'a> {
-    /// Those of a run, parked as yet.
+    /// The build sides of a run, still parked.
     pub(crate) fn of(sides: &'a [SideRows]) -> Self {
         let built = |(number, side): (usize, &'a SideRows)| match side {
             SideRows::Collected(_) => None,
@@ -77,33 +77,33 @@ impl<'a> BuiltSides<'a> {
         Self(sides.iter().enumerate().filter_map(built).collect())
     }
 
-    /// What a launch does to their regions.
+    /// The accesses of a launch to their regions.
     pub(crate) fn uses(&mut self) -> Vec<Use<'_>> {
         let sides = self.0.iter_mut();
         sides.flat_map(|(_, side)| side.uses(Access::Read)).collect()
     }
 
-    /// Makes `stream` wait for whatever brings them back.
+    /// Makes `stream` wait until they have been transferred back.
     pub(crate) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         let mut sides = self.0.iter_mut();
         sides.try_for_each(|(_, side)| side.used_by(runtime, stream))
     }
 
-    /// Address of a part of side number `dimension`.
-    pub(crate) fn address(&self, dimension: usize, part: Part) -> u64 {
-        let side = self.0.iter().find(|(number, _)| *number == dimension);
+    /// Address of a part of build side number `build_side`.
+    pub(crate) fn address(&self, build_side: usize, part: Part) -> u64 {
+        let side = self.0.iter().find(|(number, _)| *number == build_side);
         side.map_or(0, |(_, side)| side.address(part))
     }
 
-    /// The texts that they have by the numbers of their rows, by number of the side.
-    pub(crate) fn text_rows(&self) -> BTreeMap<usize, TextsOfSide> {
+    /// Late-materialised strings, by number of the build side.
+    pub(crate) fn string_rows(&self) -> BTreeMap<usize, StringsOfSide> {
         let sides = self.0.iter();
         sides
-            .map(|(number, side)| (*number, side.text_rows.clone()))
+            .map(|(number, side)| (*number, side.string_rows.clone()))
             .collect()
     }
 
-    /// Lets others move them.
+    /// Lets others evict them.
     pub(crate) fn park(&mut self) {
         self.0.iter_mut().for_each(|(_, side)| side.park());
     }
@@ -115,31 +115,31 @@ impl Drop for BuiltSides<'_> {
     }
 }
 
-/// What a pipeline left on the device for others.
+/// A table that a pipeline left on the device for others.
 #[derive(Debug)]
 pub(crate) struct BuiltTable {
     /// Its shape.
-    pub dimension: Arc<Dimension>,
+    pub build_side: Arc<LookupSide>,
     /// Rows that are in it.
     pub rows: u64,
     unique: bool,
-    /// Slots of its table of keys, if it has one.
+    /// Slots of its hash table, if it has one.
     slots: Option<u64>,
-    /// Bytes of what is touched by key.
+    /// Bytes that lookups by key access.
     pub lookup_bytes: u64,
-    /// Texts of its keys that have no dictionary.
-    texts: Option<InternedTexts>,
-    /// Texts that it has by the numbers of their rows.
-    text_rows: TextsOfSide,
+    /// Strings of its keys that have no dictionary.
+    texts: Option<InternedStrings>,
+    /// Its late-materialised strings.
+    string_rows: StringsOfSide,
     content: Content,
 }
 
-/// What says which indices have a row.
+/// Marks the indices that have a row.
 #[derive(Debug)]
 enum Presence {
-    /// Bits by index, or the table of keys.
+    /// A bitmap by index, or the hash table.
     Words(WorkingRegion<u32>),
-    /// The entries of the column at a position, of so many bytes each.
+    /// The entries of the column at a position, `width` bytes each; a sentinel marks empty ones.
     Entries {
         position: usize,
         width: usize,
@@ -170,9 +170,9 @@ enum Content {
         presence: Presence,
         columns: Vec<DeviceColumn>,
     },
-    /// The words of all possible groups, from the number on.
+    /// The words of all possible groups, from that number on.
     Groups(WorkingRegion<u64>, usize),
-    /// A part of a join whose keys repeat.
+    /// A table of a multimap join.
     Join(JoinPart),
     /// Rows in the order of a window.
     Windows(Box<WindowRows>),
@@ -185,7 +185,7 @@ enum Content {
 impl BuiltTable {
     /// Arrays without rows.
     pub(crate) fn new(allocator: &Allocator<'_>, plan: &BuildPlan) -> Result<Self, RunError> {
-        // A table of keys has two words of 32 bits a slot.
+        // A hash table has two words of 32 bits for each slot.
         let presence = match (plan.slots(), plan.marker) {
             (Some(slots), _) => Presence::Words(allocator.zeroed(2 * slots)?),
             (None, Some((position, spare))) => Presence::Entries {
@@ -206,7 +206,7 @@ impl BuiltTable {
             slots: plan.slots(),
             lookup_bytes: plan.bytes(),
             ..Self::of(
-                plan.dimension(),
+                plan.build_side(),
                 Content::Rows {
                     presence,
                     columns: columns.collect::<Result<_, _>>()?,
@@ -220,61 +220,61 @@ impl BuiltTable {
         let words = allocator.zeroed(plan.words())?;
         Ok(Self {
             lookup_bytes: 8 * plan.words(),
-            ..Self::of(plan.dimension(), Content::Groups(words, 0))
+            ..Self::of(plan.build_side(), Content::Groups(words, 0))
         })
     }
 
-    /// A group table whose entries are the rows of another pipeline; its words begin at number `first`.
+    /// A group table with entries that are the rows of another pipeline; its words begin at number `first`.
     pub(crate) fn of_table(
-        dimension: Dimension,
+        build_side: LookupSide,
         words: WorkingRegion<u64>,
         first: usize,
         entries: u64,
-        texts: Option<InternedTexts>,
+        texts: Option<InternedStrings>,
     ) -> Self {
         Self {
             rows: entries,
             texts,
-            ..Self::of(dimension, Content::Groups(words, first))
+            ..Self::of(build_side, Content::Groups(words, first))
         }
     }
 
-    /// A part of a join, which is filled by a pipeline.
-    pub(crate) fn of_join(dimension: Dimension, part: JoinPart) -> Self {
+    /// A table of a multimap join, which a pipeline fills.
+    pub(crate) fn of_join(build_side: LookupSide, part: JoinPart) -> Self {
         Self {
             lookup_bytes: part.lookup_bytes(),
-            ..Self::of(dimension, Content::Join(part))
+            ..Self::of(build_side, Content::Join(part))
         }
     }
 
-    /// Rows that are put in the order of a window when a pipeline has filled them in.
-    pub(crate) fn of_windows(dimension: Dimension, rows: WindowRows) -> Self {
-        Self::of(dimension, Content::Windows(Box::new(rows)))
+    /// Rows that are put in the order of a window once a pipeline has filled them in.
+    pub(crate) fn of_windows(build_side: LookupSide, rows: WindowRows) -> Self {
+        Self::of(build_side, Content::Windows(Box::new(rows)))
     }
 
     /// Rows by position, which are filled in by a pipeline.
-    pub(crate) fn of_stored(dimension: Dimension, rows: StoredRows) -> Self {
-        Self::of(dimension, Content::Stored(rows))
+    pub(crate) fn of_stored(build_side: LookupSide, rows: StoredRows) -> Self {
+        Self::of(build_side, Content::Stored(rows))
     }
 
     /// Rows in partitions, which are filled in by a pipeline.
-    pub(crate) fn of_partitions(dimension: Dimension, rows: PartitionedRows) -> Self {
-        Self::of(dimension, Content::Partitions(Box::new(rows)))
+    pub(crate) fn of_partitions(build_side: LookupSide, rows: PartitionedRows) -> Self {
+        Self::of(build_side, Content::Partitions(Box::new(rows)))
     }
 
-    /// With the texts of its keys that have no dictionary.
-    pub(crate) fn add_texts(&mut self, texts: Option<InternedTexts>) {
+    /// Adds the strings of its keys that have no dictionary.
+    pub(crate) fn add_strings(&mut self, texts: Option<InternedStrings>) {
         self.texts = texts;
     }
 
-    /// Whether the texts of its keys are looked for once it is complete: not those of an order.
-    pub(crate) fn finds_texts(&self) -> bool {
+    /// Whether the strings of its keys are searched once it is complete: not those of an order.
+    pub(crate) fn finds_strings(&self) -> bool {
         !matches!(self.content, Content::Windows(_))
     }
 
-    /// With texts that it has by the numbers of their rows.
-    pub(crate) fn add_text_rows(&mut self, text_rows: TextsOfSide) {
-        self.text_rows = text_rows;
+    /// Adds late-materialised strings.
+    pub(crate) fn add_string_rows(&mut self, string_rows: StringsOfSide) {
+        self.string_rows = string_rows;
     }
 
     /// Rows of each partition.
@@ -285,43 +285,46 @@ impl BuiltTable {
         }
     }
 
-    /// The pairs of a join.
+    /// The matches of a join.
     fn of_pairs(pairs: Pairs) -> Self {
         Self {
             rows: pairs.rows(),
-            ..Self::of(pairs.dimension(), Content::Join(JoinPart::Pairs(Box::new(pairs))))
+            ..Self::of(
+                pairs.build_side(),
+                Content::Join(JoinPart::Pairs(Box::new(pairs))),
+            )
         }
     }
 
-    fn of(dimension: Dimension, content: Content) -> Self {
+    fn of(build_side: LookupSide, content: Content) -> Self {
         Self {
-            dimension: Arc::new(dimension),
+            build_side: Arc::new(build_side),
             rows: 0,
             unique: false,
             slots: None,
             lookup_bytes: 0,
             texts: None,
-            text_rows: TextsOfSide::new(),
+            string_rows: StringsOfSide::new(),
             content,
         }
     }
 
-    /// The part of a join that the pipeline which looked up `sides` has completed, with what it needs of
-    /// them: they are pairs then.
+    /// The matches of a join from this table, which a pipeline that looked up `sides` has completed, and the
+    /// table of `sides` that it refers to. Other tables are returned unchanged.
     pub(crate) fn joined(self, sides: Vec<SideRows>) -> Self {
         let number = match &self.content {
-            Content::Join(JoinPart::Probe(probe)) => probe.dimension(),
-            Content::Join(JoinPart::Marks(marks)) => marks.dimension(),
+            Content::Join(JoinPart::Probe(probe)) => probe.build_side(),
+            Content::Join(JoinPart::Marks(marks)) => marks.build_side(),
             _ => return self,
         };
         let side = sides.into_iter().nth(number).and_then(SideRows::into_built);
-        let mut text_rows = self.text_rows;
+        let mut string_rows = self.string_rows;
         let side = side.map(|side| {
-            text_rows.extend(side.text_rows);
+            string_rows.extend(side.string_rows);
             side.content
         });
         let pairs = match (self.content, side) {
-            (Content::Join(JoinPart::Probe(probe)), Some(Content::Join(JoinPart::Lists(lists)))) => {
+            (Content::Join(JoinPart::Probe(probe)), Some(Content::Join(JoinPart::Multimap(lists)))) => {
                 Self::of_pairs(Pairs::of(*probe, *lists))
             }
             (Content::Join(JoinPart::Marks(marks)), Some(Content::Join(JoinPart::Pairs(pairs)))) => {
@@ -329,10 +332,10 @@ impl BuiltTable {
             }
             _ => unreachable!("a join's pipelines look up its own parts"),
         };
-        Self { text_rows, ..pairs }
+        Self { string_rows, ..pairs }
     }
 
-    /// Rows that there is room for until they are sorted; 0 of what is not.
+    /// Number of rows to allocate until they are sorted; 0 for other tables.
     pub(crate) fn capacity(&self) -> u64 {
         match &self.content {
             Content::Windows(rows) => rows.capacity(),
@@ -340,7 +343,7 @@ impl BuiltTable {
         }
     }
 
-    /// How many rows and pairs there are, of a join.
+    /// The numbers of rows and matches of a join.
     fn pair_sizes(&self) -> Option<PairSizes> {
         match &self.content {
             Content::Join(JoinPart::Pairs(pairs)) => Some(pairs.sizes()),
@@ -348,13 +351,13 @@ impl BuiltTable {
         }
     }
 
-    /// Points the kernel that fills them at the arrays.
+    /// Sets the addresses of the arrays in the arguments of the kernel that fills them.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.groups = self.address(Part::Presence);
         args.capacity = self.slots.unwrap_or(0);
         match &self.content {
             Content::Rows { columns, .. } => DeviceColumn::bind(columns, args),
-            Content::Join(JoinPart::Lists(lists)) => lists.bind(args),
+            Content::Join(JoinPart::Multimap(lists)) => lists.bind(args),
             Content::Join(JoinPart::Probe(probe)) => probe.bind(args),
             Content::Join(JoinPart::Marks(marks)) => marks.bind(args),
             Content::Windows(rows) => rows.bind(args),
@@ -364,7 +367,7 @@ impl BuiltTable {
         }
     }
 
-    /// Address of a part; groups have one.
+    /// Address of a part; groups have one part.
     pub(crate) fn address(&self, part: Part) -> u64 {
         match (&self.content, part) {
             (_, Part::Texts) => self.texts.as_ref().map_or(0, |texts| texts.region().address()),
@@ -374,7 +377,7 @@ impl BuiltTable {
             }
             (Content::Rows { columns, .. }, Part::Values(position)) => columns[position].values(),
             (Content::Rows { columns, .. }, Part::Nulls(position)) => columns[position].nulls(),
-            (Content::Join(JoinPart::Lists(lists)), part) => lists.address(part),
+            (Content::Join(JoinPart::Multimap(lists)), part) => lists.address(part),
             (Content::Join(JoinPart::Pairs(pairs)), Part::Directory) => pairs.address(),
             (Content::Windows(rows), Part::Directory) => rows.address(),
             (Content::Stored(rows), Part::Directory) => rows.address(),
@@ -384,7 +387,7 @@ impl BuiltTable {
         }
     }
 
-    /// Makes `stream` wait for whatever brings it back, before the stream reads it.
+    /// Makes `stream` wait until it has been transferred back, before the stream reads it.
     pub(crate) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
         for region in self.regions() {
             region.used_by(stream)?;
@@ -397,17 +400,18 @@ impl BuiltTable {
         }
     }
 
-    /// After the last launch, with the first counter of the control words: counts the keys there, where they
-    /// must be unique, and completes parts of joins and windows; `texts`: those whose places are in keys.
+    /// Completes the table after the last launch. Counts the keys if they must be unique, and completes
+    /// tables of multimap joins and windows, with the first counter of the control words; `texts`: the
+    /// strings to which positions in keys refer.
     pub(crate) fn complete(
         &mut self,
         allocator: &Allocator<'_>,
         control: &mut DeviceBuffer<u64>,
-        texts: Option<&InternedTexts>,
+        texts: Option<&InternedStrings>,
     ) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         match &mut self.content {
-            // The kernel has counted the keys of a table of keys.
+            // For a hash table the kernel has counted the keys.
             Content::Rows { presence, columns } if self.unique && self.slots.is_none() => {
                 let count = InOut(control.slice_mut(1..2)?);
                 match presence {
@@ -419,14 +423,14 @@ impl BuiltTable {
                         width,
                         spare,
                     } => {
-                        let bytes = *width * self.dimension.indices() as usize;
+                        let bytes = *width * self.build_side.indices() as usize;
                         let entries = In(columns[*position].entries(bytes)?);
                         let kernel = CountWritten::new(runtime.device())?;
                         kernel.launch(stream, entries, *width, spare.byte, count)?;
                     }
                 }
             }
-            Content::Join(JoinPart::Lists(lists)) => {
+            Content::Join(JoinPart::Multimap(lists)) => {
                 lists.complete(allocator, stream.read(control, 1..2)?[0])?;
             }
             Content::Join(JoinPart::Probe(probe)) => {
@@ -445,7 +449,7 @@ impl BuiltTable {
         Ok(())
     }
 
-    /// After `rows` rows with `keys` different keys: refuses keys that are not unique although they must be.
+    /// Records `rows` rows with `keys` distinct keys, and refuses repeated keys if they must be unique.
     pub(crate) fn check(&mut self, rows: u64, keys: u64) -> Result<(), RunError> {
         self.rows = rows;
         if !self.unique || keys == rows {
@@ -492,12 +496,12 @@ impl BuiltTable {
         regions
     }
 
-    /// Lets others move it.
+    /// Lets others evict it.
     pub(crate) fn park(&mut self) {
         self.regions_mut().into_iter().for_each(Region::park);
     }
 
-    /// What a launch does to its regions.
+    /// The accesses of a launch to its regions.
     pub(crate) fn uses(&mut self, access: Access) -> Vec<Use<'_>> {
         let regions = self.regions_mut().into_iter();
         regions.map(|region| region.used(access)).collect()

@@ -1,24 +1,25 @@
 //! Join algorithms: the condition of each, and the modules that implement it.
 //!
-//! A join is never an operator of its own. The rows of one side, the *probe side*, go through a pipeline, and
-//! each row looks up its partner in the other side, the *build side*, which another pipeline or the host made
-//! before. Therefore the operators above a join compute with columns of both sides in the same kernel.
+//! A join is never an operator of its own. The rows of one side, the *probe side*, pass through a pipeline,
+//! and each row looks up its match in the other side, the *build side*, which another pipeline or the host
+//! has built before. Therefore the operators above a join compute with columns of both sides in the same
+//! kernel.
 //!
 //! ```text
-//! probe side ── filter ── look up the build side ── look up another build side ── aggregate        one kernel
+//! probe side ── filter ── look up the build side ── look up another build side ── aggregate       one kernel
 //!                              │                         └── rows of CPU operators, arranged on the host
 //!                              └── pipeline over another table, before it
 //! ```
 //!
 //! | algorithm | runs when |
 //! | --- | --- |
-//! | [`HostLookup`](JoinAlgorithm::HostLookup) | CPU operators make the rows, or few rows have unique keys |
-//! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | a pipeline makes the rows, and each row has one partner |
+//! | [`HostLookup`](JoinAlgorithm::HostLookup) | rows of CPU operators, or few rows with unique keys |
+//! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | rows of a pipeline, and one match for each row |
 //! | [`Multimap`](JoinAlgorithm::Multimap) | keys repeat |
-//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side exceeds device memory, predicted or found by a run |
+//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side exceeds device memory, predicted or in a run |
 //!
 //! A run makes two further choices, from the data: rows look up a build side that exceeds the L2 cache
-//! partition by partition (`galatea.join_partitions`), and the range of the keys selects arrays or a hash
+//! partition by partition (`galatea.join.partitions`), and the range of the keys selects arrays or a hash
 //! table. EXPLAIN ANALYZE shows both.
 //!
 //! | step | module |
@@ -26,10 +27,11 @@
 //! | the sides and keys of a join in DataFusion's plan | `placement/joins/` |
 //! | the choice of the algorithm: host or device | `placement/assessment.rs` (`choose_builds`) |
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
-//! | the algorithm that a graph has, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
-//! | which joins of a pipeline run in parts, and their pipelines over a part | `joins/out_of_core.rs` |
-//! | the kernel that builds, and the one that lists | `crates/codegen/src/sink/{build,lists,probe}.rs` |
-//! | runs: of build sides, pairs, parts and partitions | `joins/{build_table,pairs}.rs`, `execution/{parts,partition_run}.rs` |
+//! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
+//! | the out-of-core joins of a pipeline, and their pipelines over a partition | `joins/out_of_core.rs` |
+//! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
+//! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
+//! | runs of partitions: out of core, and of the L2 cache | `execution/{parts,partition_run}.rs` |
 //!
 //! References: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapters 3 (hash
 //! joins) and 4 (partitioned joins).
@@ -41,35 +43,36 @@ pub(crate) mod pairs;
 use crate::graph::PipelineRef;
 use galatea_codegen::SinkPlan;
 
-/// How rows find their partners in a build side.
+/// The algorithm that finds the matches of rows in a build side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinAlgorithm {
     /// `host lookup`: the host arranges the rows of the build side by key, and a block copies them to shared
-    /// memory where they fit; each row of the probe side looks one up. For rows of CPU operators, and for
-    /// tables of fewer rows than `galatea.build_rows`.
+    /// memory if they fit; each row of the probe side looks one up. For rows of CPU operators, and for tables
+    /// of fewer rows than `galatea.tuning.build_rows`.
     HostLookup,
     /// `device lookup`: a pipeline arranges the rows of the build side on the device, in arrays by key
-    /// (perfect hashing) where keys lie within 64 for each row, else in a table of keys (open addressing);
-    /// each row of the probe side looks one up. For keys that do not repeat, and for semijoins and antijoins.
+    /// (perfect hashing) if the range of the keys is at most 64 for each row, else in a hash table (open
+    /// addressing); each row of the probe side looks one up. For unique keys, and for semijoins and
+    /// antijoins.
     DeviceLookup,
-    /// `multimap`: a pipeline lists the rows of the build side by key, each row of the probe side finds its
-    /// list, and the pairs are numbered: they are the rows of the next pipeline.
+    /// `multimap`: a pipeline builds a multimap of the build side by key, each row of the probe side finds
+    /// the list of its matches, and the matches are numbered: they are the rows of the next pipeline.
     Multimap,
-    /// `out of core`: a device lookup or a multimap for one part of the keys after another. Parts are ranges
-    /// of a hash of the key, and the build side of each fits.
+    /// `out of core`: a device lookup or a multimap for one partition of the keys after another. Partitions
+    /// are ranges of a hash of the key, and the build side of each fits.
     OutOfCore,
 }
 
 impl JoinAlgorithm {
-    /// The algorithm of the join of a pipeline with its build side number `side`. It reads the choice from
-    /// the graph; placement has made it.
+    /// The algorithm of the join of a pipeline with its build side number `side`. It reads the choice of
+    /// placement from the graph.
     pub fn of(pipeline: PipelineRef<'_>, side: usize) -> Self {
         let Some(build) = pipeline.build(side) else {
             return Self::HostLookup;
         };
         match build.plan.sink {
-            _ if pipeline.dimensions[side].exceeds_memory => Self::OutOfCore,
-            SinkPlan::Lists { .. } => Self::Multimap,
+            _ if pipeline.build_sides[side].exceeds_memory => Self::OutOfCore,
+            SinkPlan::Multimap { .. } => Self::Multimap,
             _ => Self::DeviceLookup,
         }
     }
@@ -86,7 +89,7 @@ impl JoinAlgorithm {
 }
 
 /// Whether a build side of `rows` predicted rows exceeds `memory` bytes of device memory. The size of a row
-/// is a lower bound. If the prediction is too low, a run fails without memory and is repeated in parts.
+/// is a lower bound. If the prediction is too low, a run fails without memory and is repeated in partitions.
 pub(crate) fn exceeds(sink: &SinkPlan, rows: f64, memory: u64) -> bool {
     rows * out_of_core::least_row_bytes(sink) as f64 > memory as f64
 }

@@ -1,45 +1,45 @@
-//! Which join of a pipeline may run part after part, and its pipelines over one part: that of the build side
-//! and those that meet it keep the rows whose key has a hash within a range.
+//! Selects the join of a pipeline that can run partition after partition, and restricts its pipelines to one
+//! partition: that of the build side, and those that probe it, keep the rows with key hashes within a range.
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
 use galatea_codegen::{Meeting, PipelinePlan, RowOrder, SinkPlan};
 use galatea_expression::{BUCKETS, Expr};
 use std::ops::Range;
 
-/// Bits of a key's hash below the number of its part.
+/// Bits of a key's hash below its partition number.
 const SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
 
-/// Bytes of a column without a width of its own: the code of a text.
+/// Bytes of a column without a width of its own: the code of a string.
 const CODE_BYTES: u64 = 4;
 
-/// A join of a pipeline that can build and probe its build side part after part.
+/// A join of a pipeline that can build and probe its build side partition after partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PartedJoin {
-    /// With the build side of that number, which the rows of the pipeline look up.
+pub(crate) enum PartitionedJoin {
+    /// The lookup in the build side with that number.
     Lookup(usize),
-    /// The one whose pairs are the rows of the pipeline.
+    /// The join with matches that are the rows of the pipeline.
     Pairs,
 }
 
-impl PartedJoin {
-    /// Whether a join of a pipeline is to run in parts, because its build side is predicted to exceed device
-    /// memory. Few pipelines have such a build side, so this comes before a search for the keys.
+impl PartitionedJoin {
+    /// Whether a join of a pipeline has to run in partitions, because its build side is predicted to exceed
+    /// device memory. Few pipelines have such a build side, so this check precedes the search for the keys.
     pub(crate) fn are_predicted(pipeline: PipelineRef<'_>) -> bool {
         let exceeds = |join: &Self| join.exceeds_memory(pipeline);
         Self::all(pipeline).any(|join| exceeds(&join)) && Self::of(pipeline).iter().any(exceeds)
     }
 
-    /// The joins of a pipeline, whether they may run in parts or not.
+    /// The joins of a pipeline, including those that cannot run in partitions.
     fn all(pipeline: PipelineRef<'_>) -> impl Iterator<Item = Self> {
-        let lookups = (0..pipeline.dimensions.len()).map(Self::Lookup);
+        let lookups = (0..pipeline.build_sides.len()).map(Self::Lookup);
         lookups.chain([Self::Pairs])
     }
 
-    /// The joins of a pipeline that may run in parts: first those whose build side is predicted to exceed
-    /// device memory, and among these the ones with the most rows on the build side.
+    /// The joins of a pipeline that can run in partitions: first those with a build side that is predicted to
+    /// exceed device memory, and among these the ones with the most rows on the build side.
     pub(crate) fn of(pipeline: PipelineRef<'_>) -> Vec<Self> {
         let returns = match &pipeline.plan.sink {
-            // A part has an order of its own, and marks of its own pairs.
+            // A partition would have an order of its own, and marks of its own matches.
             SinkPlan::Materialise {
                 order: Some(RowOrder::All(_)),
                 ..
@@ -47,7 +47,7 @@ impl PartedJoin {
             | SinkPlan::Mark { .. }
             | SinkPlan::Partition { .. } => return Vec::new(),
             SinkPlan::Materialise { .. } | SinkPlan::Aggregate { .. } => true,
-            // What has a place for each row that is scanned has none for pairs that are not known yet.
+            // A sink with one slot for each scanned row has none for matches that are not known yet.
             _ => false,
         };
         let mut joins: Vec<Self> = Self::all(pipeline)
@@ -62,22 +62,25 @@ impl PartedJoin {
         joins
     }
 
-    /// The key of its build side, and that of the rows that look it up; `None` if it cannot run in parts.
+    /// The key of its build side, and that of the rows that probe it; `None` if it cannot run in partitions.
     pub(crate) fn keys(self, pipeline: PipelineRef<'_>) -> Option<[&Expr; 2]> {
         let build = self.build(pipeline)?.get();
-        if !matches!(build.plan.sink, SinkPlan::Build { .. } | SinkPlan::Lists { .. }) {
+        if !matches!(
+            build.plan.sink,
+            SinkPlan::Build { .. } | SinkPlan::Multimap { .. }
+        ) {
             return None;
         }
-        // The list of each row is a place in this build side, of which there has to be one then.
-        if let (Self::Lookup(side), SinkPlan::Probe { dimension, .. }) = (self, &pipeline.plan.sink)
-            && *dimension == side
+        // The probe sink refers to positions in this build side, so it has to be a single one.
+        if let (Self::Lookup(side), SinkPlan::Probe { build_side, .. }) = (self, &pipeline.plan.sink)
+            && *build_side == side
         {
             return None;
         }
         let (probe, side) = self.met(pipeline)?;
         let own = build.plan.key_of(Meeting::Own)?;
         let met = probe.get().plan.key_of(Meeting::Other(side))?;
-        // Where all rows have one key there is one part.
+        // If all rows have the same key, only one partition exists.
         (!own.parts().is_empty()).then_some([own, met])
     }
 
@@ -90,23 +93,23 @@ impl PartedJoin {
     /// Whether its build side is predicted to exceed device memory.
     pub(crate) fn exceeds_memory(self, pipeline: PipelineRef<'_>) -> bool {
         self.met(pipeline)
-            .is_some_and(|(probe, side)| probe.dimensions[side].exceeds_memory)
+            .is_some_and(|(probe, side)| probe.build_sides[side].exceeds_memory)
     }
 
-    /// Of pairs the pipeline of the probe side, and the number of the build side that it looks up.
+    /// For a multimap join, the pipeline of the probe side, and the number of the build side that it probes.
     pub(crate) fn probe(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
         if self != Self::Pairs || !matches!(pipeline.source, PipelineSource::Pairs(_)) {
             return None;
         }
         let rows = pipeline.rows_from()?;
         match &rows.get().plan.sink {
-            SinkPlan::Probe { dimension, .. } => Some((rows, *dimension)),
+            SinkPlan::Probe { build_side, .. } => Some((rows, *build_side)),
             SinkPlan::Mark { .. } => self.probe(rows),
             _ => None,
         }
     }
 
-    /// The pipeline whose rows look up the build side, and the number that this has there.
+    /// The pipeline that probes the build side, and the number of the build side there.
     fn met(self, pipeline: PipelineRef<'_>) -> Option<(PipelineRef<'_>, usize)> {
         match self {
             Self::Lookup(side) => Some((pipeline, side)),
@@ -114,15 +117,15 @@ impl PartedJoin {
         }
     }
 
-    /// The graph with a build side that has no rows.
+    /// The graph with an empty build side.
     pub(crate) fn without(self, pipeline: PipelineRef<'_>) -> PipelineGraph {
         let mut graph = pipeline.graph().clone();
         self.restrict(&mut graph, pipeline.id(), &(0..0), 1);
         graph
     }
 
-    /// Leaves the rows of a part in the graph: those whose keys have a hash in that range of parts. The build
-    /// side has `most` rows of it at most.
+    /// Restricts the graph to the rows of a partition: those with key hashes in that range. The build side
+    /// has at most `most` rows of it.
     pub(crate) fn restrict(self, graph: &mut PipelineGraph, id: PipelineId, parts: &Range<u32>, most: u64) {
         if let Some((probe, side)) = self.met(graph.pipeline(id)) {
             let probe = probe.id();
@@ -131,7 +134,7 @@ impl PartedJoin {
     }
 }
 
-/// Leaves the rows of a part in that pipeline, and in its build side of that number.
+/// Restricts that pipeline, and its build side with that number, to the rows of a partition.
 fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parts: &Range<u32>, most: u64) {
     let end = i64::from(parts.end) << SHIFT;
     let (least, greatest) = match parts.is_empty() {
@@ -146,23 +149,23 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parts
     let plan = &mut graph.pipeline_mut(build).plan;
     let key = plan.key_of(Meeting::Own).map(&within);
     plan.filters.extend(key);
-    if let SinkPlan::Build { most: rows, .. } | SinkPlan::Lists { most: rows, .. } = &mut plan.sink {
+    if let SinkPlan::Build { most: rows, .. } | SinkPlan::Multimap { most: rows, .. } = &mut plan.sink {
         *rows = Some(most);
     }
     let plan = &mut graph.pipeline_mut(probe).plan;
     let key = plan.key_of(Meeting::Other(side)).map(&within);
-    // Before what is looked up in the build side, and behind what the key may rely on.
+    // Before the lookups in the build side, and after the filters that the key may rely on.
     let at = plan.filters_before(side);
     key.into_iter().for_each(|key| plan.filters.insert(at, key));
 }
 
-/// Whether keys with NULL, which have no partner, may be in any part, for the sink of a build side.
+/// Whether NULL keys, which have no match, may be in any partition, for the sink of a build side.
 pub(crate) fn spreads(build: &SinkPlan) -> bool {
-    !matches!(build, SinkPlan::Lists { null_keys: true, .. })
+    !matches!(build, SinkPlan::Multimap { null_keys: true, .. })
 }
 
-/// The graph whose pipeline counts the rows in each part of the hashes of a key, of those that pass these
-/// filters.
+/// The graph with a pipeline that counts the rows in each partition of the hashes of a key, for the rows that
+/// pass these filters.
 pub(crate) fn counting(
     pipeline: PipelineRef<'_>,
     filters: &[Expr],
@@ -177,38 +180,39 @@ pub(crate) fn counting(
     graph
 }
 
-/// Bytes of a row of a build side, or of a probe side, as far as types tell: with its place in a table of
-/// keys and in lists.
+/// Bytes of a row of a build side, or of a probe side, from the types: including its slot in a hash table and
+/// its entries in a multimap.
 pub(crate) fn row_bytes(sink: &SinkPlan) -> u64 {
     let columns = column_bytes(sink);
     match sink {
-        // Two slots a row, each of a key and of a place for every column.
+        // Two slots for each row, with a key and a slot for every column.
         SinkPlan::Build { .. } => 2 * (8 + columns),
-        // Two slots a row, each of a key and the start of a list; then the row's slot, rank and place there.
-        SinkPlan::Lists { .. } => 2 * (8 + 4) + LIST_BYTES + columns,
-        // The start of the list, its length, and the pairs before.
+        // Two slots for each row, with a key and the start of a list; then the row's slot, rank and position
+        // there.
+        SinkPlan::Multimap { .. } => 2 * (8 + 4) + LIST_BYTES + columns,
+        // The start of the list, its length, and the number of matches before.
         _ => 16 + columns,
     }
 }
 
-/// Bytes that a row of a build side takes at least, where keys are next to each other: its columns in arrays
-/// by key, and its place in a list. Keys alone take a bit.
+/// Lower bound of the bytes of a row of a build side, for dense keys: its columns in arrays by key, and its
+/// entry in a list. Keys alone take one bit.
 pub(crate) fn least_row_bytes(sink: &SinkPlan) -> u64 {
     match sink {
         SinkPlan::Build { .. } => column_bytes(sink),
-        SinkPlan::Lists { .. } => LIST_BYTES + column_bytes(sink),
+        SinkPlan::Multimap { .. } => LIST_BYTES + column_bytes(sink),
         _ => 0,
     }
 }
 
-/// Bytes of the slot, the rank and the place of a row in a list.
+/// Bytes of the slot, the rank and the list entry of a row.
 const LIST_BYTES: u64 = 12;
 
-/// Bytes of the columns of a row, as far as types give their width.
+/// Bytes of the columns of a row, from the widths of their types.
 fn column_bytes(sink: &SinkPlan) -> u64 {
     let width = |(_, column): &(usize, Expr)| {
         let width = column.data_type().primitive_width();
-        // A bit that says whether it is NULL, rounded up.
+        // A bit for NULL, rounded up.
         1 + width.map_or(CODE_BYTES, |bytes| bytes as u64)
     };
     sink.keyed()

@@ -1,32 +1,32 @@
-//! Joins whose keys repeat, on the device.
+//! Joins with repeated keys, on the device.
 //!
 //! ```text
 //! build side    rows by position ── counted by key ── lists: the rows of each key, next to each other
 //!                                                        │
-//! probe side    rows by position, each with its list ────┴── offsets: the pairs before each row ── pairs
+//! probe side    rows by position, each with its list ────┴── offsets: the matches before each row ── matches
 //!                                                                                                     │
-//! condition     of outer joins, semijoins and antijoins: a pipeline over the pairs marks those ───────┤
+//! condition     of outer joins, semijoins and antijoins: a pipeline over the matches marks those ─────┤
 //!                                                                                                     ▼
-//!                                                          a pipeline whose rows are the pairs, by number
+//!                                                          a pipeline over the matches, by number
 //! ```
 //!
-//! Pairs are not written down: a row of the pipeline above finds its pair by its number (`pairs.cuh`), and
+//! Matches are not materialised: a row of the pipeline above finds its match by its number (`pairs.cuh`), and
 //! columns by the numbers of the two rows.
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::check_rows;
 use crate::rows::columns::{Allocator, DeviceColumn, Region};
 use galatea_codegen::Marking;
-use galatea_codegen::build_plan::{ListsPlan, MarkPlan, ProbePlan};
-use galatea_codegen::sink::lists::{COUNTS, RANKS, SLOTS};
+use galatea_codegen::build_plan::{MarkPlan, MultimapPlan, ProbePlan};
 use galatea_codegen::sink::mark;
+use galatea_codegen::sink::multimap::{COUNTS, RANKS, SLOTS};
 use galatea_codegen::sink::probe::{FIRSTS, PARTNERS};
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
-use galatea_expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
+use galatea_expression::{BuiltColumn, LookupSide, PairShape, PairSide, PairWord, Part};
 use galatea_kernels::{CollectBits, ListRows, PipelineArguments, PrefixSum};
 use galatea_memory::regions::WorkingRegion;
 
-/// Rows of a join.
+/// Numbers of rows and matches of a join.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PairSizes {
     pub(crate) pairs: u64,
@@ -34,31 +34,31 @@ pub(crate) struct PairSizes {
     pub(crate) build: u64,
 }
 
-/// What [`PrefixSum`] adds up in.
+/// Memory for the totals of [`PrefixSum`].
 fn totals(allocator: &Allocator<'_>, sums: &PrefixSum) -> Result<WorkingRegion<u64>, RunError> {
     allocator.zeroed(sums.totals() as u64)
 }
 
-/// The build side: rows by position, listed by key.
+/// The build side: rows by position, and a multimap of them by key.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub(crate) struct Multimap {
     lookup_bytes: u64,
     columns: Vec<BuiltColumn>,
     values: Vec<DeviceColumn>,
-    /// The table of keys, if they are far apart.
+    /// The hash table of keys, if they are not dense.
     keys: Option<WorkingRegion<u64>>,
-    /// By index the rows of the key; when all rows are there, where its list starts.
+    /// By index, the number of rows of the key; once all rows have been added, the start of its list.
     starts: WorkingRegion<u32>,
-    /// By position the index and the rank, until the lists are made.
+    /// By position, the index and the rank, until the lists are built.
     places: Option<[WorkingRegion<u32>; 2]>,
     /// The rows of each key, next to each other.
     lists: Option<WorkingRegion<u32>>,
     rows: u64,
 }
 
-impl Lists {
-    /// Without rows, of which `rows` have a place.
-    pub(crate) fn new(allocator: &Allocator<'_>, plan: &ListsPlan, rows: u64) -> Result<Self, RunError> {
+impl Multimap {
+    /// An empty multimap with memory for `rows` rows.
+    pub(crate) fn new(allocator: &Allocator<'_>, plan: &MultimapPlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         let slots = plan.keys.slots;
         Ok(Self {
@@ -73,7 +73,7 @@ impl Lists {
         })
     }
 
-    /// Points the kernel that fills it at it.
+    /// Sets its addresses in the arguments of the kernel that fills it.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
         args.capacity = self.keys.as_ref().map_or(0, |keys| keys.len() as u64);
@@ -84,7 +84,7 @@ impl Lists {
         }
     }
 
-    /// After `rows` rows are in it: makes the lists.
+    /// Builds the lists after `rows` rows have been added.
     pub(crate) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let sums = PrefixSum::new(runtime.device())?;
@@ -141,23 +141,23 @@ impl Lists {
     }
 }
 
-/// The probe side: rows by position, each with the list of its partners.
+/// The probe side: rows by position, each with the list of its matches.
 #[derive(Debug)]
 pub(crate) struct ProbeRows {
     plan: ProbePlan,
     values: Vec<DeviceColumn>,
-    /// By position where the list starts.
+    /// By position, the start of the list.
     firsts: WorkingRegion<u32>,
-    /// By position the number of pairs, until they are added up.
+    /// By position, the number of matches, until they are added up.
     partners: Option<WorkingRegion<u32>>,
-    /// By position the pairs before, and at the end all.
+    /// By position, the number of matches before it, and at the end the total.
     offsets: Option<WorkingRegion<u64>>,
     rows: u64,
     pairs: u64,
 }
 
 impl ProbeRows {
-    /// Without rows, of which `rows` have a place.
+    /// Empty, with memory for `rows` rows.
     pub(crate) fn new(allocator: &Allocator<'_>, plan: &ProbePlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         Ok(Self {
@@ -171,19 +171,19 @@ impl ProbeRows {
         })
     }
 
-    /// The build side that has the lists.
-    pub(crate) fn dimension(&self) -> usize {
-        self.plan.dimension
+    /// The number of the build side with the multimap.
+    pub(crate) fn build_side(&self) -> usize {
+        self.plan.build_side
     }
 
-    /// Points the kernel that fills it at it.
+    /// Sets its addresses in the arguments of the kernel that fills it.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
         args.outputs[FIRSTS] = self.firsts.address();
         args.outputs[PARTNERS] = self.partners.as_ref().map_or(0, |partners| partners.address());
     }
 
-    /// After `rows` rows are in it: adds up their pairs.
+    /// Adds up the matches after `rows` rows have been added.
     pub(crate) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let sums = PrefixSum::new(runtime.device())?;
@@ -218,7 +218,7 @@ impl ProbeRows {
     }
 }
 
-/// Which pairs and rows of a join fulfil its condition.
+/// The matches and rows of a join that satisfy its condition.
 #[derive(Debug)]
 pub(crate) struct Marks {
     plan: MarkPlan,
@@ -227,15 +227,15 @@ pub(crate) struct Marks {
     /// A bit for each row.
     probe: Option<WorkingRegion<u32>>,
     build: Option<WorkingRegion<u32>>,
-    /// The rows that stand alone, if not all do.
+    /// The rows that are returned without a match, if not all are.
     probe_alone: Option<WorkingRegion<u32>>,
     build_alone: Option<WorkingRegion<u32>>,
-    /// How many stand alone.
+    /// The numbers of rows returned without a match.
     alone: [u64; 2],
 }
 
 impl Marks {
-    /// Nothing is marked.
+    /// Marks that are all unset.
     pub(crate) fn new(
         allocator: &Allocator<'_>,
         plan: &MarkPlan,
@@ -262,19 +262,19 @@ impl Marks {
         })
     }
 
-    /// The build side whose pairs are marked.
-    pub(crate) fn dimension(&self) -> usize {
-        self.plan.dimension
+    /// The build side with the matches that are marked.
+    pub(crate) fn build_side(&self) -> usize {
+        self.plan.build_side
     }
 
-    /// Points the kernel that marks at them.
+    /// Sets their addresses in the arguments of the kernel that marks.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.outputs[mark::KEPT] = address(self.kept.as_ref());
         args.outputs[mark::PROBE] = address(self.probe.as_ref());
         args.outputs[mark::BUILD] = address(self.build.as_ref());
     }
 
-    /// After all pairs: collects the rows without a partner.
+    /// Collects the rows without a match, after all matches have been marked.
     pub(crate) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
         let collect = |bits: &WorkingRegion<u32>, rows: u64, wanted: bool| {
             let mut numbers = allocator.zeroed::<u32>(rows)?;
@@ -299,7 +299,7 @@ impl Marks {
         Ok(())
     }
 
-    /// Whether the pairs themselves are rows of the join.
+    /// Whether the matches themselves are rows of the join.
     fn keeps_pairs(&self) -> bool {
         matches!(self.plan.marking, Marking::Outer { .. })
     }
@@ -338,19 +338,19 @@ fn address(region: Option<&WorkingRegion<u32>>) -> u64 {
     region.map_or(0, |region| region.address())
 }
 
-/// The pairs of a join.
+/// The matches of a join.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     probe: ProbeRows,
-    lists: Lists,
+    lists: Multimap,
     marks: Option<Marks>,
-    /// Addresses of all of it, as of the last launch.
+    /// The addresses of its regions at the last launch.
     directory: Option<DeviceBuffer<u64>>,
 }
 
 impl Pairs {
-    /// Those of two sides.
-    pub(crate) fn of(probe: ProbeRows, lists: Lists) -> Self {
+    /// The matches of two sides.
+    pub(crate) fn of(probe: ProbeRows, lists: Multimap) -> Self {
         Self {
             probe,
             lists,
@@ -375,7 +375,8 @@ impl Pairs {
         }
     }
 
-    /// Pairs that are rows, and rows that stand alone behind them: of the probe side, then of the build side.
+    /// The numbers of matches that are returned, and of rows returned without a match after them: of the
+    /// probe side, then of the build side.
     fn counts(&self) -> [u64; 3] {
         match &self.marks {
             None => [self.probe.pairs, 0, 0],
@@ -391,8 +392,8 @@ impl Pairs {
         self.counts().iter().sum()
     }
 
-    /// What others look up.
-    pub(crate) fn dimension(&self) -> Dimension {
+    /// The build side for pipelines that look it up.
+    pub(crate) fn build_side(&self) -> LookupSide {
         let (probe, build) = (&self.probe.plan.columns, &self.lists.columns);
         let of = |columns: &[BuiltColumn], side: PairSide| -> Vec<(usize, PairSide)> {
             columns.iter().map(|column| (column.column, side)).collect()
@@ -413,7 +414,7 @@ impl Pairs {
                 .collect(),
             mark,
         };
-        Dimension::pairs(probe, build, shape)
+        LookupSide::pairs(probe, build, shape)
     }
 
     /// Writes the directory, before a launch that reads it.
@@ -428,7 +429,7 @@ impl Pairs {
         let offsets = self.probe.offsets.as_ref();
         set(PairWord::Offsets, offsets.map_or(0, |offsets| offsets.address()));
         set(PairWord::Firsts, self.probe.firsts.address());
-        set(PairWord::Lists, address(self.lists.lists.as_ref()));
+        set(PairWord::Multimap, address(self.lists.lists.as_ref()));
         if let Some(marks) = &self.marks {
             set(PairWord::Kept, address(marks.kept.as_ref()));
             set(PairWord::ProbeNumbers, address(marks.probe_alone.as_ref()));
@@ -449,20 +450,20 @@ impl Pairs {
     }
 }
 
-/// What the pipelines of a join leave on the device.
+/// The tables that the pipelines of a join leave on the device.
 #[derive(Debug)]
 pub(crate) enum JoinPart {
-    Lists(Box<Lists>),
+    Multimap(Box<Multimap>),
     Probe(Box<ProbeRows>),
     Marks(Box<Marks>),
     Pairs(Box<Pairs>),
 }
 
 impl JoinPart {
-    /// Bytes of what is touched by key, of lists before they are made.
+    /// Bytes that lookups by key access; those of a multimap until its lists are built.
     pub(crate) fn lookup_bytes(&self) -> u64 {
         match self {
-            Self::Lists(lists) => lists.lookup_bytes,
+            Self::Multimap(lists) => lists.lookup_bytes,
             Self::Probe(_) | Self::Marks(_) | Self::Pairs(_) => 0,
         }
     }
@@ -470,7 +471,7 @@ impl JoinPart {
     /// Its regions.
     pub(crate) fn regions(&self) -> Vec<&dyn Region> {
         match self {
-            Self::Lists(lists) => lists.regions(),
+            Self::Multimap(lists) => lists.regions(),
             Self::Probe(probe) => probe.regions(),
             Self::Marks(marks) => marks.regions(),
             Self::Pairs(pairs) => {
@@ -481,10 +482,10 @@ impl JoinPart {
         }
     }
 
-    /// Its regions, to be moved.
+    /// Its regions, mutable.
     pub(crate) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
         match self {
-            Self::Lists(lists) => lists.regions_mut(),
+            Self::Multimap(lists) => lists.regions_mut(),
             Self::Probe(probe) => probe.regions_mut(),
             Self::Marks(marks) => marks.regions_mut(),
             Self::Pairs(pairs) => {

@@ -31,7 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Places a plan anew by what a run of it has shown, or says why it cannot.
+/// Places a plan again after the findings of a run, or returns why it cannot.
 pub type PlaceAgain =
     fn(&Arc<dyn ExecutionPlan>, &Arc<Session>, &GalateaConfig) -> std::result::Result<PipelineGraph, Reason>;
 
@@ -40,7 +40,7 @@ pub type PlaceAgain =
 #[derive(Debug)]
 pub struct GpuExec {
     graph: PipelineGraph,
-    /// The subtree as DataFusion planned it, run when the pipeline turns out not to run.
+    /// The subtree as DataFusion planned it, for a fallback to the CPU.
     cpu: Arc<dyn ExecutionPlan>,
     session: Arc<Session>,
     config: GalateaConfig,
@@ -53,16 +53,16 @@ pub struct GpuExec {
     reads_all: Arc<AtomicBool>,
 }
 
-/// How the last execution ended, for EXPLAIN ANALYZE.
+/// The result of the last execution, for EXPLAIN ANALYZE.
 #[derive(Debug)]
 enum Outcome {
-    /// With the graph that ran, if it is not the one that was placed.
+    /// It ran on the device; with the graph that ran, if it is not the one that was placed.
     Ran(Box<RunReport>, Option<Box<PipelineGraph>>),
     FellBack(String),
 }
 
 impl GpuExec {
-    /// A node for `graph`, which computes what `cpu` does.
+    /// A node for `graph`, which computes the same as `cpu`.
     pub fn new(
         graph: PipelineGraph,
         cpu: Arc<dyn ExecutionPlan>,
@@ -92,12 +92,12 @@ impl GpuExec {
         }
     }
 
-    /// What the pipeline that returns its rows computes.
+    /// The plan of the pipeline that returns its rows.
     pub fn plan(&self) -> &PipelinePlan {
         &self.graph.root().get().plan
     }
 
-    /// The pipelines, and what feeds them.
+    /// The graph of its pipelines and their inputs.
     pub(crate) fn graph(&self) -> &PipelineGraph {
         &self.graph
     }
@@ -140,8 +140,8 @@ impl GpuExec {
         }
     }
 
-    /// What EXPLAIN says of it; `spent`: also where the time and the bytes of the last execution went, and
-    /// the rows that were expected beside those that passed.
+    /// Its facts in EXPLAIN; `spent`: also the time and the bytes of the last execution, and the estimated
+    /// rows beside the actual ones.
     pub(crate) fn facts(&self, spent: bool) -> Facts {
         let last = self.last.lock();
         let (graph, report) = match &*last {
@@ -161,7 +161,7 @@ impl GpuExec {
                 facts.push("device", "emulated");
             }
             if let Some(report) = report.and_then(|report| report.of(pipeline.id())) {
-                // The estimate is of a scan's rows; groups and pairs of other pipelines are not comparable.
+                // The estimate is of a scan's rows; groups and matches of other pipelines are not comparable.
                 let scans = is_root && pipeline.edges().any(|edge| edge == Edge::Scan);
                 let expected = (spent && scans).then(|| expected_rows(&self.cpu)).flatten();
                 facts.add_run(report, spent, expected);
@@ -198,7 +198,7 @@ impl DisplayAs for GpuExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let facts = self.facts(false);
         if matches!(format, DisplayFormatType::TreeRender) {
-            // DataFusion keeps one line for each name.
+            // DataFusion keeps only one line for each name.
             let mut pipeline = String::new();
             return facts.0.iter().try_for_each(|fact| match fact.name {
                 "pipeline" => {
@@ -246,7 +246,7 @@ impl ExecutionPlan for GpuExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let graph = self.graph_over(children);
         let cpu = WorkRowsExec::shared(&self.cpu, &graph.children())?;
-        // A step of a recursive query is an execution of the same node.
+        // Each step of a recursive query is an execution of the same node.
         Ok(Arc::new(Self {
             metrics: self.metrics.clone(),
             last: Arc::clone(&self.last),

@@ -1,7 +1,7 @@
 //! Nodes of physical plans that run on the device, or feed those that do.
 //!
 //! ```text
-//! gpu_exec   a placed subtree: runs its graph of pipelines, or the plan that it stands for on the CPU
+//! gpu_exec   a placed subtree: runs its graph of pipelines, or the plan that it replaces on the CPU
 //! work_rows  the rows of a recursive query's last step
 //! ```
 

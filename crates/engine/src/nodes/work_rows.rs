@@ -1,8 +1,8 @@
-//! The rows of a recursive query's last step, as often as the next step reads them.
+//! The rows of a recursive query's last step, which the next step can read repeatedly.
 //!
-//! DataFusion's work table gives its rows away: a step reads them once. A GPU subtree may read them again,
-//! when it is placed anew or runs on the CPU after all. So they are kept until the work table has others, and
-//! the node in the subtree and the one in what it stands for are the same, whatever steps make of the plan.
+//! DataFusion's work table hands over its rows: a step reads them once. A GPU subtree may read them again,
+//! when it is placed again or falls back to the CPU. So they are kept until the work table has new rows, and
+//! the node in the subtree and the one in its CPU plan are the same, whatever steps do with the plan.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -19,13 +19,13 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// Reads a work table, and its rows again until it has others.
+/// Reads a work table, and returns the same rows again until the table has new ones.
 #[derive(Debug)]
 pub(crate) struct WorkRowsExec {
     /// The name of the recursive query.
     name: String,
     table: Arc<dyn ExecutionPlan>,
-    /// The rows that were taken last, once all of them are there.
+    /// The rows that were last read, once all of them have arrived.
     rows: Arc<Mutex<Option<Vec<RecordBatch>>>>,
 }
 
@@ -38,7 +38,7 @@ impl WorkRowsExec {
         }
     }
 
-    /// The plan with such nodes in place of work tables.
+    /// The plan with its work tables replaced by such nodes.
     pub(crate) fn in_place_of_tables(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let changed = plan.transform_up(|node| {
             let Some(table) = node.downcast_ref::<WorkTableExec>() else {
@@ -50,14 +50,14 @@ impl WorkRowsExec {
         Ok(changed?.data)
     }
 
-    /// How many nodes read the rows of that recursive query.
+    /// The number of nodes that read the rows of that recursive query.
     pub(crate) fn readers(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
         let own = plan.downcast_ref::<Self>().filter(|rows| rows.name == name);
         let below = plan.children().into_iter();
         usize::from(own.is_some()) + below.map(|child| Self::readers(child, name)).sum::<usize>()
     }
 
-    /// The plan with the nodes of `others` in place of its own for the same recursive queries.
+    /// The plan with its own nodes replaced by those of `others` for the same recursive queries.
     pub(crate) fn shared(
         plan: &Arc<dyn ExecutionPlan>,
         others: &[&Arc<dyn ExecutionPlan>],
@@ -109,7 +109,7 @@ impl ExecutionPlan for WorkRowsExec {
         Some(Arc::new(Self::new(self.name.clone(), table)))
     }
 
-    /// The rows of the step, if nothing has taken them yet, or else those that were taken.
+    /// The rows of the step if they have not been read yet, or else those that were read last.
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema: SchemaRef = self.table.schema();
         let taken = match self.table.execute(partition, context) {
@@ -120,7 +120,7 @@ impl ExecutionPlan for WorkRowsExec {
                 return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, known)));
             }
         };
-        // Those of the step before are gone, even if these are never read to their end.
+        // The rows of the step before are dropped, even if these are never read to their end.
         *self.rows.lock() = None;
         let rows = Arc::clone(&self.rows);
         let all = async move {

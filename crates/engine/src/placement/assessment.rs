@@ -1,13 +1,13 @@
-//! Compares supported subtrees of a plan with the CPU, and chooses the build sides that their pipelines
-//! make.
+//! Compares supported subtrees of a plan with the CPU, and chooses the build sides that pipelines build on
+//! the device.
 
 use super::cost::Estimator;
 use super::cost::correction::{Correction, QueryOnHost};
 use super::decide::{Candidate, Verdict, decide, seconds};
 use super::find::{finder, subtree};
+use super::pending_warmup::PendingWarmup;
 use super::plan_node::PlanNode;
 use super::sort;
-use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::graph::key::Keys;
 use crate::graph::{Build, BuildSide, PipelineGraph, PipelineId, PipelineSource, PlanKey, Prediction};
@@ -27,7 +27,7 @@ pub(super) struct FewGroups {
 }
 
 impl FewGroups {
-    /// Whether they are few, for all that is known now.
+    /// Whether they are few, according to the history or else the estimate.
     pub(super) fn are_few(&self, session: &Session, config: &GalateaConfig) -> bool {
         let seen = self
             .shape
@@ -37,15 +37,15 @@ impl FewGroups {
     }
 }
 
-/// What the subtrees of one plan are worth.
+/// Assesses the subtrees of one plan: the time that each would save on the device.
 pub(super) struct Assessment<'a> {
     pub(super) session: &'a Arc<Session>,
     pub(super) config: &'a GalateaConfig,
     pub(super) estimator: Estimator,
     pub(super) keys: Keys<'a>,
-    /// The query that the plan computes, where its measured times count.
+    /// The query that the plan computes, if its measured times count.
     pub(super) query: Option<QueryOnHost>,
-    /// Whether subtrees that lack something are left to the background, even if a run would pay for it.
+    /// Whether missing columns and kernels are left to the background, even if a run would pay for them.
     defers: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Worth {
     /// The one-time work of the placed subtrees, which other subtrees and later runs reuse.
     pub(super) made: Vec<OneTime>,
     /// Subtrees that stay on the CPU only because of the time of the warm-up.
-    pub(super) waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<PendingWarmup>,
     /// Groups that the plan returns because they are taken for few.
     pub(super) few: Vec<FewGroups>,
 }
@@ -85,13 +85,13 @@ impl Worth {
         }
     }
 
-    /// The worth, with the groups that another attempt to place the same subtree took for few.
+    /// The worth, with the groups that another attempt to place the same subtree assumed to be few.
     pub(super) fn with_few(mut self, few: Vec<FewGroups>) -> Self {
         self.few.extend(few);
         self
     }
 
-    /// The worth of subtrees that are not placed after all: their gain after the warm-up stays.
+    /// The worth of subtrees that are not placed after all: only their gain after the warm-up remains.
     pub(super) fn unplaced(self) -> Self {
         Self {
             gain: 0.0,
@@ -110,7 +110,7 @@ pub(super) struct Assessed {
 }
 
 impl<'a> Assessment<'a> {
-    /// Of a plan none of whose subtrees is placed.
+    /// The assessment of a plan without placed subtrees.
     pub(super) fn new(session: &'a Arc<Session>, config: &'a GalateaConfig, cores: usize) -> Self {
         Self {
             session,
@@ -122,7 +122,7 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// The assessment for the query of that key, which `plan` computes.
+    /// The assessment for the query with this key, which `plan` computes.
     pub(super) fn of_query(self, key: PlanKey, plan: &Arc<dyn ExecutionPlan>) -> Self {
         let predicted = self.estimator.host_seconds(plan);
         Self {
@@ -131,12 +131,12 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// The same, which leaves all that is missing to the background.
+    /// The same assessment, but everything that is missing is left to the background.
     pub(super) fn deferring(self) -> Self {
         Self { defers: true, ..self }
     }
 
-    /// Decides whether a subtree that computes `plan`, of which `fetch` rows are wanted, runs on the device.
+    /// Decides whether a subtree that computes `plan`, limited to `fetch` rows, runs on the device.
     pub(super) fn assess(
         &self,
         found: PipelineGraph,
@@ -182,7 +182,7 @@ impl<'a> Assessment<'a> {
         let least = self.config.min_rows.0;
         if let Some(rows) = root.rows.filter(|rows| *rows < least) {
             return Err(Reason::Setting {
-                setting: "galatea.min_rows",
+                setting: "galatea.tuning.min_rows",
                 value: format!("{least}, the table has {rows} rows"),
             });
         }
@@ -198,13 +198,13 @@ impl<'a> Assessment<'a> {
         if matches!(root.source, PipelineSource::Plan(_)) {
             return Err(Reason::Node {
                 node: "scan".into(),
-                detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
+                detail: "rows that CPU operators compute would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
         Ok(found)
     }
 
-    /// Compares the predicted times of both processors.
+    /// Compares the predicted times on the CPU and on the device.
     fn compared(
         &self,
         mut found: PipelineGraph,
@@ -216,11 +216,11 @@ impl<'a> Assessment<'a> {
         let mut host = self.estimator.host_time(plan);
         let time = self.estimator.device_time(root, plan, self.session, &self.keys);
         if let (Some(fetch), true) = (fetch, root.materialises()) {
-            // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
+            // The CPU stops after `fetch` rows, and so does the pipeline once its columns are resident.
             host = host.scaled((fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0));
         }
         let history = self.session.engine().history();
-        // Of a query with LIMIT the prediction is for all rows.
+        // The prediction is for all rows, so the measured times of a query with LIMIT do not correct it.
         let query = self.query.filter(|_| fetch.is_none());
         let correction = query.map_or_else(
             || Correction::of_others(history),
@@ -228,7 +228,7 @@ impl<'a> Assessment<'a> {
         );
         let candidate = Candidate {
             defers: self.defers,
-            ..time.candidate((host, correction), self.config.background.0, history)
+            ..time.candidate((host, correction), self.config.warmup.0, history)
         };
         let verdict = decide(&candidate);
         tracing::debug!(?candidate, ?verdict, "a subtree was priced");
@@ -251,7 +251,7 @@ impl<'a> Assessment<'a> {
             }
             Verdict::WarmUp => {
                 let (shares, loaded) = (time.shares(cpu - hot, history), time.loaded());
-                worth.waiting.push(Waiting {
+                worth.waiting.push(PendingWarmup {
                     shares,
                     loaded,
                     paid: candidate.paid(),
@@ -274,8 +274,8 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// Whether an aggregate is expected to have so few groups that its result is better returned than
-    /// kept on the device: as an earlier run of it had, or else by the estimate.
+    /// Whether an aggregate is expected to have so few groups that it is better to return its result than to
+    /// keep it on the device. The number of an earlier run counts, or else the estimate.
     fn are_few(&self, groups: &Arc<dyn ExecutionPlan>, worth: &mut Worth) -> bool {
         let found = |side: &BuildSide| found_in_rows(self.session, &self.keys, side);
         let alone = subtree(groups, &finder(&found, false)).and_then(Result::ok);
@@ -291,8 +291,8 @@ impl<'a> Assessment<'a> {
         are_few
     }
 
-    /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could
-    /// not arrange on the host; unless one has shown that they cannot be made so.
+    /// Chooses the build sides that pipelines build on the device: large ones, and those that an earlier run
+    /// could not build on the host; but none that an earlier run could not build on the device.
     fn choose_builds(&self, mut graph: PipelineGraph) -> Result<PipelineGraph, Reason> {
         self.choose_builds_of(graph.root_id(), &mut graph)?;
         Ok(graph.connected())
@@ -303,10 +303,10 @@ impl<'a> Assessment<'a> {
         let refusal = |shape| engine.history().refusal(shape);
         let device = engine.opened(self.config);
         let memory = device.map(|device| device.device().budget().limit());
-        for number in 0..graph.pipeline(id).dimensions.len() {
-            let side = &graph.pipeline(id).get().dimensions[number];
-            let (dimension, shape) = (self.keys.dimension(side), self.keys.build(side, graph));
-            let collected = refusal(dimension);
+        for number in 0..graph.pipeline(id).build_sides.len() {
+            let side = &graph.pipeline(id).get().build_sides[number];
+            let (build_side, shape) = (self.keys.build_side(side), self.keys.build(side, graph));
+            let collected = refusal(build_side);
             let (build, limit) = (side.build, side.limit.clone());
             let mut why = limit.clone();
             let build = build.and_then(|build| {
@@ -321,14 +321,14 @@ impl<'a> Assessment<'a> {
                     ..build
                 })
             });
-            let side = &mut graph.pipeline_mut(id).dimensions[number];
+            let side = &mut graph.pipeline_mut(id).build_sides[number];
             side.build = build;
-            side.shape = Some(dimension);
+            side.shape = Some(build_side);
             if let Some(build) = build {
                 let rows = self.estimator.rows(side.plan.plan());
                 let sink = &graph.pipeline(build.pipeline).plan.sink;
                 let exceeds = memory.is_some_and(|memory| joins::exceeds(sink, rows, memory));
-                graph.pipeline_mut(id).dimensions[number].exceeds_memory = exceeds;
+                graph.pipeline_mut(id).build_sides[number].exceeds_memory = exceeds;
                 continue;
             }
             if let Some(reason) = collected.or(limit.as_ref().and(why)) {
@@ -358,16 +358,16 @@ fn warming_up(candidate: &Candidate) -> Reason {
     }
 }
 
-/// The reason for which a run refused the rows of a build side: repeated keys, for example.
+/// The reason why a run refused the rows of a build side: repeated keys, for example.
 pub(super) fn found_in_rows(session: &Session, keys: &Keys<'_>, side: &BuildSide) -> Option<Reason> {
-    let refusal = session.engine().history().refusal(keys.dimension(side));
+    let refusal = session.engine().history().refusal(keys.build_side(side));
     refusal.filter(Reason::is_of_rows)
 }
 
 /// The subtree of `plan` as it would be placed now, after a run of it has refused a build side.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why no subtree can be placed.
 pub(super) fn place_again(
     plan: &Arc<dyn ExecutionPlan>,
     session: &Arc<Session>,

@@ -15,29 +15,30 @@ use datafusion::physical_plan::ExecutionPlan;
 use galatea_base::reason::Reason;
 use galatea_base::stack::growing;
 use galatea_codegen::{PipelinePlan, SinkPlan};
-use galatea_expression::{Expr, MAX_PAYLOAD, SortOrder, is_text, lower, representable};
+use galatea_expression::{Expr, MAX_PAYLOAD, SortOrder, is_string, lower, representable};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Finds the chain of a plan (`find.rs`), with what earlier runs have shown: joins and build sides have
+/// Finds the chain of a plan (`find.rs`) and uses the findings of earlier runs. Joins and build sides have
 /// chains of their own.
 ///
-/// A join may be a lookup or pairs, with either side as its build side, and each of these needs the chains of
-/// its inputs. So each chain is found once and kept: otherwise the search would take exponential time.
+/// A join may be a lookup or a join over a multimap, with either side as its build side, and each of these
+/// needs the chains of its inputs. So each chain is found once and cached: otherwise the search would take
+/// exponential time.
 pub(super) struct Finder<'f> {
     find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
-    /// What a run has found in the rows of a build side that speaks against it: see [`Reason::is_of_rows`].
+    /// A finding of an earlier run in the rows of a build side that rules it out: see [`Reason::is_of_rows`].
     pub(super) found: &'f dyn Fn(&BuildSide) -> Option<Reason>,
-    /// Whether rows that CPU operators make are encoded and brought to the device: where it is forced.
+    /// Whether rows of CPU operators are encoded and transferred to the device: if it is forced.
     pub(super) encodes: bool,
-    /// By whether rows of CPU operators are encoded.
+    /// The chains found: without and with rows of CPU operators that are encoded.
     chains: Rc<[ByNode<Result<Chain, Reason>>; 2]>,
 }
 
 impl<'f> Finder<'f> {
-    /// A finder that knows no chain yet; `find` finds one by those of the inputs.
+    /// A finder without cached chains; `find` finds a chain from those of the inputs.
     pub(super) fn new(
         find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
         found: &'f dyn Fn(&BuildSide) -> Option<Reason>,
@@ -58,7 +59,7 @@ impl<'f> Finder<'f> {
         })
     }
 
-    /// The same, for which nothing but tables is brought to the device.
+    /// The same finder, but only tables are transferred to the device.
     pub(super) fn over_tables(&self) -> Self {
         Self {
             encodes: false,
@@ -67,49 +68,49 @@ impl<'f> Finder<'f> {
         }
     }
 
-    /// Whether a run has found that the keys of groups which are a build side lie too far apart.
+    /// Whether a run has found that the keys of groups used as a build side are too far apart.
     pub(super) fn found_scattered(&self, side: &BuildSide) -> bool {
         matches!((self.found)(side), Some(Reason::ScatteredGroups { .. }))
     }
 
-    /// Whether the rows of the chain are on the device, or may be brought there.
+    /// Whether the rows of the chain are on the device, or may be transferred there.
     pub(super) fn takes(&self, chain: &Chain) -> bool {
         self.encodes || chain.is_on_device()
     }
 }
 
-/// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's
+/// Filters, projections and joins with build sides from a source upwards, all in terms of the source's
 /// columns.
 #[derive(Clone)]
 pub(super) struct Chain {
     pub(super) source: PipelineSource,
-    /// The aggregation pipeline whose groups are the rows, if the source is `PipelineSource::Groups`.
+    /// The aggregation pipeline that returns the rows, if the source is `PipelineSource::Groups`.
     pub(super) groups: Option<PipelineGraph>,
-    /// The join whose pairs are the rows, if the source is `PipelineSource::Pairs`.
+    /// The join that returns the rows, if the source is `PipelineSource::Pairs`.
     pub(super) pairs: Option<Box<PairJoin>>,
-    /// The window whose rows are the rows, if the source is `PipelineSource::Windows`.
+    /// The window that returns the rows, if the source is `PipelineSource::Windows`.
     pub(super) windows: Option<Box<WindowLevel>>,
-    /// What the rows are one after another, if the source is `PipelineSource::Union`.
+    /// The inputs of the union, one after another, if the source is `PipelineSource::Union`.
     pub(super) parts: Vec<UnionPart>,
     source_schema: SchemaRef,
     rows: Option<u64>,
-    pub(super) dimensions: Vec<BuildSide>,
-    /// The dimensions that are the rows: see [`Pipeline::row_sides`].
+    pub(super) build_sides: Vec<BuildSide>,
+    /// The build sides that hold the rows of the source: see [`Pipeline::row_sides`].
     row_sides: Range<usize>,
-    /// By dimension: how a pipeline on the device could build it, if one can.
+    /// By build side: the pipeline that could build it on the device, if any.
     pub(super) buildable: Vec<Option<Buildable>>,
     pub(super) filters: Vec<Expr>,
     pub(super) pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The current node's output columns.
     pub(super) columns: Vec<Expr>,
-    /// Source column of each output column, as long as they are plain columns: lets pruning predicates be
-    /// rewritten.
+    /// Source column of each output column, as long as they are plain columns. Pruning predicates are
+    /// rewritten with it.
     pub(super) plain: Vec<Option<usize>>,
 }
 
 impl Chain {
-    /// Refuses a chain with an expression that is too deep: expressions of the nodes above are put on those
-    /// of the chain, so none gets deeper than two limits.
+    /// Refuses a chain with an expression that is too deep: expressions of the nodes above are substituted
+    /// into those of the chain, so none gets deeper than two limits.
     fn checked(self) -> Result<Self, Reason> {
         let mut all = self.columns.iter().chain(&self.filters);
         all.try_for_each(Expr::check_depth)?;
@@ -141,27 +142,28 @@ impl Chain {
         }
     }
 
-    /// Whether the rows are those of a table, on the device or to be brought there, or made there.
+    /// Whether the rows are computed on the device, or are those of a table, which is resident or
+    /// transferred.
     pub(super) fn is_on_device(&self) -> bool {
         !matches!(self.source, PipelineSource::Plan(_))
     }
 
-    /// Rows of the source, where known.
+    /// Rows of the source, if known.
     pub(super) fn rows(&self) -> Option<u64> {
         self.rows
     }
 
-    /// Column `number` where it is only returned: by its row, if it is a text of a table. Where rows look
-    /// others up they may be made part after part, and then their numbers are none of one order.
+    /// Column `number` if it is only returned: a string of a table is late materialised. With build sides it
+    /// is not: they may be built one partition after another, and then row numbers have no common order.
     fn returned_column(&self, number: usize) -> Expr {
         let column = self.columns[number].clone();
         let of_table = matches!(
             self.source,
             PipelineSource::Stored(_) | PipelineSource::Files { .. }
         );
-        let is_text = column.as_column().is_some() && is_text(column.data_type());
-        match of_table && is_text && self.dimensions.is_empty() {
-            true => column.by_row(),
+        let is_string = column.as_column().is_some() && is_string(column.data_type());
+        match of_table && is_string && self.build_sides.is_empty() {
+            true => column.late_materialised(),
             false => column,
         }
     }
@@ -172,7 +174,7 @@ impl Chain {
         level.is_some_and(|level| level.window.is_order_of(&level.input.columns, keys))
     }
 
-    /// The rows of a table, with the columns of these indices.
+    /// The rows of a table, with the columns at these indices.
     pub(super) fn over_table(
         source: PipelineSource,
         schema: SchemaRef,
@@ -194,7 +196,7 @@ impl Chain {
             parts: Vec::new(),
             source_schema: schema,
             rows,
-            dimensions: Vec::new(),
+            build_sides: Vec::new(),
             row_sides: 0..0,
             buildable: Vec::new(),
             filters: Vec::new(),
@@ -204,19 +206,19 @@ impl Chain {
         }
     }
 
-    /// Adds the build side that is the rows, where a pipeline makes it of `plan`.
+    /// Adds a build side that holds the rows of the source: a pipeline builds it from `plan`.
     fn add_rows(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, buildable: Buildable) {
         if self.row_sides.is_empty() {
-            self.row_sides = self.dimensions.len()..self.dimensions.len();
+            self.row_sides = self.build_sides.len()..self.build_sides.len();
         }
         self.add_made(plan, wanted, buildable);
-        self.row_sides.end = self.dimensions.len();
+        self.row_sides.end = self.build_sides.len();
     }
 
-    /// Adds a build side that has to stay on the device, where a pipeline makes it of `plan`.
+    /// Adds a build side that has to stay on the device: a pipeline builds it from `plan`.
     fn add_made(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, buildable: Buildable) {
         let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new("keys", 0));
-        self.dimensions.push(BuildSide {
+        self.build_sides.push(BuildSide {
             limit: Some(node(plan.name(), "its rows have to stay on the device")),
             ..BuildSide::new(&plan, &key, wanted, false)
         });
@@ -250,11 +252,11 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    /// Looks up the columns of a union's rows by the number of the row, in the build sides that other
-    /// pipelines make of its parts.
+    /// Looks up the columns of a union's rows by row number, in the build sides that other pipelines build
+    /// from its inputs.
     fn look_up_parts(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let row = Expr::row_number();
-        let first = self.dimensions.len();
+        let first = self.build_sides.len();
         let parts = std::mem::take(&mut self.parts);
         let numbers: Vec<usize> = (first..first + parts.len()).collect();
         let fields = self.source_schema.fields().iter().enumerate();
@@ -270,7 +272,7 @@ impl Chain {
                 }
             })
             .collect();
-        for side in &mut self.dimensions {
+        for side in &mut self.build_sides {
             side.wanted = side.wanted.substitute(&columns);
         }
         let filters = self.filters.iter().map(|filter| filter.substitute(&columns));
@@ -283,8 +285,9 @@ impl Chain {
         (self, sink.substitute(&columns))
     }
 
-    /// Looks up the columns of groups, pairs or rows of a window by the number of the row, in the build side
-    /// that other pipelines make of them, which becomes the last one; of a union in those of its parts.
+    /// Looks up the columns of groups, join matches or window rows by row number, in the build side that
+    /// another pipeline builds from them, which becomes the last one. A union has one build side for each
+    /// input.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         if !self.parts.is_empty() {
             return self.look_up_parts(sink);
@@ -300,7 +303,7 @@ impl Chain {
             },
             _ => return (self, sink),
         };
-        let number = self.dimensions.len();
+        let number = self.build_sides.len();
         let row = Expr::row_number();
         let fields = self.source_schema.fields().iter().enumerate();
         let columns: Vec<Expr> = fields
@@ -309,11 +312,11 @@ impl Chain {
                 false => Expr::lookup(number, index, field, row.clone()),
             })
             .collect();
-        for side in &mut self.dimensions {
+        for side in &mut self.build_sides {
             side.wanted = side.wanted.substitute(&columns);
         }
         let filters = self.filters.iter().map(|filter| filter.substitute(&columns));
-        // Every place of an order has a row; not every entry of a table a group.
+        // Every position of a window's order has a row, but not every slot of a group table has a group.
         let is_window = matches!(buildable, Buildable::Windows(_));
         let member = (!is_window).then(|| Expr::member(number, row.clone()));
         self.filters = member.into_iter().chain(filters).collect();
@@ -322,7 +325,7 @@ impl Chain {
         (self, sink.substitute(&columns))
     }
 
-    /// The graph of the pipeline whose rows go to `sink`.
+    /// The graph of the pipeline with this sink.
     pub(super) fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<PipelineGraph, Reason> {
         let (chain, sink) = self.look_up_rows(sink);
         let plan = PipelinePlan {
@@ -344,10 +347,10 @@ impl Chain {
         let tables: Vec<bool> = chain.buildable.iter().map(is_one_table).collect();
         check_lookups(&plan, &tables)?;
         let wanted = plan.lookups();
-        let returned = plan.returned_texts();
+        let returned = plan.returned_strings();
         let mut builds = Vec::new();
-        for (number, (side, buildable)) in chain.dimensions.iter().zip(chain.buildable).enumerate() {
-            let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
+        for (number, (side, buildable)) in chain.build_sides.iter().zip(chain.buildable).enumerate() {
+            let columns = wanted.keys().filter(|(build_side, _)| *build_side == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
             let is_returned = |column: usize| returned.contains(&(number, column));
             builds.push(match buildable {
@@ -361,7 +364,7 @@ impl Chain {
         }
         let root = Pipeline {
             source: chain.source,
-            dimensions: chain.dimensions,
+            build_sides: chain.build_sides,
             row_sides: chain.row_sides,
             plan,
             pruning: chain.pruning,
@@ -376,25 +379,25 @@ impl Chain {
     }
 }
 
-/// Whether the columns that a pipeline looks up have a device representation, and are few enough; those
-/// of `tables` are exempt, since all their columns are one.
+/// Checks that the columns that a pipeline looks up have a device representation and are few enough. Those of
+/// `tables` are exempt, since all their columns are one.
 fn check_lookups(plan: &PipelinePlan, tables: &[bool]) -> Result<(), Reason> {
     let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
-    for ((dimension, column), data_type) in plan.lookups() {
+    for ((build_side, column), data_type) in plan.lookups() {
         if !representable(&data_type) {
             return Err(Reason::Type {
                 data_type,
-                place: format!("column {column} of a dimension"),
+                place: format!("column {column} of a build side"),
             });
         }
-        *columns.entry(dimension).or_default() += u64::from(!tables[dimension]);
+        *columns.entry(build_side).or_default() += u64::from(!tables[build_side]);
     }
     match columns.values().max() {
         Some(most) if *most > MAX_PAYLOAD as u64 => Err(Reason::Limit {
             expression: "a join".into(),
             asked: *most,
             limit: MAX_PAYLOAD as u64,
-            unit: "columns of one dimension",
+            unit: "columns of one build side",
         }),
         _ => Ok(()),
     }

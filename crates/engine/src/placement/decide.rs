@@ -1,7 +1,7 @@
 //! Chooses CPU or GPU, for a subtree ([`decide`]) and for a whole query ([`reason_for_cpu`]).
 //!
 //! `Assessment::supported` has checked before that the device supports the subtree, that no earlier run
-//! refused it, and that its table has `galatea.min_rows` rows.
+//! refused it, and that its table has `galatea.tuning.min_rows` rows.
 //!
 //! With `galatea.device = 'auto'`, a subtree that the device supports runs there if
 //!
@@ -9,9 +9,9 @@
 //! hot + haste * unpaid <= CPU
 //!
 //! hot      seconds on the device, with columns in device memory and kernels compiled
-//! unpaid   the seconds of the warm-up (loading columns, compiling kernels) that no run on the CPU has paid for
+//! unpaid   seconds of the warm-up (loading columns, compiling kernels) that no run on the CPU has paid for
 //! haste    4, or 1 without the background, which warms up while cores are idle
-//! CPU      seconds on the CPU; where something is missing, a cautious prediction
+//! CPU      seconds on the CPU; if something is missing, a cautious prediction
 //! ```
 //!
 //! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the warm-up is missing. When runs
@@ -28,7 +28,7 @@ use galatea_base::reason::{Basis, Reason};
 use std::time::Duration;
 
 policy! {
-    /// When a subtree is worth a place on the device.
+    /// Constants of the decision between CPU and device.
     pub(super) struct PlacementPolicy {
         /// Factor on the unpaid warm-up of a subtree that the background could also warm up: compilers and
         /// encoders share the cores, and usually take longer than predicted.
@@ -38,8 +38,8 @@ policy! {
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
         /// not better than that.
         gain: f64 = 0.25,
-        /// How often the start of the GPU must fit into a run on the CPU for the first query of a process to
-        /// wait for it: the wait takes at most a twentieth of the query.
+        /// The first query of a process waits for the start of the GPU if its run on the CPU takes at least
+        /// this many times the start: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
         /// Runs on the device before their times count against it, if none was warm or the CPU's time is a
         /// prediction: the first run loads and compiles, and the model omits some one-time work of the second
@@ -73,7 +73,7 @@ pub(super) struct Candidate {
     pub(super) least_cpu: f64,
     /// Whether the background can warm up.
     pub(super) background: bool,
-    /// Whether the background makes all that is missing, even if a run would pay for it.
+    /// Whether the background prepares everything that is missing, even if a run would pay for it.
     pub(super) defers: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum Verdict {
 }
 
 impl Candidate {
-    /// Time on the device of a run that warms up first.
+    /// Time of a run on the device that warms up first.
     pub(super) fn cold(&self) -> f64 {
         self.hot + self.warm_up
     }
@@ -105,7 +105,7 @@ pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Where a subtree runs.
+/// Decides where a subtree runs.
 pub(super) fn decide(candidate: &Candidate) -> Verdict {
     let Candidate { hot, unpaid, cpu, .. } = *candidate;
     let is_warm = candidate.warm_up == 0.0;
@@ -119,8 +119,8 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
     }
 }
 
-/// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are
-/// expected to save only `gain` of `whole` seconds; `None`: they stay.
+/// The reason why a query runs on the CPU alone: its measured times or, without any, that its GPU subtrees
+/// are expected to save only `gain` of `whole` seconds. `None`: its GPU subtrees stay.
 pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     // A measured run corrects the prediction for the whole query. The gain of its subtrees is not corrected.
     let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));
@@ -164,7 +164,7 @@ pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Optio
 mod tests {
     use super::*;
 
-    /// A subtree for which everything is ready.
+    /// A subtree with resident columns and compiled kernels.
     const WARM: Candidate = Candidate {
         hot: 0.1,
         warm_up: 0.0,
@@ -176,7 +176,7 @@ mod tests {
     };
 
     #[test]
-    fn a_warm_subtree_runs_where_it_takes_less() {
+    fn warm_subtree_runs_on_faster_processor() {
         assert_eq!(decide(&WARM), Verdict::Device);
         let equal = Candidate { cpu: 0.1, ..WARM };
         assert_eq!(decide(&equal), Verdict::Device);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unpaid_warm_up_counts_four_times_if_the_background_could_make_it() {
+    fn unpaid_warm_up_is_weighted_by_haste_if_background_is_enabled() {
         let cold = Candidate {
             warm_up: 0.1,
             unpaid: 0.1,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cold_subtree_is_compared_with_the_cautious_time_of_the_cpu() {
+    fn cold_subtree_is_compared_with_cautious_cpu_prediction() {
         let cold = Candidate {
             warm_up: 0.02,
             unpaid: 0.02,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paid_share_never_reaches_all() {
+    fn paid_share_of_warm_up_is_capped_at_99_percent() {
         let half = Candidate {
             warm_up: 1.0,
             unpaid: 0.5,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_has_not_run_needs_a_gain() {
+    fn unmeasured_query_needs_minimum_predicted_gain() {
         let none = Measured::default();
         assert_eq!(reason_for_cpu(none, 0.25, 1.0), None);
         let little = reason_for_cpu(none, 0.2, 1.0);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_time_overrules_predictions() {
+    fn measured_time_overrides_prediction() {
         let slower = measured(Some(110), 1, 1, Some(100));
         let reason = reason_for_cpu(slower, 0.9, 1.0);
         assert!(matches!(reason, Some(Reason::Cost { .. })), "{reason:?}");

@@ -1,21 +1,21 @@
-//! The decision on a plan: its GPU subtrees, the reasons for the rest, and whether a cached plan is still the
-//! one that would be made now.
+//! The decision on a plan: its GPU subtrees, the reasons why the rest stays on the CPU, and whether a cached
+//! plan is still the one that would be planned now.
 //!
-//! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there.
-//! With `auto`, [`decide`](super::decide) compares predicted and measured times. Subtrees over streams are
-//! placed where the host is expected to do less for each row (`stream.rs`). A pipeline that an earlier run
-//! had to leave to the CPU is left to it at once, whatever the setting.
+//! If the device is forced (`galatea.device` is gpu or emulated), every supported subtree with work for it is
+//! placed. With `auto`, [`decide`](super::decide) compares predicted and measured times. Subtrees over
+//! streams are placed if the host is expected to do less for each row (`stream.rs`). A pipeline that an
+//! earlier run left to the CPU is left to it at once, with any setting.
 
 use super::assessment::{Assessment, FewGroups, Worth, found_in_rows};
 use super::cost::Estimator;
 use super::cost::correction::HostTime;
 use super::decide::{POLICY, reason_for_cpu};
+use super::pending_warmup::PendingWarmup;
 use super::placer::{Placed, Placer};
 use super::plan_node::PlanNode;
 use super::reasons::Reasons;
-use super::waiting::Waiting;
 use crate::config::{DeviceChoice, GalateaConfig};
-use crate::engine::Departures;
+use crate::engine::EvictionEpoch;
 use crate::graph::key::{self, Keys};
 use crate::graph::{BuildSide, PlanKey};
 use crate::history::OneTime;
@@ -57,38 +57,39 @@ pub(crate) struct Decision {
     pub(crate) reasons: Reasons,
     /// Key of the query's measured times, if they may affect its placement.
     pub(crate) query: Option<PlanKey>,
-    /// Seconds that it takes on the CPU, predicted with caution; `None`: a LIMIT ends it sooner.
+    /// Predicted, cautious seconds on the CPU; `None`: a LIMIT ends it sooner.
     pub(super) host: Option<f64>,
-    /// Whether the GPU is ready for it, if it has GPU subtrees or would have.
+    /// Whether the GPU is ready for its GPU subtrees, or for those that wait for a warm-up; `None` without
+    /// either.
     pub(crate) gpu: Option<GpuState>,
     /// The report of the plan's execution.
     pub(crate) report: PlanReport,
     /// Subtrees that stay on the CPU because their columns or kernels are missing.
-    pub(super) waiting: Vec<Waiting>,
-    /// The warm-up that its run includes.
+    pub(super) waiting: Vec<PendingWarmup>,
+    /// The warm-up work that its run includes.
     pub(crate) made: Vec<OneTime>,
     /// Whether the driver of the GPU had not started, so that it starts when the query has ended.
     pub(crate) starts_gpu: bool,
     /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
-    pub(crate) grounds: Option<Grounds>,
+    pub(crate) placement_inputs: Option<PlacementInputs>,
 }
 
 /// Inputs of the decision beside the query, its tables and the settings. A cached plan is valid while they
 /// hold.
 #[derive(Debug, Clone)]
-pub(crate) struct Grounds {
+pub(crate) struct PlacementInputs {
     /// Whether the device could be used.
     usable: Result<(), Reason>,
-    /// The version of the refusals that are remembered.
+    /// The version of the remembered refusals.
     refusals: u64,
     /// The times that the decision depends on, if any.
     times: Option<Times>,
-    /// Subtrees that wait for loading, where no subtree is placed.
-    waiting: Vec<Waiting>,
+    /// Subtrees that wait for loading, if no subtree is placed.
+    waiting: Vec<PendingWarmup>,
     /// Groups that the decision assumed to be few.
     few: Vec<FewGroups>,
-    /// When all that its GPU subtrees read was last seen in device memory.
-    resident: Arc<Mutex<Option<Departures>>>,
+    /// The eviction epoch in which all columns of its GPU subtrees were last seen in device memory.
+    resident: Arc<Mutex<Option<EvictionEpoch>>>,
 }
 
 /// The times of a plan that may have GPU subtrees.
@@ -103,7 +104,7 @@ struct Times {
     placed: bool,
 }
 
-impl Grounds {
+impl PlacementInputs {
     /// The inputs of a plan that depends on the device and the refusals alone.
     pub(crate) fn untimed(session: &Session, config: &GalateaConfig) -> Self {
         Self {
@@ -140,10 +141,10 @@ impl Grounds {
         })
     }
 
-    /// Whether everything that the GPU subtrees of `kept` read is in device memory: as long as nothing has
-    /// left since it was, it still is.
+    /// Whether all columns of the GPU subtrees of `kept` are in device memory. If they were, and nothing has
+    /// been evicted since, they still are.
     fn is_resident(&self, kept: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> bool {
-        let now = session.engine().departures(config);
+        let now = session.engine().eviction_epoch(config);
         let mut seen = self.resident.lock();
         if now.is_some() && *seen == now {
             return true;
@@ -154,8 +155,7 @@ impl Grounds {
     }
 }
 
-/// Whether everything that the GPU subtrees of `plan` read is in device memory, so that they have no load
-/// cost.
+/// Whether all columns of the GPU subtrees of `plan` are in device memory, so that they have no load cost.
 fn is_resident(plan: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> bool {
     let (estimator, keys) = (Estimator::new(1), Keys::new(config));
     let here = |plan: &Arc<dyn ExecutionPlan>| {
@@ -175,7 +175,7 @@ pub(super) fn waits_for_start(plan: &Arc<dyn ExecutionPlan>, cores: usize) -> bo
     host >= POLICY.worth_starting * Estimator::opening()
 }
 
-/// The plan with the subtrees that are worth it on the device, where the CPU would use `cores` cores.
+/// The plan with its profitable subtrees on the device, if the CPU would use `cores` cores.
 pub(super) fn place(
     session: &Arc<Session>,
     config: &GalateaConfig,
@@ -196,14 +196,14 @@ fn place_by(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let (session, config) = (assessment.session, assessment.config);
-    let mut grounds = Grounds::untimed(session, config);
+    let mut placement_inputs = PlacementInputs::untimed(session, config);
     let report = decision.report.clone();
     let found = |side: &BuildSide| found_in_rows(session, &assessment.keys, side);
     let placer = Placer::new(assessment, &report, &found);
     // A stream runs as long as its input, so its times are not compared; `stream.rs` compares costs per row.
     if config.device != DeviceChoice::Auto || reads_stream(&plan) {
         let placed = placer.place(plan, None, &mut decision.reasons)?;
-        decision.grounds = Some(grounds);
+        decision.placement_inputs = Some(placement_inputs);
         return Ok(placed.plan);
     }
     let query = assessment.query.map(|query| query.key);
@@ -217,12 +217,12 @@ fn place_by(
         waiting,
         few,
     } = worth;
-    grounds.few = few;
+    placement_inputs.few = few;
     let nothing = Arc::ptr_eq(&placed, &plan);
     if nothing && waiting.is_empty() {
-        // No subtree is placed and none would be if its columns were loaded: measured times do not affect
-        // this plan.
-        decision.grounds = Some(grounds);
+        // No subtree is placed and none would be after loading its columns: measured times do not affect this
+        // plan.
+        decision.placement_inputs = Some(placement_inputs);
         return Ok(plan);
     }
     decision.query = Some(query);
@@ -252,8 +252,8 @@ fn place_by(
     }
     if nothing && hot.is_none() {
         // The decision changes when a warm-up is paid for or done.
-        grounds.waiting = waiting;
-        decision.grounds = Some(grounds);
+        placement_inputs.waiting = waiting;
+        decision.placement_inputs = Some(placement_inputs);
         return Ok(plan);
     }
     // The decision can be cached unless it depends on a warm-up: each run on the CPU pays for a part of it.
@@ -261,13 +261,13 @@ fn place_by(
         (None, false) => made.is_empty() && waiting.is_empty(),
         _ => hot.is_some(),
     };
-    grounds.times = Some(Times {
+    placement_inputs.times = Some(Times {
         query,
         gain: hot_gain,
         whole,
         placed: !nothing && refused.is_none(),
     });
-    decision.grounds = settled.then_some(grounds);
+    decision.placement_inputs = settled.then_some(placement_inputs);
     if let Some(reason) = refused {
         decision.reasons = Reasons::work(&reason);
         return Ok(plan);
@@ -282,14 +282,14 @@ pub(super) fn waiting(
     config: &GalateaConfig,
     cores: usize,
     plan: Arc<dyn ExecutionPlan>,
-) -> Result<Vec<Waiting>> {
+) -> Result<Vec<PendingWarmup>> {
     let mut decision = Decision::default();
     let assessment = Assessment::new(session, config, cores).deferring();
     place_by(&assessment, plan, &mut decision)?;
     Ok(decision.waiting)
 }
 
-/// Whether a node stops its inputs when it has some rows.
+/// Whether a node stops reading its inputs once it has enough rows.
 fn stops_early(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let reads_all = matches!(PlanNode::of(plan), PlanNode::Sort(_) | PlanNode::Merge(_));
     (plan.fetch().is_some() && !reads_all) || plan.children().into_iter().any(stops_early)

@@ -1,4 +1,4 @@
-//! From a physical subtree to a pipeline plan.
+//! Translates a physical subtree to a pipeline plan.
 
 use super::aggregate::call::aggregate_call;
 use super::aggregate::{deviations, distinct};
@@ -24,14 +24,14 @@ use galatea_expression::{Expr, lower};
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
-/// Finds chains with what runs have found in the rows of build sides, which `found` tells; `encodes`: also
-/// over rows that CPU operators make.
+/// A finder of chains. `found` returns the findings of earlier runs in the rows of a build side; `encodes`:
+/// also finds chains over rows of CPU operators.
 pub(super) fn finder(found: &dyn Fn(&BuildSide) -> Option<Reason>, encodes: bool) -> Finder<'_> {
     Finder::new(below, found, encodes)
 }
 
-/// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
-/// cannot.
+/// The pipeline of the subtree under `plan`; `None` if the node cannot be the root of one, an error with the
+/// reason if it is unsupported.
 pub(super) fn subtree(
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
@@ -48,7 +48,7 @@ pub(super) fn subtree(
     })
 }
 
-/// The plan of several steps that computes what an aggregate does; `None` where one is enough, or none helps.
+/// An equivalent plan in several steps for an aggregate; `None` if one step is enough, or none helps.
 fn in_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     distinct::in_two_steps(plan).or_else(|| deviations::from_means(plan))
 }
@@ -105,7 +105,7 @@ fn rows_subtree(
 ) -> Result<PipelineGraph, Reason> {
     let chain = finder.below(plan)?;
     if matches!(&chain.source, PipelineSource::Plan(made) if Arc::ptr_eq(made.plan(), plan)) {
-        // Nothing is left for the device: why is what is asked for.
+        // Nothing is left for the device: returns the reason.
         finder.over_tables().below(plan)?;
     }
     let outputs = chain.columns.clone();
@@ -118,7 +118,7 @@ fn rows_subtree(
 /// The chain of a plan, from its source upwards.
 fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
     // A join, window or union that no pipeline computes is computed by the CPU. Its rows are a source.
-    let rows_of_host = |_| Ok(made_by_host(plan));
+    let rows_of_host = |_| Ok(computed_by_host(plan));
     match PlanNode::of(plan) {
         PlanNode::Arrangement(input) => finder.below(input),
         PlanNode::Filter(filter) => or_of_host(filtered(filter, finder), plan, finder),
@@ -131,30 +131,30 @@ fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Re
         PlanNode::Scan(Scan::Stored(scan)) => stored(scan, plan),
         PlanNode::Scan(Scan::Files(scan, files)) => filed(scan, files, plan),
         PlanNode::Constant => Err(node(plan.name(), "no rows to scan")),
-        _ => Ok(made_by_host(plan)),
+        _ => Ok(computed_by_host(plan)),
     }
 }
 
-/// The chain, or the rows of the CPU's operator where the device is forced to take those.
+/// The chain, or the rows of the CPU operator if the device is forced to take those.
 fn or_of_host(
     chain: Result<Chain, Reason>,
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
 ) -> Result<Chain, Reason> {
     match chain {
-        Err(_) if finder.encodes => Ok(made_by_host(plan)),
+        Err(_) if finder.encodes => Ok(computed_by_host(plan)),
         chain => chain,
     }
 }
 
-/// The chain of a sample of a table, whose rows have numbers.
+/// The chain of a sample of a table with row numbers.
 fn sampled(sample: &SampleExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
     let mut chain = finder.below(sample.input())?;
     let is_table = matches!(
         chain.source,
         PipelineSource::Stored(_) | PipelineSource::Files { .. }
     );
-    if !is_table || !chain.filters.is_empty() || !chain.dimensions.is_empty() {
+    if !is_table || !chain.filters.is_empty() || !chain.build_sides.is_empty() {
         return Err(node(
             "SampleExec",
             "a sample of rows that are not those of a table",
@@ -210,8 +210,8 @@ fn projected(projection: &ProjectionExec, finder: &Finder<'_>) -> Result<Chain, 
     Ok(chain)
 }
 
-/// The chain of rows that CPU operators make.
-fn made_by_host(plan: &Arc<dyn ExecutionPlan>) -> Chain {
+/// The chain over the rows of a CPU operator.
+fn computed_by_host(plan: &Arc<dyn ExecutionPlan>) -> Chain {
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
     Chain::over_table(
@@ -222,7 +222,7 @@ fn made_by_host(plan: &Arc<dyn ExecutionPlan>) -> Chain {
     )
 }
 
-/// Rows of a plan, if its statistics have them.
+/// The number of rows of a plan, if its statistics contain it.
 fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64))
 }
@@ -257,7 +257,7 @@ fn filed(
         return Err(node("DataSourceExec", "a filter inside the scan"));
     }
     if !matches!(source.file_type(), "parquet" | "csv" | "json" | "arrow") {
-        return Ok(made_by_host(plan));
+        return Ok(computed_by_host(plan));
     }
     let schema = Arc::clone(source.table_schema().table_schema());
     let everything: Vec<usize> = (0..schema.fields().len()).collect();
@@ -309,11 +309,11 @@ fn aggregated(
             chain.groups = Some(groups);
             Ok(chain)
         }
-        _ => Ok(made_by_host(plan)),
+        _ => Ok(computed_by_host(plan)),
     }
 }
 
-/// The reason for which a node stays on the CPU; `None` of a node without work for the device.
+/// The reason why a node stays on the CPU; `None` for a node without work for the device.
 pub(super) fn refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Reason> {
     let refused = match PlanNode::of(plan) {
         PlanNode::Window(window) => window::chain(&window, plan, finder).err(),

@@ -1,13 +1,13 @@
-//! Placement: which part of a physical plan runs as GPU pipelines.
+//! Placement: chooses the parts of a physical plan that run as GPU pipelines.
 //!
 //! Two rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan
-//! is still plain (right after DataFusion answered what it can from statistics, before it adds
-//! repartitioning): it replaces each maximal supported subtree by one [`GpuExec`](crate::nodes::GpuExec),
-//! so DataFusion later sees a leaf and arranges the rest around it. The plan's root becomes a
-//! [`PlacementExec`], which keeps the decision and shows in EXPLAIN where everything runs and why not on the
-//! device. [`AnnotatePlacement`] runs last and completes it, and the session's query report.
+//! is still plain: after DataFusion has used statistics, before it adds repartitioning. It replaces each
+//! maximal supported subtree by one [`GpuExec`](crate::nodes::GpuExec), so that DataFusion later sees a leaf
+//! and arranges the rest around it. The plan's root becomes a [`PlacementExec`], which holds the decision and
+//! shows it in EXPLAIN, with the reasons for the CPU. [`AnnotatePlacement`] runs last and completes it, and
+//! the session's query report.
 //!
-//! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
+//! Planning checks support first (`Result<_, Reason>`) and never tries and catches. It needs no GPU.
 
 mod aggregate;
 mod assessment;
@@ -18,6 +18,7 @@ mod decision;
 mod find;
 mod joins;
 mod nodes;
+mod pending_warmup;
 mod placement_exec;
 mod placer;
 mod plan_node;
@@ -28,15 +29,14 @@ mod stream;
 mod timing;
 mod union;
 mod unshare;
-mod waiting;
 mod window;
 
 pub use placement_exec::{PlacementExec, query_report};
 pub use rules::{AnnotatePlacement, PlaceOnDevice};
 
-pub(crate) use decision::Grounds;
+pub(crate) use decision::PlacementInputs;
 
-/// Its tuning policies.
+/// The tuning policies of placement.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     let mut all = vec![
         decide::PlacementPolicy::listed(),

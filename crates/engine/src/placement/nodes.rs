@@ -1,4 +1,4 @@
-//! Nodes of physical plans, as placement looks at them.
+//! Properties of nodes of physical plans that placement uses.
 
 use super::plan_node::PlanNode;
 use datafusion::common::{JoinSide, Statistics};
@@ -10,7 +10,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
-/// What is known of a plan's rows.
+/// The statistics of a plan's rows, if it has any.
 pub(super) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
     let context = StatisticsContext::new();
     context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
@@ -44,7 +44,7 @@ pub(super) fn node(node: &str, detail: impl Into<String>) -> Reason {
     }
 }
 
-/// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.
+/// Refuses a plan that reads a stream: a pipeline collects all of its rows before it returns the first.
 pub(super) fn ends(plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
     if plan.boundedness().is_unbounded() {
         return Err(node(plan.name(), "its input has no end"));
@@ -57,7 +57,7 @@ pub(super) fn refuse(detail: impl Into<String>) -> Reason {
     node("HashJoinExec", detail)
 }
 
-/// The key of one side of a pair.
+/// The key of one side of a pair of join keys.
 pub(super) fn key_of(
     pair: &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
     side: JoinSide,
@@ -92,7 +92,7 @@ pub(super) fn by_size(left: &Arc<dyn ExecutionPlan>, right: &Arc<dyn ExecutionPl
     }
 }
 
-/// Bytes of a row of a table of which only the bytes are known.
+/// Assumed bytes of a row of a table if only its size in bytes is known.
 const ROW_BYTES: usize = 64;
 
 /// Rows of the largest table under a plan.
@@ -114,7 +114,7 @@ pub(super) fn is_partial(plan: &Arc<dyn ExecutionPlan>) -> bool {
     matches!(PlanNode::of(plan), PlanNode::Aggregate(aggregate) if partial(aggregate.mode()))
 }
 
-/// Whether a plan reads rows of anything.
+/// Whether a plan reads any rows.
 pub(super) fn has_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     match plan.children().as_slice() {
         [] => !matches!(PlanNode::of(plan), PlanNode::Constant),
@@ -122,8 +122,8 @@ pub(super) fn has_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     }
 }
 
-/// The reason of a node that does work of its own and has no device version; `None` of nodes that read, write
-/// or arrange rows, or select their device when they run.
+/// The reason for a node that has work of its own and no device version; `None` for nodes that read, write or
+/// rearrange rows, or select their device at run time.
 pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
     let works = match PlanNode::of(plan) {
         PlanNode::Filter(_)
@@ -133,7 +133,7 @@ pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
         | PlanNode::Window(_)
         | PlanNode::Sort(_)
         | PlanNode::Other => true,
-        // It runs its terms, and with UNION drops rows that earlier steps have returned.
+        // It runs its terms, and UNION drops rows that earlier steps have returned.
         PlanNode::Recursion(query) => query.is_distinct(),
         PlanNode::Scan(_)
         | PlanNode::Arrangement(_)
@@ -148,7 +148,8 @@ pub(super) fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
     (works && has_rows(plan)).then(|| node(plan.name(), "this operator has no device version"))
 }
 
-/// Whether a node orders groups, or the first rows of a result: few rows. The query's work is below it.
+/// Whether a node sorts groups, or takes the first rows of a result. These are few rows: the query's work is
+/// below it.
 pub(super) fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let PlanNode::Sort(sort) = PlanNode::of(plan) else {
         return false;

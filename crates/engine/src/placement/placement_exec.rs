@@ -1,7 +1,7 @@
-//! The node on top of plans that were offered to the device: what EXPLAIN and the query report say about
-//! placement.
+//! The root node of plans that were offered to the device. It shows the placement in EXPLAIN and in the query
+//! report.
 
-use super::decision::{Decision, GpuState, Grounds};
+use super::decision::{Decision, GpuState, PlacementInputs};
 use super::nodes::has_rows;
 use super::timing::Timing;
 use crate::engine::Engine;
@@ -17,17 +17,17 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-/// Passes its input through; its line in EXPLAIN says where the query runs and why not on the device.
+/// Passes its input through. Its line in EXPLAIN shows where the query runs and why not on the device.
 #[derive(Debug, Clone)]
 pub struct PlacementExec {
     input: Arc<dyn ExecutionPlan>,
     device: QueryDevice,
     decision: Decision,
-    /// Notes how long it took, for the next plan of the same query.
+    /// Records how long it took, for the next plan of the same query.
     timing: Option<Arc<Timing>>,
 }
 
-/// The report of a plan, as far as it has run; none for a plan that was not offered to a device.
+/// The report of a plan on its execution so far; `None` for a plan that was not offered to a device.
 pub fn query_report(plan: &Arc<dyn ExecutionPlan>) -> Option<QueryReport> {
     match plan.downcast_ref::<PlacementExec>() {
         Some(placement) => Some(placement.report().get()),
@@ -36,7 +36,7 @@ pub fn query_report(plan: &Arc<dyn ExecutionPlan>) -> Option<QueryReport> {
 }
 
 impl PlacementExec {
-    /// A node over a plan of which that was decided, and which other rules go on with.
+    /// A node over a plan with this decision, before other rules have changed the plan.
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, decision: Decision) -> Self {
         Self {
             input,
@@ -46,8 +46,8 @@ impl PlacementExec {
         }
     }
 
-    /// The same over the finished plan, where GPU subtrees run on the emulated device or not; the plan's
-    /// report is begun.
+    /// The same node over the finished plan; `emulated`: GPU subtrees run on the emulated device. Starts the
+    /// plan's report.
     pub(super) fn completed(
         &self,
         input: Arc<dyn ExecutionPlan>,
@@ -70,7 +70,7 @@ impl PlacementExec {
         &self.decision.reasons.texts
     }
 
-    /// Whether the GPU is ready for the plan, where `galatea.device = 'auto'` compared times.
+    /// Whether the GPU is ready for the plan, if `galatea.device = 'auto'` compared times.
     pub(crate) fn gpu(&self) -> Option<GpuState> {
         self.decision.gpu
     }
@@ -91,15 +91,15 @@ impl PlacementExec {
         self.device
     }
 
-    /// What the plan's execution reports to.
+    /// The report of the plan's execution.
     pub(super) fn report(&self) -> &PlanReport {
         &self.decision.report
     }
 
-    /// What the plan was decided by beside the query, its tables and the settings; none where that may change
-    /// with the next run.
-    pub(crate) fn grounds(&self) -> Option<&Grounds> {
-        self.decision.grounds.as_ref()
+    /// Inputs of the decision beside the query, its tables and the settings; `None` if they may change with
+    /// the next run.
+    pub(crate) fn placement_inputs(&self) -> Option<&PlacementInputs> {
+        self.decision.placement_inputs.as_ref()
     }
 
     /// The same node over `input`, for an execution that reports to `report`.
@@ -148,7 +148,7 @@ impl DisplayAs for PlacementExec {
     }
 }
 
-/// The report of a plan of which `reasons` keep parts on the CPU, before it runs.
+/// The report of a plan before it runs, with the reasons why parts of it stay on the CPU.
 fn planned(plan: &Arc<dyn ExecutionPlan>, emulated: bool, reasons: &[String]) -> QueryReport {
     let (mut placed, mut fallen) = (0, 0);
     count_placed(plan, &mut placed, &mut fallen);
@@ -159,7 +159,7 @@ fn planned(plan: &Arc<dyn ExecutionPlan>, emulated: bool, reasons: &[String]) ->
     QueryReport::planned(placed, emulated, reasons)
 }
 
-/// Why a plan that no node keeps from the device runs on the CPU all the same.
+/// The reason why a plan without unsupported nodes runs on the CPU.
 fn no_work(plan: &Arc<dyn ExecutionPlan>) -> &'static str {
     match has_rows(plan) {
         true => "no filter, join, aggregate or order that a device would run",
@@ -223,7 +223,7 @@ impl ExecutionPlan for PlacementExec {
     }
 }
 
-/// The stream, at whose end the driver of the GPU starts.
+/// The stream; at its end the driver of the GPU starts.
 fn starting_gpu(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
     struct Starter;
     impl Drop for Starter {

@@ -1,4 +1,4 @@
-//! Replacing the supported subtrees of one plan that are worth it, from its root down.
+//! Replaces the profitable supported subtrees of a plan, from its root down.
 
 use super::aggregate::{classes, grouping_sets};
 use super::assessment::{Assessed, Assessment, FewGroups, Worth, place_again};
@@ -38,7 +38,7 @@ pub(super) struct Placer<'a> {
 }
 
 impl<'a> Placer<'a> {
-    /// `found`: the reason for which an earlier run refused the rows of a build side.
+    /// `found`: the reason why an earlier run refused the rows of a build side.
     pub(super) fn new(
         assessment: &'a Assessment<'a>,
         report: &'a PlanReport,
@@ -51,7 +51,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
+    /// Places the profitable subtrees of `plan`, limited to `fetch` rows.
     pub(super) fn place(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -109,7 +109,7 @@ impl<'a> Placer<'a> {
         } else if let Some(outcome) = subtree(&plan, finder) {
             match self.assess(ends(&plan).and(outcome), &plan, fetch, &mut own) {
                 Ok(found) => return Ok(self.node(found, plan, reasons)?.with_few(own.few)),
-                // The final aggregate above a partial one has given the reason.
+                // The final aggregate above a partial one has reported the reason.
                 Err(_) if is_partial(&plan) => {}
                 Err(reason @ Reason::Cold { .. }) => cold = Some(reason),
                 Err(reason) => reasons.note(&plan, &reason),
@@ -121,7 +121,7 @@ impl<'a> Placer<'a> {
             reasons.note(&plan, &reason);
         }
         let Placed { plan: placed, worth } = self.place_inputs(&plan, fetch, reasons)?;
-        // Of a subtree that waits for its warm-up, the larger gain counts: its own, or that of its parts.
+        // For a subtree that waits for its warm-up, the larger gain counts: its own, or that of its parts.
         let as_one = own.hot_gain >= PARTS_GAIN * worth.hot_gain;
         if let (true, Some(reason)) = (as_one, cold) {
             reasons.note(&plan, &reason);
@@ -133,7 +133,7 @@ impl<'a> Placer<'a> {
         Ok(Placed { plan: placed, worth })
     }
 
-    /// The graph, if it is worth a place. Otherwise adds the gain after its warm-up to `own`.
+    /// The graph, if it is profitable. Otherwise adds the gain after its warm-up to `own`.
     fn assess(
         &self,
         found: Result<PipelineGraph, Reason>,
@@ -186,7 +186,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Places subtrees in the recursive term of a query if the device is forced. With `auto` the term stays
-    /// on the CPU, because there is no prediction of the number of steps and of their rows.
+    /// on the CPU, because the number of steps and of their rows cannot be predicted.
     fn place_recursive_term(
         &self,
         term: &Arc<dyn ExecutionPlan>,
@@ -198,7 +198,7 @@ impl<'a> Placer<'a> {
             detail: detail.into(),
         };
         if self.assessment.config.device == DeviceChoice::Auto {
-            let reason = refuse("its recursive term is on the device where that is forced alone");
+            let reason = refuse("its recursive term runs on the device only if galatea.device forces it");
             reasons.note(term, &reason);
             return Ok(Placed::alone(Arc::clone(term)));
         }
@@ -207,7 +207,7 @@ impl<'a> Placer<'a> {
         if Arc::ptr_eq(&placed.plan, &rereads) {
             return Ok(Placed::alone(Arc::clone(term)));
         }
-        // DataFusion gives the work table to one node.
+        // DataFusion provides the work table to only one node.
         if WorkRowsExec::readers(&placed.plan, name) > 1 {
             reasons.note(term, &refuse("its recursive term would read a step's rows twice"));
             return Ok(Placed::alone(Arc::clone(term)));
@@ -215,8 +215,8 @@ impl<'a> Placer<'a> {
         Ok(placed)
     }
 
-    /// The union of the grouping sets of an aggregate, if every one of them is worth a place. Otherwise adds
-    /// the gain after their warm-up to `own`.
+    /// The union of the grouping sets of an aggregate, if every one of them is profitable. Otherwise adds the
+    /// gain after their warm-up to `own`.
     fn place_sets(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -250,13 +250,13 @@ impl<'a> Placer<'a> {
         Ok(None)
     }
 
-    /// The classes of an aggregate's calls, joined, if every one of them is worth a place. Otherwise adds the
-    /// gain after their warm-up to `own`.
+    /// The join of the classes of an aggregate's calls, if every one of them is profitable. Otherwise adds
+    /// the gain after their warm-up to `own`.
     fn place_classes(&self, plan: &Arc<dyn ExecutionPlan>, own: &mut Worth) -> Result<Option<Placed>> {
         let Some(classes) = classes::classes(plan).filter(|_| ends(plan).is_ok()) else {
             return Ok(None);
         };
-        // Where a class stays on the CPU, the aggregate gives the reason.
+        // If a class stays on the CPU, the reason of the aggregate is reported.
         let (mut worth, mut of_classes) = (Worth::default(), Reasons::default());
         let mut results = Vec::with_capacity(classes.len());
         for class in &classes {
@@ -281,14 +281,14 @@ impl<'a> Placer<'a> {
         cpu: Arc<dyn ExecutionPlan>,
         reasons: &mut Reasons,
     ) -> Result<Placed> {
-        // Filters give the reason themselves.
+        // The filter reports the reason itself.
         if let PipelineSource::Plan(made) = &found.root().source
             && matches!(PlanNode::of(made.plan()), PlanNode::Projection(_))
             && let Err(reason) = self.finder.over_tables().below(made.plan())
         {
             reasons.note(made.plan(), &reason);
         }
-        // What feeds the pipeline may hold further subtrees, and reasons of its own.
+        // The inputs of the pipeline may contain further subtrees, and reasons of their own.
         for input in found.inputs_mut() {
             let placed = self.place(Arc::clone(input.plan()), None, reasons)?;
             worth.add(placed.worth);
@@ -310,7 +310,7 @@ impl<'a> Placer<'a> {
 }
 
 impl Placed {
-    /// A plan in which no subtree was compared with the CPU.
+    /// A plan without subtrees that were compared with the CPU.
     fn alone(plan: Arc<dyn ExecutionPlan>) -> Self {
         Self {
             plan,
@@ -318,7 +318,7 @@ impl Placed {
         }
     }
 
-    /// The plan, with the groups that other attempts to place it took for few.
+    /// The plan, with the groups that other attempts to place it assumed to be few.
     fn with_few(self, few: Vec<FewGroups>) -> Self {
         Self {
             worth: self.worth.with_few(few),
@@ -336,10 +336,13 @@ impl Placed {
     }
 }
 
-/// Rows that are wanted of a node's children, when `fetch` are of the node.
+/// Number of rows that a node needs of its children to return `fetch` rows.
 fn fetch_below(plan: &Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Option<usize> {
     match PlanNode::of(plan) {
-        PlanNode::Limit { skip, fetch } => fetch.map(|rows| rows.saturating_add(skip)),
+        PlanNode::Limit { skip, fetch: own } => {
+            let least = own.into_iter().chain(fetch).min();
+            least.map(|rows| rows.saturating_add(skip))
+        }
         PlanNode::Projection(_) | PlanNode::Arrangement(_) => fetch,
         _ => None,
     }

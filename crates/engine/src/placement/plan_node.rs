@@ -1,7 +1,8 @@
 //! The operators of DataFusion's physical plans, in the classes that placement distinguishes.
 //!
-//! Placement downcasts plan nodes in this module alone: every step of it matches [`PlanNode::of`], and the
-//! compiler lists the steps that a new class concerns.
+//! Placement downcasts DataFusion's nodes in this module alone. Its steps match [`PlanNode::of`]: chains
+//! (`find.rs`), sorts (`sort/`), aggregates (`aggregate/`), costs (`cost/host.rs`), limits (`placer.rs`) and
+//! reasons (`nodes.rs`). [`below`](super::find::below) lists the nodes that pipelines support.
 
 use crate::report::PlanReport;
 use crate::sample::SampleExec;
@@ -53,8 +54,8 @@ pub(super) enum PlanNode<'p> {
     Recursion(&'p RecursiveQueryExec),
     /// Returns constants: no rows, or one without columns.
     Constant,
-    /// Has no work that a device could do: it writes, explains, reads another source of rows, or selects its
-    /// device when it runs.
+    /// Has no work for a device: it writes, explains, reads another source of rows, or selects its device at
+    /// run time.
     Passive,
     Other,
 }
@@ -109,7 +110,7 @@ impl<'p> PlanNode<'p> {
             })
     }
 
-    /// Nodes that return rows of their input, unchanged.
+    /// Nodes that return the rows of their input unchanged.
     fn arranging(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Self> {
         let moves = plan.is::<CoalescePartitionsExec>()
             || plan.is::<CooperativeExec>()
@@ -118,7 +119,8 @@ impl<'p> PlanNode<'p> {
         if moves {
             return match plan.fetch() {
                 None => plan.children().first().copied().map(Self::Arrangement),
-                fetch => Some(Self::Limit { skip: 0, fetch }),
+                fetch if plan.is::<CoalescePartitionsExec>() => Some(Self::Limit { skip: 0, fetch }),
+                Some(_) => Some(Self::Passive),
             };
         }
         if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
@@ -184,6 +186,16 @@ impl<'p> PlanNode<'p> {
 }
 
 impl<'p> Join<'p> {
+    /// Name of the node.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Hash(_) => "HashJoinExec",
+            Self::SortMerge(_) => "SortMergeJoinExec",
+            Self::NestedLoop(_) => "NestedLoopJoinExec",
+            Self::Cross(_) => "CrossJoinExec",
+        }
+    }
+
     fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Self> {
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             return Some(Self::Hash(join));

@@ -1,7 +1,7 @@
 //! Why nodes of a plan stay on the CPU.
 
+use super::plan_node::PlanNode;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Reasons {
     /// Each reason once.
     pub(crate) texts: Vec<String>,
-    /// Whether some of them keep more on the CPU than the order of rows.
+    /// Whether any of them keeps more than the order of rows on the CPU.
     pub(crate) concern_work: bool,
 }
 
@@ -30,7 +30,7 @@ impl Reasons {
         }
     }
 
-    /// Adds why a node stays on the CPU.
+    /// Adds the reason why a node stays on the CPU.
     pub(super) fn note(&mut self, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
         let text = match reason {
             Reason::Node { .. } | Reason::Setting { .. } | Reason::EmulatedDevice | Reason::Device { .. } => {
@@ -38,6 +38,6 @@ impl Reasons {
             }
             _ => format!("{}: {reason}", plan.name()),
         };
-        self.add(text, !plan.is::<SortExec>());
+        self.add(text, !matches!(PlanNode::of(plan), PlanNode::Sort(_)));
     }
 }

@@ -1,6 +1,6 @@
-//! The optimizer rules of a session: one that places subtrees, one that completes the plan's report.
+//! The optimizer rules of a session: one places subtrees, one completes the plan's report.
 
-use super::decision::{self, Decision, Grounds};
+use super::decision::{self, Decision, PlacementInputs};
 use super::placement_exec::{PlacementExec, has_reader};
 use super::reasons::Reasons;
 
@@ -24,7 +24,7 @@ pub struct PlaceOnDevice {
 }
 
 impl PlaceOnDevice {
-    /// The rule of a session with that session.
+    /// The rule for a session.
     pub fn new(session: Arc<Session>) -> Self {
         Self { session }
     }
@@ -37,7 +37,7 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
-        // Statements that write need no device, but the store as it is configured now.
+        // Statements that write need no device, but the store with its current configuration.
         self.session.engine().store();
         let mut decision = Decision::default();
         let cores = options.execution.target_partitions;
@@ -59,9 +59,9 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
             Err(reason) => {
                 decision.reasons = Reasons::work(&reason);
                 decision.starts_gpu = matches!(reason, Reason::Starting);
-                // While the GPU starts, the next plan may be another one.
+                // Once the GPU has started, the next plan may be different.
                 let settled = !matches!(reason, Reason::Starting);
-                decision.grounds = settled.then(|| Grounds::untimed(&self.session, &config));
+                decision.placement_inputs = settled.then(|| PlacementInputs::untimed(&self.session, &config));
                 plan
             }
         };
@@ -84,15 +84,15 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
     }
 }
 
-/// The late rule: completes the [`PlacementExec`] of plans that were offered to the device, on top of all
-/// else.
+/// The late rule: completes the [`PlacementExec`] of plans that were offered to the device, and moves it to
+/// the root.
 #[derive(Debug)]
 pub struct AnnotatePlacement {
     session: Arc<Session>,
 }
 
 impl AnnotatePlacement {
-    /// The rule of a session with that session.
+    /// The rule for a session.
     pub fn new(session: Arc<Session>) -> Self {
         Self { session }
     }
@@ -108,7 +108,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         let Some(placement) = placement else {
             return Ok(plan);
         };
-        // Statements such as SET leave an empty plan without columns behind; they are no query.
+        // Statements such as SET leave an empty plan without columns; they are no query.
         if plan.schema().fields().is_empty() {
             return Ok(plan);
         }
@@ -117,7 +117,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         let emulated = config.device == DeviceChoice::Emulated;
         let completed = placement.completed(Arc::clone(&plan), emulated, &self.session);
         self.session.reports().record(completed.report().clone());
-        // Operators that report find the report by the node.
+        // Operators that report find the report through the node.
         Ok(match config.device {
             DeviceChoice::Cpu if !has_reader(&plan) => plan,
             _ => Arc::new(completed),
@@ -133,7 +133,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
     }
 }
 
-/// A plan, and the [`PlacementExec`] that was taken off it, which other rules may have put nodes on.
+/// A plan without its [`PlacementExec`], above which other rules may have added nodes, and that node.
 struct Bare {
     plan: Arc<dyn ExecutionPlan>,
     placement: Option<PlacementExec>,

@@ -1,4 +1,4 @@
-//! Subtrees over rows without an end, as persistent operators.
+//! Subtrees over unbounded rows, as persistent operators.
 
 use super::chain::Finder;
 use super::cost::Estimator;
@@ -14,13 +14,13 @@ use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 policy! {
-    /// What the host does for a row of a stream that runs on the device, in nanoseconds of one core.
+    /// The host's work for a row of a stream that runs on the device, in nanoseconds of one core.
     pub(super) struct StreamCosts {
-        /// A value that crosses the link, there or back.
+        /// A value that crosses the link, in either direction.
         crossed_value: f64 = 1.0,
         /// A value of a returned row.
         returned_value: f64 = 4.0,
-        /// The row's window.
+        /// Assigning the row to its window.
         window: f64 = 10.0,
         /// A row's share of its frame.
         row: f64 = 2.0,
@@ -29,8 +29,8 @@ policy! {
 
 const POLICY: StreamCosts = StreamCosts::DEFAULT;
 
-/// The node of the subtree under `plan`; `None` where it is not the start of one, an error why it stays on
-/// the CPU.
+/// The node of the subtree under `plan`; `None` if it cannot be the root of one, an error with the reason if
+/// it stays on the CPU.
 pub(super) fn operator(
     plan: &Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
@@ -39,9 +39,9 @@ pub(super) fn operator(
 ) -> Option<Result<Arc<dyn ExecutionPlan>, Reason>> {
     let found = subtree(plan, finder)?;
     Some(found.and_then(|found| {
-        if !config.streams.0 {
+        if !config.stream_enabled.0 {
             return Err(Reason::Setting {
-                setting: "galatea.streams",
+                setting: "galatea.stream.enabled",
                 value: "false".into(),
             });
         }
@@ -53,8 +53,8 @@ pub(super) fn operator(
     }))
 }
 
-/// Whether the host is expected to do less for a row than DataFusion's operators do, which keep the order of
-/// a stream on one core.
+/// Checks that the host is expected to do less for a row than DataFusion's operators do, which keep the order
+/// of a stream on one core.
 fn check_worth(found: &PipelineGraph, plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
     let crossed = found.root().plan.columns().len() as f64 * POLICY.crossed_value;
     let after = match found.root().materialises() {
@@ -91,7 +91,7 @@ mod tests {
     use galatea_device::{Architecture, compile_for, testing};
     use galatea_kernels::Flow;
 
-    /// The first subtree of a query over a channel that is for a pipeline.
+    /// The first subtree of a query over a channel that a pipeline supports.
     async fn found(sql: &str) -> (Arc<dyn ExecutionPlan>, PipelineGraph) {
         let schema = Schema::new(vec![
             Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, None), false),
@@ -127,7 +127,7 @@ mod tests {
         WHERE abs(k) * 2 > k % 5 AND d > 3";
 
     #[tokio::test]
-    async fn streams_are_worth_it_where_operators_do_much() {
+    async fn streams_are_placed_if_cpu_cost_per_row_is_higher() {
         for (sql, worth) in [
             (WINDOWED, true),
             (COMPUTED, true),

@@ -1,7 +1,7 @@
-//! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
+//! Measures the time of a query from its start to the last row, for the [`History`](crate::history::History).
 
 use super::decision::{self, Decision};
-use super::waiting::{Waiting, forgone, prepare};
+use super::pending_warmup::{PendingWarmup, forgone, prepare};
 use crate::graph::PlanKey;
 use crate::history::{OneTime, RunKind};
 use crate::report::{PlanReport, QueryReport};
@@ -15,8 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Share of a run that loading and compiling may take for the run to count as warm: looking for columns and
-/// kernels that are there takes time, too.
+/// Share of a run that loading and compiling may take for the run to count as warm: looking up resident
+/// columns and cached kernels takes time, too.
 const WARM: f64 = 0.05;
 
 fn kind(report: &QueryReport, took: Duration) -> RunKind {
@@ -28,17 +28,17 @@ fn kind(report: &QueryReport, took: Duration) -> RunKind {
     }
 }
 
-/// Times one execution of a plan. A query that fails, falls back or is not read to its end leaves nothing,
+/// Times one execution of a plan. A query that fails, falls back or is not read to its end records nothing,
 /// nor does a second execution of the plan.
 pub(super) struct Timing {
     session: Arc<Session>,
     plan: PlanKey,
-    /// Seconds that it takes on the CPU, predicted with caution; `None`: a LIMIT ends it sooner.
+    /// Predicted, cautious seconds on the CPU; `None`: a LIMIT ends it sooner.
     host: Option<f64>,
-    /// Subtrees that lack columns or kernels on the device, and what the run makes of such.
-    waiting: Vec<Waiting>,
+    /// Subtrees without their columns or kernels on the device, and the warm-up work that the run includes.
+    waiting: Vec<PendingWarmup>,
     made: Vec<OneTime>,
-    /// What the plan's execution reports to: whether its GPU subtrees ran on the device.
+    /// The report of the plan's execution, which contains whether its GPU subtrees ran on the device.
     report: PlanReport,
     state: Mutex<State>,
 }
@@ -60,7 +60,7 @@ impl fmt::Debug for Timing {
 }
 
 impl Timing {
-    /// The timing of a plan of which that was decided, if its times matter.
+    /// The timing of a plan with this decision, if its times matter.
     pub(super) fn new(session: &Arc<Session>, decision: &Decision) -> Option<Arc<Self>> {
         decision.query.map(|plan| {
             Arc::new(Self {
@@ -88,7 +88,7 @@ impl Timing {
         })
     }
 
-    /// The stream of one of `partitions`, timed.
+    /// The timed stream of one of `partitions`.
     pub(super) fn watch(
         self: Arc<Self>,
         partitions: usize,
@@ -135,7 +135,7 @@ impl Timing {
         if let (true, Some(started)) = (state.ended == partitions, state.started) {
             let took: Duration = started.elapsed();
             let report = self.report.get();
-            // A subtree that fell back has cost time on both sides, which says nothing of either.
+            // A subtree that fell back took time on both processors, so the time measures neither.
             if report.fell_back == 0 {
                 let history = self.session.engine().history();
                 let kind = kind(&report, took);

@@ -1,4 +1,4 @@
-//! UNION ALL: the rows of each input stay on the device, and are the rows of the pipeline above, one part
+//! UNION ALL: the rows of each input stay on the device and are the rows of the pipeline above, one input
 //! after another.
 //!
 //! ```text
@@ -6,9 +6,9 @@
 //! u ── filter ── rows by position ──┴── groups, the side of a join, an order, ...
 //! ```
 //!
-//! Each input has encodings of its own, and so a kernel of its own. Above, a column is that of the part which
-//! the row is in; texts go by one dictionary of all parts. A union that nothing computes with stays what it
-//! is: an operator that returns the rows of its inputs.
+//! Each input has encodings of its own, and so a kernel of its own. In the pipeline above, a column is that
+//! of the input which contains the row; strings use one dictionary of all inputs. A union that no operator
+//! above computes with remains a CPU operator, which returns the rows of its inputs.
 
 use super::chain::{Chain, Finder, UnionPart};
 use super::nodes::node;
@@ -19,7 +19,7 @@ use datafusion::physical_plan::union::UnionExec;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
-/// Parts at most: each takes an argument of the kernel, and every row computes with all of them.
+/// Maximum number of inputs: each takes an argument of the kernel, and every row computes with all of them.
 const MAX_PARTS: usize = 8;
 
 /// The chain over the rows of the union `plan`.
@@ -49,7 +49,7 @@ pub(super) fn chain(
         }
         let chain = finder.below(input)?;
         if !finder.takes(&chain) {
-            return Err(node("UnionExec", "an input whose rows are made by CPU operators"));
+            return Err(node("UnionExec", "an input whose rows CPU operators compute"));
         }
         Ok(UnionPart {
             plan: Arc::clone(input),
@@ -65,7 +65,7 @@ pub(super) fn chain(
     Ok(chain)
 }
 
-/// The inputs of a union, with those of unions among them.
+/// The inputs of a union; nested unions are flattened.
 fn flattened(union: &UnionExec) -> Vec<&Arc<dyn ExecutionPlan>> {
     let inputs = union.inputs().iter();
     let flat = inputs.map(|input| match PlanNode::of(input) {

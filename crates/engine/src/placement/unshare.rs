@@ -1,4 +1,4 @@
-//! Plans in which every operator instance has one place.
+//! Plans in which every operator instance occurs once.
 
 use crate::graph::renewed_host;
 use crate::nodes::GpuExec;
@@ -8,8 +8,8 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The plan with a copy of each operator instance that it has at a second place, so that one execution of the
-/// plan executes no instance twice. Inputs of GPU subtrees are copied when they run.
+/// The plan with a copy of each operator instance at its second and later positions, so that one execution of
+/// the plan executes no instance twice. Inputs of GPU subtrees are copied when they run.
 pub(crate) fn unshared(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     unshared_below(plan, &mut HashSet::new())
 }
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_at_two_places_is_copied_once() {
+    fn repeated_plan_instance_is_copied_at_its_second_position() {
         let leaf = scan();
         let shared = UnionExec::try_new(vec![Arc::clone(&leaf), leaf]).expect("a union");
         let own = unshared(shared).expect("a copy");

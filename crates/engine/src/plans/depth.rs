@@ -1,7 +1,7 @@
 //! The depth limit of statements and plans.
 //!
-//! Some of DataFusion's passes over plans grow the stack where they need it; printing, comparing and dropping
-//! an expression do not. So a statement that is too deep is an error before it is planned, and others are
+//! Some of DataFusion's passes over plans grow the stack if they need it; printing, comparing and dropping an
+//! expression do not. So a statement that is too deep is an error before it is planned, and others are
 //! planned on a stack sized by their levels. A parser builds a tree of any depth, so it runs on a stack sized
 //! by the length of the SQL string.
 
@@ -13,14 +13,14 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SetExpr, Visit, Vi
 use galatea_base::stack::{levels_left, with_at_least};
 use std::ops::ControlFlow;
 
-/// The most levels of expressions and queries in a statement.
+/// Maximum levels of expressions and queries in a statement.
 pub const MAX_LEVELS: usize = 2000;
 
-/// Bytes of stack per byte of a statement's text. A level has at least two bytes of text, and dropping it
+/// Bytes of stack per byte of a statement's SQL string. A level has at least two bytes in it, and dropping it
 /// takes at most a kibibyte.
 const STACK_PER_BYTE: usize = 512;
 
-/// The largest stack for a text, in bytes.
+/// The largest stack for a string, in bytes.
 const MOST_STACK: usize = 256 << 20;
 
 /// Parses the SQL string `text` with `parse`, on a stack that is large enough for every statement of that
@@ -54,8 +54,8 @@ pub(super) fn levels_of_statement(statement: &Statement) -> Result<usize> {
     levels.checked()
 }
 
-/// Levels of the nodes and expressions of a plan, which need not be made from SQL; an error for more than
-/// [`MAX_LEVELS`].
+/// Levels of the nodes and expressions of a plan, which may have been built without SQL; an error for more
+/// than [`MAX_LEVELS`].
 pub(super) fn levels_of_plan(plan: &LogicalPlan) -> Result<usize> {
     let mut levels = Levels::default();
     plan.visit_with_subqueries(&mut levels)?;
@@ -68,7 +68,7 @@ pub(super) fn check_stack(levels: usize) -> Result<()> {
     match levels <= left {
         true => Ok(()),
         false => Err(plan_datafusion_err!(
-            "expression too deep: {levels} levels, the stack of this thread is large enough for {left}\nhint: plan the statement on a thread with a larger stack, or as a query, with galatea.plan_cache above 0"
+            "expression too deep: {levels} levels, the stack of this thread is large enough for {left}\nhint: plan the statement on a thread with a larger stack, or as a query, with galatea.cache.plans above 0"
         )),
     }
 }
@@ -140,7 +140,7 @@ impl Visitor for Levels {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         self.enter();
-        // UNION and its kind nest on their left side.
+        // UNION and similar operators nest on their left side.
         let (mut body, mut nested) = (query.body.as_ref(), 0);
         while let SetExpr::SetOperation { left, .. } = body {
             body = left;

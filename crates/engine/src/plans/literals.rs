@@ -1,8 +1,8 @@
-//! Whole numbers beyond 64 bits in the text of a statement.
+//! Integers beyond 64 bits in a statement.
 //!
-//! DataFusion's planner makes a double of them, which keeps 16 digits: `99999999999999999999` is another
-//! number then. They become decimals of as many digits, up to the 38 that a decimal of 128 bits has. Needed
-//! as long as DataFusion makes them doubles (`datafusion_makes_doubles_of_long_numbers` fails when it does
+//! DataFusion's planner converts them to doubles, which keep 16 digits: `99999999999999999999` is another
+//! number then. They become decimals with all of their digits, up to the 38 of a 128-bit decimal. Needed
+//! while DataFusion converts them to doubles (`datafusion_makes_doubles_of_long_numbers` fails once it does
 //! not).
 
 use datafusion::sql::parser::{CopyToSource, Statement};
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 /// Digits of the longest decimal of 128 bits.
 const MOST_DIGITS: usize = 38;
 
-/// Makes decimals of the whole numbers beyond 64 bits.
+/// Converts integers beyond 64 bits to decimals.
 pub(super) fn exact_numbers(statement: &mut Statement) {
     match statement {
         Statement::Statement(statement) => exact(statement.as_mut()),
@@ -48,7 +48,7 @@ fn exact(tree: &mut impl VisitMut) {
     });
 }
 
-/// The digits of a whole number beyond 64 bits, if a decimal has as many.
+/// The digits of an integer beyond 64 bits, if a decimal can hold them.
 fn long_number(text: &str) -> Option<&str> {
     let digits = text.trim_start_matches('0');
     let is_whole = digits.bytes().all(|letter| letter.is_ascii_digit());

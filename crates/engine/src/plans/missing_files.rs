@@ -1,7 +1,7 @@
-//! Tables whose files are gone.
+//! Tables with missing files.
 //!
-//! The table of a file, or of a directory, lists its place when it is scanned. DataFusion takes a place that
-//! does not exist for one without files, and the table for one without rows.
+//! The table of a file, or of a directory, lists its location when it is scanned. DataFusion treats a
+//! location that does not exist as one without files, and the table as one without rows.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, plan_err};
@@ -34,12 +34,12 @@ pub(super) fn refuse_missing_files(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// The local path of a table's place that does not exist: a file, or the directory of a pattern.
+/// The local path of a table's location that does not exist: a file, or the directory of a pattern.
 fn missing_place(url: &ListingTableUrl) -> Option<PathBuf> {
     if url.scheme() != "file" {
         return None;
     }
     let place = url.get_url().to_file_path().ok()?;
-    // A place that cannot be looked at is for the reader to report.
+    // A location without access is reported by the reader.
     matches!(place.try_exists(), Ok(false)).then_some(place)
 }

@@ -1,23 +1,23 @@
-//! Finished plans, kept for queries that come again.
+//! A cache of finished plans for repeated queries.
 //!
-//! Planning takes most of a small query's time, and the cores from all other queries. A session keeps the
-//! physical plans of its last queries, and uses one again when nothing that it was made of has changed:
+//! Planning takes most of a small query's time, and occupies cores that other queries need. A session caches
+//! the physical plans of its last queries, and reuses one if none of its inputs has changed:
 //!
 //! ```text
-//! the query         logical plan before any rule, compared as a whole, with the functions that it calls                query
-//! its tables        stored ones by version; local files by list, times, sizes and inodes; no others are kept           tables
-//! the session       settings, registered functions, rules                                                             surroundings
-//! placement         device, refusals, measured times, what is in device memory                                        placement::Grounds
+//! the query    logical plan before any rule, compared as a whole, with functions  query
+//! its tables   stored: version; local files: list, times, sizes, inodes; no other tables
+//! the session  settings, registered functions, rules                              session_fingerprint
+//! placement    device, refusals, measured times, residence in device memory       placement::PlacementInputs
 //! ```
 //!
-//! A text that was asked before ([`PlanCache::statement`]) is not even parsed again (`statements`).
+//! A repeated SQL string ([`PlanCache::statement`]) is not even parsed again (`statements`).
 //!
-//! Each is looked at for every query, and a plan for which one of them differs is made anew. Queries are left
-//! alone that call a function which is not immutable, read tables of other kinds, or are recursive, and plans
-//! whose operators cannot be copied (`renew`).
+//! All inputs are compared for every query, and a plan with a changed one is replaced. Plans are not cached
+//! if their query calls a function which is not immutable, reads other kinds of tables, or is recursive, or
+//! if their operators cannot be copied (`renew`).
 //!
-//! A kept plan has never run: each use is a copy, so that executions share nothing. It does not keep tables
-//! either: a plan over a table of the store goes at the moment when the table is dropped or gets another
+//! A cached plan never runs: each use is a copy, so that executions share nothing. It does not keep tables
+//! alive, either: a plan over a table of the store is dropped as soon as the table is dropped or gets another
 //! version ([`galatea_store::StoredTable::version`]).
 
 mod depth;
@@ -26,8 +26,8 @@ mod missing_files;
 mod planner;
 mod query;
 mod renew;
+mod session_fingerprint;
 mod statements;
-mod surroundings;
 mod tables;
 mod unplanned;
 
@@ -39,7 +39,7 @@ use renew::renewed;
 
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};
-use crate::placement::{Grounds, PlacementExec};
+use crate::placement::{PlacementExec, PlacementInputs};
 use crate::report::{PlanReport, QueryReport};
 use crate::session::Session;
 use datafusion::common::{Result, TableReference};
@@ -53,6 +53,7 @@ use galatea_store::{Holder, Identity};
 use lru::LruCache;
 use parking_lot::Mutex;
 use query::Query;
+use session_fingerprint::SessionFingerprint;
 use statements::{Statement, TextKey};
 use std::collections::VecDeque;
 use std::fmt;
@@ -61,64 +62,64 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use surroundings::Surroundings;
 use tables::TableVersion;
 
-/// Surroundings remembered at most: a session that changes a setting back finds its plans again.
-const SURROUNDINGS: usize = 8;
+/// Maximum number of session fingerprints kept: a session that changes a setting back finds its plans again.
+const FINGERPRINTS: usize = 8;
 
-/// Where a plan is found: the surroundings' number, the query's hash. What is found is compared.
+/// The key of a plan: the number of the session fingerprint and the query's hash. The query itself is
+/// compared.
 type Key = (u64, u64);
 
-/// A plan that was made, and never run.
+/// A plan that has been cached, and never runs.
 #[derive(Debug)]
 struct Kept {
     query: Arc<Query>,
     tables: Vec<TableVersion>,
-    grounds: Grounds,
+    placement_inputs: PlacementInputs,
     plan: Arc<dyn ExecutionPlan>,
-    /// Versions of stored tables that it reads; they go when those do.
+    /// Versions of stored tables that it reads; they are dropped when those are.
     identities: Vec<Weak<Identity>>,
 }
 
-/// A query that was not found, by what its plan will be kept.
+/// A query that was not found, with the key and the inputs of its future entry.
 struct Pending {
     key: Key,
     query: Arc<Query>,
     tables: Vec<TableVersion>,
-    /// Held until the plan is kept, so that a table which changes meanwhile tells.
+    /// Held until the plan is cached, so that a table which changes in the meantime is noticed.
     identities: Vec<Arc<Identity>>,
 }
 
-/// What came of looking for a plan.
+/// The result of a cache lookup.
 enum Found {
-    /// One that was kept, for one execution.
+    /// A copy of a cached plan, for one execution.
     Plan(Arc<dyn ExecutionPlan>),
-    /// None; its plan is to be kept where there is a pending query.
+    /// No plan; the new plan is cached if a pending query is given.
     Nothing(Option<Box<Pending>>),
 }
 
-/// How often plans were used again, and how often not.
+/// Statistics of the plan cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanStatistics {
-    /// Queries that were given a kept plan.
+    /// Queries that reused a cached plan.
     pub reused: u64,
-    /// Queries that were planned, and whose plans were kept.
+    /// Queries that were planned, with a plan that was cached.
     pub made: u64,
-    /// Queries that were planned, and whose plans are of no use to later ones.
+    /// Queries that were planned, with a plan that cannot be reused.
     pub not_kept: u64,
-    /// Plans that are kept now.
+    /// Number of plans in the cache.
     pub kept: usize,
-    /// Statements whose text was known ([`PlanCache::statement`]).
+    /// Statements with a cached string ([`PlanCache::statement`]).
     pub known: u64,
 }
 
-/// The kept plans of one session.
+/// The cached plans of one session.
 pub struct PlanCache {
     plans: Mutex<LruCache<Key, Arc<Kept>>>,
     statements: Mutex<LruCache<TextKey, Arc<Statement>>>,
-    /// The last one used last.
-    surroundings: Mutex<VecDeque<Arc<Surroundings>>>,
+    /// Session fingerprints, the most recently used one last.
+    session_fingerprint: Mutex<VecDeque<Arc<SessionFingerprint>>>,
     numbers: AtomicU64,
     reused: AtomicU64,
     made: AtomicU64,
@@ -142,7 +143,7 @@ impl PlanCache {
         Arc::new_cyclic(|this| Self {
             plans: Mutex::new(LruCache::unbounded()),
             statements: Mutex::new(LruCache::unbounded()),
-            surroundings: Mutex::default(),
+            session_fingerprint: Mutex::default(),
             numbers: AtomicU64::new(0),
             reused: AtomicU64::new(0),
             made: AtomicU64::new(0),
@@ -152,7 +153,7 @@ impl PlanCache {
         })
     }
 
-    /// What has come of the session's queries so far.
+    /// Statistics of the session's queries so far.
     pub fn statistics(&self) -> PlanStatistics {
         PlanStatistics {
             reused: self.reused.load(Ordering::Relaxed),
@@ -163,12 +164,11 @@ impl PlanCache {
         }
     }
 
-    /// The logical plan of one SQL statement, as [`SessionState::statement_to_plan`] makes it. A query that
-    /// may have a kept plan is one node, which stands for it; if its text was asked before, and still means
-    /// the same, it is not parsed: `parsed`, which reads the text, is not awaited.
+    /// The logical plan of one SQL statement, as from [`SessionState::statement_to_plan`]. A query that may
+    /// have a cached plan is represented by a single node. If its string is cached and still has the same
+    /// meaning, it is not parsed: `parsed`, which parses the string, is not awaited.
     ///
-    /// What a session was built with and does not show is taken to stay for as long as its name does: its
-    /// planner of types.
+    /// The type planner of a session is not observable; it is assumed to stay the same for one session name.
     ///
     /// # Errors
     /// DataFusion's.
@@ -178,8 +178,12 @@ impl PlanCache {
         state: &SessionState,
         parsed: impl Future<Output = Result<SqlStatement>>,
     ) -> Result<LogicalPlan> {
-        let surroundings = self.surroundings(state).id;
-        let key = (state.session_id().to_string(), surroundings, text.to_string());
+        let session_fingerprint = self.session_fingerprint(state).id;
+        let key = (
+            state.session_id().to_string(),
+            session_fingerprint,
+            text.to_string(),
+        );
         let statement = self.statements.lock().get(&key).cloned();
         if let Some(statement) = statement
             && let Some(tables) = statement.tables(state).await?
@@ -194,7 +198,7 @@ impl PlanCache {
         poll_for_levels(levels, self.planned(key, parsed, names, state)).await
     }
 
-    /// The logical plan of a statement that was not asked before, which is remembered under `key`.
+    /// The logical plan of a statement without a cached string, which is cached under `key`.
     async fn planned(
         &self,
         key: TextKey,
@@ -206,8 +210,8 @@ impl PlanCache {
         let Some((query, tables)) = Query::of(&plan) else {
             return Ok(plan);
         };
-        // The columns' final types are known to the rules, and so is whether plans are kept. What is wrong
-        // with a query, planning says.
+        // The rules determine the columns' final types and whether plans are cached. Errors of a query are
+        // left to planning.
         let analyzer = state.analyzer();
         let analysed = analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {});
         let Some(DeferredQuery {
@@ -235,9 +239,9 @@ impl PlanCache {
         Ok(plan)
     }
 
-    /// The kept plan of a query, if it is still what planning would make.
+    /// The cached plan of a query, if planning would still produce the same.
     fn find(&self, asked: &Asked, state: &SessionState, session: &Session) -> Result<Found> {
-        // What a registry of statistics says of tables may change at any time.
+        // The statistics of a registry may change at any time.
         if state.statistics_registry().is_some() {
             return Ok(Found::Nothing(None));
         }
@@ -251,13 +255,13 @@ impl PlanCache {
         let Some((tables, identities)) = tables::versions(&sources) else {
             return Ok(Found::Nothing(None));
         };
-        let key = (self.surroundings(state).id, query.hash());
+        let key = (self.session_fingerprint(state).id, query.hash());
         let kept = self.plans.lock().get(&key).cloned();
         let config = GalateaConfig::of(state.config_options());
         if let Some(kept) = kept
             && kept.query.same(&query)
             && tables::same(&kept.tables, &tables)
-            && kept.grounds.hold(&kept.plan, session, &config)
+            && kept.placement_inputs.hold(&kept.plan, session, &config)
         {
             let plan = for_execution(&kept, session, &config)?;
             self.reused.fetch_add(1, Ordering::Relaxed);
@@ -272,7 +276,7 @@ impl PlanCache {
         }))))
     }
 
-    /// Keeps a copy of the plan that was made of a pending query, if it can be used again.
+    /// Caches a copy of the plan of a pending query, if it can be reused.
     fn keep(
         &self,
         pending: Option<Box<Pending>>,
@@ -282,7 +286,7 @@ impl PlanCache {
     ) {
         let config = GalateaConfig::of(state.config_options());
         let kept = pending.and_then(|pending| {
-            let grounds = grounds(plan, session, &config)?;
+            let placement_inputs = placement_inputs(plan, session, &config)?;
             let copy = renew::is_renewable(plan).then(|| renew::kept(plan).ok())??;
             let Pending {
                 key,
@@ -293,7 +297,7 @@ impl PlanCache {
             let kept = Kept {
                 query,
                 tables,
-                grounds,
+                placement_inputs,
                 plan: copy,
                 identities: identities.iter().map(Arc::downgrade).collect(),
             };
@@ -306,24 +310,26 @@ impl PlanCache {
         };
         self.made.fetch_add(1, Ordering::Relaxed);
         metrics::planned(PlanOutcome::Made);
-        // What is let go of may tell this cache that a table is gone: the lock is free by then.
+        // Dropping an entry may notify this cache that a table is gone, so the lock is released before.
         let gone = push(&mut self.plans.lock(), key, Arc::new(kept), config.plan_cache.0);
         drop(gone);
         let this: Weak<dyn Holder> = Weak::<Self>::clone(&self.this);
         identities.iter().for_each(|identity| identity.tell(&this));
-        // A version that went meanwhile tells now.
+        // A version that was dropped in the meantime notifies now.
         drop(identities);
     }
 
-    /// The surroundings of a session as it is now.
-    fn surroundings(&self, state: &SessionState) -> Arc<Surroundings> {
-        let mut known = self.surroundings.lock();
-        let found = known.iter().rposition(|surroundings| surroundings.hold(state));
+    /// The current fingerprint of a session.
+    fn session_fingerprint(&self, state: &SessionState) -> Arc<SessionFingerprint> {
+        let mut known = self.session_fingerprint.lock();
+        let found = known
+            .iter()
+            .rposition(|session_fingerprint| session_fingerprint.hold(state));
         let now = found.and_then(|at| known.remove(at)).unwrap_or_else(|| {
             let id = self.numbers.fetch_add(1, Ordering::Relaxed);
-            Arc::new(Surroundings::of(state, id))
+            Arc::new(SessionFingerprint::of(state, id))
         });
-        if known.len() == SURROUNDINGS {
+        if known.len() == FINGERPRINTS {
             known.pop_front();
         }
         known.push_back(Arc::clone(&now));
@@ -347,7 +353,7 @@ impl Holder for PlanCache {
     }
 }
 
-/// The node of a query that a text asks over tables.
+/// The node of a query with a cached statement over these tables.
 fn known(statement: &Statement, tables: Vec<Arc<dyn TableSource>>, analysed: Analysed) -> LogicalPlan {
     let query = Arc::clone(&statement.query);
     let schema = Arc::clone(&statement.schema);
@@ -361,7 +367,7 @@ fn known(statement: &Statement, tables: Vec<Arc<dyn TableSource>>, analysed: Ana
     query.into_plan()
 }
 
-/// Adds an entry to a cache of so many; those that are let go of.
+/// Adds an entry to a cache with at most `most` entries; returns the evicted ones.
 fn push<K: Hash + Eq, V>(cache: &mut LruCache<K, V>, key: K, value: V, most: u64) -> Vec<(K, V)> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut gone: Vec<(K, V)> = cache.push(key, value).into_iter().collect();
@@ -371,16 +377,20 @@ fn push<K: Hash + Eq, V>(cache: &mut LruCache<K, V>, key: K, value: V, most: u64
     gone
 }
 
-/// What a plan was decided by; none where a later one may be decided otherwise.
-fn grounds(plan: &Arc<dyn ExecutionPlan>, session: &Session, config: &GalateaConfig) -> Option<Grounds> {
+/// The placement inputs of a plan; `None` if a later decision may differ.
+fn placement_inputs(
+    plan: &Arc<dyn ExecutionPlan>,
+    session: &Session,
+    config: &GalateaConfig,
+) -> Option<PlacementInputs> {
     match plan.downcast_ref::<PlacementExec>() {
-        Some(placement) => placement.grounds().cloned(),
+        Some(placement) => placement.placement_inputs().cloned(),
         // Plans that are not offered to a device have no such node.
-        None => (config.device == DeviceChoice::Cpu).then(|| Grounds::untimed(session, config)),
+        None => (config.device == DeviceChoice::Cpu).then(|| PlacementInputs::untimed(session, config)),
     }
 }
 
-/// A copy of a kept plan for one execution, with a report of its own.
+/// A copy of a cached plan for one execution, with a report of its own.
 fn for_execution(kept: &Kept, session: &Session, config: &GalateaConfig) -> Result<Arc<dyn ExecutionPlan>> {
     let report = PlanReport::default();
     if let Err(reason) = session.engine().usable_within(config, Duration::ZERO) {

@@ -1,10 +1,10 @@
-//! Where kept plans come into DataFusion's planning.
+//! Integration of cached plans into DataFusion's planning.
 //!
-//! DataFusion analyses and optimises a logical plan, then has the session's query planner make a physical
-//! one. Reuse has to come before all of it, and needs the session, which rules do not see. So the first
-//! analyzer rule, [`DeferPlanning`], replaces a query by one node without inputs, [`DeferredQuery`], which
-//! passes the other rules at once, with the columns that they would give the query; [`ReusingPlanner`] finds
-//! a kept plan for the query, or plans it with reuse turned off, as it would have been.
+//! DataFusion analyses and optimises a logical plan, then the session's query planner creates a physical one.
+//! Reuse has to precede all of it, and needs the session, which rules cannot access. So the first analyzer
+//! rule, [`DeferPlanning`], replaces a query by one node without inputs, [`DeferredQuery`], which passes the
+//! other rules unchanged, with the columns that they would give the query; [`ReusingPlanner`] finds a cached
+//! plan for the query, or plans the original query with reuse turned off.
 
 use super::depth::{check_stack, levels_of_plan};
 use super::missing_files::refuse_missing_files;
@@ -35,12 +35,12 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// What a query asks, before any rule.
+/// A query before any rule.
 #[derive(Clone)]
 pub(super) enum Asked {
-    /// By its logical plan.
+    /// The logical plan of the query.
     Plan(Arc<LogicalPlan>),
-    /// By a text that was asked before, over the tables of its scans.
+    /// A query with a cached string, over the tables of its scans.
     Known {
         query: Arc<Query>,
         tables: Vec<Arc<dyn TableSource>>,
@@ -91,11 +91,11 @@ impl PartialEq for Asked {
 
 impl Eq for Asked {}
 
-/// A query that is planned by [`ReusingPlanner`], whole.
+/// A query that [`ReusingPlanner`] plans as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeferredQuery {
     pub(super) asked: Asked,
-    /// What the rules will make of its columns: who creates a table of the rows goes by it.
+    /// Its columns after all rules: callers that create a table from the rows use it.
     pub(super) schema: DFSchemaRef,
     /// The query after the analyzer's rules, if it was analysed already.
     pub(super) analysed: Analysed,
@@ -103,8 +103,8 @@ pub(super) struct DeferredQuery {
     pub(super) levels: usize,
 }
 
-/// A query after the analyzer's rules, which planning goes on with. It follows from the query, so nodes that
-/// differ in it alone are equal.
+/// A query after the analyzer's rules, from which planning continues. It is derived from the query, so nodes
+/// that differ only in it are equal.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Analysed(pub(super) Option<Arc<LogicalPlan>>);
 
@@ -116,7 +116,7 @@ impl PartialEq for Analysed {
 
 impl Eq for Analysed {}
 
-/// The optimizer hashes a plan for each of its passes: this one says little, and is quick.
+/// The optimizer hashes a plan for each of its passes, so this hash is coarse and fast.
 impl Hash for DeferredQuery {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.schema.fields().len().hash(state);
@@ -133,7 +133,7 @@ impl PartialOrd for DeferredQuery {
 }
 
 impl DeferredQuery {
-    /// The plan that is this node.
+    /// The plan that consists of this node.
     pub(super) fn into_plan(self) -> LogicalPlan {
         let node = Arc::new(self);
         LogicalPlan::Extension(Extension { node })
@@ -177,7 +177,7 @@ impl UserDefinedLogicalNodeCore for DeferredQuery {
     }
 }
 
-/// The first analyzer rule: has queries planned whole, as long as `galatea.plan_cache` keeps plans.
+/// The first analyzer rule: defers the planning of whole queries, if `galatea.cache.plans` caches plans.
 #[derive(Debug)]
 pub struct DeferPlanning {
     /// The analyzer's other rules.
@@ -196,8 +196,8 @@ impl DeferPlanning {
         (self.following.iter()).try_fold(plan.clone(), |plan, rule| rule.analyze(plan, options))
     }
 
-    /// The columns of an analysed query as they will be. Which of them hold NULL is known once the optimizer
-    /// has made joins of subqueries, so then all may.
+    /// The final columns of an analysed query. The columns that contain NULL are only known once the
+    /// optimizer has rewritten subqueries to joins, so all are nullable then.
     fn schema(analysed: &LogicalPlan) -> Result<DFSchemaRef> {
         let schema = Arc::clone(analysed.schema());
         if !analysed.exists(|node| Ok(hides_nulls(node)))? {
@@ -212,8 +212,8 @@ impl DeferPlanning {
     }
 }
 
-/// Whether the schema of a node says of a column that it is never NULL, and that of its optimised plan may
-/// not.
+/// Whether a column of the node may be non-nullable in its schema, but nullable in that of its optimised
+/// plan.
 fn hides_nulls(node: &LogicalPlan) -> bool {
     let mut subqueries = false;
     // The closure does not fail.
@@ -281,7 +281,7 @@ fn is_query(plan: &LogicalPlan) -> bool {
     )
 }
 
-/// A query planner that uses kept plans again, and has another one make those that it does not find.
+/// A query planner that reuses cached plans; another planner creates the missing ones.
 #[derive(Debug)]
 pub struct ReusingPlanner {
     plans: Arc<PlanCache>,
@@ -290,7 +290,7 @@ pub struct ReusingPlanner {
 }
 
 impl ReusingPlanner {
-    /// The planner of a session that had `inner`, with its kept plans.
+    /// The planner of a session that had the planner `inner`, with its cached plans.
     #[must_use]
     pub fn new(
         plans: Arc<PlanCache>,
@@ -311,7 +311,7 @@ impl ReusingPlanner {
         };
         let state = without_reuse(asking);
         let plan = match &query.analysed.0 {
-            // Analysing it again would take as long again.
+            // Analysing it again would take the same time again.
             Some(analysed) => {
                 let analysed = LogicalPlan::clone(analysed);
                 let optimised = state.optimizer().optimize(analysed, &state, |_, _| {})?;
@@ -369,7 +369,7 @@ fn without_reuse(state: &SessionState) -> SessionState {
     state
 }
 
-/// EXPLAIN of `query` as it was before any rule.
+/// EXPLAIN of `query` before any rule.
 fn as_asked(explain: &Explain, query: &Arc<LogicalPlan>) -> Explain {
     let initial = |plan: &&StringifiedPlan| plan.plan_type == PlanType::InitialLogicalPlan;
     Explain {

@@ -1,4 +1,4 @@
-//! What a query is known again by: its logical plan before any rule and the functions that it calls.
+//! The identity of a query in the cache: its logical plan before any rule and the functions that it calls.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -10,10 +10,10 @@ use datafusion::logical_expr::{
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Expressions of a query whose plan is kept, at most.
+/// Maximum number of expressions in a query with a cached plan.
 const EXPRESSIONS: usize = 1 << 14;
 
-/// A function of a query. Equal ones can stand for each other, by DataFusion's contract.
+/// A function of a query. Equal ones are interchangeable, by DataFusion's contract.
 #[derive(Debug, Clone, PartialEq)]
 enum Function {
     Scalar(Arc<ScalarUDF>),
@@ -47,27 +47,27 @@ impl Function {
     }
 }
 
-/// A query whose plan can be used again, over whatever versions of its tables. Holds no table.
+/// A query with a plan that can be reused, over any versions of its tables. It holds no table.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// The logical plan, whose tables have schemas and no rows.
+    /// The logical plan; its tables have schemas and no rows.
     plan: LogicalPlan,
     hash: u64,
     functions: Vec<Function>,
 }
 
-/// What is read off a logical plan.
+/// The parts of a logical plan that identify it.
 #[derive(Default)]
 struct Parts {
     functions: Vec<Function>,
     expressions: usize,
-    /// Whether some part may mean something else the next time.
+    /// Whether the meaning of some part may change.
     unknown: bool,
 }
 
 impl Query {
-    /// The query of a plan, and the tables that it scans, in the order of its nodes; none if its plan may not
-    /// be used again.
+    /// The query of a plan, and the tables that it scans, in the order of its nodes; `None` if its plan must
+    /// not be reused.
     pub(super) fn of(plan: &LogicalPlan) -> Option<(Self, Vec<Arc<dyn TableSource>>)> {
         let mut parts = Parts::default();
         plan.apply_with_subqueries(|node| parts.read(node)).ok()?;
@@ -90,10 +90,10 @@ impl Query {
         Some((query, tables))
     }
 
-    /// The logical plan over tables: those that [`Self::of`] gave, or others with the same columns.
+    /// The logical plan over tables: those that [`Self::of`] returned, or others with the same columns.
     ///
     /// # Errors
-    /// An internal one if there are fewer tables than scans.
+    /// An internal error for fewer tables than scans.
     pub(super) fn over(&self, tables: &[Arc<dyn TableSource>]) -> Result<LogicalPlan> {
         let mut tables = tables.iter();
         with_tables(&self.plan, |_| {
@@ -107,7 +107,7 @@ impl Query {
         self.hash
     }
 
-    /// Whether this is the same query, over whatever tables.
+    /// Whether this is the same query, over any tables.
     pub(super) fn same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || (self.hash == other.hash && self.functions == other.functions && self.plan == other.plan)
@@ -133,7 +133,8 @@ impl Parts {
             | LogicalPlan::Values(_)
             | LogicalPlan::Distinct(_)
             | LogicalPlan::Unnest(_) => {}
-            // Statements change something, extensions and the rows of a recursive query are not known here.
+            // Statements have side effects; extensions and the rows of a recursive query are not supported
+            // here.
             _ => self.unknown = true,
         }
         node.apply_expressions(|expression| expression.apply(|part| self.read_expression(part)))?;
@@ -166,8 +167,8 @@ impl TableSource for SchemaOnly {
     }
 }
 
-/// A plan with other tables in its scans, which are asked for in the order of the plan's nodes: those of a
-/// kept query would live as long as it is kept.
+/// A plan with other tables in its scans, in the order of the plan's nodes: those of a cached query would
+/// live as long as it is cached.
 fn with_tables(
     plan: &LogicalPlan,
     mut table: impl FnMut(&TableScan) -> Result<Arc<dyn TableSource>>,

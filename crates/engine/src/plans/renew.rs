@@ -1,4 +1,4 @@
-//! Copies of finished plans, GPU subtrees among them, for executions of their own
+//! Copies of finished plans, including GPU subtrees, one for each execution
 //! ([`graph::copy`](crate::graph::copy)).
 
 use crate::graph::InputPlan;
@@ -34,20 +34,20 @@ use galatea_store::StoreScanExec;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The plan as it was before its first execution; GPU subtrees report to `report`.
+/// The plan as before its first execution; GPU subtrees report to `report`.
 ///
-/// Nodes that [`is_renewable`] does not know are reset as far as they can be.
+/// The state of nodes that [`is_renewable`] does not list is reset if they support it.
 pub(super) fn renewed(plan: &Arc<dyn ExecutionPlan>, report: &PlanReport) -> Result<Arc<dyn ExecutionPlan>> {
     Renewal::new(&|plan, renewal| copy_own(plan, renewal, report, false)).copy(plan)
 }
 
-/// The plan as it is kept: copies of it share the rows of small build sides.
+/// The plan for the cache: copies of it share the rows of small build sides.
 pub(super) fn kept(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let report = PlanReport::default();
     Renewal::new(&|plan, renewal| copy_own(plan, renewal, &report, true)).copy(plan)
 }
 
-/// A copy of a node of our own, over copies of its children; `keeps`: whether the copy is to be kept.
+/// A copy of a node of our own, over copies of its children; `keeps`: whether the copy will be cached.
 fn copy_own(
     plan: &Arc<dyn ExecutionPlan>,
     renewal: &mut Renewal<'_>,
@@ -63,7 +63,7 @@ fn copy_own(
     };
     let mut graph = gpu.graph().clone();
     for input in graph.inputs_mut() {
-        // An input is copied when it runs. Here it is copied where the copy differs: nodes of our own report
+        // An input is copied when it runs. It is copied here only if the copy differs: our own nodes report
         // to this query, and expressions read this query's subqueries.
         let plan = input.plan();
         *input = InputPlan::new(match renewal.has_subqueries() || has_own(plan) {
@@ -73,7 +73,7 @@ fn copy_own(
     }
     let mut cpu = Arc::clone(gpu.cpu());
     if keeps {
-        // Rows that hang on a subquery are those of one execution.
+        // Rows that depend on a subquery are those of one execution.
         let files = |plan: &Arc<dyn ExecutionPlan>| match any_reads_subquery(plan) || has_own(plan) {
             true => None,
             false => local_files(plan),
@@ -87,13 +87,13 @@ fn copy_own(
     Ok(Some(Arc::new(gpu.with(graph, cpu, report.clone()))))
 }
 
-/// Whether nodes of our own are in a plan.
+/// Whether a plan contains nodes of our own.
 fn has_own(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let own = plan.is::<GpuExec>() || plan.is::<PlacementExec>();
     own || plan.children().into_iter().any(has_own)
 }
 
-/// The files that a plan reads; none where some are not of this machine.
+/// The files that a plan reads; `None` if some are not local.
 fn local_files(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> {
     let mut files = Vec::new();
     add_files(plan, &mut files)?;
@@ -110,7 +110,7 @@ fn add_files(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<PathBuf>) -> Option<
         let read = config.file_groups.iter().flat_map(FileGroup::iter);
         files.extend(read.map(|file| PathBuf::from(format!("/{}", file.object_meta.location))));
     }
-    // A GPU subtree reads what the plan does that it stands for.
+    // A GPU subtree reads the files of the CPU plan that it replaces.
     if let Some(gpu) = plan.downcast_ref::<GpuExec>() {
         add_files(gpu.cpu(), files)?;
     }
@@ -119,22 +119,22 @@ fn add_files(plan: &Arc<dyn ExecutionPlan>, files: &mut Vec<PathBuf>) -> Option<
 }
 
 fn any_reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    // The expressions of a GPU subtree are those of the plan that it stands for.
+    // The expressions of a GPU subtree are those of the CPU plan that it replaces.
     let stands_for = plan.downcast_ref::<GpuExec>().map(GpuExec::cpu);
     let mut below = plan.children().into_iter().chain(stands_for);
     reads_subquery(plan).unwrap_or(true) || below.any(any_reads_subquery)
 }
 
-/// Whether copies of a plan share nothing that changes while they run.
+/// Whether copies of a plan share no state that changes while they run.
 ///
-/// Filters that one operator tightens and another applies are part of both: copies of hash joins and of scans
-/// of Parquet have their own, plans with other such pairs share them, and so do operators that are not known
-/// here.
+/// A dynamic filter belongs to the operator that updates it and to the one that applies it. Copies of hash
+/// joins and of Parquet scans have their own. Plans with other such pairs share them, and so do operators
+/// that are not listed here.
 pub(super) fn is_renewable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     is_renewable_below(plan, &mut Vec::new())
 }
 
-/// The same of a part of a plan, below hash joins that tighten the filters of these numbers.
+/// The same for a part of a plan, below hash joins that update the dynamic filters with these numbers.
 fn is_renewable_below(plan: &Arc<dyn ExecutionPlan>, tightened: &mut Vec<u64>) -> bool {
     let known = plan.is::<GpuExec>()
         || plan.is::<PlacementExec>()
@@ -183,7 +183,7 @@ fn is_copied_scan(scan: &DataSourceExec) -> bool {
     parquet_scan(scan, &|predicate| Ok(Arc::clone(predicate))).is_some()
 }
 
-/// Whether a copy of a node reads values of the copy's subqueries, if any.
+/// Whether a copy of a node reads the results of the copy's subqueries, if it reads any.
 fn has_own_results(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<FilterExec>() || plan.is::<ProjectionExec>() || reads_subquery(plan).is_ok_and(|reads| !reads)
 }
@@ -192,8 +192,8 @@ fn all_have_own_results(plan: &Arc<dyn ExecutionPlan>) -> bool {
     has_own_results(plan) && plan.children().into_iter().all(all_have_own_results)
 }
 
-/// Whether a node has a filter that changes while it runs and is neither its own nor, in a scan of files,
-/// that of a join above it.
+/// Whether a node has a dynamic filter that is neither its own nor, in a scan of files, that of a join above
+/// it.
 fn applies_others_filter(plan: &Arc<dyn ExecutionPlan>, tightened: &[u64]) -> bool {
     let own = plan.dynamic_expressions_produced();
     let own = own.iter().filter_map(|own| own.expression_id());

@@ -1,10 +1,10 @@
-//! Statements whose text comes again, and need not be parsed and looked up again.
+//! A cache of statements by their SQL string, which avoids parsing and name resolution.
 //!
-//! From its text to the logical plan is half of what a query with a kept plan takes. A text asks the same as
-//! before where parsing and looking up would go the same way: the session is the same, with the same
-//! [`Surroundings`](super::surroundings::Surroundings), and under each name in the text is the table that was
-//! there, or still none. What the table holds by now is not a matter of the text: plans are compared by the
-//! versions of their tables.
+//! These steps take half of the time of a query with a cached plan. A string has the same meaning as before
+//! if parsing and resolution would return the same: the session and its
+//! [`SessionFingerprint`](super::session_fingerprint::SessionFingerprint) are the same, and each name in the
+//! string still refers to the same table, or still to none. Changes of a table's rows do not matter here:
+//! plans are compared by the versions of their tables.
 
 use super::query::Query;
 use datafusion::catalog::TableProvider;
@@ -14,10 +14,10 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::TableSource;
 use std::sync::{Arc, Weak};
 
-/// A statement's text and who asks it: the session's name, the number of its surroundings.
+/// The session's name, the number of its fingerprint, and a statement's SQL string.
 pub(super) type TextKey = (String, u64, String);
 
-/// What a text asks. Holds no table.
+/// The meaning of an SQL string. It holds no table.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) query: Arc<Query>,
@@ -25,15 +25,16 @@ pub(super) struct Statement {
     pub(super) schema: DFSchemaRef,
     /// Levels of the nodes and expressions of the query.
     pub(super) levels: usize,
-    /// The names in the text, and what was found under them. A table that is gone leaves its address taken.
+    /// The names in the string, and the tables that they referred to. The address of a dropped table stays
+    /// reserved.
     names: Vec<(ResolvedTableReference, Option<Weak<dyn TableProvider>>)>,
-    /// Which of the names each scan of the query reads.
+    /// For each scan of the query, the number of its name.
     scans: Vec<usize>,
 }
 
 impl Statement {
-    /// The statement of a text with those names, planned as a query over those tables; none where a table of
-    /// the query is not the one under a name (one below a view, or of a function).
+    /// The statement of a string with those names, planned as a query over those tables; `None` if a table of
+    /// the query is not one of the named tables (one below a view, or of a function).
     pub(super) async fn new(
         query: Arc<Query>,
         tables: &[Arc<dyn TableSource>],
@@ -67,7 +68,7 @@ impl Statement {
         }))
     }
 
-    /// The tables of the query's scans, if under every name is what was there before.
+    /// The tables of the query's scans, if every name still refers to the same table.
     pub(super) async fn tables(&self, state: &SessionState) -> Result<Option<Vec<Arc<dyn TableSource>>>> {
         let mut sources = Vec::with_capacity(self.names.len());
         for (name, before) in &self.names {
@@ -87,7 +88,7 @@ impl Statement {
     }
 }
 
-/// The table under a name, as planning looks it up.
+/// The table under a name, with the lookup of planning.
 async fn table(
     name: &ResolvedTableReference,
     state: &SessionState,

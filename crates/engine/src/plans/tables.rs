@@ -1,4 +1,4 @@
-//! The tables of a query, as far as it can be told whether they have changed.
+//! Versions of the tables of a query, for tables with detectable changes.
 
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::DefaultTableSource;
@@ -11,17 +11,17 @@ use std::sync::{Arc, Weak};
 /// A version of a table.
 #[derive(Debug, Clone)]
 pub(super) enum TableVersion {
-    /// Of the store, where each version has a name of its own.
+    /// A table of the store, which has a name for each version.
     Stored(TableId),
-    /// Local files: the object that stands for the table, and the files there are.
+    /// Local files: the table object, and the current files.
     Files {
         provider: Weak<dyn TableProvider>,
         files: Vec<(PathBuf, FileStamp)>,
     },
 }
 
-/// The versions of tables now, in their order, and what tells that those of the store are not current any
-/// more. None where the versions of one of them cannot be told apart.
+/// The current versions of tables, in their order, and the identities of those of the store, which notify
+/// when they are no longer current. `None` if one of the tables has no versions.
 pub(super) fn versions(sources: &[Arc<dyn TableSource>]) -> Option<(Vec<TableVersion>, Vec<Arc<Identity>>)> {
     let (mut versions, mut identities) = (Vec::new(), Vec::new());
     for source in sources {
@@ -37,8 +37,8 @@ pub(super) fn same(one: &[TableVersion], other: &[TableVersion]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.same(other))
 }
 
-/// The version of a table now, and for a table of the store what tells that it is not current any more. None
-/// where the versions of a table cannot be told apart.
+/// The current version of a table, and for a table of the store its identity, which notifies when it is no
+/// longer current. `None` if the table has no versions.
 fn version(source: &Arc<dyn TableSource>) -> Option<(TableVersion, Option<Arc<Identity>>)> {
     let provider = &source.downcast_ref::<DefaultTableSource>()?.table_provider;
     if let Some(table) = provider.downcast_ref::<StoredTable>() {
@@ -54,12 +54,11 @@ fn version(source: &Arc<dyn TableSource>) -> Option<(TableVersion, Option<Arc<Id
     Some((TableVersion::Files { provider, files }, None))
 }
 
-/// The files below a table's place, with what tells their versions. Those of object stores have none: asking
+/// The files at a table's location, with the stamps of their versions. `None` for object stores: a request
 /// there takes longer than planning.
 ///
-/// Listed without DataFusion's object store, which takes a task and a third of a millisecond a table. Files
-/// that the table's pattern leaves out are among them: when those change, its plans are made anew for
-/// nothing.
+/// Listed without DataFusion's object store, which takes a task and a third of a millisecond for each table.
+/// The files include those that the table's pattern excludes: a change of these causes a new plan needlessly.
 fn local_files(url: &ListingTableUrl, extension: &str) -> Option<Vec<(PathBuf, FileStamp)>> {
     if url.scheme() != "file" {
         return None;
@@ -77,13 +76,13 @@ fn local_files(url: &ListingTableUrl, extension: &str) -> Option<Vec<(PathBuf, F
     Some(files)
 }
 
-/// Adds the files below a folder whose names end so.
+/// Adds the files below a folder with names that end with `extension`.
 fn list(folder: &Path, extension: &str, files: &mut Vec<(PathBuf, FileStamp)>) -> Option<()> {
     for entry in std::fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;
         let path = entry.path();
         let named = path.to_str()?.ends_with(extension);
-        // The folder says what a file is: nothing is asked of those that are not read.
+        // The directory entry contains the file type, so files that are not read need no further access.
         if !named && entry.file_type().ok()?.is_file() {
             continue;
         }

@@ -1,4 +1,5 @@
-//! Subqueries that DataFusion's rules have left where no operator computes them, refused in words.
+//! Refuses subqueries that DataFusion's rules have left in places that no operator computes, with a readable
+//! message.
 //!
 //! Its physical planner refuses them as well, and prints their structures.
 

@@ -1,21 +1,21 @@
-//! What a run did.
+//! The report of one pipeline run.
 
 use galatea_memory::transfer::Method;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of a pipeline among those of its GPU subtree, in the order in which they run.
+/// Number of a pipeline in its GPU subtree, in the order of execution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PipelineId(usize);
 
 impl PipelineId {
-    /// The pipeline of that number.
+    /// The pipeline with this number.
     pub fn new(number: usize) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// The number of this pipeline.
     pub fn number(self) -> usize {
         self.0
     }
@@ -27,109 +27,110 @@ impl fmt::Display for PipelineId {
     }
 }
 
-/// What a run did, for EXPLAIN ANALYZE and the query report.
+/// Figures of a run, for EXPLAIN ANALYZE and the query report.
 #[derive(Debug, Clone, Default)]
 pub struct RunReport {
     /// How rows were collected.
     pub strategy: String,
     /// The generated kernel.
     pub source: Arc<str>,
-    /// Why dense groups were collected so: what the model expected of this way, and of others.
+    /// Why this strategy was chosen for dense groups: the expected cost of this strategy and of others.
     pub why: Option<String>,
-    /// How many partitions its rows were brought into, or none, and why, where there was a choice.
+    /// The number of partitions of the rows, or none, with the reason if there was a choice.
     pub partitions: Option<String>,
-    /// Whether the columns were used in place, or streamed.
+    /// Whether the columns were used in place or streamed.
     pub resident: bool,
-    /// How columns that were not on the device came there.
+    /// How columns that were not on the device were transferred.
     pub way: Option<Method>,
-    /// Chunks that a kernel waited for while it ran.
+    /// Number of chunks for which a kernel waited while it ran.
     pub awaited: usize,
-    /// Rows of each dimension.
-    pub dimension_rows: Vec<u64>,
-    /// Where each dimension was looked up, and why.
-    pub dimensions: Vec<String>,
-    /// Chunks scanned.
+    /// Number of rows of each build side.
+    pub build_side_rows: Vec<u64>,
+    /// Where each build side was looked up, with the reason.
+    pub build_sides: Vec<String>,
+    /// Number of scanned chunks.
     pub chunks: usize,
-    /// Chunks that zone maps dropped.
+    /// Number of chunks skipped by zone maps.
     pub chunks_skipped: usize,
-    /// Rows of the scanned chunks.
+    /// Number of rows in the scanned chunks.
     pub rows: u64,
-    /// Rows that passed the filters.
+    /// Number of rows that passed the filters.
     pub rows_passed: u64,
-    /// Rows or groups that it returned.
+    /// Rows or groups that the pipeline returned.
     pub rows_returned: u64,
-    /// Groups of its hash table, if it has one.
+    /// Groups of the pipeline's hash table, if it has one.
     pub groups: Option<u64>,
-    /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is
-    /// skipped.
+    /// Encoded bytes of the scanned columns and chunks: the bytes that a scan reads from device memory if it
+    /// skips no load.
     pub device_bytes: u64,
-    /// Bytes copied over the link, both ways.
+    /// Bytes copied over the link, in both directions.
     pub link_bytes: u64,
-    /// Binding and generating code.
+    /// Time of binding and generating code.
     pub generate: Duration,
-    /// Compiling, or finding the compiled kernel.
+    /// Time of compiling the kernel, or of finding the compiled one.
     pub compile: Duration,
-    /// Binding and compiling before the run, while other kernels of the query were compiled.
+    /// Time of binding and compiling before the run, while other kernels of the query were compiled.
     pub ahead: Duration,
-    /// Where the kernel came from: memory, disk, compiler; and whether it is the one of little effort.
+    /// Source of the kernel: memory, disk or compiler; and whether it was compiled with low effort.
     pub compiled: &'static str,
-    /// From the first to the last of the pipeline's work on the device, as its events measured it.
+    /// Time from the first to the last of the pipeline's work on the device, measured by device events.
     pub kernel: Duration,
-    /// Making columns resident, before the kernel.
+    /// Time of making columns resident, before the kernel.
     pub transfer: Duration,
-    /// Everything, on the host's clock.
+    /// Total time on the host's clock.
     pub total: Duration,
-    /// Launches of the pipeline kernel.
+    /// Number of launches of the pipeline kernel.
     pub launches: usize,
-    /// Passes over the rows that came before, to learn which of them are wanted.
+    /// Earlier passes over the rows, which find the rows that are needed.
     pub passes: usize,
-    /// Ranges of an order that were sorted one after another, since not all rows fit.
+    /// Number of ranges of the sort order that were sorted one after another because not all rows fit.
     pub sort_ranges: usize,
-    /// Passes over the keys of rows that were sorted.
+    /// Number of passes over the keys of the sorted rows.
     pub sort_passes: u32,
-    /// Whether the rows were in order as they are in their table, so that nothing was sorted.
+    /// Whether the rows were already in order in their table, so that nothing was sorted.
     pub in_order: bool,
-    /// Times it gave way to a query that came before it, and went on when that had ended.
+    /// Number of times that the pipeline gave way to an earlier query and continued when that had ended.
     pub gave_way: usize,
-    /// Times the hash table grew.
+    /// Number of times that the hash table grew.
     pub grown: usize,
-    /// Pages of the device heap that output rows were in.
+    /// Number of pages of the device heap that held output rows.
     pub pages: u64,
-    /// Blocks of a launch.
+    /// Number of blocks of a launch.
     pub grid: u32,
-    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it
-    /// was measured.
+    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, if the
+    /// bandwidth was measured.
     pub ceiling: Option<f64>,
-    /// Of the pipelines that made its build sides.
+    /// Reports of the pipelines that computed its build sides.
     pub builds: Vec<RunReport>,
-    /// Of the pipeline that brought its rows into partitions, if one did; what it did is in this report, too.
+    /// The report of the pipeline that partitioned the rows, if one did. Its figures are also included in
+    /// this report.
     pub partitioning: Option<Box<RunReport>>,
     /// The number of the pipeline in its graph.
     pub pipeline: PipelineId,
 }
 
 impl RunReport {
-    /// The report of the pipeline of that number, among its own and those of its build sides.
+    /// The report of the pipeline with this number, among this report and those of the build sides.
     pub(crate) fn of(&self, pipeline: PipelineId) -> Option<&Self> {
         let mut all = std::iter::once(self).chain(&self.builds);
         all.find(|report| report.pipeline == pipeline)
     }
 
-    /// Adds a pass over the same rows that came before, to learn which of them are wanted.
+    /// Adds an earlier pass over the same rows, which finds the rows that are needed.
     pub(crate) fn passed_before(&mut self, pass: &Self) {
         self.passes += 1;
         self.total += pass.total;
         self.add_work(pass);
     }
 
-    /// The same of the first build sides alone, which a plan has.
+    /// This report restricted to the first `sides` build sides, which are those of the plan.
     pub(crate) fn of_sides(mut self, sides: usize) -> Self {
-        self.dimension_rows.truncate(sides);
-        self.dimensions.truncate(sides);
+        self.build_side_rows.truncate(sides);
+        self.build_sides.truncate(sides);
         self
     }
 
-    /// The report of a pipeline whose rows the pipeline of `first` brought into partitions.
+    /// The report of a pipeline after `first`, the pipeline that partitioned its rows.
     pub(crate) fn of_partitions(mut self, first: Self) -> Self {
         self.resident = first.resident;
         self.way = first.way;
@@ -143,8 +144,8 @@ impl RunReport {
         self
     }
 
-    /// Adds the same pipeline's run over another part of a join, or of an order; tables were scanned once for
-    /// each.
+    /// Adds a run of the same pipeline over another partition of a join or another range of an order. Each
+    /// run scanned the tables once.
     pub(crate) fn add_part(&mut self, other: &Self) {
         self.rows_passed += other.rows_passed;
         self.rows = self.rows.max(other.rows);
@@ -156,12 +157,12 @@ impl RunReport {
         self.sort_ranges += other.sort_ranges;
         self.sort_passes += other.sort_passes;
         self.total += other.total;
-        let sides = self.dimension_rows.iter_mut().zip(&other.dimension_rows);
+        let sides = self.build_side_rows.iter_mut().zip(&other.build_side_rows);
         sides.for_each(|(rows, others)| *rows = (*rows).max(*others));
         self.add_work(other);
     }
 
-    /// Adds what another pipeline of the same query did.
+    /// Adds the figures of another pipeline of the same query.
     pub(crate) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.chunks_skipped += other.chunks_skipped;

@@ -4,8 +4,8 @@ use super::contents::{Contents, GroupStorage};
 use super::pieces::Part;
 use super::{Integers, Outlet, batch, dictionary_array};
 use crate::device::RunError;
-use crate::string::by_row::text_array;
-use crate::string::interned::TextsAtPlaces;
+use crate::string::interned::StringsAtPlaces;
+use crate::string::late_materialised::string_array;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
@@ -18,10 +18,10 @@ use galatea_codegen::group_key::{GroupKey, KeyColumn, KeyForm, KeyLayout, KeyPar
 use galatea_codegen::moments::{Moment, MomentSum, Moments};
 use galatea_codegen::strategy::Strategy;
 use galatea_device::Stream;
-use galatea_expression::{Fault, Raised, RowError, TextForm};
+use galatea_expression::{Fault, Raised, RowError, StringForm};
 
-/// Gives the record batches of an aggregate's groups to `outlet`, of `fetch` groups at least if there are so
-/// many; returns the bytes read.
+/// Sends the groups of an aggregate to `outlet` as record batches, at least `fetch` groups if they exist.
+/// Returns the number of bytes read.
 pub(crate) fn groups(
     stream: &Stream,
     plan: &PipelinePlan,
@@ -71,7 +71,7 @@ fn decode(
     plan: &PipelinePlan,
     bound: &BoundPipeline,
     all: Groups<'_>,
-    texts: &TextsAtPlaces,
+    texts: &StringsAtPlaces,
 ) -> Result<RecordBatch, RunError> {
     let ResultPlan::Groups {
         key,
@@ -81,7 +81,7 @@ fn decode(
     else {
         return Err(RunError::Defect("a sink of rows has no groups".into()));
     };
-    // Dense accumulators exist for every possible group, unless those that have a row were collected.
+    // Dense accumulators exist for every possible group, unless the nonempty ones were collected.
     let used = match (occupied, &bound.strategy) {
         (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) if all.numbers.is_none() => all.nonzero(*word),
         _ => all,
@@ -90,11 +90,11 @@ fn decode(
     Ok(batch(&plan.output, arrays, used.len())?)
 }
 
-/// The keys and the results of groups whose words follow each other in `words`; `numbers` are the groups of a
-/// dense key.
+/// The keys and the results of groups with consecutive words in `words`; `numbers` are the groups of a dense
+/// key.
 ///
 /// # Errors
-/// Arrow's, and those of aggregates.
+/// Errors of Arrow and of aggregates.
 pub(crate) fn records(
     key: &GroupKey,
     accumulators: &AccumulatorPlan,
@@ -110,8 +110,8 @@ pub(crate) fn records(
             numbers: Some(numbers),
             ..groups
         },
-        // Keys of tables that are read so have dictionaries.
-        &TextsAtPlaces::default(),
+        // Keys of tables that are read this way have dictionaries.
+        &StringsAtPlaces::default(),
     )
 }
 
@@ -120,7 +120,7 @@ fn arrays(
     key: Option<&GroupKey>,
     accumulators: &AccumulatorPlan,
     used: &Groups<'_>,
-    texts: &TextsAtPlaces,
+    texts: &StringsAtPlaces,
 ) -> Result<Vec<ArrayRef>, RunError> {
     let mut arrays: Vec<ArrayRef> = Vec::new();
     if let Some(key) = key {
@@ -149,7 +149,7 @@ fn arrays(
     Ok(arrays)
 }
 
-/// The words of groups, by column: `[group][word]` where their number is fixed, `[word][group]` out of a hash
+/// The words of groups, by column: `[group][word]` if their number is fixed, `[word][group]` from a hash
 /// table.
 struct Groups<'a> {
     words: &'a [u64],
@@ -157,9 +157,9 @@ struct Groups<'a> {
     group_stride: usize,
     /// Number of the first group.
     first: u64,
-    /// The groups that there are, counted from the first, ascending.
+    /// The existing groups, counted from the first, ascending.
     used: Vec<u32>,
-    /// Their numbers, where they do not follow from their places.
+    /// Their numbers, if these do not follow from their positions.
     numbers: Option<Vec<u64>>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// The groups whose word is not zero.
+    /// The groups that have a nonzero word at this position.
     fn nonzero(mut self, word: usize) -> Self {
         let from = word * self.word_stride;
         let at = |group: &u32| self.words[from + *group as usize * self.group_stride];
@@ -209,7 +209,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-fn key_array(part: &KeyPart, column: KeyColumn, texts: &TextsAtPlaces) -> Result<ArrayRef, RunError> {
+fn key_array(part: &KeyPart, column: KeyColumn, texts: &StringsAtPlaces) -> Result<ArrayRef, RunError> {
     let KeyColumn { values, nulls } = column;
     Ok(match (values, &part.form) {
         (KeyValues::Narrow(values), _) => Integers::Narrow(values).array(nulls, &part.data_type)?,
@@ -222,7 +222,7 @@ fn key_array(part: &KeyPart, column: KeyColumn, texts: &TextsAtPlaces) -> Result
             let valid = |group: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(group));
             let groups = places.into_iter().enumerate();
             let texts = groups.map(|(group, place)| valid(group).then(|| texts.get(place)));
-            text_array(texts, &part.data_type)?
+            string_array(texts, &part.data_type)?
         }
         (KeyValues::Codes(_), form) => {
             return Err(RunError::Defect(format!(
@@ -232,7 +232,7 @@ fn key_array(part: &KeyPart, column: KeyColumn, texts: &TextsAtPlaces) -> Result
     })
 }
 
-/// Fails where a sum leaves its type. Groups without a value have sums of 0.
+/// Fails if a sum overflows its type. Groups without a value have sums of 0.
 fn check_limit(sums: &[i128], finish: &Finish) -> Result<(), RunError> {
     let Some(limit) = &finish.limit else {
         return Ok(());
@@ -246,7 +246,7 @@ fn check_limit(sums: &[i128], finish: &Finish) -> Result<(), RunError> {
     }
 }
 
-/// `high * 2^64 + low`, or the nearest integer of 128 bits, which no decimal is.
+/// `high * 2^64 + low`, or the nearest 128-bit integer, which is no valid decimal.
 fn sum_of_halves(high: i128, low: i128) -> i128 {
     let upper = high + (low >> 64);
     let nearest = if upper < 0 { i128::MIN } else { i128::MAX };
@@ -276,7 +276,7 @@ impl States<'_> {
             .map(|(low, high)| ((u128::from(high) << 64) | u128::from(low)) as i128)
     }
 
-    fn finish(&self, finish: &Finish, texts: &TextsAtPlaces) -> Result<ArrayRef, RunError> {
+    fn finish(&self, finish: &Finish, texts: &StringsAtPlaces) -> Result<ArrayRef, RunError> {
         let nulls = finish.valid.map(|word| {
             let counts: Vec<u64> = self.words(word).collect();
             NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |i| counts[i] != 0))
@@ -358,11 +358,11 @@ impl States<'_> {
             FinishForm::Place { word, form } => {
                 let places = self.words(*word);
                 match form {
-                    TextForm::Text => {
+                    StringForm::Text => {
                         let found = places.map(|place| (place != 0).then(|| texts.get(place)));
-                        text_array(found, data_type)?
+                        string_array(found, data_type)?
                     }
-                    TextForm::Integer => {
+                    StringForm::Integer => {
                         let values = places.map(|place| texts.integer(place)).collect();
                         Integers::Wide(values).array(nulls, data_type)?
                     }
@@ -424,8 +424,8 @@ fn unflip(rank: u64, complement: bool) -> u64 {
     if complement { !rank } else { rank }
 }
 
-/// DataFusion's decimal averages: the sums at the result's scale, divided by the counts towards zero; 0 where
-/// there is nothing to average.
+/// DataFusion's decimal averages: the sums at the result's scale, divided by the counts and rounded towards
+/// zero; 0 if there is nothing to average.
 fn decimal_averages(
     sums: &[i128],
     counts: impl Iterator<Item = u64>,

@@ -1,6 +1,6 @@
-//! From a sink's contents to Arrow arrays, bit for bit what DataFusion's operators would return.
+//! Converts a sink's contents to Arrow arrays, bit for bit as DataFusion's operators would return.
 //!
-//! Column by column: a result can have millions of rows.
+//! Conversion is column by column, since a result can have millions of rows.
 
 pub(crate) mod contents;
 mod groups;
@@ -8,7 +8,7 @@ mod outlet;
 mod pieces;
 pub(crate) mod queue;
 mod rows;
-pub(crate) mod text_gather;
+pub(crate) mod string_gather;
 mod values;
 
 pub(crate) use groups::groups;
@@ -28,12 +28,12 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use std::sync::Arc;
 
-/// Its tuning policies.
+/// The tuning policies of this module.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
-    vec![ResultPolicy::listed(), text_gather::GatherPolicy::listed()]
+    vec![ResultPolicy::listed(), string_gather::GatherPolicy::listed()]
 }
 
-/// A batch of the schema's types: arrays of other types are cast.
+/// A batch of the schema's types; arrays of other types are cast.
 pub(crate) fn batch(
     schema: &SchemaRef,
     arrays: Vec<ArrayRef>,
@@ -57,9 +57,9 @@ pub(crate) fn batch(
 /// Values of integers, dates, timestamps, decimals (unscaled) and booleans.
 #[derive(Debug)]
 pub(crate) enum Integers {
-    /// In 64 bits; of unsigned types the same bits.
+    /// 64-bit values; unsigned types have the same bits.
     Narrow(Vec<i64>),
-    /// In 128 bits.
+    /// 128-bit values.
     Wide(Vec<i128>),
 }
 
@@ -77,7 +77,8 @@ impl Integers {
                     Self::Narrow(narrow) => narrow.into_iter().map(i128::from).collect(),
                 };
                 let array = Decimal128Array::new(wide.into(), nulls);
-                // Sets the type and checks no values: DataFusion does not check results of arithmetic either.
+                // Sets the type without checking values: DataFusion does not check results of arithmetic
+                // either.
                 return Ok(Arc::new(array.with_precision_and_scale(*precision, *scale)?));
             }
             (Self::Narrow(narrow), _) => narrow,
@@ -105,13 +106,13 @@ impl Integers {
         if physical == *data_type {
             return Ok(array);
         }
-        // Same bits, another meaning: no conversion may happen on the way.
+        // The bits are reinterpreted, not converted.
         let data = array.to_data().into_builder().data_type(data_type.clone());
         Ok(arrow::array::make_array(data.build()?))
     }
 }
 
-/// The strings of dictionary codes; codes of NULL rows may be anything.
+/// The strings of dictionary codes; codes of NULL rows are arbitrary.
 fn dictionary_array(
     mut codes: Vec<u32>,
     nulls: Option<NullBuffer>,

@@ -1,4 +1,4 @@
-//! The way of a run's batches into its result queue.
+//! Passes a run's batches to its result queue.
 
 use super::pieces::{Part, Piece, read_in_pieces};
 use crate::device::{DeviceRuntime, RunError};
@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use galatea_device::Stream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Gives the batches of one run to its queue, and counts their rows.
+/// Passes the batches of one run to its queue, and counts their rows.
 #[derive(Debug)]
 pub(crate) struct Outlet<'a> {
     runtime: &'a DeviceRuntime,
@@ -17,7 +17,7 @@ pub(crate) struct Outlet<'a> {
 }
 
 impl<'a> Outlet<'a> {
-    /// Into `queue`, until `cancelled` is set.
+    /// An outlet into `queue`, until `cancelled` is set.
     pub(crate) fn new(runtime: &'a DeviceRuntime, queue: &'a ResultQueue, cancelled: &'a AtomicBool) -> Self {
         Self {
             runtime,
@@ -32,20 +32,20 @@ impl<'a> Outlet<'a> {
         self.runtime
     }
 
-    /// Rows of the batches given on so far.
+    /// Number of rows in the batches passed on so far.
     pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Gives a batch on.
+    /// Passes a batch to the queue.
     pub(super) fn give(&self, batch: RecordBatch) -> Result<(), RunError> {
         self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         self.queue
             .push(batch, self.runtime.memory().turns(), self.cancelled)
     }
 
-    /// Reads so many rows of the parts, after what is queued on `stream`, and gives on what `decode` makes of
-    /// each piece of them, in order. Returns the bytes read.
+    /// Reads `rows` rows of the parts, after the work queued on `stream`, and passes on each piece as decoded
+    /// by `decode`, in order. Returns the number of bytes read.
     pub(super) fn pieces(
         &self,
         stream: &Stream,

@@ -1,5 +1,5 @@
-//! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there,
-//! so that neither the link nor a single core is what a large result waits for.
+//! Reads results in pieces: several threads each copy a piece into their own pinned memory and decode it
+//! there, so that neither the link nor a single core limits the throughput of a large result.
 
 use crate::device::check;
 use crate::device::{DeviceRuntime, RunError, Staging};
@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 policy! {
     /// How results are decoded on the host.
     pub(crate) struct ResultPolicy {
-        /// Threads that decode a result at most.
+        /// Maximum number of threads that decode a result.
         threads: usize = 8,
-        /// Rows of a piece at most, and rows of a result below which one thread decodes all of it.
+        /// Maximum number of rows of a piece, and the number of rows of a result below which one thread
+        /// decodes all of it.
         piece_rows: usize = 256 << 10,
     }
 }
@@ -27,13 +28,13 @@ const POLICY: ResultPolicy = ResultPolicy::DEFAULT;
 /// One column of a result in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part<'a> {
-    /// Words from an index on.
+    /// Words, starting at an index.
     Words(&'a DeviceBuffer<u64>, usize),
-    /// Records of so many words each, from an index on.
+    /// Records of a number of words each, starting at an index.
     Records(&'a DeviceBuffer<u64>, usize, usize),
-    /// Values of so many bytes each.
+    /// Values of a number of bytes each.
     Bytes(&'a DeviceBuffer<u8>, usize),
-    /// Words that say where texts begin, which [`Piece::read`] reads.
+    /// Words with the start positions of strings, which [`Piece::read`] reads.
     Starts(&'a DeviceBuffer<u64>),
 }
 
@@ -68,12 +69,12 @@ impl Part<'_> {
 pub(crate) struct Piece<'a> {
     /// Number of rows.
     pub rows: usize,
-    /// Number of the first.
+    /// Number of the first row.
     pub first: usize,
     bytes: &'a [u8],
-    /// Where each part is.
+    /// Range of each part in `bytes`.
     places: &'a [Range<usize>],
-    /// What is read beside the parts comes through here.
+    /// The stream and the buffer through which other data are read.
     link: RefCell<(&'a Stream, &'a mut [u8])>,
 }
 
@@ -83,12 +84,12 @@ impl<'a> Piece<'a> {
         &self.bytes[self.places[index].clone()]
     }
 
-    /// The words of part `index`, a part of words.
+    /// The words of part `index`, which must consist of words.
     pub(super) fn words(&self, index: usize) -> &'a [u64] {
         bytemuck::cast_slice(self.bytes(index))
     }
 
-    /// Values of device memory that the rows stand for.
+    /// Reads values that the rows refer to from device memory.
     pub(crate) fn read<T: Pod>(
         &self,
         source: &DeviceBuffer<T>,
@@ -105,13 +106,13 @@ impl<'a> Piece<'a> {
         Ok(read)
     }
 
-    /// The words of all parts, each of words, one part after the other.
+    /// The words of all parts, which must consist of words, one part after the other.
     pub(super) fn all_words(&self) -> &'a [u64] {
         bytemuck::cast_slice(&self.bytes[..self.places.last().map_or(0, |place| place.end)])
     }
 }
 
-/// Pieces that are decoded, given on in their order.
+/// Decoded pieces, passed on in their order.
 struct InOrder<T, G> {
     next: usize,
     waiting: BTreeMap<usize, T>,
@@ -129,8 +130,9 @@ impl<T, G: FnMut(T) -> Result<(), RunError>> InOrder<T, G> {
     }
 }
 
-/// Reads `rows` rows of the parts, decodes them piece by piece, and gives each piece to `give` in their
-/// order, until `cancelled` is set. What is queued on `stream` so far comes first. Returns the bytes read.
+/// Reads `rows` rows of the parts, decodes them piece by piece, and passes each piece to `give` in order,
+/// until `cancelled` is set. Work queued on `stream` before is completed first. Returns the number of bytes
+/// read.
 pub(super) fn read_in_pieces<T: Send>(
     runtime: &DeviceRuntime,
     stream: &Stream,
@@ -141,8 +143,8 @@ pub(super) fn read_in_pieces<T: Send>(
     give: impl FnMut(T) -> Result<(), RunError> + Send,
 ) -> Result<u64, RunError> {
     let row_bytes: usize = parts.iter().map(|part| part.width()).sum();
-    let has_texts = parts.iter().any(|part| matches!(part, Part::Starts(_)));
-    let through = if has_texts { Staging::BYTES / 2 } else { 0 };
+    let has_strings = parts.iter().any(|part| matches!(part, Part::Starts(_)));
+    let through = if has_strings { Staging::BYTES / 2 } else { 0 };
     let fit = (Staging::BYTES - through) / row_bytes.max(1);
     if rows == 0 {
         return Ok(0);
@@ -191,7 +193,7 @@ pub(super) fn read_in_pieces<T: Send>(
                 places: &places,
                 link: RefCell::new((&stream, through)),
             };
-            // Before the lock is taken: pieces are decoded at the same time.
+            // Done before the lock is taken, so that pieces are decoded concurrently.
             let decoded = decode(&piece)?;
             in_order.lock().add(index, decoded)?;
         }
@@ -224,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_decoded_at_the_same_time() -> Result<(), RunError> {
+    fn result_pieces_are_decoded_in_parallel() -> Result<(), RunError> {
         if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
             return Ok(());
         }
         let (device, runtime) = runtime()?;
         let stream = device.stream()?;
         let words = device.upload(&stream, &vec![7u64; 2 * POLICY.piece_rows])?;
-        // Each waits for the other one.
+        // Each thread waits for the other one.
         let (inside, met) = (AtomicUsize::new(0), AtomicBool::new(false));
         let decode = |_: &Piece<'_>| {
             let began = Instant::now();
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_result_is_not_read_to_its_end() -> Result<(), RunError> {
+    fn cancellation_stops_reading_a_result() -> Result<(), RunError> {
         let (device, runtime) = runtime()?;
         let stream = device.stream()?;
         let pieces = 40;

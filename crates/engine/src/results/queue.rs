@@ -1,51 +1,52 @@
-//! A result on its way from the run that makes it to the query that reads it.
+//! The queue of a result between the run that computes it and the query that reads it.
 //!
-//! A result that fits `galatea.result_buffer` leaves when its run has ended: a run that fails until then is
-//! as if it had never begun, and the CPU answers. A larger one flows: its rows are read while the run goes
-//! on, the run waits where the buffer is full, and what fails after the first rows fails the query. A run
-//! does not wait for its reader while other queries wait for the device, nor where it has the thread of its
-//! reader.
+//! A result that fits `galatea.memory.result_buffer` is returned when its run has ended: if the run fails
+//! before, the CPU runs the query as if the run had never begun. A larger result is streamed: its rows are
+//! read while the run continues, the run waits if the buffer is full, and a failure after the first rows
+//! fails the query. A run does not wait for its reader while other queries wait for the device, nor if it
+//! occupies the thread of its reader.
 
 use crate::device::RunError;
 use crate::device::check;
 use arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::MemoryReservation;
-use galatea_memory::regions::Turns;
+use galatea_memory::regions::AdmissionController;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// How often a run that waits for its reader looks whether it was cancelled, or keeps others from the device.
+/// Interval at which a run that waits for its reader checks whether it was cancelled, or blocks others from
+/// the device.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Batches in their order, of one run.
+/// The batches of one run, in order.
 #[derive(Debug)]
 pub(crate) struct ResultQueue {
     state: Mutex<State>,
-    /// A batch was read.
+    /// Notified when a batch was read.
     read: Condvar,
-    /// Bytes that wait to be read at most, unless one batch is larger or others wait for the device.
+    /// Maximum bytes that wait to be read, unless one batch is larger or others wait for the device.
     limit: usize,
-    /// The session's memory that waiting batches, and the one read last, are claimed of.
+    /// The reservation in the session's memory pool for waiting batches and the one read last.
     claim: Option<MemoryReservation>,
-    /// Rows it takes, of one run.
+    /// Maximum number of rows of one run.
     most_rows: u64,
-    /// Whether its reader does not read before the run has ended.
+    /// Whether the reader cannot read before the run has ended.
     unread: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     batches: VecDeque<(RecordBatch, usize)>,
-    /// Of all batches that came.
+    /// Number of rows of all pushed batches.
     rows: u64,
-    /// Of all waiting batches.
+    /// Bytes of all waiting batches.
     bytes: usize,
-    /// Of the batch read last, which its reader may still hold.
+    /// Bytes of the batch read last, which its reader may still hold.
     held: usize,
-    /// Batches of runs that have ended, before the one that goes on: the first ones.
+    /// Number of leading batches that belong to completed runs.
     settled: usize,
     /// Whether batches are read before the run has ended.
     flows: bool,
@@ -53,7 +54,7 @@ struct State {
 }
 
 impl ResultQueue {
-    /// For a result of which up to `limit` bytes wait, claimed of `claim`.
+    /// A queue for a result with up to `limit` waiting bytes, reserved in `claim`.
     pub(crate) fn new(limit: usize, claim: MemoryReservation) -> Self {
         Self {
             claim: Some(claim),
@@ -62,7 +63,7 @@ impl ResultQueue {
         }
     }
 
-    /// For a result that is read when the run has ended.
+    /// A queue for a result that is read when the run has ended.
     pub(crate) fn whole() -> Self {
         Self {
             state: Mutex::default(),
@@ -74,7 +75,7 @@ impl ResultQueue {
         }
     }
 
-    /// For a result that is read when the run has ended, unless it has more rows than that.
+    /// A queue for a result that is read when the run has ended, with at most this number of rows.
     pub(crate) fn of_rows(most: u64) -> Self {
         Self {
             most_rows: most,
@@ -82,7 +83,7 @@ impl ResultQueue {
         }
     }
 
-    /// Runs what fills it on the thread of its reader: nothing waits for that to read meanwhile.
+    /// Runs the producer on the thread of the reader, so that pushes do not wait for reads meanwhile.
     pub(crate) fn filled_by<T>(&self, run: impl FnOnce() -> T) -> T {
         self.unread.store(true, Ordering::Relaxed);
         let outcome = run();
@@ -90,15 +91,15 @@ impl ResultQueue {
         outcome
     }
 
-    /// Adds a batch, and waits until there is room for it.
+    /// Adds a batch, and waits until it fits.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`]; [`RunError::ManyRows`] beyond what it takes; [`RunError::Pool`] if the
-    /// session's memory cannot hold the batch, and nobody is going to read those before it.
+    /// [`RunError::Cancelled`]; [`RunError::ManyRows`] beyond its maximum number of rows; [`RunError::Pool`]
+    /// if the session's memory cannot hold the batch, and the batches before it will not be read.
     pub(crate) fn push(
         &self,
         batch: RecordBatch,
-        turns: &Turns,
+        turns: &AdmissionController,
         cancelled: &AtomicBool,
     ) -> Result<(), RunError> {
         let bytes = batch.get_array_memory_size();
@@ -130,7 +131,7 @@ impl ResultQueue {
         Ok(())
     }
 
-    /// Forgets the batches of a run that failed, before another attempt; `false`: some may have been read.
+    /// Drops the batches of a failed run, before another attempt; `false` if some may have been read.
     pub(crate) fn restart(&self) -> bool {
         let mut state = self.state.lock();
         if state.flows {
@@ -150,19 +151,19 @@ impl ResultQueue {
         true
     }
 
-    /// The same of all runs.
+    /// The same for all runs.
     pub(crate) fn restart_all(&self) -> bool {
         self.state.lock().settled = 0;
         self.restart()
     }
 
-    /// Keeps the batches of a run that has ended, whatever becomes of the next one over the same rows.
+    /// Keeps the batches of a completed run, regardless of the outcome of the next run over the same rows.
     pub(crate) fn settle(&self) {
         let mut state = self.state.lock();
         state.settled = state.batches.len();
     }
 
-    /// The next batch, once batches flow.
+    /// The next batch, once batches are streamed.
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<RecordBatch> {
         let mut state = self.state.lock();
         let next = if state.flows { self.pop(&mut state) } else { None };
@@ -175,7 +176,7 @@ impl ResultQueue {
         }
     }
 
-    /// The next batch of a run that has ended.
+    /// The next batch of a completed run.
     pub(crate) fn next(&self) -> Option<RecordBatch> {
         self.pop(&mut self.state.lock())
     }
@@ -238,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_result_waits_for_the_end_of_its_run() {
+    fn small_result_is_buffered_until_its_run_ends() {
         let pool = pool(1 << 20);
         let queue = queue(1 << 20, &pool);
-        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
         for number in 0..3 {
             queue.push(batch(number), &turns, &cancelled).unwrap();
         }
@@ -255,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_settled_stays_when_the_next_run_begins_again() {
+    fn settled_batches_survive_restart_of_next_run() {
         let pool = pool(1 << 20);
         let queue = queue(1 << 20, &pool);
-        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
         let push = |number| queue.push(batch(number), &turns, &cancelled).unwrap();
         push(1);
         queue.settle();
@@ -278,12 +279,16 @@ mod tests {
     }
 
     #[test]
-    fn a_large_result_flows_in_order_within_its_limit() {
+    fn large_result_streams_in_order_within_buffer_limit() {
         let size = batch(0).get_array_memory_size();
-        // The claim holds those that wait and the one that is read.
+        // The reservation holds the waiting batches and the one being read.
         let (pool, batches) = (pool(4 * size), 500);
         let queue = queue(3 * size, &pool);
-        let (turns, cancelled, pushed) = (Turns::default(), AtomicBool::new(false), AtomicUsize::new(0));
+        let (turns, cancelled, pushed) = (
+            AdmissionController::default(),
+            AtomicBool::new(false),
+            AtomicUsize::new(0),
+        );
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 0..batches {
@@ -310,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn a_run_whose_reader_stays_away_ends_when_it_is_cancelled() {
+    fn run_without_reader_ends_on_cancellation() {
         let pool = pool(1 << 20);
         let queue = queue(0, &pool);
-        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
         queue.push(batch(0), &turns, &cancelled).unwrap();
         std::thread::scope(|scope| {
             let run = scope.spawn(|| queue.push(batch(1), &turns, &cancelled));
@@ -323,10 +328,10 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_the_session_cannot_hold_is_refused() {
+    fn batch_beyond_memory_pool_is_rejected() {
         let pool = pool(1);
         let queue = queue(1 << 20, &pool);
-        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
         let refused = queue.push(batch(0), &turns, &cancelled);
         assert!(matches!(refused, Err(RunError::Pool(_))), "{refused:?}");
         assert_eq!(pool.reserved(), 0);

@@ -1,15 +1,15 @@
 //! Rows of an append sink.
 
 use super::pieces::Part;
-use super::text_gather::GatheredTexts;
+use super::string_gather::GatheredStrings;
 use super::values::Values;
 use super::{Outlet, batch};
 use crate::device::RunError;
-use crate::string::by_row::{self, TextRows, TextsOfSide};
+use crate::string::late_materialised::{self, StringRows, StringsOfSide};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use galatea_codegen::PipelinePlan;
-use galatea_codegen::output::{OutputColumn, OutputForm, RowResult, RowsPlan, TextSource};
+use galatea_codegen::output::{OutputColumn, OutputForm, RowResult, RowsPlan, StringSource};
 use galatea_codegen::sink::chains::RowLayout;
 use galatea_device::{DeviceSlice, Stream};
 use galatea_expression::Raised;
@@ -19,15 +19,15 @@ use galatea_store::TableView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rows of an append sink, given on in pieces.
+/// Rows of an append sink, passed on in pieces.
 #[derive(Debug)]
 pub(crate) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
-    /// By position in the table of chunks.
+    /// By position in the chunk table.
     chunks: Arc<[usize]>,
-    /// Texts of build sides, by their number.
-    sides: BTreeMap<usize, TextsOfSide>,
+    /// Strings of build sides, by the number of the build side.
+    sides: BTreeMap<usize, StringsOfSide>,
     outlet: Outlet<'a>,
 }
 
@@ -37,12 +37,12 @@ impl<'a> Rows<'a> {
         self.plan
     }
 
-    /// Nothing given to `outlet` yet.
+    /// A reader of rows that has passed nothing to `outlet` yet.
     pub(crate) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
         chunks: Arc<[usize]>,
-        sides: BTreeMap<usize, TextsOfSide>,
+        sides: BTreeMap<usize, StringsOfSide>,
         outlet: Outlet<'a>,
     ) -> Self {
         Self {
@@ -54,18 +54,18 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The texts of what the run leaves on the device.
-    pub(crate) fn texts_left(&self) -> TextsOfSide {
-        by_row::left_by(self.plan, self.view, &self.chunks, &self.sides)
+    /// The strings of the rows that the run leaves on the device.
+    pub(crate) fn strings_left(&self) -> StringsOfSide {
+        late_materialised::left_by(self.plan, self.view, &self.chunks, &self.sides)
     }
 
-    /// Rows given on so far.
+    /// Number of rows passed on so far.
     pub(crate) fn count(&self) -> u64 {
         self.outlet.rows()
     }
 
-    /// Reads `count` rows from the output columns, which are in the order of the scan or were `sorted`;
-    /// returns the bytes read.
+    /// Reads `count` rows from the output columns, which are in scan order or were `sorted`. Returns the
+    /// number of bytes read.
     pub(crate) fn take(
         &self,
         stream: &Stream,
@@ -76,9 +76,9 @@ impl<'a> Rows<'a> {
     ) -> Result<u64, RunError> {
         let texts = (plan.columns.iter().zip(outputs)).map(|(column, output)| {
             let rows = || Ok(output.slice(..count as usize * column.row_bytes())?);
-            self.texts_on_device(stream, column, sorted, rows)
+            self.strings_on_device(stream, column, sorted, rows)
         });
-        let texts: Vec<Option<GatheredTexts>> = texts.collect::<Result<_, _>>()?;
+        let texts: Vec<Option<GatheredStrings>> = texts.collect::<Result<_, _>>()?;
         let mut parts = Vec::new();
         let mut places = Vec::new();
         let columns = plan.columns.iter().zip(outputs).zip(validity).zip(&texts);
@@ -108,38 +108,38 @@ impl<'a> Rows<'a> {
         Ok(bytes + total_bytes(&texts))
     }
 
-    /// The texts of an output whose rows have these numbers, if the device gathers them: where they are far
-    /// from each other, by an order or as those of a build side.
-    fn texts_on_device<'d>(
+    /// The strings of an output for these row numbers, if the device gathers them. It does if they are
+    /// scattered, because of an order or as strings of a build side.
+    fn strings_on_device<'d>(
         &self,
         stream: &Stream,
         column: &OutputColumn,
         sorted: bool,
         rows: impl FnOnce() -> Result<DeviceSlice<'d, u8>, RunError>,
-    ) -> Result<Option<GatheredTexts>, RunError> {
+    ) -> Result<Option<GatheredStrings>, RunError> {
         match &column.form {
-            OutputForm::Row(source) if sorted || matches!(source, TextSource::BuildSide { .. }) => {
-                let texts = self.texts_of(source)?;
+            OutputForm::Row(source) if sorted || matches!(source, StringSource::BuildSide { .. }) => {
+                let texts = self.strings_of(source)?;
                 texts.on_device(self.outlet.runtime(), stream, rows()?)
             }
             _ => Ok(None),
         }
     }
 
-    /// The texts of an output.
-    fn texts_of(&self, source: &TextSource) -> Result<TextRows, RunError> {
+    /// The strings of an output.
+    fn strings_of(&self, source: &StringSource) -> Result<StringRows, RunError> {
         let texts = match source {
-            TextSource::Column(column) => Some(TextRows::of(self.view, *column, &self.chunks)),
-            TextSource::BuildSide { dimension, column } => self
+            StringSource::Column(column) => Some(StringRows::of(self.view, *column, &self.chunks)),
+            StringSource::BuildSide { build_side, column } => self
                 .sides
-                .get(dimension)
+                .get(build_side)
                 .and_then(|side| side.get(column))
                 .cloned(),
         };
-        texts.ok_or_else(|| RunError::Defect(format!("no texts of {source:?}")))
+        texts.ok_or_else(|| RunError::Defect(format!("no strings of {source:?}")))
     }
 
-    /// Reads rows of words gathered from page chains; returns the bytes read.
+    /// Reads rows of words gathered from page chains. Returns the number of bytes read.
     pub(crate) fn take_gathered(
         &self,
         stream: &Stream,
@@ -151,13 +151,13 @@ impl<'a> Rows<'a> {
         let texts = (plan.columns.iter().zip(&layout.fields)).map(|(column, (field, _))| {
             let words = field.word * rows..(field.word + 1) * rows;
             let rows = || Ok(gathered.columns.slice(words)?.into_bytes());
-            self.texts_on_device(stream, column, false, rows)
+            self.strings_on_device(stream, column, false, rows)
         });
-        let texts: Vec<Option<GatheredTexts>> = texts.collect::<Result<_, _>>()?;
+        let texts: Vec<Option<GatheredStrings>> = texts.collect::<Result<_, _>>()?;
         let mut parts: Vec<Part> = (0..layout.words)
             .map(|word| Part::Words(&gathered.columns, word * rows))
             .collect();
-        // Behind the words, those of texts.
+        // The words of rows are followed by those of strings.
         let mut places = vec![parts.len()];
         for texts in &texts {
             parts.extend(texts.as_ref().map(|texts| Part::Starts(&texts.starts)));
@@ -199,7 +199,7 @@ impl<'a> Rows<'a> {
         Ok(bytes + total_bytes(&texts))
     }
 
-    /// The results of rows whose columns these are.
+    /// The results computed from these columns.
     fn results(&self, plan: &RowsPlan, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, RunError> {
         let results = plan.results.iter().map(|result| computed(result, columns));
         let results = results.collect::<Result<_, _>>()?;
@@ -214,7 +214,7 @@ impl<'a> Rows<'a> {
     ) -> Result<ArrayRef, RunError> {
         match &column.form {
             OutputForm::Row(source) => {
-                let texts = self.texts_of(source)?;
+                let texts = self.strings_of(source)?;
                 texts.gather(&values.u64s(|row| row), nulls.as_ref(), &column.data_type)
             }
             form => Ok(values.array(form, nulls, &column.data_type)?),
@@ -222,17 +222,17 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Which rows are not NULL, of a byte each.
+/// The validity of rows, from flags of one byte each.
 fn nulls_of(flags: &[u8]) -> BooleanBuffer {
     BooleanBuffer::collect_bool(flags.len(), |i| flags[i] != 0)
 }
 
-/// Bytes of texts that were gathered on the device.
-fn total_bytes(texts: &[Option<GatheredTexts>]) -> u64 {
+/// Total bytes of strings that were gathered on the device.
+fn total_bytes(texts: &[Option<GatheredStrings>]) -> u64 {
     texts.iter().flatten().map(|texts| texts.total).sum()
 }
 
-/// A result of rows whose columns these are.
+/// A result computed from these columns.
 fn computed(result: &RowResult, columns: &[ArrayRef]) -> Result<ArrayRef, RunError> {
     let (function, arguments) = match result {
         RowResult::Column(number) => return Ok(ArrayRef::clone(&columns[*number])),

@@ -1,4 +1,4 @@
-//! Values of an output, as kernels write them, and the arrays that they are.
+//! Output values, as kernels write them, and their conversion to arrays.
 
 use super::{Integers, dictionary_array};
 use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array};
@@ -9,11 +9,11 @@ use arrow::error::ArrowError;
 use galatea_codegen::output::OutputForm;
 use std::sync::Arc;
 
-/// Values of an output of some rows, as the kernel left them.
+/// Output values of some rows, as the kernel left them.
 pub(crate) enum Values<'a> {
-    /// Next to each other.
+    /// Contiguous values.
     Bytes(&'a [u8]),
-    /// In words, from a bit on; of 16-byte values the halves.
+    /// Values in words, from a bit position; 16-byte values are split into halves.
     Words {
         low: &'a [u64],
         high: &'a [u64],
@@ -22,10 +22,10 @@ pub(crate) enum Values<'a> {
 }
 
 impl Values<'_> {
-    /// The array of that type, of values of that form.
+    /// The array of that type, from values of that form.
     ///
     /// # Errors
-    /// Arrow's; rows of a source are not values.
+    /// Errors of Arrow; row numbers of a source are not values.
     pub(crate) fn array(
         &self,
         form: &OutputForm,

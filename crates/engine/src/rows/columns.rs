@@ -1,4 +1,4 @@
-//! Columns that a pipeline writes and others read, in device memory.
+//! Columns in device memory that one pipeline writes and others read.
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::memory;
@@ -8,13 +8,13 @@ use galatea_expression::BuiltColumn;
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 
-/// A region, whatever its values are.
+/// A region, with values of any type.
 pub(crate) trait Region {
-    /// What a launch does to it.
+    /// Declares the access of a launch to the region.
     fn used(&mut self, access: Access) -> Use<'_>;
-    /// Lets others move it.
+    /// Lets other queries move the region.
     fn park(&mut self);
-    /// Makes `stream` wait for whatever brings it back.
+    /// Makes `stream` wait for a pending restore of the region.
     fn used_by(&self, stream: &Stream) -> Result<(), DeviceError>;
 }
 
@@ -32,26 +32,26 @@ impl<T: Pod + Send + Sync> Region for WorkingRegion<T> {
     }
 }
 
-/// Where regions of a query are made.
+/// Allocates regions of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allocator<'a> {
     pub(crate) runtime: &'a DeviceRuntime,
     pub(crate) stream: &'a Stream,
     /// Number of the query.
     pub(crate) owner: u64,
-    /// What the regions are for, in errors and lists.
+    /// Purpose of the regions, for errors and lists.
     pub(crate) what: &'static str,
 }
 
 impl Allocator<'_> {
-    /// Values of 0, one at least.
+    /// Zeroed values, at least one.
     pub(crate) fn zeroed<T: Pod>(&self, len: u64) -> Result<WorkingRegion<T>, RunError> {
         let len = usize::try_from(len.max(1)).unwrap_or(usize::MAX);
         let zeroed = self.runtime.zeroed::<T>(self.stream, len, self.what)?;
         Ok(self.runtime.memory().working(self.owner, self.what, zeroed))
     }
 
-    /// Bytes of any content.
+    /// Uninitialised bytes.
     pub(crate) fn bytes(&self, bytes: u64) -> Result<WorkingRegion<u8>, RunError> {
         match self.runtime.allocate(self.stream, bytes)? {
             Some(buffer) => Ok(self.runtime.memory().working(self.owner, self.what, buffer)),
@@ -59,12 +59,12 @@ impl Allocator<'_> {
         }
     }
 
-    /// A bit for each of `bits`, all 0.
+    /// A bitmap of `bits` bits, all 0.
     pub(crate) fn bitmap(&self, bits: u64) -> Result<WorkingRegion<u32>, RunError> {
         self.zeroed(bits.div_ceil(32))
     }
 
-    /// A column of `rows` rows, whose entries are made of `byte` until a row writes them.
+    /// A column of `rows` rows. All bytes of its entries are `byte` until a row writes them.
     pub(crate) fn column(&self, column: &BuiltColumn, rows: u64, byte: u8) -> Result<DeviceColumn, RunError> {
         let mut values = self.bytes(rows.max(1).saturating_mul(column.width as u64))?;
         self.stream.fill(&mut *values, byte)?;
@@ -74,7 +74,7 @@ impl Allocator<'_> {
         })
     }
 
-    /// A column of so many rows, each of which is going to be written.
+    /// A column of `rows` rows, each of which will be written.
     pub(crate) fn unwritten_column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
         Ok(DeviceColumn {
             values: self.bytes(rows.max(1).saturating_mul(column.width as u64))?,
@@ -82,7 +82,7 @@ impl Allocator<'_> {
         })
     }
 
-    /// Columns of `rows` rows each. What no row has written may be read, though not used: 0 is a code of
+    /// Columns of `rows` rows each. Unwritten entries may be read, but are not used: 0 is a valid code of
     /// every dictionary.
     pub(crate) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
         let columns = columns.iter().map(|column| self.column(column, rows, 0));
@@ -90,7 +90,7 @@ impl Allocator<'_> {
     }
 }
 
-/// The entries of a column, and a bit for each that is NULL.
+/// The entries of a column, and a bitmap of its NULLs.
 #[derive(Debug)]
 pub(crate) struct DeviceColumn {
     values: WorkingRegion<u8>,
@@ -103,7 +103,7 @@ impl DeviceColumn {
         self.values.address()
     }
 
-    /// Address of the bits; 0 where no value is NULL.
+    /// Address of the NULL bitmap; 0 if the column is not nullable.
     pub(crate) fn nulls(&self) -> u64 {
         self.nulls.as_ref().map_or(0, |nulls| nulls.address())
     }
@@ -113,7 +113,7 @@ impl DeviceColumn {
         self.values.slice(..bytes)
     }
 
-    /// The bits of the first rows, so many words; `None` where no value is NULL.
+    /// The first `words` words of the NULL bitmap; `None` if the column is not nullable.
     pub(crate) fn null_words(&self, words: usize) -> Result<Option<DeviceSlice<'_, u32>>, DeviceError> {
         self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
     }
@@ -125,14 +125,14 @@ impl DeviceColumn {
         [values].into_iter().chain(nulls)
     }
 
-    /// Its regions, to be moved.
+    /// The regions, for parking.
     pub(crate) fn regions_mut(&mut self) -> impl Iterator<Item = &mut dyn Region> {
         let values: &mut dyn Region = &mut self.values;
         let nulls = self.nulls.as_mut().map(|nulls| nulls as &mut dyn Region);
         [values].into_iter().chain(nulls)
     }
 
-    /// Points the outputs of the kernel that fills columns at them.
+    /// Points the outputs of the kernel that fills the columns to them.
     pub(crate) fn bind(columns: &[Self], args: &mut PipelineArguments) {
         for (k, column) in columns.iter().enumerate() {
             args.outputs[k] = column.values();

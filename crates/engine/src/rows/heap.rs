@@ -1,6 +1,6 @@
-//! Rows of unknown number in pages of a device heap: output rows, or partial groups that a hash table had no
-//! place for. One pass over the input, no memory for the worst case, and the host takes part only when the
-//! heap is exhausted.
+//! An unknown number of rows in pages of a device heap: output rows, or partial groups that did not fit a
+//! hash table. This needs one pass over the input and no memory for the worst case, and the host is involved
+//! only when the heap is exhausted.
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::memory;
@@ -12,42 +12,42 @@ use galatea_memory::regions::Use;
 use galatea_memory::{DeviceHeap, GatheredRows, HeapError, HeapOptions, RowChains};
 
 policy! {
-    /// The heap whose pages take rows.
+    /// The heap with the pages of rows.
     pub(crate) struct RowHeapPolicy {
         /// Bytes of a page for short rows.
         page_bytes: u64 = 16 << 10,
-        /// Bytes of a heap that is kept for the next query, at most.
+        /// Maximum bytes of a heap that is kept for the next query.
         kept_bytes: u64 = 2 << 30,
     }
 }
 
 const POLICY: RowHeapPolicy = RowHeapPolicy::DEFAULT;
 
-/// What a heap is to hold.
+/// The required capacity of a heap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand {
-    /// 64-bit words of a row.
+    /// Number of 64-bit words per row.
     pub words: u32,
-    /// Rows that are expected.
+    /// Expected number of rows.
     pub rows: u64,
-    /// Rows of a block that must find room or none of them does; 0 where rows are kept one by one.
+    /// Number of rows of a block that are stored all or none; 0 if rows are stored one by one.
     pub morsel_rows: u64,
-    /// Most bytes of the heap: a third of what can be allocated.
+    /// Maximum bytes of the heap, besides the limit of a third of the available memory.
     pub bytes: u64,
 }
 
-/// The heap of a run, and a chain of its pages for each block.
+/// The heap of a run, with a chain of pages for each block.
 #[derive(Debug)]
 pub(crate) struct RowHeap {
     pub(crate) heap: DeviceHeap,
     pub(crate) chains: RowChains,
-    /// The next launch continues one that stopped.
+    /// Whether the next launch continues one that stopped.
     pub(crate) resume: bool,
 }
 
 impl RowHeap {
-    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it holds a morsel of each
-    /// at least, so that a run that stops can go on.
+    /// A heap for a run by at most `grid` blocks, and the number of blocks that it serves. It holds at least
+    /// one morsel of each block, so that a run that stops can continue.
     pub(crate) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -59,7 +59,7 @@ impl RowHeap {
         let page_bytes = POLICY.page_bytes.max(needed.next_multiple_of(1024));
         let page_rows = u64::from(RowChains::page_rows(page_bytes, demand.words)?);
         let device = runtime.device();
-        // A third each for the pages, for what they hold when it is gathered, and for chunks on their way.
+        // A third each for the pages, for their contents when gathered, and for chunks in transfer.
         let share = (runtime.room() / 3).min(demand.bytes) / page_bytes;
         let of_morsel = demand.morsel_rows.div_ceil(page_rows) + 1;
         let grid = grid.min(u32::try_from(share / of_morsel).unwrap_or(u32::MAX).max(1));
@@ -93,7 +93,7 @@ impl RowHeap {
         Ok((made, grid))
     }
 
-    /// Leaves the heap to the next query, once all pages are back and the stream is done with it.
+    /// Keeps the heap for the next query, once all pages are returned and the stream has finished with it.
     pub(crate) fn keep(mut self, runtime: &DeviceRuntime) {
         self.resume = false;
         if self.heap.memory().bytes() <= POLICY.kept_bytes {
@@ -102,30 +102,30 @@ impl RowHeap {
         }
     }
 
-    /// Lets others move its pages.
+    /// Lets other queries move its pages.
     pub(crate) fn park(&mut self) {
         self.heap.region().park();
     }
 
-    /// What a launch does to its pages.
+    /// The access of a launch to its pages.
     pub(crate) fn used(&mut self) -> Use<'_> {
         self.heap.region().used(Access::ReadWrite)
     }
 
-    /// What the next launch takes.
+    /// The argument of the next launch.
     pub(crate) fn view(&self) -> PageChainsView {
         self.chains.view(&self.heap, self.resume)
     }
 
-    /// After a launch whose blocks stop of their own accord: whether some did, because the heap was dry. Then
-    /// the next launch resumes them.
+    /// After a launch with blocks that can stop by themselves: returns whether some did, because the heap was
+    /// exhausted. The next launch then resumes them.
     pub(crate) fn stopped(&mut self, stream: &Stream) -> Result<bool, RunError> {
         let (blocks, _) = self.chains.stopped(stream)?;
         self.resume = blocks > 0;
         Ok(self.resume)
     }
 
-    /// Moves what the chains hold into columns and gives their pages back.
+    /// Moves the rows of the chains into columns and returns their pages.
     pub(crate) fn gather(
         &mut self,
         runtime: &DeviceRuntime,

@@ -2,12 +2,13 @@
 //!
 //! | module | rows are stored | written by |
 //! | --- | --- | --- |
-//! | [`columns`] | in columns of a known length | every sink below |
+//! | [`columns`] | in columns of a fixed length | every sink below |
 //! | [`stored`] | by their position in the input | `sink/store.rs` |
 //! | [`partitions`] | by partition, after a pass that counts them | `sink/partition.rs` |
 //! | [`heap`] | in pages of a device heap, because their number is unknown | `sink/chains.rs`, group tables |
 //!
-//! Memory belongs to a query and lies in regions: other queries may evict a region between two launches.
+//! The memory belongs to a query and consists of regions: other queries may evict a region between two
+//! launches.
 
 pub(crate) mod columns;
 pub(crate) mod heap;
@@ -18,7 +19,7 @@ use crate::device::{DeviceRuntime, RunError};
 use galatea_base::reason::Reason;
 use galatea_device::{DeviceBuffer, Stream};
 
-/// Zeroed words in device memory, one at least. `what` names them in errors.
+/// Zeroed words in device memory, at least one. `what` names them in errors.
 pub(crate) fn zeroed(
     runtime: &DeviceRuntime,
     stream: &Stream,
@@ -33,7 +34,7 @@ pub(crate) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -
     RunError::full(runtime.device().budget(), what, needed)
 }
 
-/// Refuses more rows than 32-bit row numbers exist.
+/// Fails if there are more rows than 32-bit row numbers.
 ///
 /// # Errors
 /// [`Reason::Limit`] with the number of rows.

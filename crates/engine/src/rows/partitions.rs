@@ -1,5 +1,5 @@
-//! Rows in partitions, on the device: counted, then written (`sink/partition.rs`), then the rows of another
-//! pipeline.
+//! Partitioned rows on the device: counted, then written (`sink/partition.rs`), then read as the input of
+//! another pipeline.
 
 use crate::device::RunError;
 use crate::rows::check_rows;
@@ -11,15 +11,15 @@ use galatea_memory::regions::WorkingRegion;
 /// See [the module](self).
 #[derive(Debug)]
 pub(crate) struct PartitionedRows {
-    /// Of each partition the rows, where they are counted, else the next free position.
+    /// The row counts of the partitions in a counting pass, else the next free position of each.
     cursors: WorkingRegion<u64>,
     values: Vec<DeviceColumn>,
-    /// Rows of each partition, once they are counted.
+    /// Number of rows in each partition, once they are counted.
     counted: Vec<u64>,
 }
 
 impl PartitionedRows {
-    /// Without rows, of which there will be so many in each partition; none: they are to be counted.
+    /// Empty partitions with space for `counted` rows each; `None` for a pass that counts the rows.
     pub(crate) fn new(
         allocator: &Allocator<'_>,
         plan: &PartitionPlan,
@@ -52,13 +52,13 @@ impl PartitionedRows {
         })
     }
 
-    /// Points the kernel that fills it at it.
+    /// Points the arguments of the kernel that fills it to it.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.groups = self.cursors.address();
         DeviceColumn::bind(&self.values, args);
     }
 
-    /// After the last launch: reads what was counted.
+    /// After the last launch: reads the counts.
     pub(crate) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
         if self.counted.is_empty() {
             self.counted = allocator.stream.read(&self.cursors, ..)?;
@@ -66,7 +66,7 @@ impl PartitionedRows {
         Ok(())
     }
 
-    /// Rows of each partition.
+    /// Number of rows in each partition.
     pub(crate) fn counted(&self) -> &[u64] {
         &self.counted
     }

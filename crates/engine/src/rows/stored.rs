@@ -1,4 +1,4 @@
-//! Rows by position, on the device: a part of the rows of another pipeline (`sink/store.rs`).
+//! Rows on the device by position, which form a part of the rows of another pipeline (`sink/store.rs`).
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::check_rows;
@@ -11,12 +11,12 @@ use galatea_kernels::PipelineArguments;
 #[derive(Debug)]
 pub(crate) struct StoredRows {
     values: Vec<DeviceColumn>,
-    /// Of each column the addresses of its entries and of its NULLs, as of the last launch.
+    /// The addresses of the entries and of the NULLs of each column, at the last launch.
     directory: Option<DeviceBuffer<u64>>,
 }
 
 impl StoredRows {
-    /// Without rows, of which `rows` have a place.
+    /// Space for `rows` rows, not written yet.
     pub(crate) fn new(allocator: &Allocator<'_>, plan: &StorePlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         Ok(Self {
@@ -25,7 +25,7 @@ impl StoredRows {
         })
     }
 
-    /// Points the kernel that fills it at it.
+    /// Points the arguments of the kernel that fills it to it.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
     }
@@ -36,7 +36,7 @@ impl StoredRows {
         let words: Vec<u64> = columns
             .flat_map(|column| [column.values(), column.nulls()])
             .collect();
-        // Rows may be counted alone.
+        // There are no columns if rows are only counted.
         if !words.is_empty() {
             self.directory = Some(runtime.upload(stream, &words, "the directory of a union")?);
         }

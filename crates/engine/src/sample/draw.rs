@@ -1,11 +1,11 @@
-//! The rows of a table that are drawn: a function of the seed and of their numbers.
+//! Selects the rows of a sample, as a function of the seed and of their numbers.
 
 use std::fmt;
 
 /// Rows of a block of SYSTEM.
 pub(super) const BLOCK: u64 = 2048;
 
-/// The way rows are drawn.
+/// The sampling method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Draw {
     /// Each row with this probability.
@@ -31,9 +31,9 @@ impl Draw {
 /// A sample of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// The way rows are drawn.
+    /// The sampling method.
     pub draw: Draw,
-    /// The seed; none if each query has its own.
+    /// The seed; `None` if each query has its own.
     pub seed: Option<u64>,
 }
 
@@ -63,12 +63,12 @@ fn mix(mut word: u64) -> u64 {
 pub struct Lots(u64);
 
 impl Lots {
-    /// Those of a seed.
+    /// The words for a seed.
     pub fn new(seed: u64) -> Self {
         Self(mix(seed ^ 0x6a09_e667_f3bc_c908))
     }
 
-    /// The state that, with a number, gives its word.
+    /// The state that determines the word of a number.
     pub(crate) fn state(self) -> u64 {
         self.0
     }
@@ -78,18 +78,18 @@ impl Lots {
         mix(self.0.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// Whether a number is among a share of all.
+    /// Whether the word of a number is among a share of all words.
     pub fn wins(self, number: u64, share: f64) -> bool {
         u128::from(self.of(number)) < bound(share)
     }
 
-    /// The least word that the numbers below `numbers` do not draw, if they draw the `wanted` least ones;
-    /// 2^64 where they draw all.
+    /// The lower bound of the words that are not drawn, if the numbers below `numbers` draw the `wanted`
+    /// lowest words; 2^64 if they draw all.
     pub(crate) fn bound_of(self, wanted: u64, numbers: u64) -> u128 {
         if wanted >= numbers {
             return 1 << 64;
         }
-        // The words are spread evenly: few of them are near the bound.
+        // The words are uniformly distributed: few of them are near the bound.
         let mut counts = vec![0_u64; 1 << BUCKET_BITS];
         let bucket = |word: u64| (word >> (64 - BUCKET_BITS)) as usize;
         (0..numbers).for_each(|number| counts[bucket(self.of(number))] += 1);
@@ -107,10 +107,10 @@ impl Lots {
     }
 }
 
-/// Bits of a word by which words are counted.
+/// Bits of a word that select its bucket.
 const BUCKET_BITS: u32 = 16;
 
-/// The least word that a share of all words does not have; from 0 to 2^64.
+/// The lowest word outside a share of all words; from 0 to 2^64.
 pub(crate) fn bound(share: f64) -> u128 {
     (share * 2f64.powi(64)) as u128
 }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_kept() {
+    fn sampled_share_matches_probability() {
         for seed in [0, 1, 42, u64::MAX] {
             let lots = Lots::new(seed);
             let drawn = |share: f64| (0..100_000).filter(|&number| lots.wins(number, share)).count();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_leaves_the_wanted_rows() {
+    fn bound_selects_requested_number_of_rows() {
         for (wanted, numbers) in [
             (0, 1),
             (1, 2),

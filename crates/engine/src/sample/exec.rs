@@ -1,7 +1,7 @@
 //! The plan node that draws rows.
 //!
-//! It reads the partitions of its input one after the other, so that the number of a row is its place in the
-//! table, whatever the partitions. Of a fixed number of rows, those with the least lots are kept.
+//! It reads the partitions of its input one after the other, so that the number of a row is its position in
+//! the table, for any partitioning. For a fixed number of rows, those with the lowest words are kept.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -25,10 +25,10 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::draw::{BLOCK, Draw, Lots, Sample, bound};
 
-/// Rows of a table at most whose words are computed while planning: a second of one core.
+/// Maximum rows of a table for computing all words while planning: a second of one core.
 const COUNTED: usize = 1 << 28;
 
-/// Rows beyond the wanted ones that are kept before the others among them are dropped.
+/// Rows that are kept beyond the requested ones before the surplus is dropped.
 const SLACK: usize = 8192;
 
 /// Draws rows of its input; has one partition.
@@ -38,13 +38,14 @@ pub struct SampleExec {
     seed: u64,
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
-    /// See [`Self::bound`]: the words of all rows are computed once for several looks at the plan.
+    /// See [`Self::bound`]: the words of all rows are computed once, also if the plan is analysed several
+    /// times.
     bound: OnceLock<Option<u128>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl SampleExec {
-    /// Draws a sample of the rows of `input`, a table's in their order.
+    /// Draws a sample of the rows of `input`, which are those of a table in their order.
     pub fn new(sample: Sample, seed: u64, input: Arc<dyn ExecutionPlan>) -> Self {
         let emission = match sample.draw {
             Draw::Rows(_) => EmissionType::Final,
@@ -66,13 +67,13 @@ impl SampleExec {
         }
     }
 
-    /// The rows that it draws of.
+    /// The plan that returns the rows to draw from.
     pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
-    /// The least word that a row, or block of rows, which is not drawn has; 2^64 where all are drawn, and
-    /// `None` where the number of rows is not known.
+    /// The lowest word of the rows, or blocks of rows, that are not drawn; 2^64 if all are drawn, and `None`
+    /// if the number of rows is not known.
     pub(crate) fn bound(&self) -> Option<u128> {
         *self.bound.get_or_init(|| self.least_undrawn())
     }
@@ -91,7 +92,7 @@ impl SampleExec {
         }
     }
 
-    /// Rows that share a word, as a power of two, and the state of the words.
+    /// The number of rows that share a word, as a power of two, and the state of the words.
     pub(crate) fn words(&self) -> (u32, u64) {
         let shift = match self.sample.draw {
             Draw::Blocks(_) => BLOCK.trailing_zeros(),
@@ -126,7 +127,7 @@ impl ExecutionPlan for SampleExec {
         &self.properties
     }
 
-    /// More partitions would be read one after the other, too.
+    /// More partitions would also be read one after the other.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }
@@ -138,7 +139,7 @@ impl ExecutionPlan for SampleExec {
     )));
     galatea_store::no_expressions!();
 
-    /// Those of all partitions of the input, with the expected number of rows.
+    /// The statistics of all partitions of the input, with the expected number of rows.
     fn statistics_from_inputs(
         &self,
         inputs: &[Arc<Statistics>],
@@ -173,7 +174,7 @@ impl ExecutionPlan for SampleExec {
                 let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
                 let batches = async move {
                     let batches = least(rows, lots, wanted, &memory).await?;
-                    // The memory stays taken until all of them are given.
+                    // The memory stays reserved until all of them have been returned.
                     let given = move |batch| {
                         let _ = &memory;
                         Ok(batch)
@@ -193,7 +194,7 @@ impl ExecutionPlan for SampleExec {
     }
 }
 
-/// The rows whose numbers win.
+/// The rows with words below the bound.
 fn drawn(
     rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
     wins: impl Fn(u64) -> bool + Send + 'static,
@@ -209,7 +210,7 @@ fn drawn(
     .try_filter(|batch| std::future::ready(batch.num_rows() > 0))
 }
 
-/// Rows that are kept, and their lots.
+/// Kept rows, and their words.
 #[derive(Debug)]
 struct Kept {
     rows: RecordBatch,
@@ -217,7 +218,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Those whose lots are not above a bound.
+    /// The rows with words that are not above a bound.
     fn below(&self, bound: u64) -> Result<Self> {
         let mask: BooleanArray = self.lots.iter().map(|lot| Some(*lot <= bound)).collect();
         let lots = self.lots.iter().copied().filter(|lot| *lot <= bound);
@@ -228,7 +229,7 @@ impl Kept {
     }
 }
 
-/// The `wanted` rows with the least lots, in the order of the table.
+/// The `wanted` rows with the lowest words, in the order of the table.
 async fn least(
     rows: impl Stream<Item = Result<RecordBatch>> + Send,
     lots: Lots,
@@ -271,7 +272,8 @@ async fn least(
     Ok(kept.into_iter().map(|kept| kept.rows).collect())
 }
 
-/// Drops all but the `wanted` rows with the least lots, which is fewer than there are; the greatest of these.
+/// Drops all but the `wanted` rows with the lowest words, where more are kept; returns the greatest of these
+/// words.
 fn cut(kept: &mut Vec<Kept>, wanted: usize) -> Result<u64> {
     let mut lots: Vec<u64> = kept.iter().flat_map(|kept| kept.lots.iter().copied()).collect();
     let (_, bound, _) = lots.select_nth_unstable(wanted - 1);

@@ -1,34 +1,35 @@
-//! Rows that are returned in order: they stay in output columns until the last launch, are sorted by the
-//! words of their order, and gathered column by column (late: the sort moves row numbers, not rows).
+//! Sorts rows that are returned in order: they stay in output columns until the last launch, are sorted by
+//! the words of their order, and are gathered column by column (late materialisation: the sort moves row
+//! numbers, not rows).
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::report::RunReport;
 use crate::results::Rows;
 use crate::rows::columns::Allocator;
-use crate::string::interned::InternedTexts;
-use crate::string::order::rank_texts;
+use crate::string::interned::InternedStrings;
+use crate::string::order::rank_strings;
 use galatea_codegen::output::{OutputColumn, RowsPlan};
 use galatea_device::{Access, DeviceBuffer, Stream};
 use galatea_kernels::{KeyWidth, MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use galatea_memory::{KeyWord, RadixSort, SortedRows};
 
-/// The columns of rows that are to be sorted, and the words of their order.
+/// The columns of rows to sort, and the words of their order.
 #[derive(Debug)]
 pub(crate) struct SortColumns {
     /// Outputs, then words, the most significant first.
     values: Vec<WorkingRegion<u8>>,
-    /// Of outputs that may be NULL, a byte a row.
+    /// For outputs that may be NULL, a byte per row.
     validity: Vec<Option<WorkingRegion<u8>>>,
     widths: Vec<usize>,
-    /// How many are words.
+    /// Number of columns that are words.
     words: usize,
-    /// Rows there is room for.
+    /// Maximum number of rows.
     capacity: u64,
     owner: u64,
 }
 
-/// Bytes that sorting and gathering `rows` rows take beside the columns: keys and row numbers twice, then the
+/// Bytes that sorting and gathering `rows` rows use besides the columns: keys and row numbers twice, then the
 /// widest column in order.
 pub(crate) fn sorting_bytes(columns: &[OutputColumn], words: usize, rows: u64) -> u64 {
     let keys = columns.iter().rev().take(words);
@@ -46,7 +47,7 @@ fn width_of(bytes: usize) -> KeyWidth {
 }
 
 impl SortColumns {
-    /// Columns of a query with room for `rows` rows, of which the last `words` are words of the order.
+    /// Columns of a query for at most `rows` rows. The last `words` of them are words of the order.
     pub(crate) fn new(
         allocator: &Allocator<'_>,
         columns: &[OutputColumn],
@@ -71,12 +72,12 @@ impl SortColumns {
         })
     }
 
-    /// Rows there is room for.
+    /// Maximum number of rows.
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Points the kernel's arguments at the columns, which do not get full.
+    /// Points the kernel's arguments to the columns, which never become full.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         args.capacity = self.capacity;
         args.limit = u64::MAX;
@@ -90,26 +91,26 @@ impl SortColumns {
         self.values.iter_mut().chain(self.validity.iter_mut().flatten())
     }
 
-    /// Lets others move the columns until [`Self::uses`] are granted.
+    /// Lets other queries move the columns until [`Self::uses`] are granted.
     pub(crate) fn park(&mut self) {
         self.regions().for_each(WorkingRegion::park);
     }
 
-    /// What a launch does to the columns.
+    /// The regions that a launch accesses, and how.
     pub(crate) fn uses(&mut self) -> Vec<Use<'_>> {
         self.regions()
             .map(|column| column.used(Access::ReadWrite))
             .collect()
     }
 
-    /// Sorts the first `count` rows, and moves as many of them to the host as are wanted; `texts`: those
-    /// whose places are in the words; `in_order`: rows have the places of their table, and may be in order.
+    /// Sorts the first `count` rows, and moves the required number of them to the host. `texts` are the
+    /// strings with places in the words; `in_order`: rows are in table order, and may already be sorted.
     #[expect(clippy::too_many_arguments, reason = "the end of one run, used in one place")]
     pub(crate) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
-        (plan, texts): (&RowsPlan, Option<&InternedTexts>),
+        (plan, texts): (&RowsPlan, Option<&InternedStrings>),
         (count, in_order): (u64, bool),
         fetch: Option<u64>,
         rows: &Rows<'_>,
@@ -129,9 +130,9 @@ impl SortColumns {
                 runtime,
                 stream,
                 owner: self.owner,
-                what: "the order of texts",
+                what: "the order of strings",
             };
-            rank_texts(&allocator, texts, &mut words, &plan.texts, count as usize)?;
+            rank_strings(&allocator, texts, &mut words, &plan.texts, count as usize)?;
         }
         let sorted = match in_order && sort.are_in_order(stream, &words, count as usize)? {
             true => SortedRows::AS_THEY_ARE,

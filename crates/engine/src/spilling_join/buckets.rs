@@ -1,4 +1,4 @@
-//! Dividing the rows of a side into spill files by a hash of the join keys.
+//! Partitions the rows of a side into spill files by a hash of the join keys.
 
 use std::sync::Arc;
 
@@ -16,8 +16,7 @@ use futures::StreamExt;
 use super::SpillPolicy;
 use super::source::held_rows;
 
-/// Seeds of the hashes of each level begin here: other ones than those of `RepartitionExec` and the hash
-/// join.
+/// First seed of the hashes of each level; it differs from those of `RepartitionExec` and the hash join.
 const SEED: u64 = 0x6761_6c61_7465_6121;
 
 /// A side of the join: its keys and its files.
@@ -26,7 +25,7 @@ pub(super) struct Side {
     pub(super) files: SpillManager,
 }
 
-/// Rows of a side in a file, which goes with the last clone.
+/// Rows of a side in a file, which is deleted with the last clone.
 #[derive(Clone)]
 pub(super) struct Bucket {
     file: Arc<dyn SpillFile>,
@@ -41,7 +40,7 @@ impl Side {
         self.files.schema()
     }
 
-    /// Divides rows by a hash of their keys, another one at each level.
+    /// Partitions rows by a hash of their keys, a different one at each level.
     pub(super) async fn divide(&self, mut input: SendableRecordBatchStream, level: u64) -> Result<Buckets> {
         let count = SpillPolicy::DEFAULT.buckets;
         let state = RandomState::with_seed(SEED.wrapping_add(level));

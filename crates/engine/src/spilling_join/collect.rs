@@ -1,4 +1,4 @@
-//! Reading a build side into memory, as far as the pool allows.
+//! Reads a build side into memory, up to the limit of the pool.
 
 use arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
@@ -28,7 +28,7 @@ pub(super) enum Collected {
     Part(Held, Rest),
 }
 
-/// The rows of a build side that are not held: one batch, and those that were not read yet.
+/// The rows of a build side that are not in memory: one batch, and those that have not been read yet.
 pub(super) struct Rest {
     first: RecordBatch,
     following: SendableRecordBatchStream,
@@ -44,11 +44,11 @@ impl Rest {
     }
 }
 
-/// How large the hash table of a join is.
+/// The size of the hash table of a join.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TableSize {
-    /// Entries beside rows, and entries a row, of an array that is indexed by a number; none where a hash
-    /// table is made.
+    /// Entries beside rows, and entries for each row, of an array that is indexed by a number; `None` for a
+    /// hash table.
     array: Option<(usize, f64)>,
 }
 
@@ -69,10 +69,10 @@ impl TableSize {
         }
     }
 
-    /// Bytes of a table of that number of rows, with the bits of rows that have found a partner.
+    /// Bytes of a table of that number of rows, including a bit for each row that has found a match.
     pub(super) fn bytes(self, rows: usize) -> usize {
         // As the hash join estimates it. The list of rows with equal hashes, which it does not count, is 4
-        // bytes a row.
+        // bytes for each row.
         let hashed = estimate_memory_size::<(u32, u64)>(rows, SpillPolicy::DEFAULT.fixed_table_bytes);
         let hashed = hashed.unwrap_or(usize::MAX).saturating_add(4 * rows);
         let indexed = self.array.map_or(0, |(beside, each)| {
@@ -83,7 +83,7 @@ impl TableSize {
     }
 }
 
-/// Reads rows until they and their hash table exceed the pool. Up to `least` bytes are taken in any case.
+/// Reads rows until they and their hash table exceed the pool; at least `least` bytes in any case.
 pub(super) async fn collect(
     mut input: SendableRecordBatchStream,
     reservation: MemoryReservation,
@@ -116,13 +116,14 @@ pub(super) async fn collect(
     Ok(Collected::Whole(held))
 }
 
-/// A part of a build side that is joined by itself, and the rest: at least one batch, whatever the pool says.
+/// A piece of a build side that is joined by itself, and the rest: at least one batch, regardless of the
+/// pool.
 pub(super) fn piece(held: Held, rest: Rest, table: TableSize) -> (Held, SendableRecordBatchStream) {
     if !held.batches.is_empty() {
         return (held, rest.rows());
     }
     let rows = rest.first.num_rows();
-    // Columns of a batch that was read back share a buffer.
+    // Columns of a batch that was read from a file share a buffer.
     let bytes = RecordBatchMemoryCounter::new().count_batch(&rest.first);
     held.reservation.resize(bytes.saturating_add(table.bytes(rows)));
     let held = Held {

@@ -1,4 +1,4 @@
-//! The node above a hash join that executes it, spilling where its build side does not fit.
+//! The node above a hash join that executes it, and spills if its build side does not fit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::join::{GraceJoin, Joined};
 use super::lent::{is_bounded, sorting};
 use super::source::{InputExec, held_rows};
 
-/// Executes the hash join that is its child, and spills both sides to disk where the build side exceeds the
+/// Executes the hash join that is its child, and spills both sides to disk if the build side exceeds the
 /// memory pool.
 pub struct SpillingJoinExec {
     join: Arc<HashJoinExec>,
@@ -35,22 +35,23 @@ pub struct SpillingJoinExec {
     keeps_order: bool,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// The build side that all partitions of the probe side are joined with.
+    /// The build side that is shared by all partitions of the probe side.
     shared: Mutex<Option<SharedBuild>>,
 }
 
-/// A build side as it is once it was read, for several partitions.
+/// A build side after it was read, for several partitions.
 type SharedBuild = Shared<BoxFuture<'static, Result<Arc<Build>, Arc<DataFusionError>>>>;
 
 enum Build {
     /// It fits: the join over it, and the context with its memory.
     Held(Box<HashJoinExec>, Arc<TaskContext>),
-    /// It does not.
+    /// It does not fit.
     Spilled(Buckets),
 }
 
 impl SpillingJoinExec {
-    /// The node above a hash join; none above another node, and above joins that cannot run bucket by bucket.
+    /// The node above a hash join; `None` above another node, and above joins that cannot run bucket by
+    /// bucket.
     pub(super) fn above(plan: &Arc<dyn ExecutionPlan>, keeps_order: bool) -> Option<Self> {
         let any = Arc::clone(plan) as Arc<dyn std::any::Any + Send + Sync>;
         let join = any.downcast::<HashJoinExec>().ok()?;
@@ -76,7 +77,8 @@ impl SpillingJoinExec {
         })
     }
 
-    /// The build side of all partitions. Whoever waits for it drives it, so none has to go on for the others.
+    /// The build side of all partitions. Each partition that awaits it polls it, so none depends on another
+    /// one to continue.
     fn shared_build(&self, grace: &Arc<GraceJoin>) -> Result<SharedBuild> {
         let mut shared = self.shared.lock();
         if let Some(shared) = shared.as_ref() {
@@ -120,7 +122,7 @@ async fn read_build(grace: &GraceJoin, rows: SendableRecordBatchStream) -> Resul
     Ok(Arc::new(build))
 }
 
-/// The rows of a partition of a join whose build side all partitions share.
+/// The rows of a partition of a join with a build side that all partitions share.
 async fn with_shared_build(grace: Arc<GraceJoin>, build: SharedBuild, partition: usize) -> Result<Joined> {
     let (join, context) = (&grace.join, &grace.context);
     let build = build.await.map_err(DataFusionError::Shared)?;
@@ -130,7 +132,7 @@ async fn with_shared_build(grace: Arc<GraceJoin>, build: SharedBuild, partition:
     let probe = if !returns_build_rows(*join.join_type()) {
         join.right().execute(partition, Arc::clone(context))?
     } else if partition == 0 {
-        // Rows of any partition may be partners of a row of the build side: one partition reads them all.
+        // Rows of any partition may match a row of the build side: one partition reads them all.
         CoalescePartitionsExec::new(Arc::clone(join.right())).execute(0, Arc::clone(context))?
     } else {
         return Ok(Joined::InOrder(held_rows(Vec::new(), grace.schema())));
@@ -147,7 +149,7 @@ async fn with_shared_build(grace: Arc<GraceJoin>, build: SharedBuild, partition:
     Ok(Joined::Spilled(rows))
 }
 
-/// Whether rows of a join are decided by all partners of a row of the build side.
+/// Whether the rows of a join depend on all matches of a row of the build side.
 fn returns_build_rows(join_type: JoinType) -> bool {
     matches!(
         join_type,
@@ -155,7 +157,7 @@ fn returns_build_rows(join_type: JoinType) -> bool {
     )
 }
 
-/// Puts the rows of a join that has spilled in order, and limits their number.
+/// Sorts the rows of a join that has spilled, and limits their number.
 struct Finish {
     order: Option<LexOrdering>,
     fetch: Option<usize>,

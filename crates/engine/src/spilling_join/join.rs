@@ -23,7 +23,7 @@ use super::collect::{Collected, Held, Rest, TableSize, collect};
 use super::lent::lending;
 use super::source::{InputExec, held_rows, partitions};
 
-/// Where batches of the join go.
+/// The channel for batches of the join.
 pub(super) type Output = Sender<Result<RecordBatch>>;
 
 /// A hash join that spills, for one partition of its probe side.
@@ -43,8 +43,8 @@ pub(super) struct Lent {
     pub(super) context: Arc<TaskContext>,
 }
 
-/// How a build side in memory is joined: a hash join of that kind, with the output columns of the whole join
-/// or all of its own.
+/// The join of a build side in memory: a hash join of that kind, with the output columns of the whole join or
+/// all of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) join_type: JoinType,
@@ -91,7 +91,7 @@ impl GraceJoin {
         self.join.schema()
     }
 
-    /// Reads a build side as far as it fits.
+    /// Reads the part of a build side that fits into memory.
     pub(super) async fn collect(&self, build: SendableRecordBatchStream) -> Result<Collected> {
         let consumer = MemoryConsumer::new(format!("SpillingJoin[{}]", self.partition));
         let reservation = consumer.with_can_spill(true).register(self.context.memory_pool());
@@ -143,12 +143,12 @@ impl GraceJoin {
         self.join_buckets(&build, &probe, level, output).await
     }
 
-    /// Divides a build side of which a part is held.
+    /// Partitions a build side that is partly in memory.
     pub(super) async fn divide_build(&self, held: Held, rest: Rest, level: u64) -> Result<Buckets> {
         let Held {
             batches, reservation, ..
         } = held;
-        // The held rows are written first, and their memory is given back then.
+        // The held rows are written first, which releases their memory.
         let held = held_rows(batches, Arc::clone(self.build.schema()));
         let given_back = futures::stream::once(async move {
             drop(reservation);
@@ -179,7 +179,7 @@ impl GraceJoin {
         Ok(())
     }
 
-    /// Joins a bucket of each side. `level` is that of further divisions, if they are of use.
+    /// Joins a bucket of each side. `level` is that of further partitioning, if it helps.
     fn join_pair<'a>(
         &'a self,
         build: Option<&'a Bucket>,
@@ -209,7 +209,7 @@ impl GraceJoin {
         })
     }
 
-    /// Makes the memory of held rows that of joins over them.
+    /// Transfers the memory of held rows to joins over them.
     pub(super) fn lend(&self, held: Held) -> Lent {
         Lent {
             batches: held.batches,
@@ -251,7 +251,7 @@ impl GraceJoin {
             let columns = batch.columns().to_vec();
             let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &count)?;
             if output.send(Ok(batch)).await.is_err() {
-                // Nobody reads the rest.
+                // The receiver reads no more rows.
                 return Ok(());
             }
         }
@@ -261,13 +261,13 @@ impl GraceJoin {
 
 /// The rows of a partition of a join.
 pub(super) enum Joined {
-    /// In the order that the hash join returns them in.
+    /// In the order of the hash join.
     InOrder(SendableRecordBatchStream),
     /// In the order of buckets.
     Spilled(SendableRecordBatchStream),
 }
 
-/// Whether a join returns rows of its build side that have no partner.
+/// Whether a join returns rows of its build side that have no match.
 fn keeps_build(join_type: JoinType) -> bool {
     matches!(
         join_type,
@@ -275,7 +275,7 @@ fn keeps_build(join_type: JoinType) -> bool {
     )
 }
 
-/// Whether a join returns rows of its probe side that have no partner.
+/// Whether a join returns rows of its probe side that have no match.
 fn keeps_probe(join_type: JoinType) -> bool {
     matches!(
         join_type,
@@ -283,7 +283,7 @@ fn keeps_probe(join_type: JoinType) -> bool {
     )
 }
 
-/// Bytes that a join takes in any case.
+/// Bytes that a join may use in any case.
 fn least_bytes(context: &TaskContext, partitions: usize) -> usize {
     let policy = SpillPolicy::DEFAULT;
     let share = match context.memory_pool().memory_limit() {

@@ -1,8 +1,8 @@
 //! Memory that was reserved for a hash join before it runs.
 //!
-//! The join reserves memory itself, batch by batch. Were the reservation of its rows given back first,
+//! The join reserves memory itself, batch by batch. If the reservation of its rows were released first,
 //! another operator could take the memory in between, and the join would fail. So the join runs with a pool
-//! of its own, which hands out the reservation and grows it only beyond.
+//! of its own, which provides the memory of the reservation and grows it only beyond that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 /// Bytes of buffers that the estimate of a hash join's memory leaves out.
 const SLACK: usize = 4 << 10;
 
-/// A memory pool that hands out a reservation of another pool. The reservation ends with the last user.
+/// A memory pool that provides the memory of a reservation of another pool. The reservation ends with the
+/// last user.
 #[derive(Debug)]
 struct LentPool {
     reservation: MemoryReservation,
@@ -59,7 +60,7 @@ impl MemoryPool for LentPool {
         let mut used = self.used.lock();
         let wanted = *used + additional;
         let beyond = wanted.saturating_sub(self.reservation.size());
-        // A pool that is overdrawn refuses to grow by nothing, too.
+        // An overdrawn pool also refuses to grow by zero bytes.
         if beyond > 0 && wanted <= self.allowed {
             self.reservation.grow(beyond);
         } else if beyond > 0 {
@@ -74,7 +75,7 @@ impl MemoryPool for LentPool {
     }
 }
 
-/// The context with a memory pool that hands out a reservation.
+/// The context with a memory pool that provides the memory of a reservation.
 pub(super) fn lending(context: &TaskContext, reservation: MemoryReservation) -> Arc<TaskContext> {
     let size = reservation.size();
     let pool = LentPool {

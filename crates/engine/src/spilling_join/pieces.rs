@@ -1,9 +1,9 @@
 //! Joining a build side that no hash divides: rows of one key that exceed the memory pool.
 //!
-//! The build side is taken in pieces that fit, and each piece is joined with all rows of the probe side. A
-//! row of the build side is in one piece, so what a join says of it is final after that piece. A row of the
-//! probe side is unmatched only after all pieces: those that have found no partner so far are written to a
-//! file after each piece and read with the next.
+//! The build side is split into pieces that fit, and each piece is joined with all rows of the probe side. A
+//! row of the build side is in one piece, so its result is final after that piece. A row of the probe side is
+//! unmatched only after all pieces: those without a match so far are written to a file after each piece and
+//! read with the next.
 //!
 //! | join | each piece | probe rows | at the end, unmatched probe rows |
 //! | --- | --- | --- | --- |
@@ -29,11 +29,11 @@ use super::buckets::Bucket;
 use super::collect::{Collected, Held, Rest, piece};
 use super::join::{GraceJoin, Kind, Lent, Output};
 
-/// What is done with each piece, and after the last one.
+/// The joins of each piece, and after the last one.
 struct Steps {
     /// The join of each piece.
     each: Option<Kind>,
-    /// Whether that reads the unmatched probe rows alone.
+    /// Whether that join reads only the unmatched probe rows.
     of_unmatched: bool,
     /// Whether unmatched probe rows are collected.
     unmatched: bool,
@@ -113,7 +113,7 @@ impl GraceJoin {
         }
     }
 
-    /// Those of some probe rows that have no partner in a piece.
+    /// The probe rows without a match in a piece.
     async fn unmatched(&self, piece: &Lent, probe: Option<&Bucket>) -> Result<Option<Bucket>> {
         let kind = Kind {
             join_type: JoinType::RightAnti,

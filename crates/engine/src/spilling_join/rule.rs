@@ -1,7 +1,7 @@
-//! Where hash joins may spill: in finished plans of sessions whose memory pool has a limit.
+//! The rule that lets hash joins spill: in finished plans of sessions with a limit of the memory pool.
 //!
-//! Rules see settings alone, not the session's memory pool, so the query planner adds [`BoundedMemory`] to
-//! the settings that it plans with.
+//! Rules can only access settings, not the session's memory pool, so the query planner adds [`BoundedMemory`]
+//! to the settings with which it plans.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl PhysicalOptimizerRule for SpillJoins {
     }
 }
 
-/// The plan, whose hash joins may spill if the pool has a limit.
+/// The plan with hash joins that may spill if the pool has a limit.
 pub(crate) fn with_spilling_joins(
     plan: Arc<dyn ExecutionPlan>,
     pool: &dyn MemoryPool,
@@ -56,8 +56,8 @@ pub(crate) fn with_spilling_joins(
     }
 }
 
-/// `ordered`: whether what is above relies on the order of the plan's rows. A join that has spilled sorts its
-/// rows there.
+/// `ordered`: whether the operators above rely on the order of the plan's rows. A join that has spilled then
+/// sorts its rows.
 fn spilling(plan: Arc<dyn ExecutionPlan>, ordered: bool) -> Result<Arc<dyn ExecutionPlan>> {
     if plan.is::<SpillingJoinExec>() {
         return Ok(plan);
@@ -89,7 +89,7 @@ fn spilling(plan: Arc<dyn ExecutionPlan>, ordered: bool) -> Result<Arc<dyn Execu
     })
 }
 
-/// Says in the settings of a planning that the memory pool of the session has a limit.
+/// Marks the settings of a planning: the memory pool of the session has a limit.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BoundedMemory;
 
@@ -119,7 +119,7 @@ impl ExtensionOptions for BoundedMemory {
     }
 }
 
-/// The session with a note for [`SpillJoins`], if its memory pool has a limit.
+/// The session with the mark for [`SpillJoins`], if its memory pool has a limit.
 pub(crate) fn with_bounded_memory(state: &SessionState) -> Option<SessionState> {
     if !is_bounded(state.runtime_env().memory_pool.as_ref()) {
         return None;

@@ -1,5 +1,5 @@
-//! Inputs of a hash join in memory that are not plans: rows that are held or read back, and probe sides that
-//! run under the query's own memory pool.
+//! Inputs of a hash join in memory that are not plans: rows in memory or read from files, and probe sides
+//! that run under the query's own memory pool.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use datafusion::physical_plan::{
 use futures::stream;
 use parking_lot::Mutex;
 
-/// Where the rows of an [`InputExec`] come from.
+/// The source of the rows of an [`InputExec`].
 enum Input {
-    /// From a stream, once.
+    /// A stream, which is read once.
     Once(Mutex<Option<SendableRecordBatchStream>>),
-    /// From a plan, which is executed with this context and not with that of the join.
+    /// A plan, which is executed with this context and not with that of the join.
     Plan(Arc<dyn ExecutionPlan>, Arc<TaskContext>),
 }
 
-/// A node without children that returns the rows of an input. No dynamic filter of the join above finds
+/// A node without children that returns the rows of an input. Dynamic filters of the join above cannot reach
 /// scans below it.
 pub(super) struct InputExec {
     input: Input,
@@ -33,7 +33,7 @@ pub(super) struct InputExec {
 }
 
 impl InputExec {
-    /// The rows of a stream, which are ordered as `properties` say.
+    /// The rows of a stream, which has the order of `properties`.
     pub(super) fn once(rows: SendableRecordBatchStream, properties: EquivalenceProperties) -> Arc<Self> {
         let one = Partitioning::UnknownPartitioning(1);
         let properties =

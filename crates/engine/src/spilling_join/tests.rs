@@ -1,4 +1,4 @@
-//! Joins that spill return the rows of the same joins in unlimited memory, and leave nothing behind.
+//! Joins that spill return the same rows as in unlimited memory, and leave no files or memory behind.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const TYPES: [JoinType; 10] = [
     JoinType::RightMark,
 ];
 
-/// Rows `(k, s, d, f, v, pad)`, whose keys are those of `key`: the same number as each type.
+/// Rows `(k, s, d, f, v, pad)` with the keys of `key`: the same number in each type.
 fn side(rows: i64, key: impl Fn(i64) -> Option<i64>, pad: usize) -> Vec<RecordBatch> {
     let batch = |rows: std::ops::Range<i64>| {
         let keys: Vec<Option<i64>> = rows.clone().map(&key).collect();
@@ -125,7 +125,7 @@ impl Case {
         Arc::new(join.expect("a join"))
     }
 
-    /// Checks all types of joins with pools of those sizes; the number of files that were spilled.
+    /// Checks all types of joins with pools of those sizes; returns the number of files that were spilled.
     async fn check(&self, limits: &[usize]) -> usize {
         let mut files = 0;
         for join_type in TYPES {
@@ -154,7 +154,7 @@ impl Case {
     }
 }
 
-/// Another parity of `v` on each side.
+/// A different parity of `v` on each side.
 fn different_parity() -> JoinFilter {
     let field = |name| Field::new(name, DataType::Int64, false);
     let schema = Arc::new(Schema::new(vec![field("a"), field("b")]));
@@ -168,7 +168,7 @@ fn different_parity() -> JoinFilter {
     JoinFilter::new(odd, vec![at(JoinSide::Left), at(JoinSide::Right)], schema)
 }
 
-/// The numbers of the rows of each side, in another order than they have, and marks.
+/// The numbers of the rows of each side, in a different order, and marks.
 fn projection(join_type: JoinType) -> Option<Vec<usize>> {
     match join_type {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::RightSemi | JoinType::RightAnti => {
@@ -214,7 +214,7 @@ impl Environment {
         plan
     }
 
-    /// Waits until tasks that were cancelled have ended; fails when memory or files are left.
+    /// Waits until cancelled tasks have ended; fails if memory or files are left.
     async fn check_empty(&self) {
         for _ in 0..400 {
             if self.runtime.memory_pool.reserved() == 0 && files(self.folder.path()) == 0 {
@@ -230,7 +230,7 @@ impl Environment {
     }
 }
 
-/// The number of files in a folder and those in it.
+/// The number of files below a folder.
 fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let count = |entry: std::io::Result<std::fs::DirEntry>| match entry.expect("an entry").path() {
@@ -248,7 +248,7 @@ fn spilled(plan: &Arc<dyn ExecutionPlan>) -> usize {
     files
 }
 
-/// The rows of a plan as sorted texts.
+/// The rows of a plan as sorted strings.
 async fn rows(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Vec<String>> {
     let schema = plan.schema();
     let batches = collect(plan, context).await?;
@@ -269,12 +269,12 @@ async fn rows(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result
     Ok(rows)
 }
 
-/// Duplicates, keys without a partner on each side, and NULLs.
+/// Duplicates, keys without a match on each side, and NULLs.
 fn mixed(rows: i64, salt: i64) -> Vec<RecordBatch> {
     padded(rows, salt, 40)
 }
 
-/// The same with texts of that length.
+/// The same with strings of that length.
 fn padded(rows: i64, salt: i64, pad: usize) -> Vec<RecordBatch> {
     let key = move |row: i64| (row % 17 != salt).then_some((row * 7 + salt) % 900 + 100 * salt);
     side(rows, key, pad)
@@ -288,7 +288,7 @@ async fn all_types_of_joins_spill_in_part_or_whole() {
                 mode,
                 partitions,
                 filtered,
-                // A partition takes a little in any case.
+                // A partition reserves some memory in any case.
                 ..Case::new(padded(1500, 1, 1000), mixed(1200, 3))
             };
             assert_eq!(case.check(&[64 << 20]).await, 0, "nothing spills");
@@ -338,7 +338,7 @@ async fn buckets_that_do_not_fit_are_divided_again() {
     let wide = |salt| side(1600, move |row| Some(row * 3 + salt * (row % 2)), 2000);
     let case = Case::new(wide(0), wide(1));
     let once = 2 * 16;
-    // Each of the runs has more files than those of one division of both sides.
+    // Each of the runs has more files than one partitioning of both sides.
     assert!(case.check(&[100_000]).await > 2 * TYPES.len() * once);
 }
 

@@ -1,10 +1,11 @@
-//! From what a stream computes to the body of its persistent operator.
+//! Generates the body of a stream's persistent operator.
 //!
-//! Types are all that is known: values may be any of their types. So everything is decided here, at planning.
+//! Only types are available: a value can be any value of its type. So all decisions are made here, at
+//! planning.
 //!
 //! ```text
 //! parameters, 64 bits each:   error, tables of windows, their numbers of groups, unused, lookup tables ..., literals ...
-//! compute(work):              rows of the frame, a thread each: columns, filters, then what rows.rs or windows.rs do
+//! compute(work):              rows of the frame, a thread each: columns, filters, then the code of rows.rs or windows.rs
 //! ```
 
 use super::frame::FrameLayout;
@@ -16,20 +17,20 @@ use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 use galatea_codegen::SinkPlan;
 use galatea_expression::code::{Code, line};
-use galatea_expression::{ColumnBinding, Emitter, Expr, HEADERS, LookupTable, Parameters, is_text};
+use galatea_expression::{ColumnBinding, Emitter, Expr, HEADERS, LookupTable, Parameters, is_string};
 use galatea_flow::{GpuOperator, Topic, Topology};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Parameters before the lookup tables.
+/// Number of parameters before the lookup tables.
 const HEAD: usize = 4;
 
 /// A stream as the device computes it.
 #[derive(Debug)]
 pub(crate) struct BoundStream {
-    /// What is in the frames of rows.
+    /// Layout of the frames of rows.
     pub(super) layout: FrameLayout,
-    /// What is in the frames of results.
+    /// Layout of the frames of results.
     pub(super) results: Results,
     /// Bytes of a frame.
     pub(super) frame_bytes: usize,
@@ -38,7 +39,7 @@ pub(crate) struct BoundStream {
     source: String,
 }
 
-/// What frames of results hold.
+/// Contents of result frames.
 #[derive(Debug)]
 pub(super) enum Results {
     /// Rows that passed.
@@ -51,7 +52,7 @@ impl BoundStream {
     /// The operator of a plan.
     ///
     /// # Errors
-    /// Why there is none for these types.
+    /// The reason why these types are not supported.
     pub(crate) fn new(plan: &StreamPlan, settings: &StreamSettings) -> Result<Self, Reason> {
         let pipeline = &plan.pipeline;
         let codes = code_columns(&pipeline.sink);
@@ -83,7 +84,7 @@ impl BoundStream {
         row.lines("bool live = exists;");
         let mut keep = Vec::new();
         for filter in &pipeline.filters {
-            // A filter is evaluated for the rows that those before it keep.
+            // A filter is evaluated only for rows that pass the filters before it.
             keep.push(emitter.emit_where(&keep, &rewrite(filter), &mut row)?.code);
         }
         if !keep.is_empty() {
@@ -116,7 +117,7 @@ impl BoundStream {
             }
             _ => return Err(no_window()),
         };
-        // Where columns are is known when it is known how many rows have results in a frame.
+        // The positions of columns depend on the number of rows that have results in one frame.
         let mut columns = Code::default();
         layout.declare(&mut columns);
         columns.nest(0, &row);
@@ -130,7 +131,7 @@ impl BoundStream {
         })
     }
 
-    /// The operator, with what it reads at these addresses.
+    /// The operator, with the addresses of its data.
     pub(super) fn operator(&self, error: u64, windows: [u64; 2], tables: &[u64]) -> StreamOperator {
         let head = [error, windows[0], windows[1], 0];
         let literals = self.parameters.literals.iter();
@@ -167,16 +168,17 @@ fn no_window() -> Reason {
     }
 }
 
-/// Columns of text that are group keys as they are.
+/// String columns that are group keys without further computation.
 fn code_columns(sink: &SinkPlan) -> BTreeSet<usize> {
     let SinkPlan::Aggregate { keys, .. } = sink else {
         return BTreeSet::new();
     };
-    let texts = keys.iter().filter(|key| is_text(key.data_type()));
+    let texts = keys.iter().filter(|key| is_string(key.data_type()));
     texts.filter_map(Expr::as_column).collect()
 }
 
-/// The operator's text: `rows` is what is done for a row, with text before the loop over rows and after it.
+/// Source code of the operator: `rows` is the code for each row; `before` and `after` surround the loop over
+/// rows.
 fn body(rows: &Code, (before, after): (&str, &str), tables: usize) -> String {
     let mut code = Code::default();
     code.lines("struct Arguments { const u64* literals; const u8* const* tables; u32* error; };\n");
@@ -217,7 +219,7 @@ pub(super) struct StreamOperator {
     words: Vec<u64>,
 }
 
-/// Headers of accumulators and group tables, beside those of expressions.
+/// Headers of accumulators and group tables, besides those of expressions.
 const OPERATOR_HEADERS: [&str; HEADERS.len() + 2] = {
     let mut all = ["galatea/aggregate.cuh"; HEADERS.len() + 2];
     all[1] = "galatea/hash_table.cuh";

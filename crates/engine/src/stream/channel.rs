@@ -1,4 +1,4 @@
-//! A table whose rows a program sends while a query runs.
+//! A table with rows that a program sends while a query runs.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -19,18 +19,18 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// Nobody reads the channel any more.
+    /// The channel has no reader any more.
     #[error("nobody reads the channel any more")]
     Closed,
-    /// A batch of another schema.
+    /// A batch has another schema.
     #[error("a batch with the columns {given} was sent to a channel of {expected}")]
     Schema {
         /// The batch's columns.
         given: String,
-        /// The channel's.
+        /// The channel's columns.
         expected: String,
     },
-    /// A second query over the channel.
+    /// A second query reads the channel.
     #[error(
         "a query reads the channel already: what it has read is gone\nhint: make a channel for each query"
     )]
@@ -46,7 +46,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel of rows of that schema, for 16 batches that wait.
+    /// A channel of rows of that schema, with a capacity of 16 waiting batches.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Channel {
         self
     }
 
-    /// With room for so many batches, at least one; then senders wait.
+    /// Sets the capacity in batches, at least one. If it is reached, senders wait.
     #[must_use]
     pub fn capacity(mut self, batches: usize) -> Self {
         self.capacity = batches.max(1);
@@ -74,7 +74,7 @@ impl Channel {
     /// dropped.
     ///
     /// # Errors
-    /// DataFusion's, for an order by columns that there are not.
+    /// Errors of DataFusion, for an order by nonexistent columns.
     pub fn open(self) -> Result<(ChannelSender, Arc<dyn TableProvider>)> {
         for name in &self.ordered_by {
             self.schema.field_with_name(name)?;
@@ -107,7 +107,7 @@ pub struct ChannelSender {
 }
 
 impl ChannelSender {
-    /// Sends a batch, when there is room for it.
+    /// Sends a batch, and waits while the channel is full.
     ///
     /// # Errors
     /// [`ChannelError::Closed`], [`ChannelError::Schema`].
@@ -116,7 +116,7 @@ impl ChannelSender {
         self.sender.send(batch).await.map_err(|_| ChannelError::Closed)
     }
 
-    /// As [`ChannelSender::send`], of a thread that may wait.
+    /// As [`ChannelSender::send`], from a thread that may block.
     ///
     /// # Errors
     /// Those of `send`.

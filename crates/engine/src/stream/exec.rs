@@ -28,7 +28,7 @@ use galatea_codegen::SinkPlan;
 use std::fmt;
 use std::sync::Arc;
 
-/// Runs a subtree over rows without an end as a persistent operator of the device; has one partition.
+/// Runs a subtree over unbounded input as a persistent operator of the device. It has one partition.
 #[derive(Debug)]
 pub struct GpuStreamExec {
     graph: PipelineGraph,
@@ -43,10 +43,10 @@ pub struct GpuStreamExec {
 }
 
 impl GpuStreamExec {
-    /// The node of a subtree, which computes what `cpu` does.
+    /// The node of a subtree, equivalent to `cpu`.
     ///
     /// # Errors
-    /// Why the subtree is not for a persistent operator.
+    /// The reason why the subtree cannot be a persistent operator.
     pub(crate) fn new(
         graph: PipelineGraph,
         cpu: &Arc<dyn ExecutionPlan>,
@@ -92,7 +92,7 @@ impl GpuStreamExec {
         })
     }
 
-    /// What EXPLAIN says of it; `spent`: also what was counted as it ran.
+    /// The facts that EXPLAIN prints; `spent`: also the counters of the runs.
     pub(crate) fn facts(&self, spent: bool) -> Facts {
         let mut facts = Facts::planned(self.graph.root());
         let frame = size(self.settings.frame_bytes as u64);
@@ -114,7 +114,7 @@ impl GpuStreamExec {
         facts
     }
 
-    /// CUDA C++ of its kernel.
+    /// CUDA C++ source of its kernel.
     pub fn source(&self) -> String {
         self.bound.kernel()
     }
@@ -145,7 +145,7 @@ impl ExecutionPlan for GpuStreamExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        // Partitions are merged in order, where they have one.
+        // Partitions are merged in their order, if they have one.
         vec![
             self.plan
                 .input

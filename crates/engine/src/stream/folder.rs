@@ -1,8 +1,8 @@
-//! A folder that grows as a table without an end: each file is read once, when it is there.
+//! A growing folder as an unbounded table: each file is read once, when it has appeared.
 //!
-//! Files are read in the order of their names, those that are there first. A file must be complete when it
-//! has its name: writers rename it into the folder. Names that begin with a dot or an underscore are left
-//! out; a file `_END` says that there will be no more.
+//! Files are read in the order of their names, existing ones first. A file must be complete when it gets its
+//! name: writers rename it into the folder. Names that begin with a dot or an underscore are ignored; a file
+//! `_END` marks the end of the stream.
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::compute::cast;
@@ -27,12 +27,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two looks at a folder without new files.
+/// Interval at which a folder without new files is listed again.
 const LOOK: Duration = Duration::from_millis(20);
-/// The file that says that there will be no more.
+/// The file that marks the end of the stream.
 const END: &str = "_END";
 
-/// A format of files that streams are read from.
+/// A file format that streams can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Csv { header: bool },
@@ -40,15 +40,15 @@ enum Format {
     Parquet,
 }
 
-/// Makes tables of folders that grow for `CREATE UNBOUNDED EXTERNAL TABLE`, and leaves all others to another
-/// factory.
+/// Creates tables of growing folders for `CREATE UNBOUNDED EXTERNAL TABLE`, and delegates all others to
+/// another factory.
 #[derive(Debug)]
 pub struct FolderTableFactory {
     others: Arc<dyn TableProviderFactory>,
 }
 
 impl FolderTableFactory {
-    /// In front of that factory.
+    /// A factory that delegates to `others`.
     #[must_use]
     pub fn new(others: Arc<dyn TableProviderFactory>) -> Self {
         Self { others }
@@ -130,17 +130,17 @@ struct Files {
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
-/// How far a query has read.
+/// Progress of a query in the folder.
 struct Reading {
     files: Files,
-    /// Names that were read and are still there.
+    /// Names that were read and still exist.
     read: BTreeSet<String>,
     next: VecDeque<String>,
     current: Option<Batches>,
     ended: bool,
 }
 
-/// A look at a folder, or at a file.
+/// The result of listing a folder, or of reading a file.
 enum Look {
     Batch(RecordBatch),
     Nothing,
@@ -148,7 +148,7 @@ enum Look {
 }
 
 impl Reading {
-    /// The next batch that is there. Blocks as long as reading takes.
+    /// The next available batch. Blocks while it is read.
     fn look(&mut self) -> Result<Look> {
         loop {
             if let Some(batches) = &mut self.current {
@@ -165,7 +165,7 @@ impl Reading {
             if self.ended {
                 return Ok(Look::Ended);
             }
-            // Looked for first: files that come before it are listed.
+            // Checked first, so that files that precede it are listed.
             self.ended = self.files.folder.join(END).exists();
             let names = self.files.names()?;
             self.read.retain(|name| names.contains(name));

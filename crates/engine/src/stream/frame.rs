@@ -1,34 +1,34 @@
-//! Frames of rows: which columns they have, where, and how they are filled.
+//! Frames of rows: their columns, layout, and encoding.
 //!
 //! ```text
 //! header   64 bytes: command, rows or slots, table, first slot
-//! values   an array per column, for as many rows as a frame has at most
+//! values   an array per column, for the maximum number of rows of a frame
 //! validity bits per column that can be NULL
 //! ```
 
-use super::texts::Texts;
+use super::strings::StreamStrings;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
 use galatea_base::reason::Reason;
 use galatea_expression::code::{Code, line};
-use galatea_expression::{ColumnBinding, ColumnKind, domain, is_text, kind_for};
+use galatea_expression::{ColumnBinding, ColumnKind, domain, is_string, kind_for};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes before the values.
+/// Number of bytes before the values.
 const HEADER: usize = 64;
 /// Alignment of arrays.
 const ALIGNED: usize = 16;
 
-/// A frame's instruction to the device; numbers are those in `bind.rs`.
+/// A frame's instruction to the device; the numbers are those in `bind.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Here are so many rows.
+    /// The frame contains this number of rows.
     Rows(u32),
-    /// Copy and clear so many slots of a window's table.
+    /// Copy and clear this number of slots of a window's table.
     Publish { table: u32, first: u32, slots: u32 },
 }
 
@@ -40,7 +40,7 @@ impl Command {
         }
     }
 
-    /// Writes it at the start of a frame.
+    /// Writes the command at the start of a frame.
     pub(super) fn write(self, frame: &mut [u8]) {
         for (word, at) in self.words().into_iter().zip(frame.chunks_exact_mut(4)) {
             at.copy_from_slice(&word.to_le_bytes());
@@ -48,7 +48,7 @@ impl Command {
     }
 }
 
-/// Places of arrays in a frame, one after another.
+/// Allocates positions of arrays in a frame, one after another.
 #[derive(Debug)]
 pub(super) struct Places {
     rows: usize,
@@ -56,7 +56,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Rows, a multiple of 32, whose arrays of so many bits a row fit a frame after its first `head` bytes.
+    /// Number of rows, a multiple of 32, that fit a frame after its first `head` bytes if arrays have these
+    /// bits per row.
     ///
     /// # Errors
     /// [`Reason::Limit`]: not even 32 rows fit.
@@ -66,7 +67,7 @@ impl Places {
         let rows = frame_bytes.saturating_sub(padding) * 8 / row / 32 * 32;
         match rows {
             0 => Err(Reason::Limit {
-                expression: "a stream's frame (galatea.stream_frame)".into(),
+                expression: "a stream's frame (galatea.stream.frame_size)".into(),
                 asked: (row * 4 + padding) as u64,
                 limit: frame_bytes as u64,
                 unit: "bytes for 32 rows",
@@ -75,19 +76,19 @@ impl Places {
         }
     }
 
-    /// Of arrays of so many rows, after the first `head` bytes.
+    /// Positions for arrays of `rows` rows, after the first `head` bytes.
     pub(super) fn new(rows: usize, head: usize) -> Self {
         Self { rows, at: head }
     }
 
-    /// The next array, of so many bits a row.
+    /// The position of the next array, with `bits` bits per row.
     pub(super) fn array(&mut self, bits: usize) -> usize {
         let at = self.at;
         self.at += (self.rows * bits / 8).next_multiple_of(ALIGNED);
         at
     }
 
-    /// Bytes up to here.
+    /// Number of bytes so far.
     pub(super) fn end(&self) -> usize {
         self.at
     }
@@ -98,13 +99,13 @@ impl Places {
 pub(super) struct FrameColumn {
     /// Index in the source's schema.
     pub(super) source: usize,
-    /// What expressions see.
+    /// The column as expressions see it.
     pub(super) binding: ColumnBinding,
-    /// Whether the source has text, and frames codes.
+    /// Whether the source has strings, and frames have codes.
     pub(super) is_code: bool,
     width: usize,
     c_type: &'static str,
-    /// Where values and bits of validity begin.
+    /// Positions of the values and of the validity bits.
     values: usize,
     validity: usize,
 }
@@ -124,7 +125,7 @@ impl FrameColumn {
                 field.name()
             ),
         };
-        if is_text(data_type) {
+        if is_string(data_type) {
             return Err(refuse());
         }
         let binding = ColumnBinding::of_type(data_type, field.is_nullable()).ok_or_else(refuse)?;
@@ -160,7 +161,7 @@ impl FrameColumn {
         })
     }
 
-    /// Bits of a row.
+    /// Bits per row of values and of validity.
     fn bits(&self) -> [usize; 2] {
         [self.width * 8, usize::from(self.binding.nullable)]
     }
@@ -169,17 +170,17 @@ impl FrameColumn {
 /// The columns of a stream's frames.
 #[derive(Debug, Clone)]
 pub(super) struct FrameLayout {
-    /// Rows of a frame at most, a multiple of 32.
+    /// Maximum number of rows of a frame, a multiple of 32.
     pub(super) rows: usize,
-    /// The columns, ascending by source.
+    /// The columns, in ascending order of their source.
     pub(super) columns: Vec<FrameColumn>,
-    /// Bytes of a frame that are used.
+    /// Number of bytes used in a frame.
     pub(super) bytes: usize,
 }
 
 impl FrameLayout {
-    /// Frames of these columns of a source, of which `codes` are texts that cross as codes, for `rows` rows
-    /// or fewer.
+    /// Frames with these columns of a source, for the maximum number of rows. Columns in `codes` are strings
+    /// that are transferred as codes.
     ///
     /// # Errors
     /// Columns that frames cannot hold.
@@ -203,7 +204,7 @@ impl FrameLayout {
         Ok(layout)
     }
 
-    /// Lets frames have no more rows than that.
+    /// Limits frames to this number of rows.
     pub(super) fn limit(&mut self, rows: usize) {
         self.rows = self.rows.min(rows);
         let mut places = Places::new(self.rows, HEADER);
@@ -215,8 +216,8 @@ impl FrameLayout {
         self.bytes = places.end();
     }
 
-    /// Declares the columns of `row` for the device, of a frame at `frame`; `exists` says whether there is
-    /// such a row.
+    /// Declares the columns of `row` in device code, for a frame at `frame`; the variable `exists` is true if
+    /// the frame has the row.
     pub(super) fn declare(&self, code: &mut Code) {
         for (number, column) in self.columns.iter().enumerate() {
             let null = match column.binding.nullable {
@@ -244,11 +245,11 @@ impl FrameLayout {
         }
     }
 
-    /// The columns of a batch of the source, as frames hold them.
+    /// The columns of a batch of the source, encoded for frames.
     ///
     /// # Errors
-    /// More texts than a dictionary holds.
-    pub(super) fn encode(&self, batch: &RecordBatch, texts: &Texts) -> Result<Vec<EncodedColumn>> {
+    /// More strings than a dictionary holds.
+    pub(super) fn encode(&self, batch: &RecordBatch, texts: &StreamStrings) -> Result<Vec<EncodedColumn>> {
         let columns = self.columns.iter();
         let encoded = columns.map(|column| EncodedColumn::new(column, batch.column(column.source), texts));
         encoded.collect()
@@ -275,17 +276,17 @@ impl FrameLayout {
     }
 }
 
-/// A column of a batch, as frames hold it.
+/// A column of a batch, encoded for frames.
 #[derive(Debug, Clone)]
 pub(super) struct EncodedColumn {
-    /// Values one after another.
+    /// Contiguous values.
     pub(super) values: Buffer,
-    /// Which are not NULL.
+    /// Validity of the values.
     pub(super) nulls: Option<NullBuffer>,
 }
 
 impl EncodedColumn {
-    fn new(column: &FrameColumn, array: &ArrayRef, texts: &Texts) -> Result<Self> {
+    fn new(column: &FrameColumn, array: &ArrayRef, texts: &StreamStrings) -> Result<Self> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let values = if column.is_code {
             Buffer::from_vec(texts.codes(column.source, array)?)
@@ -311,7 +312,7 @@ pub(super) fn bit(bits: &[u8], row: usize) -> bool {
     bits[row / 8] >> (row % 8) & 1 != 0
 }
 
-/// Those rows of a column of the source.
+/// These rows of a column of the source.
 pub(super) fn slice(batch: &RecordBatch, source: usize, rows: &Range<usize>) -> ArrayRef {
     Arc::clone(batch.column(source)).slice(rows.start, rows.len())
 }

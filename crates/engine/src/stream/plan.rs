@@ -1,4 +1,4 @@
-//! What a stream computes: which subtrees of a plan can be persistent operators.
+//! The plan of a stream, and the subtrees that can be persistent operators.
 
 use crate::graph::{PipelineRef, PipelineSource};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -10,33 +10,33 @@ use galatea_codegen::{PipelinePlan, SinkPlan};
 use galatea_expression::{Expr, ExprKind, Function, TruncateUnit};
 use std::sync::Arc;
 
-/// What a stream computes.
+/// The plan of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamPlan {
     /// Filters and sink, over the source's columns.
     pub(super) pipeline: PipelinePlan,
-    /// Of groups: the windows that they are in.
+    /// For groups: their windows.
     pub(super) window: Option<Window>,
     /// Schema of the source.
     pub(super) schema: SchemaRef,
-    /// What the rows come from.
+    /// The plan of the input rows.
     pub(super) input: Arc<dyn ExecutionPlan>,
 }
 
-/// Tumbling windows of time, one after another.
+/// Consecutive tumbling windows of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// Which of the group keys is the start of the window.
+    /// The group key that is the start of the window.
     pub(super) key: usize,
-    /// The source's column of times, which rows are ordered by.
+    /// The source's time column, by which rows are ordered.
     pub(super) time: usize,
-    /// Units of time from one window to the next.
+    /// Length of a window in units of time.
     pub(super) stride: i64,
-    /// Where one of them starts.
+    /// The start of one of the windows.
     pub(super) origin: i64,
-    /// Nanoseconds of a unit.
+    /// Nanoseconds per unit.
     pub(super) nanoseconds: i64,
-    /// Whether times that leave 64 bits in nanoseconds have no window.
+    /// Whether times that exceed 64 bits in nanoseconds have no window.
     pub(super) checked: bool,
 }
 
@@ -48,15 +48,15 @@ fn refuse(detail: impl Into<String>) -> Reason {
 }
 
 impl StreamPlan {
-    /// What a subtree over an input without an end computes.
+    /// The plan of a subtree over unbounded input.
     ///
     /// # Errors
-    /// Why it is not for a persistent operator.
+    /// The reason why it cannot be a persistent operator.
     pub(crate) fn new(pipeline: PipelineRef<'_>) -> Result<Self, Reason> {
         let PipelineSource::Plan(input) = &pipeline.source else {
             return Err(refuse("its rows are made by another operator of the device"));
         };
-        if !pipeline.dimensions.is_empty() {
+        if !pipeline.build_sides.is_empty() {
             return Err(refuse("it is joined"));
         }
         let window = match &pipeline.plan.sink {
@@ -73,7 +73,7 @@ impl StreamPlan {
         })
     }
 
-    /// Which column of the result is the start of a window.
+    /// The result column that is the start of a window.
     pub(super) fn window_key(&self) -> Option<usize> {
         self.window.map(|window| window.key)
     }
@@ -92,7 +92,7 @@ impl StreamPlan {
     }
 }
 
-/// The windows that rows are grouped by.
+/// The windows by which rows are grouped.
 fn window(keys: &[Expr], input: &Arc<dyn ExecutionPlan>) -> Result<Window, Reason> {
     let found = keys
         .iter()
@@ -114,7 +114,7 @@ fn window(keys: &[Expr], input: &Arc<dyn ExecutionPlan>) -> Result<Window, Reaso
     }
 }
 
-/// The windows whose start is that key.
+/// The windows with that key as their start.
 fn tumbling(key: usize, expr: &Expr) -> Option<Window> {
     let ExprKind::Call { function, arguments } = expr.kind() else {
         return None;
@@ -158,7 +158,7 @@ fn tumbling(key: usize, expr: &Expr) -> Option<Window> {
 }
 
 impl Window {
-    /// The number of the window that a time is in; `None`: its start is NULL.
+    /// The number of the window that contains a time; `None` if its start is NULL.
     pub(super) fn number(&self, time: i64) -> Option<i64> {
         let [time, stride, origin] = [time, self.stride, self.origin].map(i128::from);
         let distance = time - origin;
@@ -170,13 +170,13 @@ impl Window {
         i64::try_from((bin + origin).div_euclid(stride)).ok()
     }
 
-    /// Where the window of that number starts.
+    /// The start of the window with this number.
     pub(super) fn start(&self, number: i64) -> i64 {
         let phase = self.origin.rem_euclid(self.stride);
         number.wrapping_mul(self.stride).wrapping_add(phase)
     }
 
-    /// Milliseconds as units of time, rounded up.
+    /// Milliseconds in units of time, rounded up.
     pub(super) fn units(&self, milliseconds: u64) -> i64 {
         let nanoseconds = u128::from(milliseconds) * 1_000_000;
         i64::try_from(nanoseconds.div_ceil(self.nanoseconds as u128)).unwrap_or(i64::MAX)

@@ -1,8 +1,8 @@
-//! Rows that pass: what the device leaves in a result frame, and the batch that comes of it.
+//! Rows that pass: the contents of a result frame, and its conversion to a batch.
 //!
 //! ```text
 //! passed   a bit per row of the frame
-//! values   an array per computed column, at the places of the rows; validity, a byte each, where it can be NULL
+//! values   an array per computed column, at the positions of the rows; validity, a byte each, if it can be NULL
 //! ```
 
 use super::error::StreamError;
@@ -23,9 +23,10 @@ use std::ops::Range;
 /// A column of the result.
 #[derive(Debug)]
 enum ResultColumn {
-    /// The source's, by number.
+    /// A column of the source, by number.
     Source(usize),
-    /// Computed on the device: values, and validity if it can be NULL, begin there in the frame.
+    /// Computed on the device, with the positions in the frame of its values and, if it can be NULL, of its
+    /// validity.
     Computed {
         output: OutputColumn,
         values: usize,
@@ -33,13 +34,13 @@ enum ResultColumn {
     },
 }
 
-/// What result frames hold of rows.
+/// Layout of result frames with rows.
 #[derive(Debug)]
 pub(super) struct RowResults {
     columns: Vec<ResultColumn>,
-    /// Rows of a frame at most.
+    /// Maximum number of rows of a frame.
     rows: usize,
-    /// Bytes of a result frame.
+    /// Size of a result frame in bytes.
     bytes: usize,
 }
 
@@ -57,11 +58,11 @@ fn c_type(form: &OutputForm) -> &'static str {
 }
 
 impl RowResults {
-    /// The results of these outputs; writes what is done for a row, and lets frames have as many rows as have
-    /// results in one.
+    /// The results of these outputs. Appends the code for a row, and limits frames to the number of rows that
+    /// fit one result frame.
     ///
     /// # Errors
-    /// Outputs that cannot be computed so.
+    /// Outputs that are not supported here.
     pub(super) fn new(
         outputs: &[Expr],
         rewrite: &dyn Fn(&Expr) -> Expr,
@@ -122,15 +123,15 @@ impl RowResults {
         })
     }
 
-    /// What is done after the rows of a frame.
+    /// The code after the rows of a frame.
     pub(super) fn after_rows(&self) -> String {
         format!("work.set_output_bytes({}u);", self.bytes)
     }
 
-    /// The rows that passed, of those rows of a batch, by a result frame.
+    /// The rows that passed, out of those rows of a batch, according to a result frame.
     ///
     /// # Errors
-    /// A frame of another length; Arrow's.
+    /// A frame of another length, or an error of Arrow.
     pub(super) fn batch(
         &self,
         schema: &SchemaRef,

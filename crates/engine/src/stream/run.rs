@@ -1,11 +1,12 @@
-//! One run of a stream: the task that reads the input, the thread of its topology, and what its reader sees.
+//! One run of a stream: the task that reads the input, the thread of its topology, and the stream of its
+//! results.
 
 use super::bind::{BoundStream, Results};
 use super::error::StreamError;
 use super::settings::{BLOCK_THREADS, StreamSettings};
 use super::sink::{Delivered, Ledger, Sink, StreamMetrics};
 use super::source::{Input, Source};
-use super::texts::Texts;
+use super::strings::StreamStrings;
 use super::windows::TABLE_FULL;
 use crate::device::persistent::Counted;
 use crate::device::{DeviceRuntime, RunError};
@@ -24,12 +25,12 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Batches of the input under way at most, until their results are read.
+/// Maximum number of input batches in flight, until their results are read.
 const BATCHES: usize = 16;
-/// Frames of a topic under way at most.
+/// Maximum number of frames of a topic in flight.
 const DEPTH: u32 = 64;
 
-/// What a run computes, and with what.
+/// Inputs of a run.
 pub(super) struct Run {
     pub(super) bound: Arc<BoundStream>,
     pub(super) settings: StreamSettings,
@@ -39,7 +40,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Starts it over an input; its results. It ends when they are dropped.
+    /// Starts the run over an input, and returns its results. The run ends when they are dropped.
     ///
     /// # Errors
     /// [`StreamError::Thread`].
@@ -56,7 +57,7 @@ impl Run {
             .spawn(move || {
                 let _counted = counted;
                 let ledger = Arc::new(Ledger::new(self.metrics.clone()));
-                let texts = Arc::new(Texts::default());
+                let texts = Arc::new(StreamStrings::default());
                 let source = Source::new(
                     Arc::clone(&self.bound),
                     Arc::clone(&texts),
@@ -75,7 +76,7 @@ impl Run {
                     Some(error) => Err(error),
                     None => ran,
                 };
-                // Nobody may read any more.
+                // The reader may have been dropped.
                 let _ = results.send(Delivered::End(outcome));
             });
         started.map_err(StreamError::Thread)?;
@@ -109,8 +110,8 @@ impl Run {
             ..FlowOptions::default()
         };
         if device.info().emulated {
-            // Threads are fibers of the machine's cores. As many in a block as on a GPU: frames are written
-            // in steps of a block's threads, and what is beyond their last row differs by that.
+            // Threads are fibers on the machine's cores. A block has the same number of threads as on a GPU:
+            // frames are written in steps of that number, and the bytes beyond their last row depend on it.
             options.blocks = Some(blocks.min(2));
             options.timeout = Duration::from_secs(120);
         }
@@ -127,7 +128,7 @@ impl Run {
         Ok(())
     }
 
-    /// The error of a topology, in the query's words.
+    /// The error of a topology, in terms of the query.
     fn error(&self, error: FlowError) -> DataFusionError {
         let code = match &error {
             FlowError::DeviceOperator { code, .. } => *code,
@@ -145,7 +146,7 @@ impl Run {
     }
 }
 
-/// An operator of one thread, which is made before.
+/// An operator of one thread that has already been created.
 fn once<O: galatea_flow::CpuOperator + 'static>(name: &str, operator: O) -> Cpu {
     let operator = Mutex::new(Some(operator));
     Cpu::new(name, 1, move |_| {
@@ -156,7 +157,7 @@ fn once<O: galatea_flow::CpuOperator + 'static>(name: &str, operator: O) -> Cpu 
 /// Device memory of a run.
 struct Memory {
     error: DeviceBuffer<u32>,
-    /// Tables of windows, and the groups of each.
+    /// Tables of windows, and the number of groups of each.
     windows: Option<(DeviceBuffer<u8>, DeviceBuffer<u64>)>,
     tables: Vec<DeviceBuffer<u8>>,
 }
@@ -196,7 +197,7 @@ impl Memory {
     }
 }
 
-/// Gives the batches of an input to the source.
+/// Passes the batches of an input to the source.
 async fn read(mut input: SendableRecordBatchStream, batches: mpsc::Sender<Input>) {
     let permits = Arc::new(Semaphore::new(BATCHES));
     loop {
@@ -216,7 +217,7 @@ async fn read(mut input: SendableRecordBatchStream, batches: mpsc::Sender<Input>
     }
 }
 
-/// The reader's side of a run: the task that reads the input ends with it, and so the source.
+/// The reader's side of a run: if it is dropped, the task that reads the input ends, and then the source.
 struct Reading {
     delivered: UnboundedReceiver<Delivered>,
     _reader: SpawnedTask<()>,

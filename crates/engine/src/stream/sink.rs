@@ -1,8 +1,8 @@
-//! The sink operator: frames of results become batches, in the order of the input.
+//! The sink operator: converts result frames to batches, in the order of the input.
 
 use super::bind::{BoundStream, Results};
 use super::error::StreamError;
-use super::texts::Texts;
+use super::strings::StreamStrings;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::{DataFusionError, Result};
@@ -16,30 +16,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// What a batch of the input has until all that comes of it is read.
+/// The permit of an input batch, held until all of its results are read.
 pub(super) type Permit = Arc<OwnedSemaphorePermit>;
 
-/// What comes of a frame.
+/// The expected results of a frame.
 #[derive(Debug)]
 pub(super) enum Due {
     /// Nothing: its rows are in groups.
     Nothing(Permit),
-    /// Those of these rows of a batch that pass.
+    /// These rows of a batch, if they pass.
     Rows(RecordBatch, Range<usize>, Permit),
-    /// The groups of a window in some slots of its table.
+    /// The groups of a window in a range of slots of its table.
     Groups(Option<i64>, Range<u64>, Option<Permit>),
 }
 
-/// What a run gives to its reader.
+/// Output of a run to its reader.
 #[derive(Debug)]
 pub(super) enum Delivered {
-    /// A batch, whose permit is given back when it is read.
+    /// A batch, with the permit that is released when it is read.
     Batch(RecordBatch, Option<Permit>),
-    /// The end.
+    /// The end of the results.
     End(Result<()>),
 }
 
-/// Counts for EXPLAIN ANALYZE.
+/// Counters for EXPLAIN ANALYZE.
 #[derive(Debug, Clone)]
 pub(super) struct StreamMetrics {
     pub(super) rows: Count,
@@ -61,7 +61,7 @@ impl StreamMetrics {
         }
     }
 
-    /// What runs have counted so far.
+    /// Counters of the runs so far.
     pub(super) fn counts(metrics: &ExecutionPlanMetricsSet) -> Vec<(&'static str, usize)> {
         let counted = metrics.clone_inner();
         let names = ["stream_rows", "frames", "late_rows", "windows"];
@@ -74,7 +74,7 @@ impl StreamMetrics {
     }
 }
 
-/// What source and sink of a run share.
+/// State that source and sink of a run share.
 #[derive(Debug)]
 pub(super) struct Ledger {
     due: Mutex<HashMap<u64, Due>>,
@@ -93,22 +93,22 @@ impl Ledger {
         }
     }
 
-    /// Notes what comes of a frame, before it is published.
+    /// Records the expected results of a frame, before it is published.
     pub(super) fn expect(&self, frame: u64, due: Due) {
         self.due.lock().insert(frame, due);
     }
 
-    /// Frames that are back, of all before the first that is not.
+    /// Number of frames that have returned before the first one that has not.
     pub(super) fn back(&self) -> u64 {
         self.back.load(Ordering::Acquire)
     }
 
-    /// Notes the error that ends the run.
+    /// Records the error that ends the run.
     pub(super) fn fail(&self, error: DataFusionError) {
         self.failure.lock().get_or_insert(error);
     }
 
-    /// The error that has ended it.
+    /// The error that has ended the run.
     pub(super) fn failure(&self) -> Option<DataFusionError> {
         self.failure.lock().take()
     }
@@ -118,10 +118,10 @@ impl Ledger {
 pub(super) struct Sink {
     bound: Arc<BoundStream>,
     schema: SchemaRef,
-    texts: Arc<Texts>,
+    texts: Arc<StreamStrings>,
     ledger: Arc<Ledger>,
     results: UnboundedSender<Delivered>,
-    /// What came of frames that are back before others.
+    /// Results of frames that returned before earlier ones.
     early: HashMap<u64, Option<Delivered>>,
     next: u64,
 }
@@ -130,7 +130,7 @@ impl Sink {
     pub(super) fn new(
         bound: Arc<BoundStream>,
         schema: SchemaRef,
-        texts: Arc<Texts>,
+        texts: Arc<StreamStrings>,
         ledger: Arc<Ledger>,
         results: UnboundedSender<Delivered>,
     ) -> Self {
@@ -156,7 +156,7 @@ impl Sink {
                 let batch = windows.batch(&self.schema, window, &slots, &self.texts, (number, frame))?;
                 (batch, permit)
             }
-            // Its rows are in the tables of windows: the next batch may come.
+            // Its rows are in the tables of windows, so the next batch may be read.
             (_, Due::Nothing(permit)) => (None, Some(permit)),
             _ => (None, None),
         };
@@ -176,7 +176,7 @@ impl CpuOperator for Sink {
                 if let Delivered::Batch(batch, _) = &delivered {
                     self.ledger.metrics.output_rows.add(batch.num_rows());
                 }
-                // Nobody reads any more: the source ends soon.
+                // The reader is gone, and the source will end soon.
                 let _ = self.results.send(delivered);
             }
         }

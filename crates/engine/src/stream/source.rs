@@ -1,9 +1,9 @@
-//! The source operator: batches of the input become frames, windows that are over become commands.
+//! The source operator: converts batches of the input to frames, and completed windows to commands.
 
 use super::bind::{BoundStream, Results};
 use super::frame::{Command, EncodedColumn};
 use super::sink::{Due, Ledger, Permit};
-use super::texts::Texts;
+use super::strings::StreamStrings;
 use super::watermark::Watermark;
 use super::windows::WindowResults;
 use arrow::array::{BooleanArray, RecordBatch};
@@ -15,32 +15,32 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Wait for a batch, of a stream that has nothing else to do: until it looks whether it is to end.
+/// Time that an idle stream waits for a batch before it checks whether to end.
 const IDLE: Duration = Duration::from_millis(1);
-/// The same while frames of a window that is over are on the device.
+/// The same while the device has frames of a completed window.
 const BUSY: Duration = Duration::from_micros(20);
 
-/// What the task that reads the input gives to the source.
+/// Messages from the task that reads the input to the source.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A batch, with its permit.
     Batch(RecordBatch, Permit),
     /// The input failed.
     Failed(DataFusionError),
-    /// The input has ended. Without that, nobody wants results any more.
+    /// The input has ended. If the channel closes without this message, the reader is gone.
     End,
 }
 
-/// A batch under way.
+/// A batch in progress.
 struct Current {
     batch: RecordBatch,
     columns: Vec<EncodedColumn>,
-    /// Rows that were sent.
+    /// Number of rows sent so far.
     sent: usize,
     permit: Permit,
 }
 
-/// A window that is published, slots up to there.
+/// A window that is being published, up to slot `next`.
 struct Publishing {
     window: Option<i64>,
     next: u64,
@@ -49,7 +49,7 @@ struct Publishing {
 /// The source of one run.
 pub(super) struct Source {
     bound: Arc<BoundStream>,
-    texts: Arc<Texts>,
+    texts: Arc<StreamStrings>,
     ledger: Arc<Ledger>,
     input: Receiver<Input>,
     current: Option<Current>,
@@ -58,14 +58,14 @@ pub(super) struct Source {
     /// Number of the next frame.
     frame: u64,
     ended: bool,
-    /// Of the last batch: what is published waits for its results to be read, too.
+    /// The permit of the last batch: published results also hold it until they are read.
     permit: Option<Permit>,
 }
 
 impl Source {
     pub(super) fn new(
         bound: Arc<BoundStream>,
-        texts: Arc<Texts>,
+        texts: Arc<StreamStrings>,
         ledger: Arc<Ledger>,
         input: Receiver<Input>,
     ) -> Self {
@@ -125,7 +125,7 @@ impl Source {
         }
     }
 
-    /// Takes up a batch, without rows that are late.
+    /// Begins a batch, without its late rows.
     fn begin(&mut self, batch: RecordBatch, permit: Permit) -> Result<()> {
         self.ledger.metrics.rows.add(batch.num_rows());
         let mut columns = self.bound.layout.encode(&batch, &self.texts)?;
@@ -154,7 +154,7 @@ impl Source {
         Ok(())
     }
 
-    /// Sends rows of the batch under way; false: its next row has to wait.
+    /// Sends rows of the current batch. Returns false if its next row has to wait.
     fn send(&mut self, work: &mut CpuWork<'_>) -> bool {
         let Some(current) = &mut self.current else {
             return false;
@@ -188,7 +188,7 @@ impl Source {
         true
     }
 
-    /// Sends the next command of a window that is over; false: there is none.
+    /// Sends the next command of a completed window. Returns false if there is none.
     fn publish(&mut self, windows: &WindowResults, work: &mut CpuWork<'_>) -> bool {
         let Some(watermark) = &mut self.watermark else {
             return false;
@@ -223,7 +223,7 @@ impl Source {
         true
     }
 
-    /// Gives the frame its number.
+    /// Assigns the next number to the frame.
     fn number(&mut self, work: &mut CpuWork<'_>, due: Due) {
         self.ledger.expect(self.frame, due);
         work.set_source(self.frame);

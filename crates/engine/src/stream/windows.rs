@@ -1,20 +1,20 @@
-//! Groups of windows: their tables on the device, and the batches that come of them.
+//! Groups of windows: their tables on the device, and their conversion to batches.
 //!
-//! The device has a ring of tables, one for each window that is open, and one for rows whose time is NULL. A
-//! table holds groups by the other keys: a hash table, or accumulators of every group where these are few.
-//! Windows are numbered, and the window of a number has the table of that number modulo the ring. A publish
-//! command copies some slots of a table into a result frame, and clears them:
+//! The device has a ring of tables, one for each open window, and an additional one for rows with a NULL
+//! time. A table holds groups by the other keys: a hash table, or accumulators for every possible group if
+//! these are few. Windows are numbered, and a window has the table with its number modulo the size of the
+//! ring. A publish command copies some slots of a table into a result frame, and clears them:
 //!
 //! ```text
 //! used     a bit per slot of the command
-//! words    of the slots that are used, each at its place
+//! words    the words of used slots, each at the position of its slot
 //! ```
 
 use super::error::StreamError;
 use super::frame::{Places, bit};
 use super::plan::Window;
 use super::settings::{BLOCK_THREADS, StreamSettings};
-use super::texts::Texts;
+use super::strings::StreamStrings;
 use crate::results::{Integers, batch, records};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -34,23 +34,24 @@ use std::ops::Range;
 policy! {
     /// Tables of windows.
     pub(super) struct WindowPolicy {
-        /// Tables of open windows at least: windows that are published while rows of later ones come.
+        /// Minimum number of tables of open windows: windows are published while rows of later ones arrive.
         tables: u64 = 8,
-        /// Tables at most; more would be open at once only if rows may be later than that many windows.
+        /// Maximum number of tables; more would be open at once only if rows may be late by more than this
+        /// number of windows.
         most_tables: u64 = 1024,
-        /// Possible groups of a window up to which each has accumulators of its own.
+        /// Maximum number of possible groups of a window with separate accumulators for each group.
         dense_groups: u64 = 4096,
     }
 }
 
 const POLICY: WindowPolicy = WindowPolicy::DEFAULT;
 
-/// Its tuning policies.
+/// The tuning policies of this module.
 pub(super) fn listed() -> Policy {
     WindowPolicy::listed()
 }
 
-/// The code by which an operator says that a table is full.
+/// The error code of a full table.
 pub(super) const TABLE_FULL: u32 = 0xfff0_0000;
 
 /// A group key of the result.
@@ -60,38 +61,38 @@ enum ResultKey {
     Window(DataType),
     /// The next part of the group key.
     Part,
-    /// The same, as codes of the texts of a column of the source.
+    /// The same, as codes of the strings of a column of the source.
     Text(usize, DataType),
 }
 
-/// What result frames hold of windows.
+/// Layout of result frames with windows.
 #[derive(Debug)]
 pub(super) struct WindowResults {
     pub(super) window: Window,
     keys: Vec<ResultKey>,
     key: GroupKey,
     accumulators: AccumulatorPlan,
-    /// Word of a slot that is not zero where there is a group.
+    /// Index of a slot's word that is nonzero if the slot has a group.
     occupied: usize,
-    /// Slots of a table.
+    /// Number of slots of a table.
     pub(super) slots: u64,
-    /// Groups of a table at most.
+    /// Maximum number of groups of a table.
     pub(super) limit: u64,
-    /// Tables in the ring.
+    /// Number of tables in the ring.
     pub(super) tables: u64,
-    /// Slots of a command.
+    /// Number of slots of a command.
     pub(super) published: usize,
-    /// Where words of slots begin in a result frame.
+    /// Start of the words of slots in a result frame.
     words: usize,
-    /// Time that a row may be late, in units of the window's.
+    /// Allowed lateness of a row, in units of the window's time.
     pub(super) lateness: i64,
 }
 
 impl WindowResults {
-    /// The results of these keys and calls; writes what is done for a row.
+    /// The results of these keys and calls. Appends the code for a row.
     ///
     /// # Errors
-    /// Keys and calls that cannot be computed so.
+    /// Keys and calls that are not supported here.
     pub(super) fn new(
         (keys, calls): (&[Expr], &[AggregateCall]),
         window: Window,
@@ -105,7 +106,7 @@ impl WindowResults {
         let tables = open.max(POLICY.tables).next_power_of_two();
         if tables > POLICY.most_tables {
             return Err(Reason::Limit {
-                expression: "windows that are open at once (galatea.stream_lateness)".into(),
+                expression: "windows that are open at once (galatea.stream.lateness)".into(),
                 asked: open,
                 limit: POLICY.most_tables,
                 unit: "windows",
@@ -133,12 +134,13 @@ impl WindowResults {
         if !accumulators.extremes.is_empty() {
             return Err(Reason::Function {
                 name: "MIN and MAX".into(),
-                detail: "of texts without codes, and of values beyond 64 bits, in windows of a stream".into(),
+                detail: "of strings without codes, and of values beyond 64 bits, in windows of a stream"
+                    .into(),
             });
         }
         let (slots, limit, occupied) = match key.layout {
             KeyLayout::Dense { groups } => (groups, groups, accumulators.row_count()),
-            // Each thread may insert one group more, since it looks at their number before.
+            // Each thread may insert one more group, since it checks their number before.
             _ => {
                 let most = settings.groups + u64::from(settings.blocks) * u64::from(BLOCK_THREADS);
                 ((most + 1).next_power_of_two(), settings.groups, 0)
@@ -171,17 +173,17 @@ impl WindowResults {
         Ok(results)
     }
 
-    /// Words of a slot.
+    /// Number of words of a slot.
     fn slot_words(&self) -> usize {
         self.key.slot_key_words() + self.accumulators.words
     }
 
-    /// Words of all tables, that of NULL included.
+    /// Number of words of all tables, including that of NULL.
     pub(super) fn table_words(&self) -> u64 {
         (self.tables + 1) * self.slots * self.slot_words() as u64
     }
 
-    /// The table of the window of that number; `None`: of rows without a window.
+    /// The table of the window with this number; `None`: of rows without a window.
     pub(super) fn table(&self, window: Option<i64>) -> u32 {
         let table = window.map_or(self.tables, |number| number as u64 & (self.tables - 1));
         table as u32
@@ -237,7 +239,7 @@ if (at == nullptr) {{
         code.lines("}");
     }
 
-    /// What is done for a publish command.
+    /// The code for a publish command.
     pub(super) fn publish(&self) -> String {
         let slot = self.slot_words();
         format!(
@@ -269,16 +271,16 @@ if (command[0] == 1u) {{
         )
     }
 
-    /// The groups of a window among those slots of its table, by a result frame; `None`: there are none.
+    /// The groups of a window among those slots of its table, from a result frame; `None` if there are none.
     ///
     /// # Errors
-    /// A frame of another length; Arrow's, and those of aggregates.
+    /// A frame of another length, or errors of Arrow and of aggregates.
     pub(super) fn batch(
         &self,
         schema: &SchemaRef,
         window: Option<i64>,
         slots: &Range<u64>,
-        texts: &Texts,
+        texts: &StreamStrings,
         (number, frame): (u64, &[u8]),
     ) -> Result<Option<RecordBatch>> {
         let (count, words) = ((slots.end - slots.start) as usize, self.slot_words());

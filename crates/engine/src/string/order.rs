@@ -1,28 +1,28 @@
-//! Orders by texts without a dictionary. While rows are scanned the words of their order have the places of
-//! texts, which tell texts apart; before rows are sorted each distinct text is ranked, and ranks take the
-//! places:
+//! Sorts by strings without a dictionary. While rows are scanned, the words of their order contain the places
+//! of strings, which distinguish strings. Before rows are sorted, each distinct string is ranked, and ranks
+//! replace the places:
 //!
 //! ```text
-//! slots of the table ── places of the texts ── merge sort by their bytes ── by place the rank ── words of the order
+//! slots of the table ── places of the strings ── merge sort by their bytes ── rank by place ── words of the order
 //! ```
 //!
-//! Texts that many rows have are compared once for all of them, and rows are sorted by integers as ever.
+//! A string that many rows have is compared once for all of them, and rows are sorted by integers as usual.
 
 use crate::device::RunError;
 use crate::rows::columns::Allocator;
-use crate::string::interned::InternedTexts;
+use crate::string::interned::InternedStrings;
 use galatea_device::{In, InOut, Out};
-use galatea_expression::OrderedText;
-use galatea_kernels::{CollectGroups, GroupEntries, KeyWidth, PlaceField, RankKeys, TextRanks, TextSort};
+use galatea_expression::OrderedString;
+use galatea_kernels::{CollectGroups, GroupEntries, KeyWidth, PlaceField, RankKeys, StringRanks, StringSort};
 use galatea_memory::KeyWord;
 
-/// Makes the places that `texts` has in the words of an order ranks, in the keys of `rows` rows; `fields` are
-/// with the numbers of their words.
-pub(crate) fn rank_texts(
+/// Replaces the places of `texts` in the words of an order by ranks, in the keys of `rows` rows; `fields`
+/// have the numbers of their words.
+pub(crate) fn rank_strings(
     allocator: &Allocator<'_>,
-    texts: &InternedTexts,
+    texts: &InternedStrings,
     words: &mut [KeyWord<'_>],
-    fields: &[(usize, OrderedText)],
+    fields: &[(usize, OrderedString)],
     rows: usize,
 ) -> Result<(), RunError> {
     let Allocator { runtime, stream, .. } = *allocator;
@@ -30,7 +30,7 @@ pub(crate) fn rank_texts(
         return Ok(());
     }
     let size = texts.size(stream)?;
-    // All of them are NULL.
+    // All strings are NULL.
     if size.texts == 0 {
         return Ok(());
     }
@@ -38,7 +38,7 @@ pub(crate) fn rank_texts(
     let count = size.texts as usize;
     let mut places = allocator.zeroed::<u64>(size.texts)?;
     let mut used = allocator.zeroed::<u64>(1)?;
-    // A slot is an entry of one word, which is 0 where it is free.
+    // A slot is an entry of one word, which is 0 if the slot is free.
     let slot = GroupEntries {
         words: 1,
         marker: 0,
@@ -47,18 +47,18 @@ pub(crate) fn rank_texts(
     let slots = In(texts.slots()?);
     CollectGroups::new(device)?.launch(stream, slots, Out(&mut *places), InOut(&mut *used), slot)?;
 
-    let sort = TextSort::new(device)?;
+    let sort = StringSort::new(device)?;
     let mut spare = allocator.zeroed::<u64>(size.texts)?;
     let mut width = 0;
     while width == 0 || width < size.texts {
         let (from, to) = (places.slice(..count)?, spare.slice_mut(..count)?);
         sort.launch(stream, In(&**texts.region()), In(from), Out(to), width)?;
         std::mem::swap(&mut places, &mut spare);
-        width = (2 * width).max(TextSort::RUN);
+        width = (2 * width).max(StringSort::RUN);
     }
     drop(spare);
     let mut ranks = allocator.zeroed::<u32>(size.words)?;
-    TextRanks::new(device)?.launch(stream, In(places.slice(..count)?), InOut(&mut *ranks))?;
+    StringRanks::new(device)?.launch(stream, In(places.slice(..count)?), InOut(&mut *ranks))?;
 
     let kernel = RankKeys::new(device)?;
     for (word, text) in fields {
@@ -75,7 +75,7 @@ pub(crate) fn rank_texts(
     Ok(())
 }
 
-/// The keys that rows have in a word.
+/// The keys of the rows in a word.
 fn keys<'a>(word: &'a mut KeyWord<'_>, rows: usize) -> Result<(KeyWidth, InOut<'a, u8>), RunError> {
     let bytes = ..word.width.bytes() * rows;
     Ok((word.width, InOut(word.values.slice_mut(bytes)?)))

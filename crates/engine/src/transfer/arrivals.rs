@@ -1,14 +1,14 @@
-//! Chunks that a running kernel waits for.
+//! Arrival flags of chunks that a running kernel waits for.
 //!
-//! Chunks that come over the link are read by launches that are queued behind their copies. Where chunks are
-//! small, these launches, and the events that order them, take longer than the copies. So one launch may read
-//! several chunks that are still on their way: a persistent operator for as long as they come (XeFlow, whose
-//! frames they are). Behind the copies of each chunk the copying stream stores a word, for which the blocks
-//! that take its morsels wait (`await_arrival` in `link.cuh`).
+//! Chunks that are transferred over the link are read by launches queued after their copies. If chunks are
+//! small, these launches, and the events that order them, take longer than the copies. Therefore one launch
+//! may read several chunks that are still in transfer: a persistent operator until they have arrived (XeFlow;
+//! chunks are its frames). After the copies of each chunk the copy stream stores a word. The blocks that
+//! process the chunk's morsels wait for it (`await_arrival` in `link.cuh`).
 //!
-//! Everything that such a launch waits for is queued before it, and waits for earlier launches alone, so it
-//! ends. Chunks that pass through slots have twice as many slots as a launch has chunks: the next ones are
-//! copied meanwhile.
+//! All work that such a launch waits for is queued before it, and itself waits only for earlier launches, so
+//! the launch ends. Chunks that pass through slots have twice the number of slots as a launch has chunks, so
+//! that the next ones are copied meanwhile.
 
 use crate::config::PersistentScan;
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
@@ -16,13 +16,14 @@ use galatea_base::policy::policy;
 use galatea_device::{ChunkTimes, DeviceBuffer, Stream};
 
 policy! {
-    /// How many chunks a launch waits for.
+    /// Number of chunks that one launch waits for.
     pub(crate) struct ArrivalPolicy {
-        /// Bytes of them: half a millisecond of the link, after which a query can be cancelled or give way.
+        /// Bytes of these chunks: half a millisecond of the link, after which a query can be cancelled or
+        /// give way.
         bytes: u64 = 32 << 20,
-        /// Chunks at most.
+        /// Maximum number of chunks.
         chunks: u64 = 64,
-        /// What the time by a launch each must be of the time by waiting, at least, for auto to wait.
+        /// Minimum speedup over one launch per chunk for auto to wait.
         worth: f64 = 1.1,
     }
 }
@@ -41,34 +42,34 @@ pub(crate) fn waits(runtime: &DeviceRuntime, scan: PersistentScan, bytes: u64) -
     }
 }
 
-/// Whether a kernel that waits reads chunks of `bytes` faster than a launch each, by what was measured of
-/// chunks so small that their copies take no time, and of a link of so many bytes a second.
+/// Whether a kernel that waits reads chunks of `bytes` faster than one launch per chunk, according to
+/// measured times of chunks with negligible copies and a link of `link` bytes per second.
 fn waiting_pays(times: Option<ChunkTimes>, link: f64, bytes: u64) -> bool {
     let copy = bytes as f64 / link * 1e9;
     times.is_some_and(|times| times.launched.max(copy) > POLICY.worth * times.awaited.max(copy))
 }
 
-/// Chunks of `bytes`, of so many, for which one launch waits.
+/// Number of chunks of `bytes`, out of `chunks`, that one launch waits for.
 pub(crate) fn chunks_of_launch(bytes: u64, chunks: u64) -> usize {
     let most = (POLICY.bytes / bytes.max(1)).clamp(2, POLICY.chunks);
     most.min(chunks.max(1)) as usize
 }
 
-/// The words of a run's chunks, by position in the order of its launches.
+/// The arrival words of a run's chunks, by position in the order of its launches.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     words: DeviceBuffer<u32>,
 }
 
 impl Arrivals {
-    /// Words of so many chunks, none of which is there.
+    /// Words of `chunks` chunks, none of which has arrived.
     pub(crate) fn new(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         chunks: usize,
     ) -> Result<Self, RunError> {
         let words = runtime.words(&streams.compute, chunks, "the arrivals of chunks")?;
-        // The copying streams store into them.
+        // The copy streams store to them.
         let cleared = streams.compute.record()?;
         for stream in &streams.transfer {
             stream.wait(&cleared)?;
@@ -76,12 +77,12 @@ impl Arrivals {
         Ok(Self { words })
     }
 
-    /// Says that the chunk at `position` is there, once all that `stream` has queued is done.
+    /// Marks the chunk at `position` as arrived, once all work queued on `stream` is done.
     pub(crate) fn announce(&mut self, stream: &Stream, position: usize) -> Result<(), RunError> {
         Ok(stream.write_word(self.words.slice_mut(position..position + 1)?, 1)?)
     }
 
-    /// Where the words are.
+    /// Address of the words.
     pub(crate) fn address(&self) -> u64 {
         self.words.address()
     }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_pays_where_launches_take_longer_than_copies() {
+    fn persistent_scan_is_chosen_if_launches_exceed_copies() {
         let times = |launched, awaited| Some(ChunkTimes { launched, awaited });
         let pays = |times, bytes| waiting_pays(times, 50e9, bytes);
         // 12 microseconds of the link are 600 kB.

@@ -1,8 +1,9 @@
-//! How the columns of a chunk come to the device.
+//! Transfers the columns of a chunk to the device.
 //!
-//! All that a chunk lacks comes as one batch of copies. Packed codes come as they lie in host memory, into a
-//! ring of buffers, and one launch for all columns writes the codes that pipelines read to where they belong.
-//! Launches have a stream of their own: no copy waits until the device has room for one.
+//! All missing columns of a chunk are transferred as one batch of copies. Packed codes are transferred as
+//! stored in host memory, into a ring of buffers, and one launch for all columns writes the unpacked codes to
+//! their destination. These launches have their own stream, so that no copy waits until the device has
+//! capacity for a launch.
 //!
 //! ```text
 //! copy      │ chunk 0 │ chunk 2 │ chunk 4 │ ...          into buffers in turn, and plain columns into slots
@@ -20,16 +21,16 @@ use galatea_memory::transfer::Method;
 use galatea_store::{BLOCK_CODES, ChunkData, Column, PackedCodes};
 use std::sync::Arc;
 
-// The kernel unpacks what the store packs.
+// The kernel unpacks the block size of the store.
 const _: () = assert!(BLOCK_CODES == PACKED_BLOCK_CODES);
 
 /// Alignment of packed codes in a buffer of the ring.
 const ALIGNMENT: usize = 256;
 
-/// Buffers for packed codes: chunks that are copied while one waits to be unpacked.
+/// Number of buffers for packed codes: chunks that are copied while one waits to be unpacked.
 const RING: usize = 6;
 
-/// A column of a chunk that is copied, and where it begins in its buffer.
+/// A column of a chunk that is transferred, and its start in the destination buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coming<'a> {
     pub(crate) column: &'a Column,
@@ -46,14 +47,14 @@ impl Coming<'_> {
     }
 }
 
-/// The streams of a chunk: one copies it, one unpacks it, which may be the same.
+/// The streams of a chunk: one copies it, one unpacks it. Both may be the same.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkStreams<'s> {
     pub(crate) copy: &'s Stream,
     pub(crate) unpack: &'s Stream,
 }
 
-/// Brings columns of chunks to the device.
+/// Transfers columns of chunks to the device.
 #[derive(Debug)]
 pub(crate) struct ChunkLink<'r> {
     runtime: &'r DeviceRuntime,
@@ -61,7 +62,7 @@ pub(crate) struct ChunkLink<'r> {
     unpack: Option<UnpackCodes>,
     /// Buffers for packed codes.
     ring: [Packed; RING],
-    /// The one that is used next.
+    /// The buffer that is used next.
     next: usize,
 }
 
@@ -69,17 +70,17 @@ pub(crate) struct ChunkLink<'r> {
 #[derive(Debug, Default)]
 struct Packed {
     memory: Option<DeviceBuffer<u8>>,
-    /// When what it held was unpacked.
+    /// Recorded when its last contents were unpacked.
     unpacked: Option<Event>,
 }
 
 impl Packed {
-    /// Whether it has room for so many bytes.
+    /// Whether it has space for `bytes` bytes.
     fn has(&self, bytes: usize) -> bool {
         self.memory.as_ref().is_some_and(|memory| bytes <= memory.len())
     }
 
-    /// Queues copies into it, behind the launch that unpacks what it holds.
+    /// Queues copies into it, after the launch that unpacks its contents.
     fn receive(&mut self, copy: &Stream, pieces: &[(usize, HostView)]) -> Result<(), DeviceError> {
         let Some(memory) = self.memory.as_mut().filter(|_| !pieces.is_empty()) else {
             return Ok(());
@@ -92,7 +93,7 @@ impl Packed {
 }
 
 impl<'r> ChunkLink<'r> {
-    /// A link that is crossed by `way`.
+    /// A link that uses the transfer method `way`.
     pub(crate) fn new(runtime: &'r DeviceRuntime, way: Method) -> Self {
         Self {
             runtime,
@@ -103,13 +104,13 @@ impl<'r> ChunkLink<'r> {
         }
     }
 
-    /// How chunks come.
+    /// The transfer method of chunks.
     pub(crate) fn way(&self) -> Method {
         self.way
     }
 
-    /// Makes room for packed codes of columns that are going to be brought together. Without room the host
-    /// unpacks them.
+    /// Allocates memory for packed codes of columns that will be transferred together. If that fails, the
+    /// host unpacks them.
     pub(crate) fn prepare(
         &mut self,
         streams: LinkStreams<'_>,
@@ -124,16 +125,16 @@ impl<'r> ChunkLink<'r> {
         }
         let packed = &mut self.ring[self.next];
         if !packed.has(needed) {
-            // Freed when it is unpacked: all streams that use a buffer are waited for.
+            // Freed once it is unpacked: all streams that use a buffer are waited for.
             packed.memory = None;
             packed.memory = self.runtime.allocate(streams.copy, needed as u64)?;
         }
         Ok(())
     }
 
-    /// Queues all that brings columns of a chunk to their places in `buffer`, which may be written from
-    /// `free` on; returns the bytes that cross the link. All is there when `streams.unpack` gets to where it
-    /// is queued.
+    /// Queues the transfer of columns of a chunk to their positions in `buffer`, which may be written after
+    /// `free`. Returns the number of bytes transferred over the link. The transfer is complete for work
+    /// queued later on `streams.unpack`.
     pub(crate) fn bring(
         &mut self,
         streams: LinkStreams<'_>,
@@ -193,7 +194,7 @@ impl<'r> ChunkLink<'r> {
         Ok(bytes)
     }
 
-    /// What is copied for a view: a staging buffer with the same bytes, or itself.
+    /// The source of a view's copy: a staging buffer with the same bytes, or the view itself.
     fn source(&self, view: &HostView) -> Result<HostView, DeviceError> {
         let memory = self.runtime.memory();
         if self.way == Method::Staged || memory.ablations().has(Ablation::Copied) {
@@ -204,12 +205,12 @@ impl<'r> ChunkLink<'r> {
     }
 }
 
-/// Bytes of a buffer of the ring that packed codes take.
+/// Bytes that packed codes use in a buffer of the ring.
 fn room(stored: &HostView) -> usize {
     stored.len().next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of a buffer of the ring that columns take.
+/// Bytes that columns use in a buffer of the ring.
 fn packed_bytes(coming: &[Coming<'_>]) -> usize {
     let codes = coming.iter().filter_map(Coming::packed);
     codes.map(|codes| room(codes.stored())).sum()

@@ -1,4 +1,4 @@
-//! How chunks reach the device.
+//! Placement and transfer of a scan's chunks in device memory.
 
 use crate::aggregate::group_table::copies_merge;
 use crate::device::chunk_table::{ChunkTable, LaunchInputs};
@@ -24,19 +24,20 @@ use std::sync::Arc;
 policy! {
     /// How far copies and launches are queued ahead.
     pub(crate) struct LaunchPolicy {
-        /// Launches whose chunks a ring of slots keeps in flight: one computed on, two copied, one waiting.
+        /// Number of launches with chunks in flight in a ring of slots: one computing, two copying, one
+        /// waiting.
         slots: usize = 4,
-        /// Bytes that come for a launch, most of a millisecond of the link: each has costs of its own, groups
-        /// that blocks collect above all.
+        /// Bytes transferred for a launch, most of a millisecond of the link: each launch has costs of its
+        /// own, above all for the groups that blocks collect.
         launch: u64 = 32 << 20,
-        /// Chunks of a launch at most.
+        /// Maximum number of chunks of a launch.
         launch_chunks: u64 = 16,
-        /// Part of the free device memory that slots for several chunks a launch may take: one so-many-th.
+        /// Divisor of free device memory: slots for launches of several chunks may use the quotient.
         ring: u64 = 16,
-        /// Bytes of copies that are queued ahead, which a cancelled query still waits for: 5 ms of the link.
+        /// Bytes of copies that are queued ahead, for which a cancelled query still waits: 5 ms of the link.
         in_flight: u64 = 256 << 20,
-        /// Launches over chunks in device memory that are queued ahead, of some milliseconds each
-        /// (`Run::slice` in `pass.rs`).
+        /// Number of launches over chunks in device memory that are queued ahead, of a few milliseconds each
+        /// (`Run::slice` in `launch_loop.rs`).
         launches_ahead: usize = 2,
     }
 }
@@ -63,7 +64,7 @@ impl LaunchInputs {
             .collect()
     }
 
-    /// Uploads the table of a launch of `bound` over the chunks of `residency`.
+    /// Uploads the chunk table of a launch of `bound` over the chunks of `residency`.
     pub(crate) fn upload(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -90,54 +91,54 @@ impl LaunchInputs {
     }
 }
 
-/// Where the chunks of a run are, or will be when their launch comes.
+/// Locations of the chunks of a run at the time of their launch.
 ///
-/// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks whose
-/// pages all have their content come first: they are read in place, by launches before those of the others.
+/// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks with all
+/// pages resident are first: they are read in place, by launches before those of the others.
 #[derive(Debug)]
 pub(crate) struct ChunkResidency<'r> {
     manager: &'r MemoryManager,
-    /// How chunks that are not there come over the link.
+    /// The link over which missing chunks are transferred.
     link: ChunkLink<'r>,
     scan: Scan<'r>,
     /// Chunks, in the order of their launches.
     order: Vec<usize>,
-    /// Chunks at the beginning of the order that need no copy.
+    /// Number of leading chunks in the order that need no copy.
     ready: usize,
-    /// By position and column; none where the chunk passes through a slot. Empty once its launch is queued.
+    /// By position and column; `None` if the chunk passes through a slot. Empty once its launch is queued.
     pages: Vec<Vec<Option<PagePin>>>,
     ring: Option<SlotRing>,
-    /// Positions whose copies are queued, from `ready` on, with what their launches wait for.
+    /// Positions with queued copies, from `ready` on, with the events for which their launches wait.
     queued: VecDeque<Vec<Arc<Event>>>,
-    /// Positions that may be queued ahead of the one computed on.
+    /// Number of positions that may be queued ahead of the current one.
     ahead: usize,
-    /// Launches that are queued and were not known to be done.
+    /// Launches that are queued and may still run.
     in_flight: VecDeque<Arc<Event>>,
-    /// Most chunks that one launch reads, of those that come.
+    /// Maximum number of transferred chunks that one launch reads.
     together: usize,
-    /// What their launches wait for while they run, if they do.
+    /// Arrival flags that launches wait for while they run, if they do.
     arrivals: Option<Arrivals>,
 }
 
-/// What a run wants of its chunks.
+/// The chunks that a run requests, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'c> {
     /// The chunks.
     pub chunks: &'c [usize],
-    /// Whether to make pages that are not there.
+    /// Whether to allocate pages that are not resident.
     pub keep: bool,
-    /// The chunks have begun in this order, and so many of them are done; otherwise those that are there come
-    /// first.
+    /// Number of chunks that are done, if the run has begun with the chunks in this order; otherwise resident
+    /// chunks are first.
     pub done: Option<usize>,
-    /// Whether the run may stop early: it brings chunk by chunk.
+    /// Whether the run may stop early: it transfers chunks one at a time.
     pub stops: bool,
-    /// Whether a launch may wait for several while it runs.
+    /// Whether a launch may wait for several chunks while it runs.
     pub awaits: bool,
 }
 
 impl<'r> ChunkResidency<'r> {
-    /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do
-    /// not use more, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest.
+    /// Assigns locations to the chunks of a scan: pages while memory suffices (evicting only pages that are
+    /// used less, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest.
     pub(crate) fn choose(
         runtime: &'r DeviceRuntime,
         streams: &QueryStreams,
@@ -164,7 +165,8 @@ impl<'r> ChunkResidency<'r> {
             return Err(memory(runtime, "the scanned columns", needed));
         }
         let coming = chunks[over..].iter().filter(|chunk| missing(**chunk) > 0).count() as u64;
-        // A launch that waits takes all multiprocessors, and would leave none to unpack what it waits for.
+        // A launch that waits occupies all multiprocessors, and would leave none for unpacking the chunks
+        // that it waits for.
         let packed = |chunk: usize| {
             let mut missing = columns.clone().filter(|k| !scan.has(*k, chunk));
             missing.any(|k| matches!(view.columns[k].chunks[chunk].data, ChunkData::Packed(_)))
@@ -179,20 +181,21 @@ impl<'r> ChunkResidency<'r> {
         };
         let slots = match awaits {
             true => 2 * together,
-            // What little memory there is, pages use better.
+            // If memory is scarce, pages make better use of it.
             false => {
                 let spare = runtime.room() / POLICY.ring / bytes.max(1);
                 spare.min((POLICY.slots * together) as u64) as usize
             }
         };
         let slots = slots.max(POLICY.slots);
-        // Slots come before pages where not all pages will fit, and take the place of pages where need be.
+        // If not all pages fit, slots are allocated before pages, and replace pages if necessary.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
             ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
             scan.make_reserve()?;
         }
-        // Columns that come page by page, as far as there is room; others come as a whole or not at all.
+        // Columns that are loaded page by page while memory suffices; other columns are loaded as a whole or
+        // not at all.
         let mut room_left = scan.room();
         let comes: Vec<bool> = (columns.clone())
             .map(|k| {
@@ -234,7 +237,7 @@ impl<'r> ChunkResidency<'r> {
             }
         };
         let ready = here.len();
-        // Pinning memory may wait for kernels that run, and that of a stream runs on.
+        // Pinning memory may wait for running kernels, and the kernel of a stream does not end.
         let way = match running() {
             0 => runtime.chunk_transfer(),
             _ => Method::Pageable,
@@ -246,13 +249,13 @@ impl<'r> ChunkResidency<'r> {
         for (chunk, mut pages) in away {
             if room && pages.iter().any(Option::is_none) {
                 pages = find(chunk, true)?;
-                // Where one page found none, the others are not asked for: asking is what costs.
+                // If one page could not be allocated, the others are not tried: each attempt is expensive.
                 room = pages
                     .iter()
                     .zip(&comes)
                     .all(|(page, comes)| page.is_some() || !comes);
             }
-            // There was room, but others have taken it.
+            // The memory was available, but others have taken it.
             if ring.is_none() && pages.iter().any(Option::is_none) {
                 if manager.ablations().has(Ablation::Naive) {
                     return Err(memory(runtime, "the scanned columns", needed));
@@ -261,7 +264,7 @@ impl<'r> ChunkResidency<'r> {
             }
             here.push((chunk, pages));
         }
-        // There may be no chunk at all: an empty table, or one of which zone maps drop everything.
+        // There may be no chunk at all: an empty table, or one with all chunks skipped by zone maps.
         let chunk_bytes = chunks.first().map_or(0, |chunk| {
             let bytes = view
                 .columns
@@ -270,7 +273,7 @@ impl<'r> ChunkResidency<'r> {
             bytes.sum::<u64>()
         });
         let ahead = (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize;
-        // The chunks of the next launch are copied into other slots than those of this one.
+        // The chunks of the next launch are copied into slots other than those of this one.
         let halves = ring.as_ref().map_or(usize::MAX, |ring| ring.len() / 2);
         let together = together.min(halves).max(1);
         let arrivals = match awaits && together > 1 {
@@ -294,11 +297,11 @@ impl<'r> ChunkResidency<'r> {
         })
     }
 
-    /// The residency of a launch whose inputs were kept: all chunks are in pages.
+    /// The residency of a launch with cached inputs: all chunks are in pages.
     pub(crate) fn kept(runtime: &'r DeviceRuntime, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
             manager: runtime.memory(),
-            // Nothing is to come.
+            // No chunk is transferred.
             link: ChunkLink::new(runtime, Method::Pinned),
             scan,
             ready: inputs.order.len(),
@@ -313,18 +316,19 @@ impl<'r> ChunkResidency<'r> {
         }
     }
 
-    /// How chunks come over the link; none where all are there.
+    /// The transfer method of chunks; `None` if all are resident.
     pub(crate) fn way(&self) -> Option<Method> {
         (self.ready < self.order.len()).then_some(self.link.way())
     }
 
-    /// Chunks at the beginning of the table that need no copy.
+    /// Number of leading chunks in the table that need no copy.
     pub(crate) fn ready(&self) -> usize {
         self.ready
     }
 
-    /// The chunks of the launch that begins with the one at `position`, which may still be on its way. The
-    /// first launches have few, to begin early, and the last ones, to end soon after the last copy.
+    /// The chunks of the launch that begins with the one at `position`, which may still be in transfer. The
+    /// first launches have few chunks, to begin early, and so have the last ones, to end soon after the last
+    /// copy.
     pub(crate) fn launch_from(&self, position: usize) -> Range<usize> {
         let left = self.order.len() - position;
         let together = match self.arrivals {
@@ -336,7 +340,8 @@ impl<'r> ChunkResidency<'r> {
         position..position + together.min(left)
     }
 
-    /// Where the launches over chunks that come find whether they are there; 0 where they are by then.
+    /// Address of the arrival flags for launches over chunks in transfer; 0 if chunks have arrived before
+    /// their launches.
     pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals.as_ref().map_or(0, Arrivals::address)
     }
@@ -351,7 +356,7 @@ impl<'r> ChunkResidency<'r> {
         self.scan.addresses()
     }
 
-    /// Where column `k` of the chunk at `position` lies when its launch comes.
+    /// Address of column `k` of the chunk at `position` at the time of its launch.
     fn place(&self, view: &TableView, position: usize, k: usize) -> ChunkAddresses {
         let chunk = self.order[position];
         match (self.pages[position].get(k).unwrap_or(&None), &self.ring) {
@@ -362,7 +367,7 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// Applies ablations before the first launch: `Eager` queues the copies of all pages now, `NoReference`
-    /// pins all resident regions; does nothing otherwise. Returns the bytes queued.
+    /// pins all resident regions. Otherwise does nothing. Returns the number of bytes queued.
     pub(crate) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
         self.scan.reference_all();
         let mut copied = 0;
@@ -380,14 +385,14 @@ impl<'r> ChunkResidency<'r> {
         Ok(copied)
     }
 
-    /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a
-    /// cancelled query has no more to wait for.
+    /// Between launches over chunks in device memory: waits until only a few are queued, so that cancelling a
+    /// query does not take longer.
     pub(crate) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
         self.in_flight.push_back(Arc::new(streams.compute.record()?));
         self.settle_all_but(POLICY.launches_ahead)
     }
 
-    /// Waits for launches until so many are left.
+    /// Waits for launches until `left` are left.
     fn settle_all_but(&mut self, left: usize) -> Result<(), RunError> {
         while self.in_flight.len() > left {
             if let Some(launch) = self.in_flight.pop_front() {
@@ -397,8 +402,8 @@ impl<'r> ChunkResidency<'r> {
         Ok(())
     }
 
-    /// Queues what a launch over those chunks waits for, and returns the bytes queued. Waits itself where
-    /// more launches are queued than copies may be ahead of them.
+    /// Queues the copies for which a launch over those chunks waits, and returns the number of bytes queued.
+    /// Blocks if more launches are queued than copies may be ahead of them.
     pub(crate) fn fetch(
         &mut self,
         streams: &QueryStreams,
@@ -413,7 +418,7 @@ impl<'r> ChunkResidency<'r> {
         for position in chunks {
             let (waits, bytes) = self.queue(streams, view, position)?;
             let stream = &streams.transfer[position % streams.transfer.len()];
-            // Pages may be on their way for another query.
+            // Pages may be in transfer for another query.
             for copy in waits {
                 stream.wait(&copy)?;
             }
@@ -425,7 +430,7 @@ impl<'r> ChunkResidency<'r> {
         Ok(copied)
     }
 
-    /// Makes `compute` wait for those chunks, with the copies of those after them under way.
+    /// Makes `compute` wait for those chunks, while later chunks are being copied.
     fn fetch_ahead(
         &mut self,
         streams: &QueryStreams,
@@ -455,7 +460,7 @@ impl<'r> ChunkResidency<'r> {
         Ok(copied)
     }
 
-    /// Queues the copies of a chunk: what its launch waits for, and the bytes.
+    /// Queues the copies of a chunk. Returns the events that its launch waits for, and the number of bytes.
     fn queue(
         &mut self,
         streams: &QueryStreams,
@@ -464,7 +469,7 @@ impl<'r> ChunkResidency<'r> {
     ) -> Result<(Vec<Arc<Event>>, u64), RunError> {
         let chunk = self.order[position];
         let stream = &streams.transfer[position % streams.transfer.len()];
-        // A page is there when the stream that copies it gets there.
+        // A page is complete for work queued later on the stream that copies it.
         let in_turn = LinkStreams {
             copy: stream,
             unpack: stream,
@@ -501,8 +506,8 @@ impl<'r> ChunkResidency<'r> {
         Ok((waits, copied))
     }
 
-    /// After the launch over those chunks was queued on `compute`: their pages may go, and slots be used
-    /// again, once it is done.
+    /// Called after the launch over those chunks was queued on `compute`: once it is done, their pages may be
+    /// evicted, and slots reused.
     pub(crate) fn launched(&mut self, streams: &QueryStreams, chunks: Range<usize>) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
@@ -519,9 +524,9 @@ impl<'r> ChunkResidency<'r> {
     }
 }
 
-/// Most chunks, of so many bytes and rows each, of a launch that waits for their copies.
+/// Maximum number of chunks, of `bytes` bytes and `rows` rows each, in a launch that waits for their copies.
 fn chunks_behind_copies(bytes: u64, rows: u64) -> usize {
-    // A block may get all rows of a launch.
+    // One block may process all rows of a launch.
     let most = POLICY.launch_chunks.min(BLOCK_ROWS / rows.max(1));
     (POLICY.launch / bytes.max(1)).min(most).max(1) as usize
 }

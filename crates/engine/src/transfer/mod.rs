@@ -1,10 +1,10 @@
-//! Chunks of columns on their way to the device.
+//! Transfer of column chunks to the device.
 //!
 //! ```text
 //! chunks       which chunks are in device memory, which are transferred, and in what order they are scanned
-//!    ├─ chunk_link   copies over the link; packed codes are unpacked by a kernel behind the copy
+//!    ├─ chunk_link   copies over the link; packed codes are unpacked by a kernel after the copy
 //!    ├─ slot_ring    slots that chunks pass through, if the columns exceed device memory
-//!    └─ arrivals     one kernel for several chunks, which waits for each (`galatea.persistent_scan`)
+//!    └─ arrivals     one kernel for several chunks, which waits for each (`galatea.tuning.persistent_scan`)
 //! ```
 //!
 //! Reference: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, section 3.3 (transfer
@@ -15,7 +15,7 @@ pub(crate) mod chunk_link;
 pub(crate) mod chunks;
 pub(crate) mod slot_ring;
 
-/// Its tuning policies.
+/// The tuning policies of this module.
 pub(crate) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![arrivals::ArrivalPolicy::listed(), chunks::LaunchPolicy::listed()]
 }

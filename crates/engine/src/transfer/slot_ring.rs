@@ -1,4 +1,4 @@
-//! Slots of device memory for chunks that stay no longer than their launch.
+//! Slots of device memory for chunks that stay only until their launch is done.
 
 use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
@@ -22,14 +22,14 @@ struct Slot {
     free: Option<Arc<Event>>,
 }
 
-/// Where column `k` of a chunk begins in a slot.
+/// Start of column `k` of a chunk in a slot.
 fn slot_start(view: &TableView, chunk: usize, k: usize) -> u64 {
     let before = |start, column: &Arc<Column>| chunk_layout(column, chunk, start).1;
     view.columns[..k].iter().fold(0, before)
 }
 
 impl SlotRing {
-    /// `most` slots for any of `chunks`, or as many as there is room for.
+    /// `most` slots for any of `chunks`, or fewer if memory is insufficient.
     pub(crate) fn new(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
@@ -41,7 +41,7 @@ impl SlotRing {
             .iter()
             .map(|chunk| slot_start(view, *chunk, view.columns.len()));
         let largest = bytes.max().unwrap_or(0);
-        // Half of what can be allocated is left to the sink.
+        // Half of the available memory is left to the sink.
         let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
         let most = affordable.clamp(1, most as u64) as usize;
         let mut slots = Vec::new();
@@ -53,14 +53,14 @@ impl SlotRing {
                 None => return Err(memory(runtime, "one chunk of the scanned columns", largest)),
             }
         }
-        // The slots were allocated in the order of one stream; the others write them too.
+        // The slots were allocated in the order of one stream; the others write to them as well.
         let allocated = streams.transfer[0].record()?;
         streams.transfer[1].wait(&allocated)?;
         streams.unpack.wait(&allocated)?;
         Ok(Self { slots })
     }
 
-    /// Where column `k` of the chunk at `position` lies.
+    /// Addresses of column `k` of the chunk at `position`.
     pub(crate) fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
         let slot = &self.slots[position % self.slots.len()];
         let start = slot_start(view, chunk, k);
@@ -70,12 +70,12 @@ impl SlotRing {
         )
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// After `launch`, which reads the chunks at those positions: their slots may be used again behind it.
+    /// Called after `launch`, which reads the chunks at those positions: their slots may be reused after it.
     pub(crate) fn launched(&mut self, positions: Range<usize>, launch: &Arc<Event>) {
         let slots = self.slots.len();
         for position in positions.rev().take(slots) {
@@ -83,8 +83,8 @@ impl SlotRing {
         }
     }
 
-    /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says
-    /// when they are there.
+    /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free. The event marks
+    /// its completion.
     pub(crate) fn fetch(
         &mut self,
         link: &mut ChunkLink<'_>,

@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! a pipeline      columns and key words by position
-//! radix sort      the positions in order; columns stay where they are
-//! bounds          where a word differs from that of the place before ── sums ── partitions, peers, their first places
+//! radix sort      the positions in order; columns are not moved
+//! bounds          places with a word that differs from the previous place ── sums ── partitions, peers, their first places
 //! values          columns that aggregates need, in order ── sums before each place, or a tree
 //! ```
 //!
-//! A pipeline whose rows are the places computes functions from that where they are used (`windows.cuh`), and
-//! reads a column by the position of the row at a place: rows that a filter drops read none.
+//! A pipeline over the places evaluates window functions from these data on use (`windows.cuh`), and reads a
+//! column by the position of the row at a place: rows that a filter drops read nothing.
 
 use crate::device::{DeviceRuntime, RunError};
 use crate::rows::check_rows;
 use crate::rows::columns::{Allocator, DeviceColumn, Region};
-use crate::string::interned::InternedTexts;
-use crate::string::order::rank_texts;
+use crate::string::interned::InternedStrings;
+use crate::string::order::rank_strings;
 use galatea_codegen::build_plan::WindowsPlan;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, In, InOut, Out, Stream};
 use galatea_expression::{BuiltColumn, Derived, DerivedForm, WindowWord};
@@ -25,25 +25,25 @@ use galatea_kernels::{
 use galatea_memory::regions::WorkingRegion;
 use galatea_memory::{KeyWord, RadixSort};
 
-/// Rows by position, and when all are there their order.
+/// Rows by position, and their order once all are written.
 #[derive(Debug)]
 pub(crate) struct WindowRows {
     plan: WindowsPlan,
     values: Vec<DeviceColumn>,
     /// Key words by position, until the rows are in order.
     words: Vec<WorkingRegion<u8>>,
-    /// Rows there is room for.
+    /// Maximum number of rows.
     capacity: u64,
     order: Option<Order>,
-    /// Addresses of all of it, as of the last launch.
+    /// Addresses of all regions, at the last launch.
     directory: Option<DeviceBuffer<u64>>,
 }
 
-/// The order of the rows, and what is made of it.
+/// The order of the rows, and data derived from it.
 #[derive(Debug)]
 struct Order {
     rows: u64,
-    /// By place the position of the row; `None`: rows are in order as they are.
+    /// By place, the position of the row; `None` if rows are already in order.
     ids: Option<WorkingRegion<u32>>,
     partitions: Runs,
     peers: Runs,
@@ -51,17 +51,17 @@ struct Order {
     derived: Vec<Made>,
 }
 
-/// Places next to each other that belong together.
+/// Runs of consecutive places that belong together.
 #[derive(Debug)]
 struct Runs {
-    /// By place the runs that begin before it; one more: all.
+    /// By place, the number of runs that begin before it; the last element is the total.
     before: WorkingRegion<u32>,
-    /// The first place of each, and the number of places.
+    /// The first place of each run, and the number of places.
     starts: WorkingRegion<u32>,
 }
 
 impl WindowRows {
-    /// Without rows, of which `rows` have a place.
+    /// Space for `rows` rows, not written yet.
     pub(crate) fn new(allocator: &Allocator<'_>, plan: &WindowsPlan, rows: u64) -> Result<Self, RunError> {
         check_rows(rows)?;
         let words = plan.words.iter();
@@ -76,12 +76,12 @@ impl WindowRows {
         })
     }
 
-    /// Rows there is room for.
+    /// Maximum number of rows.
     pub(crate) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Points the kernel that fills it at it.
+    /// Points the arguments of the kernel that fills it to it.
     pub(crate) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
         let outputs = args.outputs[..MAX_OUTPUTS / 2].iter_mut().skip(self.values.len());
@@ -90,12 +90,12 @@ impl WindowRows {
         }
     }
 
-    /// After `rows` rows are in it: puts them in order; `texts`: those whose places are in the words.
+    /// Sorts the rows after all `rows` rows are written; `texts`: the strings with places in the words.
     pub(crate) fn complete(
         &mut self,
         allocator: &Allocator<'_>,
         rows: u64,
-        texts: Option<&InternedTexts>,
+        texts: Option<&InternedStrings>,
     ) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let count = rows as usize;
@@ -106,9 +106,9 @@ impl WindowRows {
             })
             .collect();
         if let Some(texts) = texts {
-            rank_texts(allocator, texts, &mut words, &self.plan.texts, count)?;
+            rank_strings(allocator, texts, &mut words, &self.plan.texts, count)?;
         }
-        // The sort overwrites what tells partitions and peers apart.
+        // The sort overwrites the words that distinguish partitions and peers.
         let mut compared = Vec::new();
         for word in &words[..self.plan.keys.iter().sum()] {
             let mut copy = allocator.bytes((count * word.width.bytes()).max(1) as u64)?;
@@ -248,7 +248,7 @@ impl WindowRows {
 }
 
 impl Runs {
-    /// The runs that begin where a place has 1; the last element is of no meaning.
+    /// The runs that begin at places marked 1; the last element is ignored.
     fn new(allocator: &Allocator<'_>, mut marks: WorkingRegion<u32>) -> Result<Self, RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let sums = PrefixSum::new(runtime.device())?;
@@ -263,17 +263,17 @@ impl Runs {
     }
 }
 
-/// What is made of a column in order.
+/// Data derived from a column in order.
 #[derive(Debug)]
 enum Made {
     Counts(WorkingRegion<u32>),
-    /// Words of 64 bits, so many a sum.
+    /// 64-bit words, with the number of words per sum.
     Sums(WorkingRegion<u64>, usize),
     Tree(WorkingRegion<u8>, Fold),
 }
 
 impl Made {
-    /// Room for it, of any content.
+    /// Memory for it, uninitialised.
     fn new(allocator: &Allocator<'_>, form: DerivedForm, rows: u64) -> Result<Self, RunError> {
         Ok(match form {
             DerivedForm::Counts => Self::Counts(allocator.zeroed(rows + 1)?),
@@ -295,7 +295,7 @@ impl Made {
         })
     }
 
-    /// Makes it of the values of `rows` places.
+    /// Computes it from the values of `rows` places.
     fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let sums = PrefixSum::new(runtime.device())?;
@@ -341,7 +341,7 @@ impl Made {
     }
 }
 
-/// What an entry of a column is on the device.
+/// The device type of a column's entries.
 fn entry(column: &BuiltColumn) -> Entry {
     match column.c_type {
         "u8" => Entry::U8,

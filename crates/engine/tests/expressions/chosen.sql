@@ -325,7 +325,7 @@ date_bin(INTERVAL '15 minutes', moment)
 date_bin(INTERVAL '1 hour', instant)
 date_bin(INTERVAL '1 week', moment, TIMESTAMP '2001-01-01 02:30:00')
 date_bin(INTERVAL '7 seconds', instant, TIMESTAMP '1960-01-01')
--- text without a dictionary
+-- a string without a dictionary
 left(note, 3)
 left(word, 2) = 'ap'
 strpos(note, 'an')
@@ -459,7 +459,7 @@ btrim(repeat(' ', 3) || '')
 length(lpad(note, 20, 'ab'))
 lpad(note || memo, 4, 'x') LIKE 'x%'
 replace(note || memo, 'a', 'bb') = replace(memo || note, 'a', 'bb')
--- regular expressions and ILIKE over text without a dictionary
+-- regular expressions and ILIKE over a string without a dictionary
 note ~ 'an'
 note ~ '^a'
 note ~ 'a$'

@@ -11,7 +11,7 @@ use galatea_expression::{
     ColumnBinding, ColumnKind, HEADERS, Kind, LookupTable, Parameters, Value, kind_for,
 };
 
-/// Bytes kept of a string result: its length in four, then its bytes.
+/// Bytes that are stored of a string result: its length in four, then its bytes.
 const TEXT: usize = 128;
 
 /// An expression ready to run.
@@ -48,7 +48,7 @@ pub(crate) struct Prepared {
     nulls: DeviceBuffer<u8>,
     errors: DeviceBuffer<u32>,
     texts: DeviceBuffer<u8>,
-    /// What the arguments point to.
+    /// The data that the arguments point to.
     _inputs: Vec<DeviceBuffer<u8>>,
     stream: Stream,
 }
@@ -100,7 +100,7 @@ pub(crate) fn prepare(
         let stored = match value.kind {
             Kind::F32 => format!("(i128)bits_as<u32>({})", value.code),
             Kind::F64 => format!("(i128)bits_as<u64>({})", value.code),
-            Kind::Text | Kind::MadeText => {
+            Kind::Text | Kind::ComputedString => {
                 texts += 1;
                 let _ = writeln!(
                     bodies,
@@ -129,7 +129,7 @@ pub(crate) fn prepare(
          struct Expression {{ const u64* literals; const u8* const* tables; u32* error; }};\n\
          struct Arguments {{\n{}u64 rows;\n}};\n\
          template <class T> GALATEA_NOINLINE void store_text(u8* to, const T& text) {{\n\
-         const u32 length = u32(text_length(text));\n\
+         const u32 length = u32(string_length(text));\n\
          *(u32*)to = length;\n\
          WalkOver<T> walk(text);\n\
          for (u32 i = 0; i < length && i < {}; ++i) to[4 + i] = u8(walk.take());\n}}\n\
@@ -173,13 +173,13 @@ pub(crate) fn run(
     let nulls = stream.read(&prepared.nulls, ..).expect("nulls");
     let errors = stream.read(&prepared.errors, ..).expect("errors");
     let text = stream.read(&prepared.texts, ..).expect("texts");
-    let mut next_text = 0;
+    let mut next_string = 0;
     expressions
         .iter()
         .enumerate()
         .map(|(index, expression)| {
-            let is_text = expression.value.kind.is_bytes();
-            next_text += usize::from(is_text);
+            let is_string = expression.value.kind.is_bytes();
+            next_string += usize::from(is_string);
             (0..rows)
                 .map(|row| {
                     let at = index * rows + row;
@@ -194,8 +194,8 @@ pub(crate) fn run(
                             Kind::Code { values } => Outcome::Text(
                                 bytes(values, usize::try_from(raw).expect("a code")).expect("a value"),
                             ),
-                            Kind::Text | Kind::MadeText => {
-                                let start = ((next_text - 1) * rows + row) * TEXT;
+                            Kind::Text | Kind::ComputedString => {
+                                let start = ((next_string - 1) * rows + row) * TEXT;
                                 let length = u32::from_le_bytes(
                                     text[start..start + 4].try_into().expect("four bytes"),
                                 );
@@ -211,7 +211,7 @@ pub(crate) fn run(
         .collect()
 }
 
-/// The argument struct while it grows, and the memory it points to.
+/// The argument struct under construction, and the memory that it points to.
 struct Arguments<'a> {
     device: &'a Device,
     stream: &'a Stream,
@@ -384,7 +384,7 @@ pub(crate) fn integer(array: &ArrayRef, row: usize) -> Option<i128> {
     })
 }
 
-/// What DataFusion computed for a row.
+/// DataFusion's result for a row.
 pub(crate) fn expected(array: &ArrayRef, row: usize) -> Outcome {
     match array.data_type() {
         _ if array.is_null(row) => Outcome::Null,

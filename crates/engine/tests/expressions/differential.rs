@@ -17,28 +17,28 @@ use galatea_expression::{Emitter, Expr, ExprKind, Function, Parameters, Value, l
 use super::device::{Emitted, Outcome, Ran, expected, prepare, run};
 use super::rows::{rows, schema};
 
-/// What must be supported.
+/// The treatment of unsupported expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Check {
     /// An expression that is not lowered or emitted is a failure.
     AllLowered,
-    /// It is counted.
+    /// An expression that is not lowered or emitted is counted.
     WhatIsLowered,
 }
 
-/// What happened.
+/// The results of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) compared: usize,
-    /// Reasons and how often they were given.
+    /// Reasons and their numbers of occurrences.
     pub(crate) refused: BTreeMap<String, usize>,
 }
 
-/// Where generated code goes.
+/// The target of generated code.
 pub(crate) enum Target {
-    /// It runs, and is compared.
+    /// It runs, and its results are compared.
     Run(Device),
-    /// It is compiled, as for a GPU that need not be there.
+    /// It is compiled only, for a GPU that need not exist.
     Compile(Nvrtc),
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: C
             run(device, &prepared, rows.batch.num_rows(), &emitted)
         }
         Target::Compile(nvrtc) => {
-            // The source does not depend on the device that its arguments are on.
+            // The source does not depend on the device of its arguments.
             let Target::Run(device) = Target::emulated() else {
                 unreachable!("emulated devices run")
             };
@@ -148,7 +148,7 @@ pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: C
     summary
 }
 
-/// The physical expression of an SQL expression, by the rules that queries go through. The caller applies
+/// The physical expression of an SQL expression, after the rules that queries pass. The caller applies
 /// `compare_floats` to the expression that the CPU evaluates, and only to that one, as queries do.
 fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = context.parse_sql_expr(sql, schema)?;
@@ -161,8 +161,7 @@ fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc
     context.create_physical_expr(expression, schema)
 }
 
-/// What is wrong with the outcome of a row, if anything; `exact`: the device has the host's library of
-/// functions.
+/// The error in the outcome of a row, if any; `exact`: the device has the host's library of functions.
 fn difference(
     expected: &Outcome,
     ran: &Ran,
@@ -184,7 +183,7 @@ fn difference(
     None
 }
 
-/// Whether the outcomes are doubles that a device's library may compute for one another. The emulated device
+/// Whether the outcomes are doubles that differ by no more than a device's library may. The emulated device
 /// has the host's library.
 fn is_near(expected: &Outcome, ran: &Ran, lowered: &Expr) -> bool {
     let elementary = matches!(
@@ -200,7 +199,7 @@ fn is_near(expected: &Outcome, ran: &Ran, lowered: &Expr) -> bool {
     }
 }
 
-/// DataFusion's outcome per row; rows are evaluated one by one where the batch as a whole fails.
+/// DataFusion's outcome for each row; rows are evaluated one by one if the batch as a whole fails.
 fn evaluate(physical: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Vec<Outcome> {
     let array =
         |batch: &RecordBatch| -> Result<ArrayRef> { physical.evaluate(batch)?.into_array(batch.num_rows()) };

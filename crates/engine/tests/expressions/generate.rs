@@ -3,7 +3,7 @@
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// What an expression yields.
+/// The result type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Integer,
@@ -28,7 +28,7 @@ impl Kind {
     ];
 }
 
-/// Makes expressions from a seed.
+/// Generates expressions from a seed.
 pub(crate) struct Generator {
     random: SmallRng,
 }
@@ -50,7 +50,7 @@ impl Generator {
             return self.leaf(kind);
         }
         let below = depth - 1;
-        // Forms that every kind has.
+        // Forms that every kind supports.
         match self.random.random_range(0..12) {
             0 => {
                 let (condition, a, b) = (

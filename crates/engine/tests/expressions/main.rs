@@ -11,7 +11,7 @@ use differential::{Check, Target, check};
 use galatea_device::testing;
 use generate::{Generator, Kind};
 
-/// Expressions whose agreement is worth a test of its own.
+/// Expressions that are worth a test of their own.
 fn chosen(target: &Target) {
     let expressions = include_str!("chosen.sql")
         .lines()

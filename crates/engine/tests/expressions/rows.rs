@@ -1,4 +1,4 @@
-//! Random columns of every type the device represents, with NULLs and the values where arithmetic goes wrong.
+//! Random columns of every type that the device represents, with NULLs and edge values of arithmetic.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 /// Rows of every test.
 pub(crate) const ROWS: usize = 192;
 
-/// A batch and how its columns reach the kernel.
+/// A batch and the bindings of its columns in the kernel.
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
     pub(crate) bindings: Vec<ColumnBinding>,
@@ -188,7 +188,7 @@ pub(crate) fn rows(seed: u64) -> Rows {
     Rows { batch, bindings }
 }
 
-/// The binding that a store would choose; `note` and `memo` stay text.
+/// The binding that a store would choose; `note` and `memo` stay strings.
 fn kind(name: &str, array: &ArrayRef) -> ColumnKind {
     match array.data_type() {
         DataType::Boolean => ColumnKind::Boolean,
@@ -199,7 +199,7 @@ fn kind(name: &str, array: &ArrayRef) -> ColumnKind {
             values: dictionary(array),
         },
         _ => {
-            // NULL rows hold 0, which has to be inside.
+            // NULL rows hold 0, which has to be within the range.
             let values = (0..array.len()).map(|row| super::device::integer(array, row).unwrap_or(0));
             let (min, max) = values.fold((i128::MAX, i128::MIN), |(min, max), value| {
                 (min.min(value), max.max(value))

@@ -1,12 +1,12 @@
-//! The baselines of streams: something is called for each batch.
+//! The baselines of streams, which need driver calls or tasks for each batch.
 //!
-//! | | for each batch | |
+//! | | per batch | |
 //! | --- | --- | --- |
 //! | CKC | copy, kernel, copy | [`Copied`](super::copied): pinned memory or not; HQn: n workers with a stream each |
-//! | CTC | copy, task, copy | [`Tasks`](super::tasks): a kernel that stays, with a table of tasks that the host writes |
-//! | KoUM | kernel | [`Managed`](super::managed): over managed memory, whose pages migrate |
+//! | CTC | copy, task, copy | [`Tasks`](super::tasks): a persistent kernel, with a table of tasks that the host writes |
+//! | KoUM | kernel | [`Managed`](super::managed): over managed memory, with page migration |
 //!
-//! All run the same body as the stream's operator, in as many blocks as the batch has units.
+//! All run the same body as the stream's operator, with one block per unit of the batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -19,45 +19,45 @@ use galatea_flow::{FlowError, Result};
 use super::kernels::generate_batch;
 use super::load::{Load, Touch, read_all};
 
-/// How batches are run.
+/// Settings for the execution of batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batches {
-    /// Workers, each with a batch under way.
+    /// Number of workers, each with a batch in flight.
     pub workers: usize,
     /// The CPU's work on frames.
     pub touch: Touch,
-    /// Batches that warm up, and measured batches.
+    /// Numbers of warm-up batches and of measured batches.
     pub batches: (u64, u64),
-    /// How often each batch is computed, one result after another.
+    /// Number of times that each batch is computed; the output of one is the input of the next.
     pub stages: usize,
 }
 
 /// The outcome of a measured run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Run {
-    /// Bytes of input a second.
+    /// Input bytes per second.
     pub rate: f64,
-    /// Nanoseconds of batches from input to output, sorted.
+    /// Times of batches from input to output in nanoseconds, sorted.
     pub latencies: Vec<u64>,
-    /// Copies and launches that were asked for, for each gigabyte of input.
+    /// Number of copies and launches per gigabyte of input.
     pub calls: f64,
 }
 
-/// One worker of a baseline: memory for a batch, and what computes it.
+/// One worker of a baseline: the memory of a batch and its computation.
 pub(super) trait Worker {
-    /// The input's memory, to be written.
+    /// The memory of the input, for writing.
     fn input(&mut self) -> Result<&mut [u8]>;
 
-    /// Computes the batch, the `number`-th of all; the output is in host memory then.
+    /// Computes the batch with this number. Afterwards the output is in host memory.
     fn compute(&mut self, number: u64) -> Result<()>;
 
     /// The output of the last batch.
     fn output(&mut self) -> Result<&[u8]>;
 
-    /// Bytes that blocks compute on their own.
+    /// Bytes that a block computes independently.
     fn unit(&self) -> usize;
 
-    /// Copies and launches for a batch.
+    /// Number of copies and launches for a batch.
     fn calls(&self) -> u64;
 }
 
@@ -178,18 +178,18 @@ impl BatchKernel {
     }
 }
 
-/// Bytes a second each way of one launch whose blocks read a large input in host memory and write their
-/// output there: the rate that a kernel of so many blocks reaches over the link, without any protocol.
+/// Bytes per second each way of one launch. Its blocks read a large input in host memory and write their
+/// output there: the rate that a kernel of `blocks` blocks reaches over the link, without any protocol.
 ///
 /// # Errors
-/// The device's.
+/// An error of the device.
 pub(super) fn over_mapped_memory(device: &Device, load: &Load, blocks: u64, runs: usize) -> Result<Vec<f64>> {
     let stream = device.stream()?;
     let mut kernel = BatchKernel::new(device, &stream, load)?;
     (kernel.unit, kernel.bytes, kernel.blocks) = (64 << 10, load.frame_bytes, blocks);
     let input = SharedMemory::new(device, load.frame_bytes)?;
     let output = SharedMemory::new(device, load.frame_bytes)?;
-    // The input is brought there by the device, since only kernels write such memory here.
+    // The device writes the input, since only kernels write such memory here.
     let bytes = device.upload(&stream, load.pool_bytes())?;
     for _ in 0..2 {
         kernel.launch(&stream, bytes.address(), input.address(), 0)?;

@@ -1,17 +1,17 @@
-//! The rate of bulk asynchronous copies over the link, through shared memory, of devices that have them.
+//! The rate of bulk asynchronous copies over the link, through shared memory, on devices that support them.
 
 use galatea_device::{ArgumentBytes, Device, Geometry, Program, SharedMemory};
 use galatea_flow::Result;
 
 use super::load::Load;
 
-/// Whether the device copies in bulk: compute capability 9.0 and later.
+/// Whether the device supports bulk copies: compute capability 9.0 and later.
 pub(super) fn bulk_copies_exist(device: &Device) -> bool {
     !device.info().emulated && device.info().compute_capability.0 >= 9
 }
 
-/// Bytes a second each way of one launch whose blocks copy pieces from one place in host memory to another,
-/// two of them at a time each.
+/// Bytes per second each way of one launch. Its blocks copy pieces from one place in host memory to another,
+/// two pieces per block at a time.
 pub(super) fn by_bulk_copies(
     device: &Device,
     load: &Load,

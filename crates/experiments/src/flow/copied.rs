@@ -12,16 +12,16 @@ struct Copied {
     stream: Stream,
     kernel: BatchKernel,
     input: Arc<HostMemory>,
-    /// None while the copy has it.
+    /// None while a copy owns it.
     output: Option<Arc<HostMemory>>,
     on_device: DeviceBuffer<u8>,
     result: DeviceBuffer<u8>,
 }
 
-/// Batches by copy, kernel, copy, from pinned host memory or any (CKC); with several workers, HQn.
+/// Batches by copy, kernel, copy, from pinned or pageable host memory (CKC); with several workers, HQn.
 ///
 /// # Errors
-/// The device's; [`FlowError::Operator`](galatea_flow::FlowError::Operator) for a wrong result.
+/// An error of the device; [`FlowError::Operator`](galatea_flow::FlowError::Operator) for a wrong result.
 pub(super) fn copy_kernel_copy(device: &Device, load: &Load, pinned: bool, batches: Batches) -> Result<Run> {
     measure(load, batches, || {
         let stream = device.stream()?;

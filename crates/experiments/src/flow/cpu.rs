@@ -1,4 +1,4 @@
-//! The CPU alone: the same work, by threads.
+//! The same work by threads of the CPU alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -9,9 +9,9 @@ use super::batches::Run;
 use super::load::{Load, Touch};
 use super::stream::Shape;
 
-/// The rate and the times of frames of threads that compute them in place.
+/// The rate of threads that compute frames in place, and the times of frames.
 pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> Run {
-    // Each thread has frames of its own, together more than its caches.
+    // Each thread has its own frames, which together exceed its caches.
     const FRAMES: usize = 32;
     let next = AtomicU64::new(0);
     let total = shape.frames.1;

@@ -1,13 +1,13 @@
-//! The paper's figures beside rows that were measured: what it found, what the rows say, and whether it
-//! holds.
+//! Compares the paper's figures with measured rows: the published result, the measured facts, and whether the
+//! result holds.
 
 use super::Row;
 use crate::finding::{self, verdict};
 
 const RATE: &str = "input GB/s";
 
-/// What rows say of figures 9, 11, 13 and 14 of the paper. Each line ends in "holds", or in "does not hold,
-/// because" and the figures that speak against it.
+/// The findings from rows of figures 9, 11, 13 and 14 of the paper. Each line ends in "holds", or in "does
+/// not hold, because" and the figures that contradict it.
 #[must_use]
 pub fn findings(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -30,7 +30,7 @@ fn line(figure: &str, subject: &str, paper: &str, facts: &str, holds: bool) -> S
     verdict(&format!("{figure}, {subject}"), paper, facts, holds)
 }
 
-/// A published result whose rows are missing.
+/// The line for a published result if its rows are missing.
 fn missing(figure: &str, subject: &str, paper: &str, what: &str) -> String {
     finding::missing(&format!("{figure}, {subject}"), paper, what)
 }
@@ -92,7 +92,7 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// What a value is at each size, in words.
+/// The values by frame size, as text.
 fn by_size(values: &[(usize, f64)]) -> String {
     let texts = values
         .iter()
@@ -100,7 +100,7 @@ fn by_size(values: &[(usize, f64)]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// How many times as fast as another method the stream is, by frame size.
+/// The speedup of the stream over another method, by frame size.
 fn gains(
     rows: &Rows<'_>,
     operator: &str,
@@ -126,7 +126,7 @@ fn managed(figure: &str, rows: &Rows<'_>, operator: &str, lines: &mut Vec<String
     lines.push(line(figure, operator, PAPER, &facts, holds));
 }
 
-/// The shapes of figure 9 that compute; the others read.
+/// The shapes of figure 9 that mostly compute; the others mostly read.
 const COMPUTING: [&str; 3] = ["Coulomb potential", "Fourier samples", "matrix product"];
 
 /// Figure 9: gains of shapes that compute fall as frames grow, those of shapes that read persist.
@@ -154,7 +154,8 @@ fn shapes(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
     managed("figure 9", rows, operator, lines);
 }
 
-/// Figure 11: publishing and looking dominate rounds with small frames, computing those with large ones.
+/// Figure 11: publishing and looking dominate rounds with small frames, computing dominates rounds with large
+/// ones.
 fn steps(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
     // Shares of the rounds that found work.
     let shares = |bytes: usize| {
@@ -201,7 +202,7 @@ fn steps(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
 }
 
 /// Figure 13: the best partition is better than the worst and than two kernels at once, the estimate follows
-/// the measured rates, and what the tuner chooses is about the best.
+/// the measured rates, and the tuner chooses about the best partition.
 fn partitions(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
     const FIGURE: &str = "figure 13";
     let named = |prefix: &'static str| {
@@ -232,7 +233,7 @@ fn partitions(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
             format!("one run says nothing of a spread: {facts}"),
             false,
         ),
-        // Differences within the spread of the runs are none.
+        // Differences within the spread of the runs do not count.
         _ => add(DIFFER, facts, best.1.range().0 > worst.1.range().1),
     }
 
@@ -283,7 +284,7 @@ fn partitions(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// Of the pairs of points that differ in both values, the share whose order is the same by both.
+/// The share of pairs of points with the same order by both values, of the pairs that differ in both values.
 fn agreement(points: &[(f64, f64)]) -> Option<f64> {
     let (mut same, mut all) = (0, 0);
     for (at, a) in points.iter().enumerate() {
@@ -296,8 +297,8 @@ fn agreement(points: &[(f64, f64)]) -> Option<f64> {
     (all > 0).then(|| f64::from(same) / f64::from(all))
 }
 
-/// Figure 14: the CPU is best where frames are small; the stream beats the baselines of the device where they
-/// are coarser, and its latency is less.
+/// Figure 14: the CPU is best for small frames. For larger frames the stream is faster than the baselines of
+/// the device, and has less latency.
 fn encoding(rows: &Rows<'_>, operator: &str, lines: &mut Vec<String>) {
     const FIGURE: &str = "figure 14";
     const COARSE: usize = 64 << 10;

@@ -1,14 +1,14 @@
-//! The paper's own way to a partition (XeFlow, sections 5.2 and 5.3), beside which the tuner's is measured: a
-//! fit by gradient descent, and formula 3.
+//! The paper's own method of choosing a partition (XeFlow, sections 5.2 and 5.3): a fit by gradient descent,
+//! and formula 3. The tuner is compared with it.
 //!
-//! Formula 3 sets all R_i to one common value, takes the N_i that give it, and scales these to the sum N. The
-//! root that it takes lies where R increases. After scaling they are equal only where R is linear: it is a
-//! heuristic, where [`exact`](galatea_flow::tuner::exact) finds the best partition.
+//! Formula 3 sets all R_i to one common value, solves for the N_i, and scales these to the sum N. It takes
+//! the root at which R increases. After scaling, the R_i are equal only if R is linear. The formula is
+//! therefore a heuristic, whereas [`exact`](galatea_flow::tuner::exact) finds the best partition.
 
 use galatea_flow::tuner::{Model, Sample};
 
-/// The model by batch gradient descent, as published: over features and times scaled to mean 0 and
-/// deviation 1, for a fixed number of steps. `None` without samples.
+/// The model by batch gradient descent, as published: over features and times scaled to mean 0 and deviation
+/// 1, for a fixed number of steps. `None` without samples.
 pub(super) fn gradient_descent(samples: &[Sample], steps: u32, rate: f64) -> Option<Model> {
     if samples.is_empty() {
         return None;
@@ -47,8 +47,8 @@ pub(super) fn gradient_descent(samples: &[Sample], steps: u32, rate: f64) -> Opt
     })
 }
 
-/// The number of warps at which a model takes a time, on the branch where it increases; `None` where it
-/// never does, or with none or fewer warps.
+/// The number of warps for which a model predicts this time, on the branch where it increases. `None` if it
+/// never does, or if the number is not positive.
 fn warps_at(model: &Model, time: f64) -> Option<f64> {
     let flat = model.square.abs() * 1e6 < model.linear.abs();
     let warps = if flat {
@@ -60,8 +60,8 @@ fn warps_at(model: &Model, time: f64) -> Option<f64> {
     (warps.is_finite() && warps > 0.0).then_some(warps)
 }
 
-/// A partition by formula 3, with the common time the mean of the models' times for equal shares. `None`
-/// where a model does not take that time anywhere; then [`exact`] does it.
+/// A partition by formula 3. The common time is the mean of the models' times for equal shares. `None` if a
+/// model never reaches that time; the caller then uses [`exact`].
 pub(super) fn by_formula(models: &[Model], warps: u32) -> Option<Vec<u32>> {
     let share = f64::from(warps) / models.len() as f64;
     let common = models.iter().map(|model| model.time(share)).sum::<f64>() / models.len() as f64;
@@ -69,12 +69,12 @@ pub(super) fn by_formula(models: &[Model], warps: u32) -> Option<Vec<u32>> {
     round(&ideal?, warps)
 }
 
-/// Whole shares in proportion to `ideal`: by the largest remainder, each at least 1, `warps` together. `None`
-/// for more operators than warps.
+/// Rounds shares to integers in proportion to `ideal` by the largest remainder. Each is at least 1, and their
+/// sum is `warps`. `None` for more operators than warps.
 fn round(ideal: &[f64], warps: u32) -> Option<Vec<u32>> {
     let spare = warps.checked_sub(ideal.len() as u32)?;
     let sum: f64 = ideal.iter().sum();
-    // One for each, and the rest in proportion to what is missing then.
+    // Each gets one, and the rest is distributed in proportion to the remaining shares.
     let above: Vec<f64> = ideal
         .iter()
         .map(|share| (share * f64::from(warps) / sum - 1.0).max(0.0))
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_make_simpler_models() {
+    fn models_of_few_samples_have_lower_degree() {
         assert_eq!(gradient_descent(&[], 10, 0.1), None);
-        // All at one number of warps: no deviation to scale by.
+        // All samples have one number of warps, so the deviation is 0.
         let flat = gradient_descent(&[(4, 7.0), (4, 9.0)], 100, 0.1).unwrap();
         assert!((flat.time(4.0) - 8.0).abs() < 1e-9);
     }
@@ -139,29 +139,30 @@ mod tests {
     }
 
     #[test]
-    fn the_formula_knows_its_limits() {
-        // Linear models: no square to divide by.
+    fn formula_returns_none_without_a_solution() {
+        // Linear models have no square to divide by.
         let linear = |slope| Model {
             square: 0.0,
             linear: slope,
             constant: 0.0,
         };
         assert_eq!(by_formula(&[linear(1.0), linear(3.0)], 32), Some(vec![24, 8]));
-        // A model that falls takes less than its constant: no warps at a common time above that.
+        // A decreasing model predicts less than its constant, so it has no number of warps for a common time
+        // above that.
         let falling = Model {
             square: 0.0,
             linear: -1.0,
             constant: 5.0,
         };
         assert_eq!(by_formula(&[linear(10.0), falling], 32), None);
-        // A discriminant below zero.
+        // A negative discriminant.
         let high = Model {
             square: 1.0,
             linear: 0.0,
             constant: 1e6,
         };
         assert_eq!(by_formula(&[linear(1e-3), high], 32), None);
-        // However small its share, every operator has a warp.
+        // Every operator gets a warp, however small its share.
         assert_eq!(by_formula(&[linear(1.0), linear(1e4)], 32), Some(vec![31, 1]));
         assert_eq!(round(&[1.0; 33], 32), None);
     }

@@ -1,15 +1,15 @@
-//! The kernels of baselines: an operator's body, without a stream around it.
+//! The kernels of baselines: an operator's body, without a stream.
 
 use galatea_flow::GpuOperator;
 
-/// Writes a kernel that computes one batch by an operator's body, to be launched for each batch, as a
-/// baseline of streams. Blocks take units of the batch, each a frame of its own.
+/// Generates a kernel that computes one batch with an operator's body. As a baseline of streams, it is
+/// launched for each batch. Blocks process units of the batch, each of which is a frame.
 pub(super) fn generate_batch(operator: &dyn GpuOperator, block_threads: u32) -> String {
     baseline("batch", "BatchArguments", BATCH, operator, block_threads)
 }
 
-/// Writes a kernel that stays and computes the tasks that the host writes into a table, an entry for each
-/// block, as a baseline of streams.
+/// Generates a persistent kernel, as a baseline of streams. It computes the tasks that the host writes into a
+/// table with an entry for each block.
 pub(super) fn generate_tasks(operator: &dyn GpuOperator, block_threads: u32) -> String {
     baseline("tasks", "TaskArguments", TASKS, operator, block_threads)
 }
@@ -32,7 +32,7 @@ fn baseline(
     )
 }
 
-/// One frame by all threads of a block.
+/// Computes one frame with all threads of a block.
 const COMPUTE: &str = "GALATEA_INLINE void compute(const u8* input, u8* output, u64 bytes, u64 capacity, u64 first, u64 parameters) {
     __shared__ Work work;
     __shared__ u64 origin;

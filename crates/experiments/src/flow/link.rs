@@ -1,4 +1,4 @@
-//! Rates of the link by copy engines: the ceiling that streams are compared with.
+//! Rates of the link with copy engines: the upper bound for streams.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,21 +6,21 @@ use std::time::Instant;
 use galatea_device::{Device, HostMemory, HostView};
 use galatea_flow::Result;
 
-/// Rates of copy engines with pinned memory, bytes a second, one value a run.
+/// Rates of copy engines with pinned memory, in bytes per second, one value per run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ceilings {
-    /// To the device alone.
+    /// To the device only.
     pub to_device: Vec<f64>,
-    /// To the host alone.
+    /// To the host only.
     pub to_host: Vec<f64>,
-    /// Both at once: each way, the slower of the two.
+    /// Both at once: the slower of the two directions.
     pub each_way: Vec<f64>,
 }
 
 /// Measures copies of `bytes` in pieces of `piece`.
 ///
 /// # Errors
-/// The device's.
+/// An error of the device.
 pub(super) fn ceilings(device: &Device, bytes: usize, piece: usize, runs: usize) -> Result<Ceilings> {
     let (up, down) = (device.stream()?, device.stream()?);
     let mut filled = HostMemory::new(bytes)?;
@@ -54,7 +54,7 @@ pub(super) fn ceilings(device: &Device, bytes: usize, piece: usize, runs: usize)
             }
         }
         if receive && let Some(memory) = target.take() {
-            // One copy: pieces would need a memory each.
+            // One copy, because each piece would need its own memory.
             target = Some(down.copy_to_host(&other, memory, 0)?.wait()?);
         }
         up.synchronize()?;

@@ -1,4 +1,4 @@
-//! The load of a stream: random frames, and an operator's results as the CPU computes them.
+//! The load of a stream: random frames, and the CPU's results of an operator.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::flow::workload::{Aes128, Fma, Mode, Raid6};
 use galatea_flow::paging::PagedScan;
 use galatea_flow::{GpuOperator, Map, PAGE};
 
-/// The CPU's work on each frame besides publishing and reading it.
+/// The CPU's work on each frame, in addition to publishing and reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// The source copies the whole frame from elsewhere, the sink reads the whole result.
+    /// The source copies the whole frame from other memory, and the sink reads the whole result.
     All,
-    /// The data is in the frames already: the source writes the frame's number, the sink reads its length.
-    /// Measures the link and the protocol alone.
+    /// The data is in the frames already: the source writes the frame's number, and the sink reads its
+    /// length. Measures only the link and the protocol.
     Number,
 }
 
 type Reference = Arc<dyn Fn(u64, &[u8], &mut Vec<u8>) + Send + Sync>;
 
-/// An operator with frames for it.
+/// An operator and its frames.
 #[derive(Clone)]
 pub struct Load {
     /// The operator.
     pub operator: Arc<dyn GpuOperator>,
     /// Bytes of a frame.
     pub(super) frame_bytes: usize,
-    /// Bytes that a block takes of a batch, where the operator prescribes it.
+    /// Bytes of a batch per block, if the operator prescribes them.
     unit: Option<usize>,
     pool: Arc<Vec<u8>>,
     reference: Reference,
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Load {
     }
 }
 
-/// Random bytes that frames are copied from.
+/// Random bytes from which frames are copied.
 const POOL: usize = 64 << 20;
 
 impl Load {
@@ -133,7 +133,7 @@ impl Load {
         ]
     }
 
-    /// A query over frames of columns, which are given: a batch has some of them. Results are not compared.
+    /// A query over the given frames of columns. A batch has some of them. Results are not compared.
     pub(super) fn paged(scan: PagedScan, frames: Vec<u8>, frames_of_batch: usize) -> Self {
         let unit = scan.shape.frame_bytes();
         Self {
@@ -145,7 +145,7 @@ impl Load {
         }
     }
 
-    /// As [`Load::new`], with frames of floats from 1 to 2.
+    /// Like [`Load::new`], with frames of floats from 1 to 2.
     fn of_floats(
         operator: impl GpuOperator + 'static,
         frame_bytes: usize,
@@ -186,7 +186,7 @@ impl Load {
         SharedOperator(Arc::clone(&self.operator))
     }
 
-    /// Bytes of a batch that a block computes on its own, for so many blocks.
+    /// Bytes of a batch that a block computes independently, with `blocks` blocks.
     pub(super) fn unit(&self, blocks: usize) -> usize {
         let share = self.frame_bytes.div_ceil(blocks);
         let share = share.next_multiple_of(PAGE).min(64 << 10);
@@ -203,7 +203,7 @@ impl Load {
         &self.pool[at..at + self.frame_bytes]
     }
 
-    /// Random bytes, a frame of them at least.
+    /// Random bytes, at least a frame.
     pub(super) fn pool_bytes(&self) -> &[u8] {
         &self.pool[..self.frame_bytes]
     }
@@ -220,8 +220,8 @@ impl Load {
         frame[..8].copy_from_slice(&number.to_le_bytes());
     }
 
-    /// Whether an output is that of frame `number`; the operator's result as the CPU makes it, for each unit
-    /// of the frame by itself.
+    /// Whether an output is correct for frame `number`: the operator's result as the CPU computes it, for
+    /// each unit of the frame separately.
     pub(super) fn is_right(&self, number: u64, touch: Touch, unit: usize, output: &[u8]) -> bool {
         let mut input = self.content(number, touch).to_vec();
         input[..8].copy_from_slice(&number.to_le_bytes());
@@ -249,7 +249,7 @@ impl Load {
     }
 }
 
-/// Reads all of a result.
+/// Reads the whole result.
 pub(super) fn read_all(bytes: &[u8]) -> u64 {
     let words: &[u64] = bytemuck::cast_slice(&bytes[..bytes.len() / 8 * 8]);
     words.iter().fold(0, |sum, word| sum.wrapping_add(*word))

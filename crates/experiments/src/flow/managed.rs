@@ -1,4 +1,4 @@
-//! A kernel for each batch over managed memory, whose pages migrate when they are touched.
+//! A kernel for each batch over managed memory. Its pages migrate on access.
 
 use galatea_device::{Device, ManagedMemory, Stream};
 use galatea_flow::{PAGE, Result};
@@ -13,11 +13,11 @@ struct Managed {
     output: ManagedMemory,
 }
 
-/// Batches by a kernel over managed memory with the driver's own policy (KoUM); `None` where the device has
-/// no managed memory that both processors touch.
+/// Batches by a kernel over managed memory with the driver's own policy (KoUM); `None` if the device has no
+/// managed memory that both processors can access.
 ///
 /// # Errors
-/// The device's; [`FlowError::Operator`](galatea_flow::FlowError::Operator) for a wrong result.
+/// An error of the device; [`FlowError::Operator`](galatea_flow::FlowError::Operator) for a wrong result.
 pub(super) fn kernel_over_managed(device: &Device, load: &Load, batches: Batches) -> Result<Option<Run>> {
     if device.managed(PAGE)?.is_none() {
         return Ok(None);
@@ -49,7 +49,7 @@ impl Worker for Managed {
         let (input, output) = (self.input.address(), self.output.address());
         self.kernel.launch(&self.stream, input, output, number)?;
         self.stream.synchronize()?;
-        // The host's touch brings the pages: a byte of each.
+        // The host reads a byte of each page, which migrates the page.
         let bytes = self.output.bytes_mut()?.iter().step_by(PAGE);
         std::hint::black_box(bytes.fold(0_u8, |sum, byte| sum.wrapping_add(*byte)));
         Ok(())

@@ -1,10 +1,11 @@
 //! Measurements of streams and of their baselines (XeFlow, section 6).
 //!
-//! [`run`] runs one of [`EXPERIMENTS`], each a figure of the paper or a bound beside it; [`findings`] says of
-//! the rows of figures 9, 11, 13 and 14 which of the paper's results hold. [`workload`] has the operators
-//! that they run. [`soak`] runs random streams, and injects failures into some.
+//! [`run`] runs one of [`EXPERIMENTS`]; each reproduces a figure of the paper, or measures a bound for it.
+//! [`findings`] compares the rows of figures 9, 11, 13 and 14 with the paper's results. [`workload`] contains
+//! the operators. [`soak`] runs random streams, and injects failures into some.
 //!
-//! Inputs are random, outputs are compared with the CPU's: one frame in 256 whole, each by its number.
+//! Inputs are random. Outputs are compared with the CPU's: one frame in 256 completely, every frame by its
+//! number.
 //!
 //! ```sh
 //! galatea bench flow --experiment frame-sizes,set-query --out FOLDER       # FOLDER/frame-sizes.csv, ...
@@ -45,24 +46,24 @@ pub struct Row {
     pub experiment: &'static str,
     /// The measured system: a stream, or a baseline.
     pub method: String,
-    /// Its operator.
+    /// The operator.
     pub operator: String,
     /// Bytes of a frame or batch.
     pub frame_bytes: usize,
     /// The quantity, and its unit.
     pub metric: &'static str,
-    /// One value a run.
+    /// One value per run.
     pub values: Vec<f64>,
 }
 
 impl Row {
-    /// The middle value.
+    /// The median.
     #[must_use]
     pub fn median(&self) -> f64 {
         runs::median(&self.values)
     }
 
-    /// The least and the greatest value.
+    /// The minimum and the maximum.
     #[must_use]
     pub fn range(&self) -> (f64, f64) {
         runs::range(&self.values)

@@ -1,4 +1,4 @@
-//! Two streams through one kernel, each with an operator of its own.
+//! Two streams through one kernel, each with its own operator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use galatea_flow::{Cpu, CpuWork, Outcome, Result, Step, Topology};
 use super::load::Load;
 use super::stream::Shape;
 
-/// Bytes of input a second of both together, and the outcome of the run.
+/// Input bytes per second of both streams together, and the outcome of the run.
 pub(super) fn throughput(device: &Device, loads: &[Load; 2], shape: &Shape) -> Result<(f64, Outcome)> {
     let mut topology = Topology::new();
     let (_, frames) = shape.frames;

@@ -1,8 +1,8 @@
-//! Random numbers for loads: fast, and the same for the same seed.
+//! Random numbers for loads: fast, and reproducible by the seed.
 
 use galatea_kernels::flow::mix64;
 
-/// A sequence of numbers through a mixer, none of which repeats.
+/// A sequence of numbers through a mixer. No number repeats.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -16,12 +16,12 @@ impl Random {
         mix64(self.0)
     }
 
-    /// A number below a limit, or 0.
+    /// A number below a limit; 0 if the limit is 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    /// Whether a chance of one in so many comes true.
+    /// True with probability 1 / `one_in`.
     pub(crate) fn chance(&mut self, one_in: u64) -> bool {
         self.below(one_in) == 0
     }

@@ -1,8 +1,8 @@
-//! A soak: random streams one after another for a given time, a part of which are made to fail.
+//! A soak test: random streams, one after another, for a given time. Failures are injected into some.
 //!
-//! Each stream has random frames, of random lengths, through a random chain of operators with random
-//! settings. Every frame that arrives is counted and its content checked: none may be lost, doubled or torn,
-//! and a stream into which a failure was put must end with that failure.
+//! Each stream has random frames of random lengths, and a random chain of operators with random settings.
+//! Every frame that arrives is counted and its content checked: none may be lost, duplicated or torn. A
+//! stream with an injected failure must end with that failure.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use galatea_kernels::flow::mix64;
 
 use crate::flow::random::Random;
 
-/// How long a soak runs, and how large its streams are.
+/// The duration of a soak test, and the sizes of its streams.
 #[derive(Debug, Clone, Copy)]
 pub struct Soak {
     /// Time to run.
     pub time: Duration,
-    /// The seed of the first stream; each has the next.
+    /// The seed of the first stream. Each later stream has the next seed.
     pub seed: u64,
-    /// Frames of a stream, at most.
+    /// Maximum number of frames of a stream.
     pub frames: u64,
-    /// Bytes of a frame, at most.
+    /// Maximum bytes of a frame.
     pub frame_bytes: usize,
-    /// Blocks, and threads of a block, at most.
+    /// Maximum numbers of blocks, and of threads per block.
     pub blocks: (u32, u32),
 }
 
-/// What a soak has seen.
+/// The counts of a soak test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Soaked {
-    /// Streams that ended as they should.
+    /// Number of streams that ended as expected.
     pub streams: u64,
-    /// Of these, streams that were made to fail.
+    /// Number of these streams with an injected failure.
     pub failed: u64,
-    /// Frames that arrived.
+    /// Number of frames that arrived.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
 }
 
-/// How a stream is made to fail.
+/// An injected failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Error,
@@ -57,7 +57,7 @@ enum Fault {
 
 const CODE: u32 = 4711;
 
-/// Computes `value * 3 + 1`; fails at one frame, or says there that it wrote too much.
+/// Computes `value * 3 + 1`. At one frame, it fails, or reports too long an output.
 struct Triples {
     fails_at: u64,
     too_long_at: u64,
@@ -88,10 +88,10 @@ impl GpuOperator for Triples {
     }
 }
 
-/// Items of a frame, and its first item: the others count up from that.
+/// Number of items of a frame, and its first item. The others count up from it.
 fn frame(seed: u64, number: u64, most: usize) -> (usize, u32) {
     let hash = mix64(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ number);
-    // One in eight is full, the others have any length.
+    // One frame in eight is full; the others have any length.
     let items = if hash & 7 == 0 {
         most
     } else {
@@ -113,7 +113,7 @@ struct Stream {
     options: FlowOptions,
 }
 
-/// What the sinks of a stream have seen.
+/// The frames that the sinks of a stream have read.
 #[derive(Debug)]
 struct Seen {
     /// A bit for each frame.
@@ -127,7 +127,8 @@ impl Stream {
         let mut random = Random::new(seed);
         let inline = random.chance(3);
         let pages = (soak.frame_bytes / 4096).max(1) as u64;
-        // Small frames are the usual ones: a power of two of pages, then any number below.
+        // Small frames are more likely: the limit is a power of two of pages, and any number up to it is
+        // drawn.
         let most = 1 << random.below(u64::from(pages.ilog2()) + 1);
         let pages = 1 + random.below(most);
         let items = match inline {
@@ -135,7 +136,7 @@ impl Stream {
             false => pages as usize * 1024,
         };
         let operators = 1 + random.below(3) as u32;
-        // Frames of about as many bytes in all, whatever their size.
+        // The total bytes of a stream are about the same for all frame sizes.
         let frames = random
             .below(soak.frames * 4096 / (items as u64 * 4).max(1024))
             .max(1);
@@ -144,7 +145,7 @@ impl Stream {
             (fault, random.below(frames))
         });
         let (most_blocks, most_threads) = soak.blocks;
-        // Few different kernels, since each is compiled.
+        // Few different kernels, because each must be compiled.
         let block_threads = [128, 256, 1024][random.below(3) as usize].min(most_threads);
         let depth = 1 << (2 + random.below(7));
         let options = FlowOptions {
@@ -172,7 +173,7 @@ impl Stream {
             timeout: Duration::from_secs(60),
             ..FlowOptions::default()
         };
-        // No block may be a generation of the slots ahead of another.
+        // No block may be a generation of slots ahead of another.
         let depth = options
             .blocks
             .map_or(depth, |blocks| depth.max((blocks / 8).next_power_of_two()));
@@ -257,7 +258,7 @@ impl Stream {
         })
     }
 
-    /// Runs the stream; frames and bytes that arrived, or what is wrong.
+    /// Runs the stream. Returns the numbers of frames and bytes that arrived, or the failed check.
     fn run(&self, device: &Device) -> Result<(u64, u64), String> {
         let seen = Arc::new(Seen {
             frames: (0..self.frames.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
@@ -329,10 +330,10 @@ impl Stream {
     }
 }
 
-/// Runs streams until the time is over; `report` hears of what has been seen, every few seconds.
+/// Runs streams until the time is over. `report` is called with the counts so far every few seconds.
 ///
 /// # Errors
-/// What was lost, doubled or torn, with the stream's seed and settings.
+/// The loss, duplication or corruption, with the stream's seed and settings.
 pub fn soak(device: &Device, soak: &Soak, report: &mut dyn FnMut(Soaked)) -> Result<Soaked, String> {
     const BETWEEN_REPORTS: Duration = Duration::from_secs(10);
     let begun = Instant::now();

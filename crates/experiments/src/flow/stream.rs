@@ -1,4 +1,4 @@
-//! Streams: throughput, and the time of one frame there and back.
+//! Streams: throughput, and the round-trip time of one frame.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,22 +10,22 @@ use parking_lot::Mutex;
 
 use super::load::{Load, Touch, read_all};
 
-/// Settings of a stream besides its load.
+/// Settings of a stream, except its load.
 #[derive(Debug, Clone)]
 pub(super) struct Shape {
     /// Frames in flight of a topic.
     pub depth: u32,
-    /// Threads of the source and of the sink.
+    /// Numbers of threads of the source and of the sink.
     pub threads: (usize, usize),
     /// Their work on frames.
     pub touch: Touch,
-    /// Frames that warm up, and measured frames.
+    /// Numbers of warm-up frames and of measured frames.
     pub frames: (u64, u64),
-    /// How the topology runs.
+    /// Options of the run of the topology.
     pub options: FlowOptions,
-    /// Operators on the device, one after another, each with the load's body.
+    /// Number of consecutive operators on the device, each with the load's body.
     pub operators: usize,
-    /// Whether frames are in the slots of the topics.
+    /// Whether frames are stored in the slots of the topics.
     pub inline: bool,
     /// Whether an operator on the CPU copies the frames between two on the device.
     pub returns: bool,
@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// Links the load's operators from `first` on; the last topic.
+/// Links the load's operators from `first` on. Returns the last topic.
 fn link_operators(topology: &mut Topology, load: &Load, shape: &Shape, first: TopicId) -> TopicId {
     let mut previous = first;
     for number in 0..shape.operators {
@@ -64,10 +64,10 @@ fn link_operators(topology: &mut Topology, load: &Load, shape: &Shape, first: To
     previous
 }
 
-/// A sink's findings.
+/// The counts and times of a sink.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// When the first and the last measured frame arrived, in nanoseconds since the start.
+    /// Times at which the first and the last measured frame arrived, in nanoseconds since the start.
     first: AtomicU64,
     last: AtomicU64,
     count: AtomicU64,
@@ -75,11 +75,11 @@ struct Arrivals {
     sum: AtomicU64,
 }
 
-/// Input bytes a second of a stream from the CPU through the device and back, the latencies of its frames in
-/// nanoseconds (one in 16, sorted), and the outcome of the run.
+/// Input bytes per second of a stream from the CPU through the device and back, the latencies of its frames
+/// in nanoseconds (one in 16, sorted), and the outcome of the run.
 ///
 /// # Errors
-/// Those of [`Topology::run`]; an operator's error for a wrong result.
+/// An error of [`Topology::run`], or an operator's error for a wrong result.
 pub(super) fn throughput(device: &Device, load: &Load, shape: &Shape) -> Result<(f64, Vec<u64>, Outcome)> {
     let mut topology = Topology::new();
     let there = topology.topic(shape.topic("to device", load));
@@ -159,11 +159,11 @@ pub(super) fn throughput(device: &Device, load: &Load, shape: &Shape) -> Result<
     ))
 }
 
-/// Times of single frames there and back in nanoseconds, sorted: from publishing to the sink's look that
-/// finds the result. One frame is under way at a time; its first `bytes` bytes are fresh.
+/// Round-trip times of single frames in nanoseconds, sorted: from publishing to the look with which the sink
+/// finds the result. One frame is in flight at a time. Its first `bytes` bytes are new.
 ///
 /// # Errors
-/// As [`throughput`].
+/// The errors of [`throughput`].
 pub(super) fn round_trip(
     device: &Device,
     load: &Load,

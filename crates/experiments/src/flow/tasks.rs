@@ -1,8 +1,8 @@
-//! Copy, task, copy: a kernel that stays, and a table of tasks that the host manages, as Pagoda's.
+//! Copy, task, copy: a persistent kernel, and a table of tasks that the host manages, as in Pagoda.
 //!
-//! A batch is copied to the device, its units are written into the table, an entry for each block, and when
-//! the blocks have said that they are done, the result is copied back. Nothing is launched for a batch; it is
-//! copied as before, and copies do not overlap the work.
+//! A batch is copied to the device, and its units are written into the table, in an entry for each block.
+//! When the blocks have reported completion, the result is copied back. No kernel is launched for a batch. It
+//! is still copied, and copies do not overlap the work.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use super::batches::{Batches, Run, Worker, measure, wrong};
 use super::kernels::generate_tasks;
 use super::load::Load;
 
-/// Blocks of the kernel, at most.
+/// Maximum number of blocks of the kernel.
 const MOST_BLOCKS: u64 = 32;
 const BLOCK: u32 = 1024;
-/// Number of a task that ends the kernel.
+/// The task number that ends the kernel.
 const END: u64 = u64::MAX;
 
-/// Words of an entry.
+/// Indices of the words of an entry.
 const TASK: usize = 0;
 const INPUT: usize = 1;
 const OUTPUT: usize = 2;
@@ -31,11 +31,11 @@ const SOURCE: usize = 4;
 struct Tasks {
     copies: Stream,
     kernel: Stream,
-    /// An entry for each block, then a line for each to say which task it has done.
+    /// An entry for each block, followed by a line for each with the last task that it has completed.
     table: Words,
     _parameters: DeviceBuffer<u64>,
     input: Arc<HostMemory>,
-    /// None while the copy has it.
+    /// None while a copy owns it.
     output: Option<Arc<HostMemory>>,
     on_device: DeviceBuffer<u8>,
     result: DeviceBuffer<u8>,
@@ -47,7 +47,7 @@ struct Tasks {
 /// Batches by copy, task, copy, with pinned memory (CTC). One worker.
 ///
 /// # Errors
-/// The device's; [`FlowError::Operator`](galatea_flow::FlowError::Operator) for a wrong result.
+/// An error of the device; [`FlowError::Operator`](galatea_flow::FlowError::Operator) for a wrong result.
 pub(super) fn copy_task_copy(device: &Device, load: &Load, batches: Batches) -> Result<Run> {
     let batches = Batches {
         workers: 1,
@@ -104,7 +104,7 @@ impl Tasks {
         self.table.get(block as usize * CONTROL_LINE + word)
     }
 
-    /// Writes tasks for up to a block each, and waits for them.
+    /// Writes tasks, at most one per block, and waits for them.
     fn run_tasks(&mut self, units: std::ops::Range<u64>, first: u64) -> Result<()> {
         self.tasks += 1;
         let count = units.end - units.start;
@@ -182,7 +182,7 @@ impl Drop for Tasks {
         for block in 0..self.blocks {
             self.entry(block, TASK).store(END, Ordering::Release);
         }
-        // The kernel uses the memory that is freed next.
+        // Waits for the kernel, because it uses the memory that is freed next.
         let _ = self.kernel.synchronize();
     }
 }

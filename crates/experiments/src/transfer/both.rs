@@ -10,19 +10,19 @@ use galatea_memory::transfer::{
 
 use super::measure::{Rate, Source, seed_of};
 
-/// Rates of one way from the same runs.
+/// Rates of one transfer method from the same runs.
 #[derive(Debug, Clone)]
 pub struct Directions {
-    /// Reads alone.
+    /// Reads only.
     pub reads: Rate,
-    /// Writes alone.
+    /// Writes only.
     pub writes: Rate,
-    /// Reads, and as many bytes written at the same time: bytes of both.
+    /// Reads and writes of the same number of bytes at the same time; counts the bytes of both.
     pub both: Rate,
 }
 
-/// The ways that can be used by two streams at once: those of managed memory cannot, since the host waits for
-/// all work of the device before it touches a page.
+/// The transfer methods that two streams can use at once. Those of managed memory cannot be, since the host
+/// waits for all work of the device before it accesses a page.
 #[must_use]
 pub fn two_way_methods(device: &Device) -> Vec<Method> {
     let capabilities = Capabilities::probe(device);
@@ -32,7 +32,7 @@ pub fn two_way_methods(device: &Device) -> Vec<Method> {
         .collect()
 }
 
-/// One direction: memory of its own, and a stream.
+/// One direction, with its own memory and stream.
 struct Direction {
     access: Access,
     meter: Meter,
@@ -50,14 +50,14 @@ impl Direction {
     ) -> Result<Self> {
         Ok(Self {
             access,
-            // Kernels of both directions have room on the device at once.
+            // Kernels of both directions fit the device at once.
             meter: Meter::new(device)?.beside(2),
             transfer: open(device, method, bytes, options)?,
             chunk: options.chunk_bytes,
         })
     }
 
-    /// Moves all bytes, after all parties have come to a barrier: when that begins, and when it ends.
+    /// Waits for all parties at a barrier, and then moves all bytes. Returns the times of beginning and end.
     fn run(&mut self, seed: u64, begin: &Barrier) -> (Instant, Instant, Result<()>) {
         let bytes = self.transfer.host().map(|host| host.len());
         begin.wait();
@@ -78,14 +78,14 @@ impl Direction {
     }
 }
 
-/// The rates of a way for reads, for writes, and for both at once, each of `bytes` bytes of its own, by two
-/// threads and two streams. Chunks and bytes are whole numbers of 4 KiB.
+/// The rates of a transfer method for reads, for writes, and for both at once, by two threads and two
+/// streams. Each moves its own `bytes` bytes. Chunks and bytes must be multiples of 4 KiB.
 ///
 /// # Errors
-/// As [`super::rates`].
+/// The errors of [`super::rates`].
 ///
 /// # Panics
-/// Where a kernel read or wrote something else than it should.
+/// If a kernel read or wrote wrong values.
 pub fn both_directions(
     device: &Device,
     method: Method,

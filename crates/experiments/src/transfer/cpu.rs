@@ -1,4 +1,4 @@
-//! The CPU as the opponent: its own reads of its memory, by all threads.
+//! The CPU for comparison: reads of its own memory by all threads.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -11,16 +11,16 @@ use rayon::prelude::*;
 
 use super::measure::{Rate, Source, seed_of};
 
-/// Values that are read at random places in a run, at most, as kernels read them.
+/// Maximum number of values that a run reads at random places. Kernels read the same number.
 const RANDOM_READS: usize = 32 << 20;
 
-/// Threads that the machine runs at once.
+/// Number of threads that the machine runs at once.
 pub(super) fn cpu_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Does work on all threads, which begin together; the seconds from the first's begin to the last's end, and
-/// what each has found.
+/// Runs work on all threads, which begin together. Returns the seconds from the first beginning to the last
+/// end, and the results.
 pub(super) fn on_all_threads<T: Send>(work: impl Fn(usize) -> T + Sync) -> (f64, Vec<T>) {
     let threads = cpu_threads();
     let (begin, work) = (&Barrier::new(threads), &work);
@@ -47,15 +47,15 @@ impl VectorWork for Words<'_> {
     }
 }
 
-/// The rate at which all threads of the CPU read their own memory of so many bytes, like kernels' 4-byte
-/// reads: one after another, or at random places, of which each thread has eight reads under way. The host
-/// writes other values before each run.
+/// The rate at which all threads of the CPU read `bytes` bytes of their own memory, with 4-byte reads like
+/// kernels: in order, or at random places, with eight reads per thread in flight. The host writes other
+/// values before each run.
 ///
 /// # Errors
-/// The system's, for want of memory.
+/// An error of the system, if memory is insufficient.
 ///
 /// # Panics
-/// Where the sum of what was read is wrong.
+/// If the sum of the read values is wrong.
 pub fn cpu_reads(bytes: usize, random: bool, runs: usize) -> Result<Rate> {
     let mut memory = HostMemory::new(bytes)?;
     let mut values = Vec::new();
@@ -99,15 +99,15 @@ pub fn cpu_reads(bytes: usize, random: bool, runs: usize) -> Result<Rate> {
     })
 }
 
-/// Random reads of a thread that are under way at once: none needs what another has read.
+/// Random reads of a thread that are in flight at once. They do not depend on each other.
 const TOGETHER: usize = 8;
 
-/// The word that a random read is of.
+/// The index of the word of a random read.
 fn place(seed: u64, read: u64, words: usize) -> usize {
     ((u128::from(mix64((seed << 40) ^ read)) * words as u128) >> 64) as usize
 }
 
-/// The sum of `count` random reads from the `first` on, of eight at once.
+/// The sum of `count` random reads from number `first` on, eight at a time.
 fn at_random(words: &[u32], seed: u64, first: u64, count: usize) -> u64 {
     let mut sums = [0_u64; TOGETHER];
     for round in 0..(count / TOGETHER) as u64 {

@@ -1,4 +1,4 @@
-//! The experiments of the thesis' chapter 3, and of its section 4.2.4, by name.
+//! The experiments of chapter 3 and section 4.2.4 of the thesis, by name.
 
 use galatea_device::{Device, MachineMemory};
 use galatea_memory::transfer::{Access, Capabilities, Method, Result, TransferError, TransferOptions};
@@ -26,14 +26,14 @@ pub const EXPERIMENTS: [&str; 10] = [
     "tlb",
 ];
 
-/// The extent of measurements.
+/// The scale of measurements.
 #[derive(Debug, Clone)]
 pub struct Scale {
-    /// Bytes of host memory, whole numbers of 64 KiB.
+    /// Bytes of host memory, a multiple of 64 KiB.
     pub bytes: usize,
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
-    /// Chains through much memory.
+    /// Chains through a large memory.
     pub extents: Extents,
 }
 
@@ -47,17 +47,17 @@ impl Default for Scale {
     }
 }
 
-/// Extents and strides of chains through much memory, in bytes; by default those of figure 4.6, 1 to 64 GiB
-/// of the device and 1 to 32 GiB of the host.
+/// Extents and strides of chains through a large memory, in bytes. The defaults are those of figure 4.6: 1 to
+/// 64 GiB of the device and 1 to 32 GiB of the host.
 #[derive(Debug, Clone)]
 pub struct Extents {
-    /// The least; the others are 1.5, 2, 3, 4, 6 ... times as large.
+    /// The minimum extent; the others are 1.5, 2, 3, 4, 6 ... times as large.
     pub least: usize,
-    /// The most of the device's memory, of which no more is taken than three quarters of what is free.
+    /// The maximum extent in the device's memory. At most three quarters of the free memory are used.
     pub device: usize,
-    /// The most of the host's memory, of which no more is taken than half of what is available.
+    /// The maximum extent in the host's memory. At most half of the available memory is used.
     pub host: usize,
-    /// From one place of a chain to the next.
+    /// Distances between neighbouring places of a chain.
     pub strides: [usize; 3],
 }
 
@@ -73,7 +73,7 @@ impl Default for Extents {
 }
 
 impl Extents {
-    /// The chains within so many bytes.
+    /// The chains of at most `most` bytes.
     fn chains(&self, most: usize) -> Vec<Reach> {
         let doubled = std::iter::successors(Some(self.least), |extent| extent.checked_mul(2));
         let extents = doubled
@@ -94,7 +94,7 @@ impl Extents {
 }
 
 impl Scale {
-    /// Small, to show that everything works.
+    /// A small scale, to test that everything works.
     #[must_use]
     pub fn small() -> Self {
         Self {
@@ -122,19 +122,19 @@ impl Scale {
 pub struct Measured {
     /// The experiment.
     pub experiment: &'static str,
-    /// The quantity.
+    /// The measured rate.
     pub rate: Rate,
-    /// Threads of the CPU that staged, or read themselves, where some did.
+    /// Threads of the CPU that staged, or read, if any did.
     pub threads: usize,
-    /// Whether as many bytes were written at the same time; both count.
+    /// Whether the same number of bytes was written at the same time; both count.
     pub both: bool,
-    /// Bytes by which pieces were off their alignment.
+    /// Bytes by which pieces were misaligned.
     pub shift: u64,
-    /// Part of the rows that were selected, and how, where some were.
+    /// The fraction of selected rows and the method of selection, if rows were selected.
     pub selected: Option<(f64, &'static str)>,
-    /// Extent and stride of a chain through much memory.
+    /// Extent and stride of a chain through a large memory.
     pub reach: Option<Reach>,
-    /// Unit of the values: GB/s, G tuples/s, or ns of a load.
+    /// Unit of the values: GB/s, G tuples/s, or ns per load.
     pub unit: &'static str,
 }
 
@@ -142,7 +142,7 @@ impl Measured {
     /// Names of the fields of [`Measured::csv`].
     pub const HEADER: &'static str = "experiment,method,access,piece_bytes,random,shift,threads,selected,by,extent_bytes,stride_bytes,unit,median,least,greatest,runs";
 
-    /// What values are divided by to be in the row's unit.
+    /// The divisor of values for the row's unit.
     fn unit_scale(&self) -> f64 {
         match self.unit {
             GB_S => 1e9,
@@ -186,10 +186,10 @@ impl Measured {
     }
 }
 
-/// Runs an experiment of [`EXPERIMENTS`]; rows go to `out` as they come.
+/// Runs an experiment of [`EXPERIMENTS`]. `out` is called with each row once it is measured.
 ///
 /// # Errors
-/// The device's.
+/// An error of the device.
 pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     match name {
         "rates" => all_rates(device, scale, out),
@@ -222,9 +222,9 @@ fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
 const GB_S: &str = "GB/s";
 const G_TUPLES_S: &str = "G tuples/s";
 
-/// Both directions at once beside each alone, by every way that two streams can use.
+/// Both directions at once, and each alone, by every transfer method that two streams can use.
 fn both(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
-    // Each direction has half of the bytes.
+    // Each direction transfers half of the bytes.
     let bytes = (scale.bytes / 2).next_multiple_of(4096);
     let options = scale.options();
     for method in two_way_methods(device) {
@@ -239,7 +239,7 @@ fn both(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result
     Ok(())
 }
 
-/// A hash table in the device's memory, probed with tuples that come by every way.
+/// Probes a hash table in the device's memory with tuples from every transfer method.
 fn probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let capabilities = Capabilities::probe(device);
     let options = scale.options();
@@ -258,7 +258,7 @@ fn probe(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resul
     Ok(())
 }
 
-/// Query 6 by the part of the rows that it selects, by branches and predicated.
+/// Query 6 by the fraction of selected rows, with branches and with predication.
 fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let capabilities = Capabilities::probe(device);
     // A chunk has three columns of whole vectors.
@@ -281,7 +281,8 @@ fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) ->
                 let what = (selected, predicated);
                 let (rate, threads) = match source {
                     Source::Way(method) => {
-                        // Pages take long to come home before each run: fewer of them.
+                        // Before each run, pages must migrate back to the host, which takes long. Fewer bytes
+                        // are therefore used.
                         let managed = [Method::UnifiedPrefetch, Method::UnifiedMigration].contains(&method);
                         let bytes = if managed { scale.bytes / 4 } else { scale.bytes };
                         let rate = by_selectivity(device, method, bytes, &options, what, scale.runs)?;
@@ -302,7 +303,7 @@ fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) ->
     Ok(())
 }
 
-/// The CPU's own 4-byte reads of its memory beside those of kernels, one after another and at random places.
+/// The CPU's 4-byte reads of its own memory, compared with those of kernels, in order and at random places.
 fn cpu(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     for random in [false, true] {
         let rate = cpu_reads(scale.bytes, random, scale.runs)?;
@@ -340,16 +341,16 @@ fn tlb(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<
             });
         })?;
     }
-    // The pool's memory is large here.
+    // The pool's memory is large here, so it is released.
     device.trim()?;
     Ok(())
 }
 
-/// Nanoseconds of a load over each way that is pulled, beside the device's own memory, and the CPU's load of
-/// its memory.
+/// Nanoseconds of a load over each pull method, of the device's own memory, and of the CPU's load of its
+/// memory.
 fn latencies(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let capabilities = Capabilities::probe(device);
-    // Most of it is in no cache of the CPU, which has just written it.
+    // The CPU has just written it, but most of it is in none of its caches.
     let bytes = scale.bytes;
     let steps = (bytes as u64 / 128).min(20_000);
     let pulled = [Method::ZeroCopy, Method::UnifiedMigration].map(Source::Way);
@@ -366,7 +367,7 @@ fn latencies(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> R
     Ok(())
 }
 
-/// Every way that the device has, for reads and writes.
+/// Rates of every transfer method of the device, for reads and writes.
 fn all_rates(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let options = scale.options();
     for rate in rates(device, scale.bytes, &options, scale.runs)? {
@@ -375,7 +376,7 @@ fn all_rates(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> R
     Ok(())
 }
 
-/// By the bytes that are brought at once.
+/// Rates by the bytes of a chunk.
 fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let pushes = [
         Method::Pageable,
@@ -394,7 +395,7 @@ fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resu
                 chunk_bytes: chunk,
                 ..scale.options()
             };
-            // Small chunks take long: fewer bytes of them.
+            // Small chunks take long, so fewer bytes are used.
             let bytes = (scale.bytes / 2).min(chunk * 1024);
             let rate = rate(device, method, Access::Read, bytes, &options, scale.runs)?;
             out(row("chunks", rate, options.threads));
@@ -404,7 +405,7 @@ fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resu
     Ok(())
 }
 
-/// By the threads that stage.
+/// Rates by the number of staging threads.
 fn threads(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     for threads in [1, 2, 4, 8, 16] {
         let options = TransferOptions {

@@ -1,5 +1,5 @@
-//! The thesis' results beside rows that were measured: what it found, what the rows say, and whether it
-//! holds.
+//! Compares the thesis' results with measured rows: the published result, the measured facts, and whether the
+//! result holds.
 
 use galatea_memory::transfer::{Access, Method};
 
@@ -12,8 +12,8 @@ mod tests;
 
 const GIB: usize = 1 << 30;
 
-/// What rows say of figures 3.2, 3.11, 3.14, 4.5 and 4.6 of the thesis. Each line ends in "holds", or in
-/// "does not hold, because" and the figures that speak against it.
+/// The findings from rows of figures 3.2, 3.11, 3.14, 4.5 and 4.6 of the thesis. Each line ends in "holds",
+/// or in "does not hold, because" and the figures that contradict it.
 #[must_use]
 pub fn findings(rows: &[Measured]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -42,23 +42,23 @@ fn found(figure: &str, thesis: &str, facts: Option<(String, bool)>, what: &str) 
     }
 }
 
-/// Whether a value is within a tenth of a range that the thesis has.
+/// Whether a value is within a tenth of a range from the thesis.
 fn about(value: f64, thesis: (f64, f64)) -> bool {
     value >= 0.9 * thesis.0 && value <= 1.1 * thesis.1
 }
 
-/// Percent by which a value is less than another one.
+/// Percentage by which a value is less than another one.
 fn loss(value: f64, than: f64) -> f64 {
     100.0 * (1.0 - value / than)
 }
 
-/// A loss in words, with what a value is then.
+/// A loss as text, followed by the word for less or for more.
 fn percent(loss: f64, less: &str, more: &str) -> String {
     let word = if loss < 0.0 { more } else { less };
     format!("{:.0} % {word}", loss.abs())
 }
 
-/// Whether a loss is that of the thesis, to ten points.
+/// Whether a loss is within ten points of that in the thesis.
 fn loses(loss: f64, thesis: f64) -> bool {
     (loss - thesis).abs() <= 10.0
 }
@@ -67,7 +67,7 @@ fn loses(loss: f64, thesis: f64) -> bool {
 struct Rows<'a>(Vec<&'a Measured>);
 
 impl Rows<'_> {
-    /// The median of the first row that is chosen.
+    /// The median of the first chosen row.
     fn median(&self, chosen: impl Fn(&Measured) -> bool) -> Option<f64> {
         self.0.iter().find(|row| chosen(row)).map(|row| row.median())
     }
@@ -76,7 +76,7 @@ impl Rows<'_> {
         self.median(|row| row.rate.source == source)
     }
 
-    /// The best of some ways, in GB/s.
+    /// The best of the chosen transfer methods, in GB/s.
     fn best(&self, chosen: impl Fn(Method) -> bool) -> Option<(Method, f64)> {
         let of_way = |row: &&Measured| match row.rate.source {
             Source::Way(method) if row.unit == "GB/s" && chosen(method) => Some((method, row.median())),
@@ -89,7 +89,7 @@ impl Rows<'_> {
 
 const ZERO_COPY: Source = Source::Way(Method::ZeroCopy);
 
-/// Figure 3.2: a load over the link beside one of the device's memory, and the CPU's.
+/// Figure 3.2: a load over the link, compared with one of the device's memory, and the CPU's.
 fn latency(rows: &Rows<'_>, lines: &mut Vec<String>) {
     let link = rows.of(ZERO_COPY);
     let over = |source| Some((link?, rows.of(source)?));
@@ -145,7 +145,7 @@ fn cpu(rows: &Rows<'_>, lines: &mut Vec<String>) {
     lines.push(found("figure 3.2b", thesis, random, "one of the two"));
 }
 
-/// Figure 3.11: the probe of a join, whose tuples come by each way.
+/// Figure 3.11: the probe of a join with tuples from each transfer method.
 fn probe(rows: &Rows<'_>, lines: &mut Vec<String>) {
     const FIGURE: &str = "figure 3.11";
     let of = |method: Method| rows.best(|way| way == method).map(|best| best.1);
@@ -253,7 +253,7 @@ fn selectivity(rows: &Rows<'_>, lines: &mut Vec<String>) {
     lines.push(found(FIGURE, thesis, cpu, "one of the two"));
 }
 
-/// Rates of unshifted pieces of up to so many bytes, by their bytes.
+/// Rates of unshifted pieces of at most `most` bytes, by the bytes of a piece.
 fn by_piece(rows: &Rows<'_>, access: Access, random: bool, most: u64) -> Vec<(u64, f64)> {
     let chosen = |row: &&&Measured| {
         let rate = &row.rate;
@@ -334,7 +334,7 @@ fn granularity(rows: &Rows<'_>, lines: &mut Vec<String>) {
     lines.push(found(FIGURE, thesis, faster, "one of the two"));
 }
 
-/// Figure 4.5b: random pieces of 512 bytes, off their alignment by 16 bytes.
+/// Figure 4.5b: random pieces of 512 bytes, misaligned by 16 bytes.
 fn alignment(rows: &Rows<'_>, lines: &mut Vec<String>) {
     for (access, name, thesis) in [(Access::Read, "reads", 20.0), (Access::Write, "writes", 56.0)] {
         let at = |shift| {
@@ -356,19 +356,20 @@ fn alignment(rows: &Rows<'_>, lines: &mut Vec<String>) {
     }
 }
 
-/// How far a chain may reach before its loads take longer.
+/// The extent of a chain from which its loads take longer.
 struct Step {
     stride: usize,
-    /// The least nanoseconds of an extent.
+    /// The minimum nanoseconds over all extents.
     base: f64,
-    /// The greatest extent before the step, and its nanoseconds.
+    /// The largest extent before the step, and its nanoseconds.
     reach: (usize, f64),
-    /// The first extent beyond, if there is one, and its nanoseconds.
+    /// The first extent after the step, if one exists, and its nanoseconds.
     beyond: Option<(usize, f64)>,
 }
 
 impl Step {
-    /// By stride: beyond the step all extents' loads take more than `factor` times as long as the least.
+    /// Finds the step of each stride. After it, loads take more than `factor` times the minimum for all
+    /// extents.
     fn find(rows: &Rows<'_>, source: Source, factor: f64) -> Vec<Self> {
         let chains = rows.0.iter().filter(|row| row.rate.source == source);
         let mut chains: Vec<(usize, usize, f64)> = chains
@@ -413,9 +414,9 @@ fn size(bytes: usize) -> String {
     }
 }
 
-/// Figure 4.6: how much memory chains reach before their loads take longer.
+/// Figure 4.6: the extent that chains reach before their loads take longer.
 fn tlb(rows: &Rows<'_>, lines: &mut Vec<String>) {
-    // Misses take 1.5 times as long in the thesis' device, and 7 times over its link.
+    // Misses take 1.5 times as long on the thesis' device, and 7 times over its link.
     for (source, memory, factor, thesis) in [
         (Source::DeviceMemory, "the device's memory", 1.25, 8),
         (ZERO_COPY, "host memory", 2.0, 32),

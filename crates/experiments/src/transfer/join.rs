@@ -1,5 +1,5 @@
-//! The probe side of a join over each way: a hash table in the device's memory, and tuples that come from the
-//! host.
+//! The probe side of a join over each transfer method: a hash table in the device's memory, and tuples from
+//! the host.
 
 use std::time::Instant;
 
@@ -13,15 +13,15 @@ use super::measure::{Rate, Source, seed_of};
 
 /// Bytes of a tuple: a key and a payload of 8 bytes each, as in workload A of the thesis' table 3.2.
 pub const TUPLE_BYTES: usize = 16;
-/// Tuples of the probe side for each of the build side: 2^31 for 2^27 in workload A.
+/// Number of probe tuples per build tuple: 2^31 for 2^27 in workload A.
 const PROBE_TO_BUILD: usize = 16;
 /// Seed of the build side's payloads.
 const BUILD_SEED: u64 = 0x6275_696c_6400_0000;
 
-/// A no-partitioning hash join of workload A's shape, on the scale of its probe side; its hash table is in
-/// the device's memory. Keys are 1 to the number of entries, and each tuple of the probe side has one pair.
+/// A no-partitioning hash join in the shape of workload A, scaled by its probe side. Its hash table is in the
+/// device's memory. Keys are 1 to the number of entries, and each probe tuple has one match.
 ///
-/// The thesis' table has perfect hashing; here it has linear probing, half full.
+/// The thesis' table uses perfect hashing; this one uses linear probing and is half full.
 pub struct Join {
     stream: Stream,
     kernel: LinkProbe,
@@ -31,11 +31,11 @@ pub struct Join {
 }
 
 impl Join {
-    /// Builds the table for a probe side of so many bytes: a power of two of entries, at most a sixteenth of
-    /// its tuples.
+    /// Builds the table for a probe side of `probe_bytes` bytes. The number of entries is a power of two, at
+    /// most a sixteenth of the number of probe tuples.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn new(device: &Device, probe_bytes: usize) -> Result<Self> {
         let most = (probe_bytes / TUPLE_BYTES / PROBE_TO_BUILD).max(1);
         let entries = 1_u64 << most.ilog2();
@@ -58,14 +58,14 @@ impl Join {
         })
     }
 
-    /// The rate at which tuples of the host are probed, bytes of tuples a second: `bytes` once a run, in the
-    /// options' chunks, both whole numbers of tuples. The host writes other tuples before each run.
+    /// The rate at which tuples of the host are probed, in bytes of tuples per second: `bytes` per run, in
+    /// the options' chunks, both a whole number of tuples. The host writes other tuples before each run.
     ///
     /// # Errors
-    /// As [`super::rates`].
+    /// The errors of [`super::rates`].
     ///
     /// # Panics
-    /// Where the sum of the payloads of all pairs is wrong.
+    /// If the sum of the payloads of all matches is wrong.
     pub fn rate(
         &mut self,
         device: &Device,
@@ -108,7 +108,7 @@ impl Join {
         })
     }
 
-    /// Fills the probe side's tuples with uniform keys; the sum of the payloads of all pairs.
+    /// Fills the probe tuples with uniform keys. Returns the sum of the payloads of all matches.
     fn fill(&self, bytes: &mut [u8], seed: u64) -> u64 {
         let words: &mut [u64] = bytemuck::cast_slice_mut(bytes);
         let tuples = words.par_chunks_exact_mut(TUPLE_BYTES / 8).enumerate();

@@ -1,4 +1,4 @@
-//! The time of a load that waits for the last: along a chain through memory.
+//! The time of a load that depends on the previous one: along a chain through memory.
 
 use std::time::Instant;
 
@@ -9,21 +9,21 @@ use galatea_memory::transfer::{Access, Method, Result, Transfer, TransferOptions
 
 use super::measure::{Rate, Source, seed_of};
 
-/// Bytes from one place of a chain to the next: of each, one load in a cache line of its own.
+/// Distance between neighbouring places of a chain in bytes, so that each load reads a cache line of its own.
 const LINE_BYTES: usize = 128;
 
-/// Nanoseconds of a load that waits for the last: of one thread that follows a chain through places of
-/// `bytes` bytes, 128 bytes apart, in random order, of which it visits `steps`. For the ways that are pulled,
-/// for memory of the device, and for a thread of the CPU in its own memory.
+/// Nanoseconds of a load that depends on the previous one. One thread follows a chain through `bytes` bytes
+/// with places 128 bytes apart, in random order, for `steps` steps. For pull methods, for memory of the
+/// device, and for a thread of the CPU in its own memory.
 ///
-/// Each run has another chain, and begins on the host where pages migrate; no place is visited twice while
-/// there are as many as steps. So no load finds what another one brought.
+/// Each run has another chain, and begins on the host if pages migrate. No place is visited twice unless the
+/// places are fewer than the steps. No load thus finds data that another one has transferred.
 ///
 /// # Errors
-/// As [`super::rates`].
+/// The errors of [`super::rates`].
 ///
 /// # Panics
-/// Where the chain led to another place.
+/// If the chain ended at a wrong place.
 pub fn latency(device: &Device, source: Source, bytes: usize, steps: u64, runs: usize) -> Result<Rate> {
     let stride = LINE_BYTES / 4;
     let places = bytes / LINE_BYTES;
@@ -62,7 +62,7 @@ pub fn latency(device: &Device, source: Source, bytes: usize, steps: u64, runs: 
                         buffer.address()
                     }
                     Memory::Pulled(transfer) => {
-                        // The host's again: pages that migrate are where they began.
+                        // The host writes again, so pages that migrate are back where they began.
                         write(bytemuck::cast_slice_mut(transfer.host()?));
                         transfer.bring(&stream, 0..bytes)?
                     }
@@ -94,27 +94,27 @@ pub fn latency(device: &Device, source: Source, bytes: usize, steps: u64, runs: 
     })
 }
 
-/// A chain through much memory.
+/// A chain through a large memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Bytes from its first place to the end of its last.
+    /// Bytes from the start of its first place to the end of its last.
     pub extent: usize,
-    /// Bytes from one place to the next in memory.
+    /// Distance between neighbouring places in memory, in bytes.
     pub stride: usize,
 }
 
-/// Nanoseconds of a load along chains through memory, of the device or pulled by a way, for the reach of the
-/// TLB: after figure 4.6 of the thesis. The memory is that of the largest extent, allocated once, and nothing
-/// is written to it but the words of the chains.
+/// Nanoseconds of a load along chains through memory, of the device or with a pull method, to measure the
+/// reach of the TLB: after figure 4.6 of the thesis. The memory has the size of the largest extent and is
+/// allocated once. Only the words of the chains are written to it.
 ///
-/// Places are visited in random order, another one in each run. The kernel follows the chain one and a half
+/// Places are visited in random order, which differs in each run. The kernel follows the chain one and a half
 /// times before it reads the clock, and at least 4,096 steps after that.
 ///
 /// # Errors
-/// As [`super::rates`].
+/// The errors of [`super::rates`].
 ///
 /// # Panics
-/// Where the chain led to another place, or has none: its extent is at least its stride.
+/// If the chain ended at a wrong place, or has no places: its extent must be at least its stride.
 pub(super) fn by_extent(
     device: &Device,
     source: Source,
@@ -129,7 +129,7 @@ pub(super) fn by_extent(
     let mut memory = match source {
         Source::Way(method) => Memory::pulled(device, method, bytes)?,
         Source::DeviceMemory => Memory::of_device(device, bytes)?,
-        // The CPU's TLB is another one.
+        // The CPU has another TLB.
         Source::Cpu => return Ok(()),
     };
     let stream = device.stream()?;
@@ -138,7 +138,8 @@ pub(super) fn by_extent(
     for chain in chains {
         let places = chain.extent / chain.stride;
         let warm_steps = (places + places / 2) as u64;
-        // Whole laps end where they began, which memory of zeros would lead to, too.
+        // Whole rounds end where they began, and so would a memory of zeros, so the steps are not whole
+        // rounds.
         let steps = (LEAST_STEPS.next_multiple_of(places) + places / 4) as u64;
         let mut values = Vec::new();
         for run in 0..=runs {
@@ -179,13 +180,13 @@ pub(super) fn by_extent(
     Ok(())
 }
 
-/// Memory that a chain lies in.
+/// The memory of a chain.
 enum Memory {
-    /// The device's.
+    /// Memory of the device.
     Device(DeviceBuffer<u32>),
-    /// Host memory that kernels reach.
+    /// Host memory that kernels access.
     Pulled(Box<dyn Transfer>),
-    /// Host memory for the CPU alone.
+    /// Host memory that only the CPU accesses.
     Own(HostMemory),
 }
 
@@ -203,7 +204,8 @@ impl Memory {
         Ok(Self::Pulled(open(device, method, bytes, &options)?))
     }
 
-    /// Writes words, by their numbers; the address of the memory for kernels queued on `stream` from now on.
+    /// Writes words, by their indices. Returns the address of the memory for kernels that are queued on
+    /// `stream` from now on.
     fn write(&mut self, stream: &Stream, words: impl Iterator<Item = (usize, u32)>) -> Result<u64> {
         match self {
             Self::Device(buffer) => {
@@ -225,7 +227,7 @@ impl Memory {
     }
 }
 
-/// A random cycle through places: of each, the next (Sattolo's shuffle).
+/// A random cycle through places: for each, the next place (Sattolo's shuffle).
 fn cycle(places: usize, seed: u64) -> Vec<u32> {
     let mut next: Vec<u32> = (0..places as u32).collect();
     for place in (1..places).rev() {
@@ -235,7 +237,7 @@ fn cycle(places: usize, seed: u64) -> Vec<u32> {
     next
 }
 
-/// The place that is so many steps from place 0.
+/// The place after `steps` steps from place 0.
 fn follow(next: &[u32], steps: u64) -> u32 {
     (0..steps).fold(0, |place, _| next[place as usize])
 }

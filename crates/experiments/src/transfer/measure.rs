@@ -1,16 +1,16 @@
-//! What is measured of the link, and the rates of whole transfers.
+//! The kinds of measurements of the link, and the rates of whole transfers.
 
 use galatea_device::Device;
 use galatea_memory::transfer::{Access, Capabilities, Meter, Method, Result, TransferOptions, open};
 
-/// What kernels, or the CPU's threads, have used in a measurement.
+/// The memory that kernels, or the CPU's threads, accessed in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Host memory, used by kernels over the link.
+    /// Host memory, accessed by kernels over the link.
     Way(Method),
-    /// The device's own memory, used by kernels.
+    /// The device's own memory, accessed by kernels.
     DeviceMemory,
-    /// Host memory, used by the CPU's threads.
+    /// Host memory, accessed by the CPU's threads.
     Cpu,
 }
 
@@ -24,22 +24,22 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Bytes a second, or nanoseconds of a load; one value a run.
+/// Bytes per second, or nanoseconds per load; one value per run.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// What was used.
+    /// The accessed memory.
     pub source: Source,
-    /// How.
+    /// The kind of access.
     pub access: Access,
-    /// Bytes of a piece: what is read or written at one place, or a chunk.
+    /// Bytes of a piece: the bytes read or written at one place, or a chunk.
     pub piece: u64,
     /// Whether the pieces were at random places.
     pub random: bool,
-    /// Bytes a second, useful ones alone; or nanoseconds.
+    /// Bytes per second, counting useful bytes only; or nanoseconds.
     pub values: Vec<f64>,
 }
 
-/// The seed of the data of an experiment's first run; each run, and each part of one, has the next.
+/// The seed of the data of an experiment's first run. Each run, and each part of one, has the next seed.
 pub const SEED: u64 = 1;
 
 /// The seed of a run's data.
@@ -47,13 +47,13 @@ pub(super) fn seed_of(run: usize) -> u64 {
     SEED + run as u64
 }
 
-/// The rate of one way: `bytes` once a run, in the options' chunks, both whole numbers of 4 KiB.
+/// The rate of one transfer method: `bytes` per run, in the options' chunks, both multiples of 4 KiB.
 ///
 /// # Errors
-/// [`TransferError::Absent`](galatea_memory::transfer::TransferError::Absent); the device's.
+/// [`TransferError::Absent`](galatea_memory::transfer::TransferError::Absent), or an error of the device.
 ///
 /// # Panics
-/// Where a kernel read or wrote something else than it should.
+/// If a kernel read or wrote wrong values.
 pub(super) fn rate(
     device: &Device,
     method: Method,
@@ -80,10 +80,10 @@ pub(super) fn rate(
     })
 }
 
-/// The rates of all ways that the device has, for reads and writes.
+/// The rates of all transfer methods of the device, for reads and writes.
 ///
 /// # Errors
-/// The device's.
+/// An error of the device.
 pub fn rates(device: &Device, bytes: usize, options: &TransferOptions, runs: usize) -> Result<Vec<Rate>> {
     let capabilities = Capabilities::probe(device);
     let present = Method::ALL

@@ -1,25 +1,24 @@
-//! Measurements of the ways across the link between host and device, and of accesses of kernels over it
-//! without a copy.
+//! Measurements of the transfer methods across the link between host and device, and of accesses of kernels
+//! over it without a copy.
 //!
 //! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 3 and section 4.2.4.
-//! The ways themselves are [`galatea_memory::transfer`].
+//! The methods are implemented in [`galatea_memory::transfer`].
 //!
 //! | module | figures | measures |
 //! | --- | --- | --- |
-//! | `measure` | | whole ranges, by way, by chunk, by threads that stage |
+//! | `measure` | | whole ranges, by method, by chunk, by number of staging threads |
 //! | `both` | | both directions at once |
-//! | `cpu` | 3.2 | 4-byte reads of the CPU, in order and at random, beside those of kernels |
-//! | `latency` | 3.2, 4.6 | loads that wait for the last, by the extent of the memory |
+//! | `cpu` | 3.2 | 4-byte reads of the CPU, in order and at random, compared with those of kernels |
+//! | `latency` | 3.2, 4.6 | dependent loads, by the extent of the memory |
 //! | `join` | 3.11 | the probe side of a hash join |
-//! | `selection` | 3.14 | TPC-H's query 6, by the part of the rows that it selects |
+//! | `selection` | 3.14 | TPC-H's query 6, by the fraction of selected rows |
 //! | `pieces` | 4.5 | kernels' own accesses, by size and alignment |
 //!
-//! `galatea bench transfer` runs [`EXPERIMENTS`] by [`run`], prints a row of comma-separated values for each
-//! measurement, and after each experiment [`findings`], which say of the rows which results of the thesis
-//! hold. With `--out FOLDER` the rows are kept in `FOLDER/EXPERIMENT.csv`.
+//! `galatea bench transfer` runs [`EXPERIMENTS`] by [`run`]. It prints a row of comma-separated values for
+//! each measurement, and after each experiment the [`findings`]: the results of the thesis that hold for the
+//! rows. With `--out FOLDER` the rows are written to `FOLDER/EXPERIMENT.csv`.
 //!
-//! Each measurement has other values in every run, and panics where a kernel read or wrote something else
-//! than it should.
+//! Each measurement uses other values in every run, and panics if a kernel read or wrote wrong values.
 
 mod both;
 mod cpu;

@@ -7,10 +7,10 @@ use rayon::prelude::*;
 
 use super::measure::{Rate, Source, seed_of};
 
-/// Pieces at random places that are accessed in a run, at most: small ones are slow.
+/// Maximum number of pieces at random places that a run accesses, because small ones are slow.
 const RANDOM_PIECES: u64 = 32 << 20;
 
-/// Host memory whose pieces kernels read and write in place, by a way that is pulled.
+/// Host memory with pieces that kernels read and write in place, by a pull method.
 pub struct InPlace {
     kernel: LinkAccess,
     stream: Stream,
@@ -20,10 +20,10 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Memory of so many bytes.
+    /// Allocates `bytes` bytes of memory.
     ///
     /// # Errors
-    /// As [`super::rates`].
+    /// The errors of [`super::rates`].
     pub fn new(device: &Device, method: Method, bytes: usize) -> Result<Self> {
         let options = TransferOptions {
             chunk_bytes: bytes,
@@ -39,14 +39,14 @@ impl InPlace {
         })
     }
 
-    /// The rate of pieces of so many bytes, one after another or at random places. They are `shift` bytes, of
-    /// whole words, off their alignment. The host writes other values before each run.
+    /// The rate of accessing pieces of a given size, in order or at random places. Pieces are misaligned by
+    /// `shift` bytes, a multiple of the word size. The host writes other values before each run.
     ///
     /// # Errors
-    /// As [`super::rates`].
+    /// The errors of [`super::rates`].
     ///
     /// # Panics
-    /// Where a kernel read or wrote something else than it should.
+    /// If a kernel read or wrote wrong values.
     pub fn rate(
         &mut self,
         access: Access,
@@ -111,7 +111,7 @@ impl InPlace {
     }
 }
 
-/// The numbers and values of a piece's words.
+/// The indices and values of a piece's words.
 fn words<'a>(
     memory: &'a [u8],
     pieces: &Pieces,
@@ -125,7 +125,7 @@ fn words<'a>(
     (first..).zip(words.iter().copied())
 }
 
-/// The sum of the words that pieces read.
+/// The sum of the words that the pieces read.
 fn read(memory: &[u8], pieces: &Pieces, shift: u64) -> u64 {
     let sum = |piece| words(memory, pieces, shift, piece).fold(0_u64, |sum, (_, word)| sum + u64::from(word));
     (0..pieces.count)
@@ -134,7 +134,7 @@ fn read(memory: &[u8], pieces: &Pieces, shift: u64) -> u64 {
         .reduce(|| 0, u64::wrapping_add)
 }
 
-/// Whether pieces have been written.
+/// Whether the pieces have been written.
 fn written(memory: &[u8], pieces: &Pieces, shift: u64) -> bool {
     let written = |piece| {
         words(memory, pieces, shift, piece)

@@ -1,4 +1,4 @@
-//! Rows selected as by TPC-H's query 6, over each way.
+//! Rows selected as by TPC-H's query 6, over each transfer method.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,20 +12,21 @@ use rayon::prelude::*;
 use super::cpu::on_all_threads;
 use super::measure::{Rate, Source, seed_of};
 
-/// Bytes of a row: a value of each of three columns.
+/// Bytes of a row, which has one value in each of three columns.
 const ROW_BYTES: usize = 12;
 
-/// The rate at which rows are selected as by TPC-H's query 6: `bytes` of three columns of 32-bit values, of
-/// which a part of the rows, from 0 to 1, is selected by the first. Bytes of all three columns count.
+/// The rate at which rows are selected as by TPC-H's query 6, from `bytes` bytes of three columns of 32-bit
+/// values. A fraction of the rows, from 0 to 1, is selected by the first column. Bytes of all three columns
+/// count.
 ///
-/// The host writes other values before each run: so no run finds what a former one brought, and pages of
-/// managed memory begin on the host.
+/// The host writes other values before each run, so that no run finds data that an earlier one has
+/// transferred, and pages of managed memory begin on the host.
 ///
 /// # Errors
-/// As [`super::rates`].
+/// The errors of [`super::rates`].
 ///
 /// # Panics
-/// Where the sum over the selected rows is wrong.
+/// If the sum over the selected rows is wrong.
 pub fn by_selectivity(
     device: &Device,
     method: Method,
@@ -77,13 +78,13 @@ pub fn by_selectivity(
     })
 }
 
-/// As [`by_selectivity`], by all threads of the CPU in their own memory, with the same columns.
+/// Like [`by_selectivity`], by all threads of the CPU in their own memory, with the same columns.
 ///
 /// # Errors
-/// The system's, for want of memory.
+/// An error of the system, if memory is insufficient.
 ///
 /// # Panics
-/// Where the sum over the selected rows is wrong.
+/// If the sum over the selected rows is wrong.
 pub fn by_selectivity_on_cpu(
     bytes: usize,
     options: &TransferOptions,
@@ -133,7 +134,7 @@ pub fn by_selectivity_on_cpu(
 /// Keys, and two columns of values.
 type Columns<'a> = (&'a [u32], &'a [u32], &'a [u32]);
 
-/// The sum over selected rows, whose values alone are loaded.
+/// The sum over selected rows. Only their values are loaded.
 fn branching((keys, left, right): Columns<'_>, threshold: u64) -> u64 {
     let mut sum = 0_u64;
     for (row, key) in keys.iter().enumerate() {
@@ -144,7 +145,7 @@ fn branching((keys, left, right): Columns<'_>, threshold: u64) -> u64 {
     sum
 }
 
-/// The sum over selected rows, where the values of all are loaded, in the widest vectors.
+/// The sum over selected rows. The values of all rows are loaded, in the widest vectors.
 struct Predicated<'a>(Columns<'a>, u64);
 
 impl VectorWork for Predicated<'_> {
@@ -153,7 +154,8 @@ impl VectorWork for Predicated<'_> {
     #[inline(always)]
     fn run<const FUSED: bool>(self) -> u64 {
         let Self((keys, left, right), threshold) = self;
-        // Of 32 bits, with a flag for all keys: so that comparisons are as narrow as the keys.
+        // A 32-bit threshold, and a flag for selecting all keys, so that comparisons have the width of the
+        // keys.
         let (all, below) = (threshold > u64::from(u32::MAX), threshold as u32);
         let rows = keys.iter().zip(left.iter().zip(right));
         rows.fold(0_u64, |sum, (key, (left, right))| {
@@ -163,12 +165,12 @@ impl VectorWork for Predicated<'_> {
     }
 }
 
-/// Keys below it are a part of all 32-bit values, from 0 to 1.
+/// The threshold below which the given fraction, from 0 to 1, of all 32-bit keys lies.
 fn threshold(selectivity: f64) -> u64 {
     (selectivity * (1_u64 << 32) as f64) as u64
 }
 
-/// The chunks of some bytes; each has three columns of its own.
+/// The chunks of `bytes` bytes. Each has its own three columns.
 fn chunks(bytes: usize, chunk: usize) -> Vec<Range<usize>> {
     let firsts = (0..bytes).step_by(chunk);
     firsts.map(|first| first..(first + chunk).min(bytes)).collect()

@@ -1,4 +1,4 @@
-//! Every generated kernel for every target.
+//! Compiles every generated kernel for every target.
 
 use galatea_device::{Architecture, Nvrtc, compile_for, testing};
 use galatea_experiments::flow::workload::shapes::{
@@ -40,7 +40,7 @@ fn chain() -> Topology {
     topology
 }
 
-/// The kernel shapes, likewise; between them topics of inline frames.
+/// A chain of the kernel shapes, with topics of inline frames between them.
 fn shapes() -> Topology {
     let mut topology = Topology::new();
     let topics: Vec<_> = (0..7)
@@ -80,7 +80,7 @@ fn nvrtc_compiles_every_workload() {
 #[test]
 fn operators_of_one_source_share_a_body() {
     let source = chain().kernel_source(128).unwrap();
-    // Two of RAID-6, one of each other; both modes of AES are one.
+    // Two kernels of RAID-6, one of each other workload; both modes of AES share one.
     assert_eq!(source.matches("struct Operator").count(), 5);
     assert_eq!(Topology::new().kernel_source(128), None);
 }

@@ -1,5 +1,5 @@
-//! The experiments run on the emulated device, every one with every baseline. Its times mean nothing, but
-//! rows and findings are those of a GPU.
+//! Runs all experiments on the emulated device, with every baseline. Its times are meaningless, but rows and
+//! findings are those of a GPU.
 
 use galatea_experiments::flow::{EXPERIMENTS, Row, Scale, findings, run};
 
@@ -24,7 +24,7 @@ fn rows(names: &[&str]) -> Vec<Row> {
         assert!(rows[before..].iter().all(|row| row.experiment == *name));
     }
     for row in &rows {
-        // A latency of so few frames may be missing.
+        // The latency may be missing for so few frames.
         let is_late = row.metric.starts_with("latency") || row.metric.starts_with("round trip");
         let positive = row.median().is_finite() && row.median() >= 0.0;
         assert!(positive || (is_late && row.median().is_nan()), "{}", row.csv());
@@ -38,7 +38,7 @@ fn methods<'a>(rows: &'a [Row], operator: &'a str) -> impl Iterator<Item = &'a s
         .map(|row| row.method.as_str())
 }
 
-/// Each finding is a result of the paper and a verdict.
+/// Each finding has a result of the paper and a verdict.
 fn verdicts(rows: &[Row]) -> Vec<String> {
     let lines = findings(rows);
     for line in &lines {
@@ -50,7 +50,7 @@ fn verdicts(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// Figure 13: all pairs, all partitions, models, what is chosen by them, and the baseline.
+/// Figure 13: all pairs, all partitions, models, the partitions chosen from them, and the baseline.
 #[test]
 fn pairs_of_operators_are_measured_by_partition() {
     let rows = rows(&["partitions"]);
@@ -80,7 +80,7 @@ fn pairs_of_operators_are_measured_by_partition() {
     assert_eq!(lines.len(), 75, "{lines:#?}");
 }
 
-/// Figures 9, 11 and 14: every baseline at every size, over managed memory too.
+/// Figures 9, 11 and 14: every baseline at every size, including the one over managed memory.
 #[test]
 fn figures_have_every_baseline_at_every_size() {
     let rows = rows(&["shapes", "steps", "encoding"]);

@@ -1,4 +1,4 @@
-//! What experiments say of the paper's figures follows their rows, whichever way these are.
+//! The findings about the paper's figures follow from their rows, whatever the rows are.
 
 use galatea_experiments::flow::{Load, Row, findings};
 
@@ -22,7 +22,7 @@ fn row(
     }
 }
 
-/// Whether each finding holds, by words that it contains.
+/// Each finding, and whether it holds.
 fn verdicts(rows: &[Row]) -> Vec<(String, bool)> {
     let lines = findings(rows);
     let verdict = |line: String| {
@@ -66,7 +66,7 @@ fn partitions_are_judged_by_their_rows() {
     ] {
         assert!(holds(&rows, words), "{words}");
     }
-    // The search chose what has two thirds of the best rate.
+    // The search chose a partition with two thirds of the best rate.
     assert!(!holds(&rows, "the search"));
     let rows = partition_rows([10.0, 10.01, 10.02], [3.0, 2.0, 1.0], 5.0, 20.0);
     for words in [
@@ -78,12 +78,12 @@ fn partitions_are_judged_by_their_rows() {
         assert!(!holds(&rows, words), "{words}");
     }
     assert!(holds(&rows, "the search"));
-    // One run has no spread to compare with.
+    // A single run has no spread to compare with.
     let mut once = partition_rows([10.0, 20.0, 30.0], [1.0, 2.0, 3.0], 29.0, 10.0);
     once.iter_mut().for_each(|row| row.values.truncate(1));
     assert!(!holds(&once, "best from the worst"));
     assert!(holds(&once, "formula 3"));
-    // What was not measured does not hold.
+    // A result without measurements does not hold.
     let rows: Vec<Row> = rows
         .into_iter()
         .filter(|row| row.method.starts_with("stream"))

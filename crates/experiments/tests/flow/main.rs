@@ -1,4 +1,4 @@
-//! Experiments on streams on the emulated device: results of the workloads, rows, findings.
+//! Experiments on streams on the emulated device: results of the workloads, rows, and findings.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -23,8 +23,8 @@ fn emulated(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// Few blocks of few threads: the emulated device runs them on the machine's cores. Patient, since those may
-/// have much else to do.
+/// Options with few blocks of few threads, because the emulated device runs them on the machine's cores, and
+/// with long limits, because those may be busy.
 fn small(blocks: u32, block_threads: u32) -> FlowOptions {
     FlowOptions {
         blocks: Some(blocks),

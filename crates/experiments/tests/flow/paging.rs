@@ -1,4 +1,5 @@
-//! Frames of columns: answers against the CPU's, with and without each part, and the bytes that they move.
+//! Frames of columns: compares answers with the CPU's, with and without each optimisation, and counts moved
+//! bytes.
 
 use std::sync::{Arc, Mutex};
 
@@ -101,11 +102,11 @@ fn set_queries_are_answered_as_by_the_cpu_and_move_little() {
             );
             moved.push(answer.bytes);
         }
-        // Each part by itself moves less, or as much and the index.
+        // Each optimisation alone moves fewer bytes, or the same number plus the index.
         assert!(moved[2] < moved[0], "{name}: {moved:?}");
         assert!(moved[3] <= moved[2] + moved[2] / 8, "{name}: {moved:?}");
         (plain, paged, indexed) = (plain + moved[0], paged + moved[2], indexed + moved[3]);
-        // The paper: 80 to 85 % less for Q1 to Q3 by columns alone, 45 to 60 % for Q4.
+        // In the paper, columns alone save 80 to 85 % for Q1 to Q3, and 45 to 60 % for Q4.
         let saved = 1.0 - moved[3] as f64 / moved[0] as f64;
         assert!(
             saved >= if name.starts_with("Q4") { 0.5 } else { 0.8 },
@@ -160,9 +161,9 @@ fn random_queries_are_answered_as_by_the_cpu() {
     }
 }
 
-/// What the index cannot exclude is not lost, and what it excludes is not read.
+/// No row is lost that the index cannot exclude, and no page is read that it excludes.
 #[test]
-fn an_index_saves_what_it_excludes() {
+fn index_skips_excluded_pages() {
     let device = emulated(113);
     let table = Arc::new(SetQuery::new(8 * ROWS_OF_GROUP, 9));
     let count = |conditions: Vec<Condition>| PageQuery {
@@ -175,14 +176,14 @@ fn an_index_saves_what_it_excludes() {
         check(&table, &answer, query, &format!("{query:?}"));
         answer.pages
     };
-    // A row of one page; a range that covers whole pages, which need not be read; none at all.
+    // A row of one page; a range that covers whole pages, which need not be read; no row at all.
     assert_eq!(pages(&count(vec![Condition::equal(0, 5000)])), 1);
     assert_eq!(pages(&count(vec![Condition::within(0, &[(1025, 3072)])])), 0);
     assert_eq!(pages(&count(vec![Condition::within(0, &[(1000, 3000)])])), 2);
     assert_eq!(pages(&count(vec![Condition::equal(column("K2"), 3)])), 0);
     assert_eq!(pages(&count(vec![Condition::different(column("K2"), 3)])), 0);
     assert_eq!(pages(&count(vec![Condition::different(column("K2"), 2)])), 8);
-    // A value of 500000 is on few pages, which only the filters know.
+    // A value of 500000 is on few pages, which only the filters can detect.
     let value = table.value(4321, column("K500K"));
     assert!(pages(&count(vec![Condition::equal(column("K500K"), value)])) < 4);
 }

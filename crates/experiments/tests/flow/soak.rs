@@ -6,7 +6,7 @@ use galatea_experiments::flow::{Soak, soak};
 
 use crate::emulated;
 
-/// As `measure soak` runs them for minutes.
+/// The test that `measure soak` runs for minutes.
 #[test]
 fn a_short_soak_loses_nothing() {
     let device = emulated(71);

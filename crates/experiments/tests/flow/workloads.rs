@@ -1,4 +1,4 @@
-//! Workloads against known vectors, against the CPU's way, and by reconstruction.
+//! Compares workloads with known vectors, with the CPU's computation, and by reconstruction.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use crate::{emulated, small};
 
-/// Runs an operator over frames of bytes; the outputs by place.
+/// Runs an operator over frames of bytes. Returns the outputs by position.
 fn through(
     device: &Device,
     operator: impl GpuOperator + 'static,
@@ -68,7 +68,7 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 const KEY: &str = "2b7e151628aed2a6abf7158809cf4f3c";
-/// The text of SP 800-38A, appendix F.
+/// The plaintext of SP 800-38A, appendix F.
 const TEXT: &str = "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51\
                     30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710";
 
@@ -100,7 +100,7 @@ fn aes_gives_the_known_vectors() {
                   43b1cd7f598ece23881b00e3ed0306887b0c785e27e8ad3f8223207104725dd4";
     assert_eq!(through(&device, operator, 4096, &hex(TEXT)), [hex(cipher)]);
     // SP 800-38A, F.5.1: the counter starts at f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff. Counters here start at 0,
-    // so the nonce is checked by the CPU's cipher, and this vector's first block through ECB.
+    // so the nonce is checked by the CPU's cipher, and this vector's first block with ECB.
     let counter = hex("f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff");
     let stream = through(&device, Aes128::new(key(KEY), Mode::Ecb, 4096), 4096, &counter);
     let first: Vec<u8> = stream[0]
@@ -134,7 +134,7 @@ fn aes_agrees_with_the_cpu_in_both_modes() {
                 );
             }
             if let Mode::Ctr { .. } = mode {
-                // Twice is nothing.
+                // Encrypting twice returns the input.
                 let again = through(&device, operator, 4096, &outputs.concat());
                 assert_eq!(again.concat(), input, "decrypted, seed {seed}");
             }
@@ -143,7 +143,7 @@ fn aes_agrees_with_the_cpu_in_both_modes() {
 }
 
 #[test]
-fn two_lost_disks_are_found_again() {
+fn two_lost_disks_are_reconstructed() {
     let device = emulated(103);
     for disks in [2_u32, 3, 4, 8] {
         let raid = Raid6 { disks };
@@ -203,7 +203,7 @@ fn cast<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<T> {
     items.map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// The outputs of an operator over all frames, and what a function makes of each frame's bytes.
+/// Compares the outputs of an operator over all frames with a function of each frame's bytes.
 fn compared(
     device: &Device,
     operator: impl GpuOperator + 'static,
@@ -228,7 +228,7 @@ fn compared(
 #[test]
 fn computing_shapes_are_the_cpus_to_the_bit() {
     let device = emulated(105);
-    // A whole frame, then part of one.
+    // A whole frame, followed by a partial one.
     let points = floats(1, 1024 + 4 * 77);
     let potential = CoulombPotential::new(37, 5);
     compared(&device, potential.clone(), &points, |frame| {
@@ -260,7 +260,8 @@ fn computing_shapes_are_the_cpus_to_the_bit() {
 
 #[test]
 fn a_sum_of_samples_is_nearly_that_of_sines_and_cosines() {
-    // The polynomials against the library's functions: one sample at a time, so that errors do not cancel.
+    // The polynomials, compared with the library's functions for one sample at a time, so that errors do not
+    // cancel.
     for seed in 0..50 {
         let samples = FourierSamples::new(1, seed);
         let parameters = samples.parameters();

@@ -1,4 +1,4 @@
-//! Every experiment on the link runs on the emulated device, and its checks hold.
+//! Runs every experiment on the link on the emulated device, and its checks.
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_experiments::transfer::{
@@ -35,7 +35,7 @@ fn options() -> TransferOptions {
 }
 
 #[test]
-fn measurements_check_what_they_move() {
+fn measurements_verify_moved_values() {
     let device = emulated(7);
     let found = rates(&device, 400 << 10, &options(), 1).unwrap();
     assert_eq!(found.len(), 2 * PRESENT.len());
@@ -58,7 +58,8 @@ fn measurements_check_what_they_move() {
     }
 }
 
-/// Rows selected over every way, by branches and predicated: the sums are compared with the host's.
+/// Rows selected over every transfer method, with branches and with predication. The sums are compared with
+/// the host's.
 #[test]
 fn rows_are_selected_over_every_way() {
     let device = emulated(12);
@@ -79,9 +80,9 @@ fn rows_are_selected_over_every_way() {
     }
 }
 
-/// A chain that waits for each load leads to the right place, in the host's memory and in the device's.
+/// A chain of dependent loads ends at the right place, in the host's memory and in the device's.
 #[test]
-fn latencies_are_of_chains_that_lead_somewhere() {
+fn latency_chains_end_at_the_expected_place() {
     let device = emulated(13);
     let pulled = [Method::ZeroCopy, Method::UnifiedMigration].map(Source::Way);
     for source in pulled.into_iter().chain([Source::DeviceMemory, Source::Cpu]) {
@@ -91,7 +92,7 @@ fn latencies_are_of_chains_that_lead_somewhere() {
     }
 }
 
-/// Every experiment runs, on its small scale, and its checks hold.
+/// Every experiment runs on the small scale, and its checks hold.
 #[test]
 fn every_experiment_has_rows() {
     let device = emulated(14);
@@ -115,14 +116,14 @@ fn every_experiment_has_rows() {
             let fields = row.csv().split(',').count();
             assert_eq!(fields, Measured::HEADER.split(',').count(), "{}", row.csv());
         }
-        // The times mean nothing here, but no row is missing.
+        // The times are meaningless here, but no row may be missing.
         for finding in findings(&rows) {
             assert!(!finding.contains("was not measured"), "{finding}");
         }
     }
 }
 
-/// Chains grow up to the most memory that they may have.
+/// Chains grow up to the maximum memory.
 #[test]
 fn chains_have_all_extents_and_strides() {
     let device = emulated(15);
@@ -149,7 +150,7 @@ fn chains_have_all_extents_and_strides() {
     assert!(rows.iter().all(|row| row.unit == "ns"));
 }
 
-/// The CPU reads and selects what is there, of sizes that its threads do not divide.
+/// The CPU reads and selects correctly for sizes that are not multiples of its threads.
 #[test]
 fn the_cpu_is_measured_beside_the_device() {
     for bytes in [4, 400, 4 * 1021, 1 << 20] {
@@ -171,7 +172,7 @@ fn the_cpu_is_measured_beside_the_device() {
     }
 }
 
-/// Both directions move their own bytes at once, and as many alone.
+/// Both directions move their own bytes at once, and the same number alone.
 #[test]
 fn both_directions_are_moved_at_once() {
     let device = emulated(16);
@@ -194,7 +195,7 @@ fn both_directions_are_moved_at_once() {
     }
 }
 
-/// Tuples of every way find their entries, in tables of few and of many.
+/// Tuples of every transfer method find their entries, in small and large tables.
 #[test]
 fn tables_are_probed_over_every_way() {
     let device = emulated(17);

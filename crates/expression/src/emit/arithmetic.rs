@@ -1,4 +1,4 @@
-//! Arithmetic: exact integers inside intervals, checks and wrapping only where an interval leaves its type.
+//! Arithmetic: exact integers within intervals; checks and wrapping only if an interval exceeds its type.
 
 use arrow::datatypes::DataType;
 
@@ -12,7 +12,7 @@ use crate::operator::{Arithmetic, Bitwise};
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// Scale and the largest scale of a decimal type.
+/// The scale and the maximum scale of a decimal type.
 pub(super) fn decimal_scale(data_type: &DataType) -> Option<(i8, i8)> {
     match data_type {
         DataType::Decimal32(_, scale) => Some((*scale, 9)),
@@ -36,7 +36,7 @@ fn machine(domain: Interval) -> (u32, bool) {
     (bits, signed)
 }
 
-/// The error of a result that the type cannot hold.
+/// The error of a result that exceeds its type.
 fn leaves(data_type: &DataType) -> Fault {
     Fault::Overflow {
         data_type: data_type.clone(),
@@ -92,9 +92,9 @@ impl Emitter<'_> {
         })
     }
 
-    /// Decimals by Arrow's rules: operands are brought to scales in the machine type, with checks; nothing is
-    /// rounded, and digits are not counted. `None` if a power of ten is beyond the
-    /// type, which Arrow reports as an error.
+    /// Decimals by Arrow's rules: operands are rescaled in the machine type, with checks; nothing is rounded,
+    /// and the precision is not checked. `None` if a power of ten exceeds the type, which Arrow reports as an
+    /// error.
     fn decimal_arithmetic(
         &mut self,
         operator: Arithmetic,
@@ -104,7 +104,7 @@ impl Emitter<'_> {
         data_type: &DataType,
         domain: Interval,
     ) -> Option<Value> {
-        // Arrow computes nothing where either side is NULL, so scaling must not overflow there.
+        // Arrow computes nothing if either side is NULL, so scaling must not overflow then.
         let null = self.any_null(&[&left, &right]);
         let (left, right) = (
             Value {
@@ -142,7 +142,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// +, - and * whose result must be in `domain`; where it is not, an error.
+    /// +, - or *, with an error if the result is outside `domain`.
     pub(super) fn exact(
         &mut self,
         operator: Arithmetic,
@@ -182,13 +182,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// The value, with an error where it is outside `domain`; inside `domain` afterwards.
+    /// The value, with an error if it is outside `domain`. The returned interval is within `domain`.
     pub(super) fn checked_range(&mut self, value: Value, domain: Interval, fault: Fault) -> Value {
         let place = self.error_place();
         self.checked_range_at(value, domain, fault, place)
     }
 
-    /// As [`Self::checked_range`], with the place of the error.
+    /// Like [`Self::checked_range`], with an explicit place of the error.
     pub(super) fn checked_range_at(
         &mut self,
         value: Value,
@@ -204,7 +204,7 @@ impl Emitter<'_> {
         let raises = self.unless_null(&outside, value.null.as_ref());
         self.raise(&raises, fault, place);
         let kind = domain.kind();
-        let filler = super::constant_text(0i128.clamp(domain.low, domain.high));
+        let filler = super::constant_string(0i128.clamp(domain.low, domain.high));
         let inside = self.define(
             &kind,
             &format!("{outside} ? {filler} : {}", as_kind(&value, &kind)),
@@ -212,18 +212,18 @@ impl Emitter<'_> {
         integer_value(inside, value.null, kind, value.data_type, interval.clamp(domain))
     }
 
-    /// A condition that is true where the value is outside `domain`.
+    /// A condition that is true if the value is outside `domain`.
     pub(super) fn outside(&mut self, value: &Value, domain: Interval) -> String {
         let interval = value.interval();
         let below = (interval.low < domain.low)
-            .then(|| format!("{} < {}", value.code, super::constant_text(domain.low)));
+            .then(|| format!("{} < {}", value.code, super::constant_string(domain.low)));
         let above = (interval.high > domain.high)
-            .then(|| format!("{} > {}", value.code, super::constant_text(domain.high)));
+            .then(|| format!("{} > {}", value.code, super::constant_string(domain.high)));
         let both: Vec<String> = below.into_iter().chain(above).collect();
         self.define(&Kind::Bool, &both.join(" || "))
     }
 
-    /// +, - and * modulo the width of the type.
+    /// +, - or * modulo the width of the type.
     fn wrapping(
         &mut self,
         operator: Arithmetic,
@@ -251,8 +251,8 @@ impl Emitter<'_> {
         integer_value(code, null, kind, data_type.clone(), domain)
     }
 
-    /// A divisor that is neither zero nor (if `checked`) -1 under the least dividend of `domain`, with errors
-    /// raised there.
+    /// A divisor that is neither zero nor (if `checked`) -1 for the least dividend of `domain`. Errors are
+    /// raised in these cases.
     fn divisor(
         &mut self,
         left: &Value,
@@ -261,7 +261,7 @@ impl Emitter<'_> {
         domain: Interval,
         checked: bool,
     ) -> (String, Kind) {
-        // The least integer of a kind by -1 leaves the kind, if not the type.
+        // The least integer of a C++ type divided by -1 exceeds the C++ type, if not the SQL type.
         let operands = left.interval().hull(right.interval());
         let quotient = left
             .interval()
@@ -277,7 +277,7 @@ impl Emitter<'_> {
             divisor = self.define(&kind, &format!("{zero} ? 1 : {divisor}"));
         }
         if checked && least_by_minus_one(left, right, domain) {
-            let text = super::constant_text(domain.low);
+            let text = super::constant_string(domain.low);
             let overflow = self.define(
                 &Kind::Bool,
                 &format!("{} == {text} && {divisor} == -1", left.code),
@@ -292,7 +292,7 @@ impl Emitter<'_> {
         let null = self.any_null(&[left, right]);
         let (divisor, kind) = self.divisor(left, right, null.as_ref(), domain, true);
         let code = self.define(&kind, &format!("{} / {divisor}", as_kind(left, &kind)));
-        // The quotient by 1 instead of 0 or -1 is the dividend, which is in the type, too.
+        // Dividing by 1 instead of 0 or -1 yields the dividend, which fits the type.
         let replaced = right.interval().contains(0) || least_by_minus_one(left, right, domain);
         let interval = match left.interval().divide(right.interval()) {
             Some(interval) if replaced => interval.hull(left.interval()).clamp(domain),
@@ -302,7 +302,7 @@ impl Emitter<'_> {
         integer_value(code, null, kind, data_type.clone(), interval)
     }
 
-    /// The remainder; the least integer by -1 is 0 for integers and an overflow for decimals.
+    /// The remainder. The least integer by -1 is 0 for integers and an overflow for decimals.
     fn remainder(
         &mut self,
         left: &Value,
@@ -318,7 +318,7 @@ impl Emitter<'_> {
             && left.interval().contains(least)
             && right.interval().contains(-1)
         {
-            // Undefined in C++ although the remainder exists: it is that by 1.
+            // Undefined in C++ although the remainder exists; it equals that by 1.
             divisor = self.define(&kind, &format!("{divisor} == -1 ? 1 : {divisor}"));
         }
         let code = self.define(&kind, &format!("{} % {divisor}", as_kind(left, &kind)));
@@ -398,12 +398,12 @@ impl Emitter<'_> {
         }
         let zero = self.constant(0, data_type);
         let negative = self.define(&Kind::Bool, &format!("{} < 0", value.code));
-        // Only the least integer overflows; its negation must not be computed for other rows' sake.
+        // Only the least integer overflows. Its negation must not be computed in any row.
         let least = value.interval().contains(domain.low);
         let value = if least {
             let overflow = self.define(
                 &Kind::Bool,
-                &format!("{} == {}", value.code, super::constant_text(domain.low)),
+                &format!("{} == {}", value.code, super::constant_string(domain.low)),
             );
             self.raise_unless_null(&overflow, value.null.as_ref(), leaves(data_type));
             let replaced = self.define(
@@ -411,7 +411,7 @@ impl Emitter<'_> {
                 &format!(
                     "{} == {} ? 0 : {}",
                     value.code,
-                    super::constant_text(domain.low),
+                    super::constant_string(domain.low),
                     value.code
                 ),
             );
@@ -490,7 +490,7 @@ fn interval_of(operator: Arithmetic, left: Interval, right: Interval) -> Option<
     }
 }
 
-/// Whether the division may leave `domain`: its least integer by -1.
+/// Whether the division can exceed `domain`: its least integer divided by -1.
 fn least_by_minus_one(left: &Value, right: &Value, domain: Interval) -> bool {
     domain.low < 0 && left.interval().contains(domain.low) && right.interval().contains(-1)
 }

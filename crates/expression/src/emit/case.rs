@@ -1,9 +1,10 @@
-//! CASE: all branches are computed, the result is selected. Only errors care about which branch is taken.
+//! CASE: all branches are computed, and the result is selected. Only errors depend on the branch that is
+//! taken.
 
 use super::{Emitter, as_kind};
 use crate::ir::Expr;
 use crate::kind::Kind;
-use crate::text::is_text;
+use crate::string::is_string;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
@@ -18,7 +19,7 @@ impl Emitter<'_> {
         let emitted = self.branches(expression, branches, otherwise);
         self.guards.truncate(depth);
         let (conditions, results) = emitted?;
-        let results = if is_text(expression.data_type()) {
+        let results = if is_string(expression.data_type()) {
             self.unify(results)?
         } else {
             results
@@ -26,7 +27,7 @@ impl Emitter<'_> {
         self.select(expression, &conditions, results)
     }
 
-    /// The conditions and the results, the last of which is the one of ELSE.
+    /// The conditions and the results, followed by the result of ELSE.
     fn branches(
         &mut self,
         expression: &Expr,
@@ -52,10 +53,10 @@ impl Emitter<'_> {
         Ok((conditions, results))
     }
 
-    /// One result; string literals as dictionaries, so that they can be merged with others.
+    /// One result. String literals become dictionaries, so that they can be merged with others.
     fn result(&mut self, case: &Expr, result: &Expr) -> Result<Value, Reason> {
-        if is_text(case.data_type()) {
-            self.text_operand(result)
+        if is_string(case.data_type()) {
+            self.string_operand(result)
         } else {
             self.expression(result)
         }
@@ -77,7 +78,10 @@ impl Emitter<'_> {
                 .fold(results[0].interval(), |hull, result| hull.hull(result.interval()));
             kind = interval.kind();
             range = Some((interval.low, interval.high));
-        } else if results.iter().any(|result| matches!(result.kind, Kind::MadeText)) {
+        } else if results
+            .iter()
+            .any(|result| matches!(result.kind, Kind::ComputedString))
+        {
             return Ok(self.chosen(expression, conditions, &results));
         } else if results.iter().any(|result| result.kind.c_type() != kind.c_type()) {
             return Err(Reason::Expression {

@@ -1,4 +1,4 @@
-//! Casts: Arrow's rules for what fits, with an error (or NULL under TRY_CAST) where it does not.
+//! Casts by Arrow's rules, with an error (or NULL under TRY_CAST) for values that do not fit.
 
 use arrow::datatypes::DataType;
 
@@ -10,11 +10,11 @@ use crate::interval::{Interval, domain};
 use crate::ir::Expr;
 use crate::kind::Kind;
 use crate::operator::Arithmetic;
-use crate::text::{is_text, is_utf8};
+use crate::string::{is_string, is_utf8};
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// What a Date64 counts, of which a Date32 counts days.
+/// Milliseconds (the unit of Date64) per day (the unit of Date32).
 const MILLISECONDS_OF_DAY: i128 = 86_400_000;
 
 /// Whether a cast has device code.
@@ -26,16 +26,16 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
     let decimal = |data_type: &DataType| decimal_scale(data_type).is_some();
     match (from, to) {
         (from, to) if from == to => {
-            domain(from).is_some() || is_text(from) || matches!(from, Boolean | Float32 | Float64)
+            domain(from).is_some() || is_string(from) || matches!(from, Boolean | Float32 | Float64)
         }
-        (from, to) if is_text(from) && is_text(to) => is_utf8(from) || !is_utf8(to),
-        (from, Utf8 | LargeUtf8 | Utf8View) => has_text(from),
+        (from, to) if is_string(from) && is_string(to) => is_utf8(from) || !is_utf8(to),
+        (from, Utf8 | LargeUtf8 | Utf8View) => has_string(from),
         (from, Boolean) => number(from),
         (Boolean, to) => number(to),
         (from, to) if decimal(from) && decimal(to) => scale_factor(from, to).is_some(),
         (from, to) if decimal(from) => number(to) && scale_factor(from, &Int64).is_some(),
         (from, to) if decimal(to) => {
-            // Arrow converts the integer to the machine type of the decimal before it checks anything.
+            // Arrow converts the integer to the decimal's machine type before any checks.
             let fits = domain(from)
                 .zip(domain(to))
                 .is_none_or(|(from, to)| from.within(to));
@@ -51,8 +51,8 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether values of a type have texts that the device makes.
-fn has_text(data_type: &DataType) -> bool {
+/// Whether the device can convert values of this type to strings.
+fn has_string(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::Date32 | DataType::Timestamp(_, None) => true,
         data_type => data_type.is_integer() || decimal_scale(data_type).is_some_and(|(scale, _)| scale >= 0),
@@ -72,7 +72,7 @@ fn scale_factor(from: &DataType, to: &DataType) -> Option<(i128, bool)> {
     Some((power_of_ten(by.unsigned_abs(), machine)?, by >= 0))
 }
 
-/// Unscaled values with at most the digits of a decimal type.
+/// The precision of a decimal type, and its range of unscaled values.
 fn digits(data_type: &DataType) -> Option<(u8, Interval)> {
     let precision = match data_type {
         DataType::Decimal32(precision, _)
@@ -90,7 +90,7 @@ fn digits(data_type: &DataType) -> Option<(u8, Interval)> {
     ))
 }
 
-/// The error of a value that the target type of a cast cannot hold.
+/// The error of a value that does not fit the target type of a cast.
 fn lost(data_type: &DataType) -> Fault {
     Fault::Cast {
         data_type: data_type.clone(),
@@ -106,14 +106,14 @@ impl Emitter<'_> {
             from: from.clone(),
             to: to.clone(),
         };
-        if from == to || (is_text(&from) && is_text(&to)) {
+        if from == to || (is_string(&from) && is_string(&to)) {
             return Ok(Value {
                 data_type: to,
                 ..value
             });
         }
-        if is_text(&to) {
-            return self.text_of_value(expression, input, value);
+        if is_string(&to) {
+            return self.string_of_value(expression, input, value);
         }
         if to == DataType::Boolean {
             let condition = self.define(&Kind::Bool, &format!("{} != 0", value.code));
@@ -167,7 +167,7 @@ impl Emitter<'_> {
         let code = match decimal_scale(from) {
             None => format!("({}){}", kind.c_type(), value.code),
             Some((scale, _)) => {
-                // Arrow divides as double, also for FLOAT, by this very power.
+                // Arrow divides by exactly this power as a double, also for FLOAT.
                 let power = 10f64.powi(i32::from(scale));
                 let divided = format!(
                     "(double){} / double_of_bits({:#x}ull)",
@@ -191,7 +191,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Casts among integer-like types, by scale and by range.
+    /// Casts between integer-like types, by scale and by range.
     fn integer_to_integer(
         &mut self,
         value: Value,
@@ -211,7 +211,7 @@ impl Emitter<'_> {
             }
             (Date64, Date32) => {
                 let days = self.quotient(value, MILLISECONDS_OF_DAY, to);
-                // Arrow takes the low 32 bits of what does not fit.
+                // Arrow takes the low 32 bits of values that do not fit.
                 return days.interval().within(target).then_some(days);
             }
             (Date32, Date64) => {
@@ -253,7 +253,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Multiplied by a constant; what leaves `machine` is an error or NULL.
+    /// Multiplies by a constant. A result outside `machine` is an error or NULL.
     fn scaled_up(
         &mut self,
         value: Value,
@@ -294,7 +294,7 @@ impl Emitter<'_> {
         self.fit(product, machine, fault, safe)
     }
 
-    /// The value inside `target`; outside, an error or NULL.
+    /// The value if it is within `target`; otherwise an error or NULL.
     fn fit(&mut self, value: Value, target: Interval, fault: Fault, safe: bool) -> Value {
         if !safe {
             return self.checked_range(value, target, fault);
@@ -316,7 +316,7 @@ impl Emitter<'_> {
         )
     }
 
-    /// A condition that is true where either is.
+    /// A condition that is true if either is.
     pub(super) fn either(&mut self, null: Option<String>, other: String) -> String {
         match null {
             None => other,
@@ -324,7 +324,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Truncated towards zero; NaN and what does not fit is an error or NULL.
+    /// Truncates towards zero. NaN and values that do not fit are an error or NULL.
     fn float_to_integer(&mut self, value: Value, to: &DataType, safe: bool) -> Option<Value> {
         if matches!(to, DataType::Timestamp(_, _)) {
             let integer = self.float_to_integer(value, &DataType::Int64, safe)?;
@@ -334,7 +334,7 @@ impl Emitter<'_> {
             });
         }
         let target = domain(to)?;
-        // Both ends are powers of two (or zero), which floats represent.
+        // Both bounds are powers of two (or zero), which floats represent exactly.
         let truncated = self.define(&value.kind, &format!("float_truncate({})", value.code));
         let c_type = value.kind.c_type();
         let (low, high) = (
@@ -351,7 +351,7 @@ impl Emitter<'_> {
         Some(integer_value(code, null, kind, to.clone(), target))
     }
 
-    /// Multiplied by the scale as double, and rounded.
+    /// Multiplies by the scale as double, and rounds.
     fn float_to_decimal(&mut self, value: Value, to: &DataType, safe: bool) -> Option<Value> {
         let (scale, _) = decimal_scale(to)?;
         let (precision, digits) = digits(to)?;
@@ -361,7 +361,7 @@ impl Emitter<'_> {
             float_as(&value, &Kind::F64)
         );
         let rounded = self.define(&Kind::F64, &rhs);
-        // Beyond the machine type it is lost at once; inside, the digits are counted exactly.
+        // Values beyond the machine type are lost at once. For others the precision is checked exactly.
         let (kind, machine) = if precision <= 18 {
             (Kind::I64, 2f64.powi(63))
         } else {
@@ -381,7 +381,7 @@ impl Emitter<'_> {
         Some(self.fit(integer, digits, lost(to), safe))
     }
 
-    /// What becomes of rows whose value is lost: NULL, or an error.
+    /// Turns lost values into NULL, or raises an error.
     fn lost(&mut self, null: Option<String>, lost: String, fault: Fault, safe: bool) -> Option<String> {
         if safe {
             return Some(self.either(null, lost));
@@ -391,7 +391,7 @@ impl Emitter<'_> {
     }
 }
 
-/// A float in the other width, or the same.
+/// A float converted to the other width, if necessary.
 fn float_as(value: &Value, kind: &Kind) -> String {
     match (&value.kind, kind) {
         (Kind::F32, Kind::F64) => format!("float_widen({})", value.code),
@@ -400,7 +400,7 @@ fn float_as(value: &Value, kind: &Kind) -> String {
     }
 }
 
-/// Whether Arrow leaves out the check of digits because the precisions say that all values fit.
+/// Whether Arrow omits the precision check because the precisions guarantee that all values fit.
 fn rescale_is_infallible(from: &DataType, to: &DataType) -> bool {
     let (Some((from_precision, _)), Some((to_precision, _))) = (digits(from), digits(to)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Comparisons and three-valued logic. Boolean values are false where they are NULL.
+//! Comparisons and three-valued logic. The code of a boolean is false if it is NULL.
 
 use super::{Emitter, as_kind, boolean};
 use crate::ir::Expr;
@@ -20,8 +20,8 @@ impl Emitter<'_> {
             left: left.data_type().clone(),
             right: right.data_type().clone(),
         };
-        if crate::text::is_text(left.data_type()) {
-            return self.text_comparison(operator, left, right);
+        if crate::string::is_string(left.data_type()) {
+            return self.string_comparison(operator, left, right);
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         let sign = operator.c_operator();
@@ -41,8 +41,8 @@ impl Emitter<'_> {
         Ok(self.compared(operator, &condition, &left, &right))
     }
 
-    /// The integer whose order is that of the float: with one zero, and one NaN above infinity, or by IEEE
-    /// 754 totalOrder.
+    /// An integer with the order of the float: with one zero, and one NaN above infinity, or by IEEE 754
+    /// totalOrder.
     pub(super) fn float_key(&mut self, value: &Value, equal_zeros: bool) -> String {
         let kind = if matches!(value.kind, Kind::F32) {
             Kind::I32
@@ -57,7 +57,7 @@ impl Emitter<'_> {
         self.define(&kind, &format!("{name}({})", value.code))
     }
 
-    /// Adds what NULLs make of a comparison of two values.
+    /// Adds the NULL handling of a comparison of two values.
     pub(super) fn compared(
         &mut self,
         operator: Comparison,
@@ -98,7 +98,7 @@ impl Emitter<'_> {
 
     pub(super) fn and(&mut self, left: &Expr, right: &Expr) -> Result<Value, Reason> {
         let left = self.expression(left)?;
-        // Decided only by FALSE: the right side counts where the left is TRUE or NULL.
+        // Only FALSE decides the result: the right side is needed if the left side is TRUE or NULL.
         let undecided = match &left.null {
             None => left.code.clone(),
             Some(null) => format!("({} || {null})", left.code),

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::{Emitter, as_kind, constant_text, integer_value};
+use super::{Emitter, as_kind, constant_string, integer_value};
 use crate::error::Fault;
 use crate::function::{DatePart, TruncateUnit};
 use crate::interval::{Interval, domain};
@@ -11,7 +11,7 @@ use crate::kind::Kind;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// Days that DataFusion's calendar knows: -262143-01-01 to 262142-12-31.
+/// Range of days in DataFusion's calendar: -262143-01-01 to 262142-12-31.
 pub(super) const VALID_DAYS: Interval = Interval {
     low: -96_465_292,
     high: 95_026_236,
@@ -19,7 +19,7 @@ pub(super) const VALID_DAYS: Interval = Interval {
 
 pub(super) const DAY_SECONDS: i64 = 86_400;
 
-/// Units of a timestamp in a second.
+/// Number of timestamp units per second.
 pub(super) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
@@ -29,7 +29,7 @@ pub(super) fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Year and month of a day.
+/// Year, month and day of a day number.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
@@ -48,7 +48,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     )
 }
 
-/// Day of a date of the calendar.
+/// Day number of a date of the calendar.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -57,7 +57,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The same day of another month, or the last day of that month.
+/// The same day of another month, limited to the last day of that month.
 fn add_months(days: i64, months: i64) -> i64 {
     let (year, month, day) = civil(days);
     let total = year * 12 + month - 1 + months;
@@ -71,7 +71,7 @@ fn add_months(days: i64, months: i64) -> i64 {
     days_from_civil(year, month, day.min(length))
 }
 
-/// A date or timestamp as whole days and a rest.
+/// A date or timestamp as whole days and a remainder.
 pub(super) struct Point {
     pub(super) days: Value,
     /// Units since midnight and their number per second; `None` for dates.
@@ -98,7 +98,7 @@ impl Emitter<'_> {
                     "{} - {} * {}",
                     as_kind(&value, &kind),
                     as_kind(&days, &kind),
-                    constant_text(day)
+                    constant_string(day)
                 );
                 let rest = self.define(&kind, &rest);
                 let interval = Interval {
@@ -142,7 +142,7 @@ impl Emitter<'_> {
             });
         }
         let Point { days, rest } = self.point(value)?;
-        // Arrow gives NULL for days that its calendar does not have.
+        // Arrow returns NULL for days outside its calendar.
         let (days, null) = self.inside_calendar(days);
         let read =
             |name: &str, low: i128, high: i128| (format!("{name}({})", days.code), Interval { low, high });
@@ -152,11 +152,11 @@ impl Emitter<'_> {
             Some((rest, _)) => {
                 let mut text = rest.code.clone();
                 if divisor > 1 {
-                    text = format!("{text} / {}", constant_text(i128::from(divisor)));
+                    text = format!("{text} / {}", constant_string(i128::from(divisor)));
                 }
-                text = format!("{text} % {}", constant_text(i128::from(modulus)));
+                text = format!("{text} % {}", constant_string(i128::from(modulus)));
                 if factor > 1 {
-                    text = format!("({text}) * {}", constant_text(i128::from(factor)));
+                    text = format!("({text}) * {}", constant_string(i128::from(factor)));
                 }
                 (
                     text,
@@ -169,7 +169,7 @@ impl Emitter<'_> {
         };
         let unit = rest.as_ref().map_or(1, |(_, unit)| *unit);
         let of_minute = |per_second: i64| {
-            // The part of the minute in another unit than the timestamp's, cut or filled.
+            // The part of the minute in another unit than the timestamp's, truncated or zero-padded.
             if per_second <= unit {
                 of_rest(unit / per_second, 60 * per_second, 1)
             } else {
@@ -207,7 +207,7 @@ impl Emitter<'_> {
         Ok(integer_value(code, null, kind, data_type, interval))
     }
 
-    /// Days of the calendar, and NULL where they are not.
+    /// Days within the calendar; other days are NULL.
     fn inside_calendar(&mut self, days: Value) -> (Value, Option<String>) {
         let interval = days.interval();
         if interval.within(VALID_DAYS) {
@@ -254,7 +254,7 @@ impl Emitter<'_> {
         self.days_times(expression.data_type(), count, i128::from(length), &value)
     }
 
-    /// The cut at or before a timestamp, in its own unit.
+    /// The start of the bin that contains a timestamp, in the timestamp's unit.
     pub(super) fn date_bin(
         &mut self,
         expression: &Expr,
@@ -268,7 +268,7 @@ impl Emitter<'_> {
                 place: expression.to_string(),
             });
         };
-        // DataFusion computes with nanoseconds.
+        // DataFusion computes in nanoseconds.
         let scale = 1_000_000_000 / per_second(own);
         let [stride, origin, scale] = [stride, origin, scale].map(|number| self.parameter(number as u64));
         let arguments = format!(
@@ -290,7 +290,7 @@ impl Emitter<'_> {
         ))
     }
 
-    /// The cut at or before a timestamp, in its own unit, of cuts that are months apart.
+    /// The start of the bin that contains a timestamp, in the timestamp's unit, for bins of whole months.
     pub(super) fn date_bin_months(
         &mut self,
         expression: &Expr,
@@ -318,7 +318,7 @@ impl Emitter<'_> {
         Ok(integer_value(code, Some(null), Kind::I64, data_type, long))
     }
 
-    /// `count * length` as a timestamp; outside its type, an error.
+    /// `count * length` as a timestamp, with an error if it exceeds the type.
     fn days_times(
         &mut self,
         data_type: &DataType,
@@ -348,7 +348,7 @@ impl Emitter<'_> {
         value: Value,
         own: i64,
     ) -> Result<Value, Reason> {
-        // DataFusion computes in nanoseconds, whatever the unit, and both ends have to fit.
+        // DataFusion computes in nanoseconds, whatever the unit, and both ends must fit.
         let scale = i128::from(1_000_000_000 / own);
         let fitting = Interval {
             low: i128::from(i64::MIN).div_euclid(scale) + i128::from(scale > 1),
@@ -383,8 +383,8 @@ impl Emitter<'_> {
         self.shifted(value, expression.data_type(), interval)
     }
 
-    /// A date or timestamp of that type and an interval behind it: months, then days, then nanoseconds;
-    /// outside the calendar or its type, an error.
+    /// A date or timestamp of this type plus an interval: months, then days, then nanoseconds. An error if
+    /// the result is outside the calendar or its type.
     pub(super) fn shifted(
         &mut self,
         value: Value,

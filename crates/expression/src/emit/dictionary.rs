@@ -11,29 +11,29 @@ use galatea_device::in_parallel;
 
 use super::{Emitter, boolean, integer_of, integer_value};
 use crate::dictionary::{Bytes, ranked};
-use crate::dimension::integers;
 use crate::error::RowError;
 use crate::host_function::HostFunction;
 use crate::interval::Interval;
 use crate::ir::{Expr, ExprKind};
 use crate::kernel_error::Place;
 use crate::kind::Kind;
-use crate::text::is_text;
+use crate::lookup_side::integers;
+use crate::string::is_string;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// Entries of a table that one thread writes.
+/// Number of table entries that one thread writes at a time.
 const TABLE_PIECE: usize = 1 << 14;
 
-/// Sets of so many members fit a literal.
+/// Maximum number of possible members of a set that fits a literal.
 const MASK: usize = 64;
 
-/// Results of a chain of functions for the values of a dictionary, and for NULL last.
+/// Results of a chain of functions for the values of a dictionary, followed by the result for NULL.
 struct Chain {
     base: Value,
     results: ArrayRef,
     errors: Vec<Option<RowError>>,
-    /// Whether its functions are of a column, whose name their errors have.
+    /// Whether the argument is a column; errors then contain its name.
     of_column: bool,
 }
 
@@ -57,7 +57,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Evaluates a function of a string, and the functions it is a function of; `None` if the string has no
+    /// Evaluates a function of a string and the functions nested in it; `None` if the string has no
     /// dictionary.
     fn chain(&mut self, function: &HostFunction, argument: &Expr) -> Result<Option<Chain>, Reason> {
         if let ExprKind::Dictionary {
@@ -87,7 +87,7 @@ impl Emitter<'_> {
                 of_column: false,
             }));
         }
-        let base = self.text_operand(argument)?;
+        let base = self.string_operand(argument)?;
         let Kind::Code { values } = &base.kind else {
             return Ok(None);
         };
@@ -109,7 +109,7 @@ impl Emitter<'_> {
         } = chain;
         let values = results.len() - 1;
         let null_is_null = results.is_null(values) && errors.get(values).is_none_or(Option::is_none);
-        // Where NULL gives NULL, its rows may read any entry; else they have one of their own.
+        // If NULL yields NULL, its rows may read any entry; otherwise they have their own entry.
         let (index, entries, mut null) = match &base.null {
             Some(null) if null_is_null => (base.code.clone(), values, Some(null.clone())),
             Some(null) => {
@@ -155,7 +155,7 @@ impl Emitter<'_> {
         self.entry(expression, &results, &index, null)
     }
 
-    /// Reads the entry `index` of a table of results.
+    /// Reads entry `index` of a table of results.
     fn entry(
         &mut self,
         expression: &Expr,
@@ -164,7 +164,7 @@ impl Emitter<'_> {
         null: Option<String>,
     ) -> Result<Value, Reason> {
         let data_type = expression.data_type();
-        if is_text(data_type) {
+        if is_string(data_type) {
             let bytes = Bytes::of(results)?;
             let (values, ranks) = ranked(&[&bytes], data_type)?;
             let code = self.translated(index, &ranks[0]);
@@ -191,7 +191,7 @@ impl Emitter<'_> {
                 let members: Vec<bool> = results.map(|value| value == Some(true)).collect();
                 let test = self.member_test(&members, index);
                 let test = self.define(&Kind::Bool, &test);
-                // Entries that are NULL are no members, but the rows of NULL inputs read some entry.
+                // NULL entries are not members, but rows with NULL input may read any entry.
                 let code = self.unless_null(&test, null.as_ref());
                 Ok(boolean(code, null))
             }
@@ -255,7 +255,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// An integer that `read` reads.
+    /// An integer value that the C++ expression `read` reads.
     fn table_entry(
         &mut self,
         read: &str,
@@ -268,14 +268,14 @@ impl Emitter<'_> {
         integer_value(code, null, kind, data_type.clone(), interval)
     }
 
-    /// Text that reads an integer from a table of the narrowest type.
+    /// C++ expression that reads an integer from a table of the narrowest type.
     pub(super) fn number_table<N: Copy + Into<i128> + Sync>(&mut self, entries: &[N], index: &str) -> String {
         let (c_type, bytes) = in_parallel(|| number_bytes(entries));
         let table = self.parameters.table(bytes);
         format!("((const {c_type}*)args.tables[{table}])[{index}]")
     }
 
-    /// A condition: whether `index` is a member; by comparison if the members are neighbours.
+    /// A condition: whether `index` is a member; a range comparison if the members are contiguous.
     pub(super) fn member_test(&mut self, members: &[bool], index: &str) -> String {
         let Some(first) = members.iter().position(|member| *member) else {
             return "false".to_owned();

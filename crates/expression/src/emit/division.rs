@@ -1,18 +1,18 @@
-//! Integers and decimals divided by constants, in each way of rounding.
+//! Division of integers and decimals by constants, with each rounding mode.
 
-use super::{Emitter, as_kind, constant_text, integer_value};
+use super::{Emitter, as_kind, constant_string, integer_value};
 use crate::function::Rounding;
 use crate::interval::Interval;
 use crate::value::Value;
 use arrow::datatypes::DataType;
 
 impl Emitter<'_> {
-    /// Divided by a constant, towards zero.
+    /// Divides by a constant, rounding towards zero.
     pub(super) fn quotient(&mut self, value: Value, divisor: i128, to: &DataType) -> Value {
         let kind = value.interval().hull(Interval::point(divisor)).kind();
         let code = self.define(
             &kind,
-            &format!("{} / {}", as_kind(&value, &kind), constant_text(divisor)),
+            &format!("{} / {}", as_kind(&value, &kind), constant_string(divisor)),
         );
         let interval = Interval {
             low: value.interval().low / divisor,
@@ -21,12 +21,12 @@ impl Emitter<'_> {
         integer_value(code, value.null, kind, to.clone(), interval)
     }
 
-    /// Divided by a power of ten, halves away from zero.
+    /// Divides by a power of ten, rounding half away from zero.
     pub(super) fn rounded_quotient(&mut self, value: Value, divisor: i128, to: &DataType) -> Value {
         let kind = value.interval().hull(Interval::point(divisor)).kind();
         let operand = as_kind(&value, &kind);
-        let divisor_text = format!("({}){}", kind.c_type(), constant_text(divisor));
-        let code = self.define(&kind, &format!("divide_rounded({operand}, {divisor_text})"));
+        let divisor_string = format!("({}){}", kind.c_type(), constant_string(divisor));
+        let code = self.define(&kind, &format!("divide_rounded({operand}, {divisor_string})"));
         let round = |value: i128| value / divisor + (value % divisor) / (divisor / 2);
         let interval = Interval {
             low: round(value.interval().low),
@@ -35,7 +35,7 @@ impl Emitter<'_> {
         integer_value(code, value.null, kind, to.clone(), interval)
     }
 
-    /// Divided by a constant, as `rounding` says.
+    /// Divides by a constant, rounding by `rounding`.
     pub(super) fn divided(
         &mut self,
         value: Value,
@@ -50,8 +50,9 @@ impl Emitter<'_> {
             Rounding::Up => {
                 let interval = value.interval();
                 let kind = interval.hull(Interval::point(divisor)).kind();
-                let (operand, divisor_text) = (as_kind(&value, &kind), constant_text(divisor));
-                let code = format!("{operand} / {divisor_text} + ({operand} % {divisor_text} > 0 ? 1 : 0)");
+                let (operand, divisor_string) = (as_kind(&value, &kind), constant_string(divisor));
+                let code =
+                    format!("{operand} / {divisor_string} + ({operand} % {divisor_string} > 0 ? 1 : 0)");
                 let code = self.define(&kind, &code);
                 let up = |value: i128| value.div_euclid(divisor) + i128::from(value.rem_euclid(divisor) > 0);
                 let interval = Interval {
@@ -63,15 +64,15 @@ impl Emitter<'_> {
         }
     }
 
-    /// Divided by a constant, downwards.
+    /// Divides by a constant, rounding down.
     pub(super) fn floor_division(&mut self, value: &Value, divisor: i128) -> Value {
         let interval = value.interval();
         let kind = interval.hull(Interval::point(divisor)).kind();
-        let (operand, divisor_text) = (as_kind(value, &kind), constant_text(divisor));
+        let (operand, divisor_string) = (as_kind(value, &kind), constant_string(divisor));
         let rhs = if interval.low >= 0 {
-            format!("{operand} / {divisor_text}")
+            format!("{operand} / {divisor_string}")
         } else {
-            format!("floor_divide({operand}, ({}){divisor_text})", kind.c_type())
+            format!("floor_divide({operand}, ({}){divisor_string})", kind.c_type())
         };
         let code = self.define(&kind, &rhs);
         let interval = Interval {

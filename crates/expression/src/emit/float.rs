@@ -28,7 +28,7 @@ impl Emitter<'_> {
             Function::Round { places } | Function::TruncateTo { places } => {
                 let (name, factor) = match (function, &value.kind) {
                     (Function::Round { .. }, _) => ("float_round", 10f64.powi(*places)),
-                    // In the float's own type, as DataFusion has it.
+                    // In the float's own type, like DataFusion.
                     (_, Kind::F32) => ("float_truncate", 10f32.powi(*places).into()),
                     _ => ("float_truncate", 10f64.powi(*places)),
                 };
@@ -70,7 +70,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// A function of doubles by its name in the C library.
+    /// A function of doubles, given its name in the C library.
     pub(super) fn elementary(
         &mut self,
         expression: &Expr,

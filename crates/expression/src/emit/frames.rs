@@ -1,12 +1,12 @@
-//! Where the frame of a row begins and ends in the order of a window.
+//! Start and end of a row's frame in the order of a window.
 
 use super::Emitter;
 use super::datetime::{DAY_SECONDS, VALID_DAYS};
 use super::windows::Rows;
 use crate::built::Part;
-use crate::dimension::Table;
 use crate::interval::Interval;
 use crate::kind::Kind;
+use crate::lookup_side::Table;
 use crate::value::Value;
 use crate::windows::{Distance, Frame, FrameBound, RangeKey, Units, WindowWord};
 use arrow::datatypes::DataType;
@@ -20,7 +20,7 @@ impl Emitter<'_> {
         Ok(self.define_as("WindowFrame", &format!("window_frame({begin}, {end})")))
     }
 
-    /// C++ of the place where a frame begins, or ends.
+    /// C++ expression of the start (or end) position of a frame.
     fn bound(
         &mut self,
         rows: Rows<'_>,
@@ -48,9 +48,9 @@ impl Emitter<'_> {
             return self.range_bound(rows, key, (distance, behind), is_end);
         }
         let Distance::Number(distance) = distance else {
-            return Err(refuse("a number of rows that is none"));
+            return Err(refuse("a frame bound that is not a number"));
         };
-        // One more than fits 32 bits is as good as any larger number.
+        // All distances beyond 32 bits are equivalent.
         let most = i128::from(u32::MAX);
         let groups = frame.units == Units::Groups;
         let distance = match (groups, behind, is_end) {
@@ -73,7 +73,8 @@ impl Emitter<'_> {
         })
     }
 
-    /// C++ of the place where the keys of a partition begin, or end, that are no further from the row's.
+    /// C++ expression of the start (or end) of the keys in the partition that are within the distance of the
+    /// row's key.
     fn range_bound(
         &mut self,
         rows: Rows<'_>,
@@ -83,7 +84,7 @@ impl Emitter<'_> {
     ) -> Result<String, Reason> {
         let Rows { table, place, .. } = rows;
         let payload = rows.column(key.column)?;
-        // Of keys that are no dates the type is of no meaning here.
+        // The type is relevant only for date keys.
         let own = self.stored(rows, payload, &format!("{place}.row"), None, &DataType::Date32)?;
         let descending = key.order.descending;
         let adds = behind != descending;
@@ -114,7 +115,8 @@ impl Emitter<'_> {
             _ => format!("{c_type}({entry})"),
         };
         let keys = format!("[&](u32 at) {{ return {entry}; }}");
-        // NULLs are peers of each other, at one end of the partition, and near to no other key.
+        // NULLs are peers of each other, at one end of the partition, and not within any distance of other
+        // keys.
         let (low, high) = match (&payload.nulls, key.order.nulls_first) {
             (Some(Table::Built(Part::Nulls(position))), first) => {
                 let word = WindowWord::column(*position) + 1;
@@ -162,7 +164,7 @@ impl Emitter<'_> {
         Ok(self.define_as("u32", &found))
     }
 
-    /// The bound that is so far from a key that is an integer.
+    /// The bound at a distance from an integer key.
     fn number_bound(
         &mut self,
         own: &Value,
@@ -191,7 +193,7 @@ impl Emitter<'_> {
             bound = format!("{unclamped} < 0 ? {c_type}(0) : {unclamped}");
         }
         let code = self.define_as(c_type, &bound);
-        // As DataFusion has it: beyond the values of the type, there is no bound but the partition's.
+        // As in DataFusion, a bound outside the type's range is the partition's bound.
         let edge = match (behind, is_end) {
             (true, _) => Some("end"),
             (false, false) => Some("begin"),
@@ -211,7 +213,8 @@ impl Emitter<'_> {
         Ok(Bound { code, c_type, beyond })
     }
 
-    /// The rank of what is so far from a key that is a float, in its own precision; from NaN that is itself.
+    /// The rank of the bound at a distance from a float key, in the key's precision; for NaN, the rank of
+    /// NaN.
     fn float_bound(&mut self, own: &Value, distance: f64, adds: bool) -> Bound {
         let name = if adds { "float_add" } else { "float_subtract" };
         let c_type = own.kind.c_type();
@@ -225,13 +228,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// The date that is so far from a key.
+    /// The bound at a distance from a date key.
     fn date_bound(
         &mut self,
         own: &Value,
         (months, days, nanoseconds): (i32, i32, i64),
     ) -> Result<Bound, Reason> {
-        // DataFusion has no bound where there is no such date, which is left to it.
+        // DataFusion has no bound if the date does not exist; such frames are left to DataFusion.
         let hours = i128::from(nanoseconds.abs()) / (i128::from(DAY_SECONDS) * 1_000_000_000);
         let reach = 31 * i128::from(months.abs()) + i128::from(days.abs()) + hours + 1;
         let fits = Interval {
@@ -250,12 +253,12 @@ impl Emitter<'_> {
     }
 }
 
-/// Where a frame ends by the values of a key.
+/// A bound of a frame by key values.
 struct Bound {
-    /// The value, and its type, in which keys are compared with it.
+    /// The key value of the bound, and the type for comparing keys with it.
     code: String,
     c_type: &'static str,
-    /// Where the value is beyond those of the type, and which place of the partition is the bound then.
+    /// Condition under which the bound exceeds the key's type, and the partition's bound that replaces it.
     beyond: Option<(String, &'static str)>,
 }
 

@@ -1,9 +1,9 @@
-//! Columns of groups that stay on the device: their words by index, the digits of keys, finished aggregates.
+//! Columns of groups that stay on the device: words by index, digits of keys, and finished aggregates.
 
 use super::Emitter;
 use crate::built::Part;
 use crate::error::Fault;
-use crate::group_words::{DigitValue, GroupForm, GroupNull, GroupWords, Product, TextForm};
+use crate::group_words::{DigitValue, GroupForm, GroupNull, GroupWords, Product, StringForm};
 use crate::interval::Interval;
 use crate::kernel_error::Place;
 use crate::kind::Kind;
@@ -14,7 +14,7 @@ use arrow::datatypes::DataType;
 use galatea_base::reason::Reason;
 
 impl GroupWords {
-    /// The word as C++, by the index in table number `table`.
+    /// C++ expression of a word, by the index in table number `table`.
     fn word(&self, table: usize, index: &str, word: usize) -> String {
         format!(
             "((const u64*)args.tables[{table}])[u64({index}) * {}u + {word}u]",
@@ -22,7 +22,7 @@ impl GroupWords {
         )
     }
 
-    /// C++ that says whether there is a group at the index.
+    /// C++ condition that the index has a group.
     pub(super) fn member(&self, table: usize, index: &str) -> String {
         match self.occupied {
             Some(word) => format!("{} != 0", self.word(table, index, word)),
@@ -33,11 +33,11 @@ impl GroupWords {
     /// The column of the group at the index.
     ///
     /// # Errors
-    /// [`Reason::Encoding`] of a column that is not there.
+    /// [`Reason::Encoding`] of a missing column.
     pub(super) fn column(
         &self,
         emitter: &mut Emitter<'_>,
-        (dimension, table, index): (usize, usize, &str),
+        (build_side, table, index): (usize, usize, &str),
         column: usize,
         data_type: &DataType,
     ) -> Result<Value, Reason> {
@@ -48,7 +48,7 @@ impl GroupWords {
         let mut entry = Entry {
             words: self,
             emitter,
-            dimension,
+            build_side,
             table,
             index,
         };
@@ -68,7 +68,7 @@ impl GroupWords {
         let null = null.map(|null| entry.emitter.define_as("bool", &null));
         let (kind, code, range) = entry.value(&found.form, digit.as_deref(), data_type);
         let code = match (&null, &kind) {
-            // A code must be one of the dictionary, and a boolean false, also where it is NULL.
+            // The code of a NULL must still be valid in the dictionary, and that of a boolean false.
             (Some(null), Kind::Code { .. }) => format!("{null} ? 0 : {code}"),
             (Some(null), Kind::Bool) => format!("!{null} && {code}"),
             _ => code,
@@ -99,7 +99,7 @@ impl GroupWords {
 struct Entry<'e, 'a> {
     words: &'e GroupWords,
     emitter: &'e mut Emitter<'a>,
-    dimension: usize,
+    build_side: usize,
     table: usize,
     index: &'e str,
 }
@@ -140,7 +140,7 @@ impl Entry<'_, '_> {
         )
     }
 
-    /// Representation, C++ and range of a value.
+    /// Representation, C++ expression and interval of a value.
     fn value(
         &mut self,
         form: &GroupForm,
@@ -255,14 +255,14 @@ impl Entry<'_, '_> {
             }
             GroupForm::Text { word, form } => {
                 let place = self.word(*word);
-                let dimension = self.dimension;
+                let build_side = self.build_side;
                 let part = Part::Texts;
                 let parameters = &mut self.emitter.parameters;
-                parameters.finds_texts = true;
-                let texts = parameters.lookup_table(LookupTable::Built { dimension, part });
+                parameters.finds_strings = true;
+                let texts = parameters.lookup_table(LookupTable::Built { build_side, part });
                 let (kind, function) = match form {
-                    TextForm::Text => (Kind::Text, "interned_text"),
-                    TextForm::Integer => (Kind::I128, "interned_integer"),
+                    StringForm::Text => (Kind::Text, "interned_string"),
+                    StringForm::Integer => (Kind::I128, "interned_integer"),
                 };
                 (kind, format!("{function}(args.tables[{texts}], {place})"), None)
             }

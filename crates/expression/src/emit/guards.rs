@@ -1,4 +1,4 @@
-//! Conditions under which a place is evaluated, and the errors that rows raise there.
+//! Conditions under which places are evaluated, and the errors that rows raise there.
 
 use super::Emitter;
 use crate::code::line;
@@ -9,10 +9,10 @@ use crate::kind::Kind;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// An error that an expression may raise.
+/// An error that an expression can raise.
 #[derive(Debug, Clone)]
 pub(super) struct Raise {
-    /// Conditions of the place, outermost first.
+    /// Guards of the place, outermost first.
     pub(super) guards: Vec<String>,
     pub(super) condition: String,
     pub(super) fault: Fault,
@@ -20,7 +20,7 @@ pub(super) struct Raise {
 }
 
 impl Emitter<'_> {
-    /// The name of the condition under which this place is evaluated; `None` if always.
+    /// The name of the condition under which the current place is evaluated; `None` if always.
     pub(super) fn guard(&mut self) -> Option<String> {
         let guards = self.guards.clone();
         let mut all: Option<String> = None;
@@ -33,7 +33,7 @@ impl Emitter<'_> {
         all
     }
 
-    /// Emits an expression at a place that is evaluated under one more condition.
+    /// Emits an expression at a place with one more condition.
     pub(super) fn guarded(&mut self, condition: String, expression: &Expr) -> Result<Value, Reason> {
         self.guards.push(condition);
         let value = self.expression(expression);
@@ -41,14 +41,14 @@ impl Emitter<'_> {
         value
     }
 
-    /// Raises an error where `condition` holds of a value that is not NULL, if this place is evaluated.
+    /// Raises an error if `condition` holds and the value is not NULL, provided that this place is evaluated.
     pub(super) fn raise_unless_null(&mut self, condition: &str, null: Option<&String>, fault: Fault) {
         let condition = self.unless_null(condition, null);
         let place = self.error_place();
         self.raise(&condition, fault, place);
     }
 
-    /// The expression that is emitted, as the place of errors: the innermost that DataFusion's plan has.
+    /// The place of errors: the innermost current expression that exists in DataFusion's plan.
     pub(super) fn error_place(&self) -> Place {
         match self.places.last() {
             Some(expression) => Place::Expression(expression.clone()),
@@ -56,7 +56,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Raises an error where `condition` holds, if this place is evaluated.
+    /// Raises an error if `condition` holds, provided that this place is evaluated.
     pub(super) fn raise(&mut self, condition: &str, fault: Fault, place: Place) {
         let (guards, condition) = (self.guards.clone(), condition.to_owned());
         self.raises.push(Raise {
@@ -68,7 +68,8 @@ impl Emitter<'_> {
         if condition == "false" {
             return;
         }
-        // Raised already under fewer conditions, it is raised here, too, whichever expression it is of.
+        // An error that was already raised under a subset of the guards covers this one, whichever expression
+        // it is of.
         let places = self
             .scope
             .raised
@@ -92,7 +93,7 @@ impl Emitter<'_> {
         );
     }
 
-    /// `condition` only where `null` is not set.
+    /// `condition` if `null` is not set, otherwise false.
     pub(super) fn unless_null(&mut self, condition: &str, null: Option<&String>) -> String {
         match null {
             None => condition.to_owned(),

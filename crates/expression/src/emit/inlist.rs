@@ -1,18 +1,17 @@
-//! IN with constants: comparisons for short lists, a bitmap over a narrow interval, a sorted table for the
-//! rest.
+//! IN with constants: comparisons for short lists, a bitmap over a narrow interval, otherwise a sorted table.
 
 use datafusion::common::ScalarValue;
 
-use super::{Emitter, boolean, constant_text, integer_of, text_of};
+use super::{Emitter, boolean, constant_string, integer_of, string_of};
 use crate::interval::Interval;
 use crate::ir::Expr;
 use crate::kind::Kind;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// Up to so many constants are compared one by one.
+/// Maximum number of constants that are compared one by one.
 const COMPARED: usize = 4;
-/// Bits of a bitmap per constant that are acceptable instead of a search, and the least size worth a thought.
+/// Maximum bits per constant for a bitmap instead of a search, and the minimum size that is considered.
 const BITS_PER_CONSTANT: u64 = 64;
 const SMALL_BITMAP: u64 = 1 << 16;
 
@@ -62,9 +61,9 @@ impl Emitter<'_> {
                 let items: Option<Vec<i128>> = list.iter().map(integer_of).collect();
                 self.integer_in(&needle.code, needle.interval(), items.ok_or_else(refuse)?)
             }
-            Kind::Code { .. } | Kind::Text | Kind::MadeText => {
-                let items: Option<Vec<&[u8]>> = list.iter().map(text_of).collect();
-                self.text_in(&needle, &items.ok_or_else(refuse)?)?
+            Kind::Code { .. } | Kind::Text | Kind::ComputedString => {
+                let items: Option<Vec<&[u8]>> = list.iter().map(string_of).collect();
+                self.string_in(&needle, &items.ok_or_else(refuse)?)?
             }
         };
         let found = self.define(&Kind::Bool, &found);
@@ -141,7 +140,7 @@ impl Emitter<'_> {
         )
     }
 
-    /// Text that reads a literal of a kind.
+    /// C++ expression that reads a literal of a C++ type.
     pub(super) fn literal_text(&mut self, value: i128, kind: &Kind) -> String {
         match kind {
             Kind::I128 if i64::try_from(value).is_err() => {
@@ -152,8 +151,8 @@ impl Emitter<'_> {
                 "(i128)(i64)args.literals[{}]",
                 self.parameters.literal(value as u64)
             ),
-            Kind::Bool | Kind::F32 | Kind::F64 | Kind::Code { .. } | Kind::Text | Kind::MadeText => {
-                constant_text(value)
+            Kind::Bool | Kind::F32 | Kind::F64 | Kind::Code { .. } | Kind::Text | Kind::ComputedString => {
+                constant_string(value)
             }
             kind => format!(
                 "({})args.literals[{}]",
@@ -164,7 +163,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The order of a float, as `float_key` of the device computes it.
+/// The sort order of a float, computed like `float_key` on the device.
 fn float_key(value: &ScalarValue) -> Option<i128> {
     Some(match value {
         ScalarValue::Float32(Some(value)) => {

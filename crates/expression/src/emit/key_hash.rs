@@ -1,5 +1,5 @@
-//! Hashes of keys by their values alone, so that both sides of a join have the same whatever the encodings of
-//! their columns: a text has that of its bytes, not of its code.
+//! Hashes of keys by value, so that both sides of a join compute the same hash whatever the encodings of
+//! their columns: strings are hashed by their bytes, not by their codes.
 
 use arrow::datatypes::DataType;
 
@@ -11,22 +11,22 @@ use crate::kind::Kind;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// The greatest hash of a key.
+/// Maximum hash of a key.
 const MOST_KEY_HASH: u32 = u32::MAX;
 
 impl Emitter<'_> {
-    /// The hash of a key of these parts.
+    /// The hash of a key with these parts.
     pub(super) fn key_hash(&mut self, parts: &[Expr], spreads: bool) -> Result<Value, Reason> {
         let mut hash = "0ull".to_owned();
         let mut nulls = Vec::new();
         for (number, part) in parts.iter().enumerate() {
-            let value = self.text_operand(part)?;
+            let value = self.string_operand(part)?;
             let mut word = self.key_word(part, &value)?;
             if let Some(null) = &value.null {
                 word = format!("({null} ? 0ull : {word})");
                 nulls.push(null.clone());
             }
-            // The first word is changed, too: tables of keys hash the same numbers.
+            // The first word is hashed as well, since key tables hash the same numbers.
             hash = self.define_as("u64", &format!("hash_next({hash}, {word}, {}u)", number + 1));
         }
         if spreads && !nulls.is_empty() {
@@ -42,13 +42,13 @@ impl Emitter<'_> {
         Ok(integer_value(code, None, Kind::I64, DataType::Int64, range))
     }
 
-    /// A word of 64 bits that equal values share.
+    /// A 64-bit word that is the same for equal values.
     fn key_word(&mut self, part: &Expr, value: &Value) -> Result<String, Reason> {
         let code = &value.code;
         Ok(match &value.kind {
             Kind::Bool => format!("u64({code})"),
             Kind::I32 | Kind::I64 => format!("u64(i64({code}))"),
-            // Of a number that fits 64 bits that of these.
+            // A number that fits 64 bits yields its 64-bit word.
             Kind::I128 => {
                 let wide = self.define_as("i128", code);
                 let extended = format!("u64(i64({wide}) >> 63)");
@@ -61,10 +61,10 @@ impl Emitter<'_> {
                 let hashes: Vec<i128> = hashes.collect();
                 let codes = self.parameters.literal(hashes.len() as u64);
                 let entry = self.number_table(&hashes, code);
-                // The code of NULL may be anything.
+                // The code of NULL is undefined.
                 format!("({code} < args.literals[{codes}] ? u64({entry}) : 0ull)")
             }
-            Kind::Text | Kind::MadeText | Kind::Place => {
+            Kind::Text | Kind::ComputedString | Kind::Place => {
                 return Err(Reason::Encoding {
                     column: part.columns().into_iter().next().unwrap_or_default(),
                     needed: "dictionary encoded",
@@ -74,7 +74,7 @@ impl Emitter<'_> {
     }
 }
 
-/// A hash of a text: FNV-1a, of which 31 bits are enough.
+/// The FNV-1a hash of a string, reduced to 31 bits, which are enough.
 fn hash_of(bytes: &[u8]) -> i128 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

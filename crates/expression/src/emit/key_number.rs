@@ -1,20 +1,20 @@
-//! The numbers of keys in their spaces: those of build sides, and those by which rows look them up.
+//! The numbers of keys in their key spaces, for build sides and for rows that look them up.
 
 use super::Emitter;
 use crate::built::Part;
 use crate::code::Code;
 use crate::dictionary::Bytes;
-use crate::dimension::Table;
 use crate::interval::Interval;
 use crate::ir::Expr;
 use crate::key_space::{JoinKeyPart, KeySpace};
 use crate::kind::Kind;
+use crate::lookup_side::Table;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
 impl Emitter<'_> {
-    /// Defines the number of a key that is in the space.
+    /// Defines the number of a key within the space.
     pub fn key_number(
         &mut self,
         space: &KeySpace,
@@ -27,23 +27,23 @@ impl Emitter<'_> {
         Ok(number)
     }
 
-    /// The number of a key, and C++ that says whether it is in the space at all; `dimension`: whose space it
-    /// is, if it is not the row's own.
+    /// The number of a key, and a C++ condition that the key is within the space. `build_side` is the build
+    /// side of the space, unless the row's own pipeline builds it.
     pub(super) fn number(
         &mut self,
         space: &KeySpace,
-        dimension: Option<usize>,
+        build_side: Option<usize>,
         key: &Expr,
         values: &[Value],
     ) -> Result<(String, String), Reason> {
         if space.is_wide {
-            return self.wide_number(space, dimension, key, values);
+            return self.wide_number(space, build_side, key, values);
         }
         let (mut number, mut inside) = (String::new(), Vec::new());
         for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
             let span = (part.interval.high - part.interval.low) as u64;
             let before = inside.len();
-            let offset = match self.number_of_text(part, dimension, (key, value))? {
+            let offset = match self.number_of_string(part, build_side, (key, value))? {
                 Some((offset, test)) => {
                     inside.extend(test);
                     offset
@@ -83,16 +83,16 @@ impl Emitter<'_> {
         Ok((self.define_as("u64", &number), inside))
     }
 
-    /// C++ of the code or the place of a text among the keys' and of whether it is one of them; `None` of
-    /// other values.
-    fn number_of_text(
+    /// C++ expressions of a string's code or place among the keys, and of whether it is one of them. `None`
+    /// of other values.
+    fn number_of_string(
         &mut self,
         part: &JoinKeyPart,
-        dimension: Option<usize>,
+        build_side: Option<usize>,
         (key, value): (&Expr, &Value),
     ) -> Result<Option<(String, Option<String>)>, Reason> {
         Ok(match (&part.values, &value.kind) {
-            // Of the build side itself.
+            // The build side's own dictionary.
             (Some(keys), Kind::Code { values }) if Arc::ptr_eq(keys, values) => {
                 Some((value.code.clone(), None))
             }
@@ -101,7 +101,7 @@ impl Emitter<'_> {
                 Some((rank, Some(found)))
             }
             (None, _) if part.by_place => {
-                let place = self.place_of_text(dimension, key, value)?;
+                let place = self.place_of_string(build_side, key, value)?;
                 let found = format!("{place} != 0");
                 Some((place, Some(found)))
             }
@@ -109,12 +109,12 @@ impl Emitter<'_> {
         })
     }
 
-    /// As [`Self::number`], of keys that do not fit a word: the place of their words, which a build side
-    /// interns and others find.
+    /// Like [`Self::number`], for keys wider than a word: the place of their words, which the build side
+    /// interns and other pipelines look up.
     fn wide_number(
         &mut self,
         space: &KeySpace,
-        dimension: Option<usize>,
+        build_side: Option<usize>,
         key: &Expr,
         values: &[Value],
     ) -> Result<(String, String), Reason> {
@@ -122,7 +122,7 @@ impl Emitter<'_> {
         for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
             let (mut own, mut tests) = (Vec::new(), Vec::new());
             let word = Interval::of::<i64>();
-            match self.number_of_text(part, dimension, (key, value))? {
+            match self.number_of_string(part, build_side, (key, value))? {
                 Some((number, test)) => {
                     own.push(number);
                     tests.extend(test);
@@ -138,7 +138,7 @@ impl Emitter<'_> {
                     own.extend([wide.clone(), format!("{wide} >> 64")]);
                 }
             }
-            // Where NULL is a value, a word more says so.
+            // If NULL is a key value, an additional word contains the NULL flag.
             match (part.nulls, &value.null) {
                 (true, Some(null)) => {
                     for word in &mut own {
@@ -156,13 +156,13 @@ impl Emitter<'_> {
             inside.extend(tests);
         }
         let bytes = format!("key_bytes({})", words.join(", "));
-        self.parameters.finds_texts = true;
-        let Some(dimension) = dimension else {
+        self.parameters.finds_strings = true;
+        let Some(build_side) = build_side else {
             let place = self.intern(&bytes);
             let place = self.define_as("u64", &place);
             return Ok((place, "true".to_owned()));
         };
-        let texts = Table::Built(Part::Texts).of(dimension);
+        let texts = Table::Built(Part::Texts).of(build_side);
         let texts = self.parameters.lookup_table(texts);
         let found = format!("find_interned(args.tables[{texts}], {bytes})");
         let place = match inside.as_slice() {
@@ -174,9 +174,9 @@ impl Emitter<'_> {
         Ok((place, inside))
     }
 
-    /// Defines the partition of a key, of `parts`, a power of two: those of keys whose indices have equal
-    /// high bits, or whose searches in a table of keys begin at such slots. Keys that are not in the space,
-    /// NULL among them, are in any partition.
+    /// Defines the partition of a key; `parts` is a power of two. The keys of a partition have indices (or
+    /// home slots in a key table) with equal high bits. Keys outside the space, including NULL, may be in any
+    /// partition.
     pub fn partition(
         &mut self,
         space: &KeySpace,
@@ -194,7 +194,7 @@ impl Emitter<'_> {
         }
         let mut values = Vec::new();
         for part in key.parts() {
-            values.push(self.text_operand(part)?);
+            values.push(self.string_operand(part)?);
         }
         let (number, inside) = self.number(space, None, key, &values)?;
         let (hash, bits) = match space.slots {
@@ -205,7 +205,7 @@ impl Emitter<'_> {
             }
         };
         let shift = self.parameters.literal(u64::from(bits - parts.ilog2()));
-        // The code of NULL may be anything.
+        // The code of NULL is undefined.
         let partition = format!(
             "{inside} ? (u32)({hash} >> args.literals[{shift}]) & {}u : 0u",
             parts - 1
@@ -215,21 +215,21 @@ impl Emitter<'_> {
         Ok(partition)
     }
 
-    /// The place of a text among the keys of a dimension, 0 if it is none of them; of the row's own key that
-    /// among its own.
-    fn place_of_text(
+    /// The place of a string among the keys of a build side; 0 if it is none of them. A key of the row's own
+    /// build side is already interned.
+    fn place_of_string(
         &mut self,
-        dimension: Option<usize>,
+        build_side: Option<usize>,
         key: &Expr,
         value: &Value,
     ) -> Result<String, Reason> {
         if matches!(value.kind, Kind::Place) {
             return Ok(value.code.clone());
         }
-        let dimension = dimension.ok_or_else(|| Reason::without_dictionary(key))?;
-        let text = self.as_text(value.clone())?;
-        self.parameters.finds_texts = true;
-        let texts = Table::Built(Part::Texts).of(dimension);
+        let build_side = build_side.ok_or_else(|| Reason::without_dictionary(key))?;
+        let text = self.as_string(value.clone())?;
+        self.parameters.finds_strings = true;
+        let texts = Table::Built(Part::Texts).of(build_side);
         let texts = self.parameters.lookup_table(texts);
         Ok(self.define_as(
             "u64",
@@ -237,7 +237,7 @@ impl Emitter<'_> {
         ))
     }
 
-    /// The distance from the least key, modulo the machine type, which comes first.
+    /// The unsigned machine type, and the distance from the least key modulo this type.
     pub(super) fn offset(&mut self, keys: Interval, key: &Value) -> (&'static str, String) {
         let (unsigned, low) = match key.kind {
             Kind::I32 | Kind::Bool if keys.within(Interval::of::<i32>()) => {
@@ -257,14 +257,14 @@ impl Emitter<'_> {
                 )
             }
         };
-        // Sign extended first: an i32 becomes the u64 of the same number modulo 2^64.
+        // Sign-extended first: an i32 becomes the u64 of the same number modulo 2^64.
         let signed = unsigned.replace('u', "i");
         let offset = format!("({unsigned})({signed}){} - {low}", key.code);
         (unsigned, self.define_as(unsigned, &offset))
     }
 
-    /// The rank of the key's string among the dimension's, by a table over the codes of its dictionary; of a
-    /// text without one by a search for its bytes.
+    /// The rank of the key's string among the build side's strings, by a table over the codes of its
+    /// dictionary, or by a search for its bytes if it has no dictionary.
     pub(super) fn translated_rank(
         &mut self,
         keys: &Bytes,
@@ -279,7 +279,7 @@ impl Emitter<'_> {
                 });
             }
             let items: Vec<&[u8]> = (0..keys.len()).filter_map(|rank| keys.get(rank)).collect();
-            let (rank, absent) = self.text_rank(value, &items);
+            let (rank, absent) = self.string_rank(value, &items);
             let rank = self.define_as("u32", &rank);
             let inside = self.define(&Kind::Bool, &format!("{rank} != {absent}"));
             return Ok((rank, inside));

@@ -1,4 +1,4 @@
-//! Constants: read from the parameters, or part of the code where the number matters to the instructions.
+//! Constants: read from the parameters, or part of the code if the value affects the instructions.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -7,19 +7,19 @@ use super::{Emitter, boolean, integer_value};
 use crate::interval::{Interval, domain};
 use crate::ir::Expr;
 use crate::kind::Kind;
-use crate::text::is_text;
+use crate::string::is_string;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
 impl Emitter<'_> {
-    /// A literal, read from the parameters; NULL needs none.
+    /// A literal that is read from the parameters; NULL needs none.
     pub(super) fn literal(&mut self, value: &ScalarValue, data_type: &DataType) -> Result<Value, Reason> {
         if value.is_null() {
             return self.null_value(data_type);
         }
         if let Some(integer) = integer_of(value) {
-            // The number decides the types of what it meets, which seldom differ between literals of one
-            // place.
+            // The value determines the types of the operations on it. Literals at the same place seldom
+            // differ in this.
             let interval = Interval::point(integer);
             let kind = interval.kind();
             let rhs = match kind {
@@ -64,8 +64,8 @@ impl Emitter<'_> {
                     range: None,
                 }
             }
-            value => match text_of(value) {
-                Some(bytes) => self.text_literal(bytes, data_type),
+            value => match string_of(value) {
+                Some(bytes) => self.string_literal(bytes, data_type),
                 None => {
                     return Err(Reason::Type {
                         data_type: data_type.clone(),
@@ -83,7 +83,7 @@ impl Emitter<'_> {
             DataType::Boolean => ("false", Kind::Bool),
             DataType::Float32 => ("0.0f", Kind::F32),
             DataType::Float64 => ("0.0", Kind::F64),
-            data_type if is_text(data_type) => {
+            data_type if is_string(data_type) => {
                 let values = arrow::array::new_empty_array(&DataType::Utf8);
                 ("0u", Kind::Code { values })
             }
@@ -111,7 +111,7 @@ impl Emitter<'_> {
     pub(super) fn constant(&self, value: i128, data_type: &DataType) -> Value {
         let interval = Interval::point(value);
         integer_value(
-            constant_text(value),
+            constant_string(value),
             None,
             interval.kind(),
             data_type.clone(),
@@ -119,8 +119,8 @@ impl Emitter<'_> {
         )
     }
 
-    /// The operand as a constant in the code if it is a literal, else as usual. For operations much cheaper
-    /// by a known number.
+    /// The operand, as a constant in the code if it is a literal. For operations that are much cheaper with a
+    /// constant operand.
     pub(super) fn operand_or_constant(&mut self, expression: &Expr) -> Result<Value, Reason> {
         match expression.as_literal().and_then(integer_of) {
             Some(value) => Ok(self.constant(value, expression.data_type())),
@@ -129,10 +129,10 @@ impl Emitter<'_> {
     }
 }
 
-/// An integer in C++ text.
-pub(super) fn constant_text(value: i128) -> String {
+/// An integer constant in C++.
+pub(super) fn constant_string(value: i128) -> String {
     if let Ok(small) = i32::try_from(value) {
-        // The least i32 is no literal: -2147483648 is the negation of a long.
+        // -2147483648 is not an `i32` literal in C++, but the negation of a `long`.
         return if small == i32::MIN {
             "(-2147483647 - 1)".to_owned()
         } else {
@@ -179,7 +179,7 @@ pub(super) fn integer_of(value: &ScalarValue) -> Option<i128> {
 }
 
 /// The bytes of a string or binary scalar.
-pub(super) fn text_of(value: &ScalarValue) -> Option<&[u8]> {
+pub(super) fn string_of(value: &ScalarValue) -> Option<&[u8]> {
     match value {
         ScalarValue::Utf8(Some(value))
         | ScalarValue::LargeUtf8(Some(value))
@@ -187,7 +187,7 @@ pub(super) fn text_of(value: &ScalarValue) -> Option<&[u8]> {
         ScalarValue::Binary(Some(value))
         | ScalarValue::LargeBinary(Some(value))
         | ScalarValue::BinaryView(Some(value)) => Some(value),
-        ScalarValue::Dictionary(_, value) => text_of(value),
+        ScalarValue::Dictionary(_, value) => string_of(value),
         _ => None,
     }
 }

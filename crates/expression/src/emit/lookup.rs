@@ -1,31 +1,31 @@
-//! Rows of dimensions, by key: from tables in device memory, or packed in shared memory.
+//! Lookups of build-side rows by key: from arrays in device memory, or packed in shared memory.
 
 use super::{Emitter, boolean};
 use crate::built::{Part, PayloadKind, Spare};
 use crate::dictionary::Bytes;
-use crate::dimension::{Dimension, Form, Keys, Payload, Presence, Table};
 use crate::ir::Expr;
 use crate::key_space::KeySpace;
 use crate::kind::Kind;
-use crate::packed::{EntryIndex, Field, PackedDimension};
+use crate::lookup_side::{Form, Keys, LookupSide, Payload, Presence, Table};
+use crate::packed::{EntryIndex, Field, PackedLookupSide};
 use crate::value::Value;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
-/// Where a row's partner would be.
+/// The place of a row's match in a build side.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// Name of the condition that the key is between the least and the greatest; of packed dimensions the
-    /// entry says.
+    /// Name of the condition that the key is within the build side's key range. For packed build sides it is
+    /// always true, and the entry contains the presence bit.
     pub(super) inside: String,
-    /// Name of the index: 0 where the key is not inside, so that it may be read; in packed dimensions that of
-    /// the absent entry; of pairs that of the pair.
+    /// Name of the index. It is 0 if the key is not inside, so that the entry can be read anyway; for packed
+    /// build sides, it is the index of the absent entry; for pairs, the pair.
     pub(super) index: String,
     /// The key's NULL flag.
     pub(super) null: Option<String>,
 }
 
-/// The refusal of a column that the dimension does not have.
+/// The error for a column that the build side does not have.
 fn not_collected(column: usize) -> Reason {
     Reason::Encoding {
         column,
@@ -34,35 +34,35 @@ fn not_collected(column: usize) -> Reason {
 }
 
 impl<'a> Emitter<'a> {
-    /// Whether a row of the dimension has the key; never NULL.
-    pub(super) fn member(&mut self, dimension: usize, key: &Expr) -> Result<Value, Reason> {
-        let found = self.known_dimension(dimension)?;
-        if found.form == Form::Lists {
-            let (_, count) = self.partners(dimension, key)?;
+    /// Whether a row of the build side has the key; never NULL.
+    pub(super) fn member(&mut self, build_side: usize, key: &Expr) -> Result<Value, Reason> {
+        let found = self.known_build_side(build_side)?;
+        if found.form == Form::Multimap {
+            let (_, count) = self.partners(build_side, key)?;
             let member = self.define(&Kind::Bool, &format!("{count} != 0"));
             return Ok(boolean(member, None));
         }
-        let place = self.place(dimension, &found, key)?;
+        let place = self.place(build_side, &found, key)?;
         if let Form::Groups(groups) = &found.form {
             let table = self
                 .parameters
-                .lookup_table(Table::Built(Part::Presence).of(dimension));
+                .lookup_table(Table::Built(Part::Presence).of(build_side));
             let test = format!("{} && {}", place.inside, groups.member(table, &place.index));
             let member = self.define(&Kind::Bool, &test);
             return Ok(boolean(self.unless_null(&member, place.null.as_ref()), None));
         }
-        let member = match (self.packed(dimension), &found.presence) {
+        let member = match (self.packed(build_side), &found.presence) {
             (Some(packed), _) => {
-                let word = self.packed_word(dimension, packed, 0, &place.index);
+                let word = self.packed_word(build_side, packed, 0, &place.index);
                 self.define(&Kind::Bool, &format!("({word} & 1u) != 0"))
             }
             (None, Presence::Entry(column, spare)) => {
                 let payload = found.column(*column).ok_or(not_collected(*column))?;
-                let entry = self.held(dimension, payload, &place.index);
+                let entry = self.held(build_side, payload, &place.index);
                 self.present(&place, payload, &entry, *spare)
             }
             (None, Presence::Bits(presence)) if place.inside != "false" => {
-                let table = self.parameters.lookup_table(presence.of(dimension));
+                let table = self.parameters.lookup_table(presence.of(build_side));
                 let test = format!(
                     "{} && table_bit(args.tables[{table}], {})",
                     place.inside, place.index
@@ -74,17 +74,17 @@ impl<'a> Emitter<'a> {
         Ok(boolean(self.unless_null(&member, place.null.as_ref()), None))
     }
 
-    /// Whether no row can have the key, for all that NULL leaves open; never NULL.
-    pub(super) fn absent(&mut self, dimension: usize, key: &Expr) -> Result<Value, Reason> {
-        let found = self.known_dimension(dimension)?;
+    /// Whether it is certain, despite NULLs, that no row has the key; never NULL.
+    pub(super) fn absent(&mut self, build_side: usize, key: &Expr) -> Result<Value, Reason> {
+        let found = self.known_build_side(build_side)?;
         if found.is_built() {
             return Err(Reason::Encoding {
                 column: 0,
                 needed: "keys that were collected on the host",
             });
         }
-        let member = self.member(dimension, key)?;
-        // Packed dimensions have an entry for NULL, and their places no flag.
+        let member = self.member(build_side, key)?;
+        // Packed build sides have an entry for NULL, so their places have no NULL flag.
         let null = self.expression(key)?.null;
         let absent = match (found.rows(), found.has_null_keys()) {
             (0, _) => "true".to_owned(),
@@ -97,60 +97,60 @@ impl<'a> Emitter<'a> {
         Ok(boolean(absent, None))
     }
 
-    /// A column of the row that has the key; where none has it, any value of the column.
+    /// A column of the row with the key; undefined if no row has the key.
     pub(super) fn lookup(
         &mut self,
         expression: &Expr,
-        dimension: usize,
+        build_side: usize,
         column: usize,
         key: &Expr,
     ) -> Result<Value, Reason> {
-        let found = self.known_dimension(dimension)?;
+        let found = self.known_build_side(build_side)?;
         if let Form::Groups(groups) = &found.form {
-            let index = self.place(dimension, &found, key)?.index;
+            let index = self.place(build_side, &found, key)?.index;
             let table = self
                 .parameters
-                .lookup_table(Table::Built(Part::Presence).of(dimension));
-            return groups.column(self, (dimension, table, &index), column, expression.data_type());
+                .lookup_table(Table::Built(Part::Presence).of(build_side));
+            return groups.column(self, (build_side, table, &index), column, expression.data_type());
         }
         let not_collected = not_collected(column);
         if let Form::Pairs(shape) = &found.form {
-            let place = self.place(dimension, &found, key)?;
-            return self.pair_column(expression, dimension, column, (&found, shape), &place);
+            let place = self.place(build_side, &found, key)?;
+            return self.pair_column(expression, build_side, column, (&found, shape), &place);
         }
         if let Form::Windows(shape) = &found.form {
-            let place = self.place(dimension, &found, key)?;
-            return self.window_column(expression, dimension, column, (&found, shape), &place);
+            let place = self.place(build_side, &found, key)?;
+            return self.window_column(expression, build_side, column, (&found, shape), &place);
         }
         if let Form::Stored(_) = found.form {
-            let place = self.place(dimension, &found, key)?;
+            let place = self.place(build_side, &found, key)?;
             let payload = found.column(column).ok_or(not_collected)?;
-            return Ok(self.part_column(expression, dimension, payload, &place));
+            return Ok(self.part_column(expression, build_side, payload, &place));
         }
         let payload = found.column(column).ok_or(not_collected.clone())?;
-        let place = self.place(dimension, &found, key)?;
+        let place = self.place(build_side, &found, key)?;
         let index = &place.index;
         let kind = payload.kind();
-        let (code, null) = match self.packed(dimension) {
+        let (code, null) = match self.packed(build_side) {
             Some(packed) => {
                 let (parts, null) = packed.column(column).ok_or(not_collected)?;
                 let null = null.map(|null| {
-                    let bit = self.packed_field(dimension, packed, null, index);
+                    let bit = self.packed_field(build_side, packed, null, index);
                     self.define(&Kind::Bool, &format!("{bit} != 0"))
                 });
-                let parts = (parts.iter()).map(|part| self.packed_field(dimension, packed, *part, index));
+                let parts = (parts.iter()).map(|part| self.packed_field(build_side, packed, *part, index));
                 let parts: Vec<String> = parts.collect();
                 let value = self.unpacked(&payload.values, &kind, &parts);
                 (self.define(&kind, &value), null)
             }
             None => {
                 let null = payload.nulls.as_ref().map(|nulls| {
-                    let table = self.parameters.lookup_table(nulls.of(dimension));
+                    let table = self.parameters.lookup_table(nulls.of(build_side));
                     self.define(&Kind::Bool, &format!("table_bit(args.tables[{table}], {index})"))
                 });
-                let entry = self.held(dimension, payload, index);
+                let entry = self.held(build_side, payload, index);
                 let code = match (&found.presence, &payload.values) {
-                    // What is no code must not be looked up in a table of codes.
+                    // A sentinel is not a code and must not be looked up in a table by code.
                     (Presence::Entry(marker, spare), PayloadKind::Code(_)) if *marker == column => {
                         let present = self.present(&place, payload, &entry, *spare);
                         self.define(&kind, &format!("{present} ? {entry} : 0"))
@@ -163,9 +163,9 @@ impl<'a> Emitter<'a> {
         Ok(payload.value(code, null, expression.data_type()))
     }
 
-    /// What a column holds at an index.
-    fn held(&mut self, dimension: usize, payload: &Payload, index: &str) -> String {
-        let table = self.parameters.lookup_table(payload.table.of(dimension));
+    /// The entry of a column at an index.
+    fn held(&mut self, build_side: usize, payload: &Payload, index: &str) -> String {
+        let table = self.parameters.lookup_table(payload.table.of(build_side));
         let kind = payload.kind();
         let entry = format!(
             "({})((const {}*)args.tables[{table}])[{index}]",
@@ -175,43 +175,43 @@ impl<'a> Emitter<'a> {
         self.define(&kind, &entry)
     }
 
-    /// Whether a row is there, by the entry of the column that says so.
+    /// Whether the index has a row, given the entry of the column with the sentinel.
     fn present(&mut self, place: &Place, payload: &Payload, entry: &str, spare: Spare) -> String {
         let (inside, c_type) = (&place.inside, payload.kind().c_type());
         let test = format!("{inside} && {entry} != ({c_type})({})", spare.value);
         self.define(&Kind::Bool, &test)
     }
 
-    fn packed(&self, dimension: usize) -> Option<&'a PackedDimension> {
-        self.packed.get(dimension)?.as_ref()
+    fn packed(&self, build_side: usize) -> Option<&'a PackedLookupSide> {
+        self.packed.get(build_side)?.as_ref()
     }
 
     /// The entry of a plane.
     fn packed_word(
         &mut self,
-        dimension: usize,
-        packed: &PackedDimension,
+        build_side: usize,
+        packed: &PackedLookupSide,
         plane: usize,
         index: &str,
     ) -> String {
         let entry = if packed.is_bitmap(plane) {
-            format!("dim{dimension}_{plane}[{index} >> 5] >> ({index} & 31) & 1u")
+            format!("dim{build_side}_{plane}[{index} >> 5] >> ({index} & 31) & 1u")
         } else {
-            format!("dim{dimension}_{plane}[{index}]")
+            format!("dim{build_side}_{plane}[{index}]")
         };
         self.define_as("u32", &entry)
     }
 
-    /// Bits of an entry; where they are is no part of the text, so that dimensions of similar values share
-    /// kernels.
+    /// Bits of an entry. Their shift and mask are literals and not part of the source, so that build sides
+    /// with similar values share kernels.
     fn packed_field(
         &mut self,
-        dimension: usize,
-        packed: &PackedDimension,
+        build_side: usize,
+        packed: &PackedLookupSide,
         field: Field,
         index: &str,
     ) -> String {
-        let word = self.packed_word(dimension, packed, field.plane, index);
+        let word = self.packed_word(build_side, packed, field.plane, index);
         if field.shift == 0 && field.top {
             return word;
         }
@@ -229,7 +229,7 @@ impl<'a> Emitter<'a> {
         self.define_as("u32", &bits)
     }
 
-    /// The value whose distance from the least one has these parts of 32 bits.
+    /// The value, given the 32-bit parts of its distance from the least value.
     fn unpacked(&mut self, values: &PayloadKind, kind: &Kind, parts: &[String]) -> String {
         let part = |number: usize| parts.get(number).map_or("0u", String::as_str);
         let long = |low: usize| match part(low + 1) {
@@ -263,27 +263,33 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    pub(super) fn known_dimension(&self, dimension: usize) -> Result<Arc<Dimension>, Reason> {
-        let found = self.dimensions.get(dimension).cloned();
+    pub(super) fn known_build_side(&self, build_side: usize) -> Result<Arc<LookupSide>, Reason> {
+        let found = self.build_sides.get(build_side).cloned();
         found.ok_or_else(|| Reason::Expression {
-            expression: format!("dimension {dimension}"),
+            expression: format!("build side {build_side}"),
             detail: "its rows were not collected".to_owned(),
         })
     }
 
-    pub(super) fn place(&mut self, dimension: usize, found: &Dimension, key: &Expr) -> Result<Place, Reason> {
-        let known = (dimension, key.clone());
+    pub(super) fn place(
+        &mut self,
+        build_side: usize,
+        found: &LookupSide,
+        key: &Expr,
+    ) -> Result<Place, Reason> {
+        let known = (build_side, key.clone());
         if let Some(place) = self.scope.places.get(&known) {
             return Ok(place.clone());
         }
-        let place = match (self.packed(dimension), &found.keys) {
+        let place = match (self.packed(build_side), &found.keys) {
             (Some(packed), _) => self.packed_place(packed, found, key)?,
-            (None, Keys::Space(space)) => self.numbered_place(dimension, space, key)?,
-            (None, Keys::Rows) if matches!(found.form, Form::Pairs(_)) => self.pair(dimension),
-            (None, Keys::Rows) if matches!(found.form, Form::Windows(_)) => self.window_place(dimension),
+            (None, Keys::Space(space)) => self.numbered_place(build_side, space, key)?,
+            (None, Keys::Rows) if matches!(found.form, Form::Pairs(_)) => self.pair(build_side),
+            (None, Keys::Rows) if matches!(found.form, Form::Windows(_)) => self.window_place(build_side),
             (None, Keys::Rows) => match found.form {
                 Form::Stored(part) => self.part_place(part),
-                // Rows of a step are dealt out one by one, see `generate`. None beyond the last is read.
+                // The rows of a step are distributed one by one, see `generate`. No row beyond the last is
+                // read.
                 _ => Place {
                     inside: "true".to_owned(),
                     index: self.define_as("u32", "(live >> i & 1u) != 0 ? row + (u32)i * blockDim.x : 0u"),
@@ -291,7 +297,7 @@ impl<'a> Emitter<'a> {
                 },
             },
             (None, _) => {
-                let value = self.text_operand(key)?;
+                let value = self.string_operand(key)?;
                 let (offset, inside) = match &found.keys {
                     Keys::Nothing => ("0u".to_owned(), "false".to_owned()),
                     Keys::Integers(interval) => {
@@ -303,7 +309,7 @@ impl<'a> Emitter<'a> {
                     Keys::Strings(keys) => self.translated_rank(&Bytes::of(keys)?, key, &value)?,
                     Keys::Space(_) | Keys::Rows => unreachable!("matched above"),
                 };
-                // Rows that are not there have any key: what is not inside must not be read either.
+                // Rows that are not live have undefined keys, so the index must be safe for any key.
                 Place {
                     index: self.define_as("u32", &format!("{inside} ? (u32){offset} : 0u")),
                     inside,
@@ -315,21 +321,21 @@ impl<'a> Emitter<'a> {
         Ok(place)
     }
 
-    /// The entry of the key; of whatever is none, the absent one.
+    /// The entry of the key; the absent entry for keys that the build side does not have.
     fn packed_place(
         &mut self,
-        packed: &PackedDimension,
-        found: &Dimension,
+        packed: &PackedLookupSide,
+        found: &LookupSide,
         key: &Expr,
     ) -> Result<Place, Reason> {
         let (unsigned, number, null) = match &packed.index {
             EntryIndex::Slot { slot, null } => ("u32", slot.clone(), null.clone()),
             EntryIndex::Code => {
-                let value = self.text_operand(key)?;
+                let value = self.string_operand(key)?;
                 ("u32", value.code, value.null)
             }
             EntryIndex::Key => {
-                let value = self.text_operand(key)?;
+                let value = self.string_operand(key)?;
                 let (unsigned, number) = match &found.keys {
                     Keys::Nothing | Keys::Space(_) | Keys::Rows => ("u32", "0u".to_owned()),
                     Keys::Integers(interval) => self.offset(*interval, &value),
@@ -351,24 +357,24 @@ impl<'a> Emitter<'a> {
     }
 
     /// The place of a key by its number.
-    fn numbered_place(&mut self, dimension: usize, space: &KeySpace, key: &Expr) -> Result<Place, Reason> {
+    fn numbered_place(&mut self, build_side: usize, space: &KeySpace, key: &Expr) -> Result<Place, Reason> {
         let mut parts = Vec::new();
         for part in key.parts() {
-            parts.push(self.text_operand(part)?);
+            parts.push(self.string_operand(part)?);
         }
-        // Where NULL is a key, it has a number.
+        // If NULL is a key value, it has a number.
         let without = parts.iter().zip(&space.parts).filter(|(_, part)| !part.nulls);
         let nulls: Vec<&str> = without.filter_map(|(value, _)| value.null.as_deref()).collect();
         let null = (!nulls.is_empty()).then(|| nulls.join(" || "));
         let null = null.map(|null| self.define(&Kind::Bool, &null));
-        let (number, inside) = self.number(space, Some(dimension), key, &parts)?;
+        let (number, inside) = self.number(space, Some(build_side), key, &parts)?;
         let Some(slots) = space.slots else {
             let index = self.define_as("u32", &format!("{inside} ? (u32){number} : 0u"));
             return Ok(Place { inside, index, null });
         };
         let table = self
             .parameters
-            .lookup_table(Table::Built(Part::Presence).of(dimension));
+            .lookup_table(Table::Built(Part::Presence).of(build_side));
         let mask = self.parameters.literal(slots - 1);
         let found = format!(
             "{inside} ? key_table_find((const u64*)args.tables[{table}], args.literals[{mask}], {number}) : NO_SLOT"

@@ -1,4 +1,4 @@
-//! Functions of integers and decimals, and dates and times made of integers.
+//! Functions of integers and decimals, and dates and times constructed from integers.
 
 use super::datetime::VALID_DAYS;
 use super::{Emitter, as_kind, integer_value};
@@ -92,7 +92,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Integers of 64 bits that are not negative.
+/// Non-negative 64-bit integers.
 const LONG: Interval = Interval {
     low: 0,
     high: i64::MAX as i128,

@@ -1,45 +1,45 @@
-//! Rows of joins whose keys repeat: the list of partners that a probe row finds, and the columns of pairs.
+//! Rows of multimap joins: the list of matches of a probe row, and the columns of pairs.
 
 use super::lookup::Place;
 use super::{Emitter, boolean};
 use crate::built::{PairShape, PairSide, PairWord, Part};
 use crate::code::Code;
-use crate::dimension::{Dimension, Table};
 use crate::ir::Expr;
 use crate::kind::Kind;
+use crate::lookup_side::{LookupSide, Table};
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// Bits of the number of a pair within its chunk: few enough that tests have joins of several chunks.
+/// Bits of a pair's number within its chunk: few enough that tests cover joins with several chunks.
 pub const PAIR_CHUNK_BITS: u32 = 20;
 
 impl Emitter<'_> {
-    /// Defines where the list of a key's rows starts in build side `dimension`, and how many there are.
+    /// Defines the start and the length of the list of a key in build side `build_side`.
     pub fn list(
         &mut self,
-        dimension: usize,
+        build_side: usize,
         key: &Expr,
         code: &mut Code,
     ) -> Result<(String, String), Reason> {
-        let list = self.partners(dimension, key)?;
+        let list = self.partners(build_side, key)?;
         code.nest(0, &self.out.take());
         Ok(list)
     }
 
-    /// Defines the pair whose number is that of the row.
-    pub fn pair_of_row(&mut self, dimension: usize, code: &mut Code) -> Result<String, Reason> {
-        let found = self.known_dimension(dimension)?;
-        let place = self.place(dimension, &found, &Expr::row_number())?;
+    /// Defines the pair of the current row number.
+    pub fn pair_of_row(&mut self, build_side: usize, code: &mut Code) -> Result<String, Reason> {
+        let found = self.known_build_side(build_side)?;
+        let place = self.place(build_side, &found, &Expr::row_number())?;
         code.nest(0, &self.out.take());
         Ok(place.index)
     }
 
-    /// C++ of where the list of a key's rows starts in build side `dimension`, and of how many there are.
-    pub(super) fn partners(&mut self, dimension: usize, key: &Expr) -> Result<(String, String), Reason> {
-        let found = self.known_dimension(dimension)?;
-        let place = self.place(dimension, &found, key)?;
+    /// C++ expressions of the start and the length of the list of a key in build side `build_side`.
+    pub(super) fn partners(&mut self, build_side: usize, key: &Expr) -> Result<(String, String), Reason> {
+        let found = self.known_build_side(build_side)?;
+        let place = self.place(build_side, &found, key)?;
         let inside = self.unless_null(&place.inside, place.null.as_ref());
-        let table = (self.parameters).lookup_table(Table::Built(Part::Starts).of(dimension));
+        let table = (self.parameters).lookup_table(Table::Built(Part::Starts).of(build_side));
         let start = |index: String| format!("((const u32*)args.tables[{table}])[{index}]");
         let first = self.define_as("u32", &start(place.index.clone()));
         let count = format!(
@@ -50,12 +50,12 @@ impl Emitter<'_> {
         Ok((first, count))
     }
 
-    /// The pair whose number is that of the row; of rows that are not there any pair.
-    pub(super) fn pair(&mut self, dimension: usize) -> Place {
+    /// The pair of the current row number; any pair for rows that are not live.
+    pub(super) fn pair(&mut self, build_side: usize) -> Place {
         let number = format!(
             "(live >> i & 1u) != 0 ? (u64(cursor.index()) << {PAIR_CHUNK_BITS}) + row + (u32)i : 0ull"
         );
-        let pair = self.define_as("Pair", &format!("pairs{dimension}.at({number})"));
+        let pair = self.define_as("Pair", &format!("pairs{build_side}.at({number})"));
         Place {
             inside: format!("{pair}.kept"),
             index: pair,
@@ -63,17 +63,17 @@ impl Emitter<'_> {
         }
     }
 
-    /// A column of a pair; NULL where the pair is without a row of its side.
+    /// A column of a pair; NULL if the pair has no row of the column's side.
     pub(super) fn pair_column(
         &mut self,
         expression: &Expr,
-        dimension: usize,
+        build_side: usize,
         column: usize,
-        (found, shape): (&Dimension, &PairShape),
+        (found, shape): (&LookupSide, &PairShape),
         place: &Place,
     ) -> Result<Value, Reason> {
         let pair = &place.index;
-        let table = (self.parameters).lookup_table(Table::Built(Part::Directory).of(dimension));
+        let table = (self.parameters).lookup_table(Table::Built(Part::Directory).of(build_side));
         let address = |word: usize| format!("((const u64*)args.tables[{table}])[{word}]");
         if shape.mark == Some(column) {
             let bits = address(PairWord::Marks as usize);
@@ -117,7 +117,7 @@ impl Emitter<'_> {
         let null = null.map(|null| self.define(&Kind::Bool, &null));
         let kind = payload.kind();
         let entry = format!("((const {}*){})[{at}]", payload.c_type, address(values));
-        // A side without any row has entry 0 all the same, which is 0.
+        // A side without rows still has entry 0, which is zero.
         let code = self.define(&kind, &format!("({}){entry}", kind.c_type()));
         let code = match (&null, &kind) {
             (Some(null), Kind::Bool) => self.define(&kind, &format!("!{null} && {code}")),

@@ -1,18 +1,18 @@
-//! Rows that other pipelines left on the device, one part after another: the chunks of a pipeline.
+//! Rows that other pipelines left on the device in several parts, which are the chunks of a pipeline.
 //!
-//! Values of all parts are computed for each row, and one is selected. Where a row is of another part, the
+//! The values of all parts are computed for each row, and one is selected. For rows of another part, the
 //! first entry is read, which is in the cache.
 
 use super::Emitter;
 use super::lookup::Place;
 use crate::built::Part;
-use crate::dimension::{Payload, Table};
 use crate::ir::Expr;
 use crate::kind::Kind;
+use crate::lookup_side::{Payload, Table};
 use crate::value::Value;
 
 impl Emitter<'_> {
-    /// The position of a row in its part; it is inside if that is the part with this number.
+    /// The position of a row in its part. The row is inside if its part is number `part`.
     pub(super) fn part_place(&mut self, part: u32) -> Place {
         let inside = self.define(&Kind::Bool, &format!("cursor.index() == {part}u"));
         let index = format!("{inside} && (live >> i & 1u) != 0 ? row + (u32)i : 0u");
@@ -27,11 +27,11 @@ impl Emitter<'_> {
     pub(super) fn part_column(
         &mut self,
         expression: &Expr,
-        dimension: usize,
+        build_side: usize,
         payload: &Payload,
         place: &Place,
     ) -> Value {
-        let directory = Table::Built(Part::Directory).of(dimension);
+        let directory = Table::Built(Part::Directory).of(build_side);
         let table = self.parameters.lookup_table(directory);
         let address = |table: &Table, table_number: usize| {
             let word = match table {

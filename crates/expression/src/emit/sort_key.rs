@@ -1,15 +1,15 @@
-//! Orders as integers: what top rows are chosen by, and what all rows are sorted by.
+//! Sort keys as integers: for top-k selection, and for sorting all rows.
 //!
 //! ```text
-//! 63 bits:        │ NULL? │ value − least of the first key │ NULL? │ as much as fits of the second │
+//! 63 bits:        │ NULL? │ value − least of the first key │ NULL? │ leading bits of the second that fit │
 //! words of 64:    │ ... NULL? │ value − least of the first ke│y │ NULL? │ value − least of the second key │
 //! ```
 //!
-//! Of a text without a dictionary a sort key takes the first bytes. A word takes its place among the texts of
-//! the run, which becomes its rank before rows are sorted ([`OrderedText`]).
+//! For a string without a dictionary, a 63-bit sort key contains the first bytes. Words contain the place of
+//! the interned string, which is replaced by its rank before rows are sorted ([`OrderedString`]).
 //!
-//! Intervals tell how many bits a key takes. Complemented where the greatest comes first. Words end with the
-//! last bit of the last key, so their upper digits are the same in all rows.
+//! Intervals determine the number of bits of a key. Values are complemented for descending order. The last
+//! word ends with the last bit of the last key, so the unused upper digits are the same in all rows.
 
 use arrow::datatypes::DataType;
 
@@ -23,33 +23,34 @@ use crate::value::Value;
 use galatea_base::reason::Reason;
 use std::cmp::Ordering;
 
-/// Bits of a sort key: a positive integer of 64 bits.
+/// Bits of a sort key: a positive 64-bit integer.
 const BITS: u32 = 63;
 
-/// Bits in the order of values.
+/// A field of a sort key, in the order of values.
 struct Ordered {
     code: String,
     bits: u32,
-    /// Whether they are the place of a text.
+    /// Whether the bits are the place of an interned string.
     placed: bool,
 }
 
-/// The place of a text without a dictionary in a word of an order: it is the text's rank when rows are
-/// sorted.
+/// The place of an interned string in a word of a sort key. It is replaced by the string's rank before rows
+/// are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OrderedText {
-    /// Where in the word its last bit is; its first bits may be in the word before.
+pub struct OrderedString {
+    /// Position of its last bit in the word; its first bits may be in the previous word.
     pub bit: u32,
-    /// Whether the greatest text comes first.
+    /// Whether the order is descending.
     pub descending: bool,
 }
 
-/// What stands for texts.
+/// Representation of strings in a sort key.
 #[derive(Clone, Copy, PartialEq)]
 enum Texts {
-    /// Codes of sorted dictionaries; of others their places among the texts of the run.
+    /// Codes of sorted dictionaries; places of interned strings if there is no dictionary.
     Placed,
-    /// Without a dictionary, their first bytes, which leave texts equal that are not.
+    /// Codes of sorted dictionaries; the first bytes if there is no dictionary, which do not distinguish all
+    /// strings.
     First,
 }
 
@@ -85,8 +86,8 @@ impl Emitter<'_> {
         Ok(integer_value(code, None, Kind::I64, DataType::Int64, range))
     }
 
-    /// A word of the whole place in an order: the fields that reach into it. A word of at most 32 bits is an
-    /// integer of 32 bits.
+    /// A word of the complete sort key: the fields that overlap it. A word of at most 32 bits is a 32-bit
+    /// integer.
     pub(super) fn sort_word(
         &mut self,
         expression: &Expr,
@@ -115,7 +116,7 @@ impl Emitter<'_> {
         for (descending, Ordered { code, bits, placed }) in fields {
             end -= bits;
             if placed && (first..first + u64::BITS).contains(&end) {
-                texts.push(OrderedText {
+                texts.push(OrderedString {
                     bit: end - first,
                     descending,
                 });
@@ -136,14 +137,14 @@ impl Emitter<'_> {
             });
         }
         if !texts.is_empty() {
-            self.ordered_texts.insert(expression.clone(), texts);
+            self.ordered_strings.insert(expression.clone(), texts);
         }
         let own = bits.saturating_sub(first).min(u64::BITS);
         let code = match parts.is_empty() {
             true => "0ull".to_owned(),
             false => parts.join(" | "),
         };
-        // The bits of an unsigned integer, in a signed one of the same width.
+        // The bits of an unsigned integer in a signed one of the same width.
         let (kind, data_type, c_type, half) = match own {
             0..=32 => (Kind::I32, DataType::Int32, "i32", 1_i128 << 31),
             _ => (Kind::I64, DataType::Int64, "i64", 1_i128 << 63),
@@ -159,13 +160,13 @@ impl Emitter<'_> {
         Ok(integer_value(code, None, kind, data_type, range))
     }
 
-    /// The texts without a dictionary whose last bit is in a word of an order, which was emitted before.
-    pub fn ordered_texts(&self, word: &Expr) -> &[OrderedText] {
-        self.ordered_texts.get(word).map_or(&[], Vec::as_slice)
+    /// The strings without a dictionary whose last bit is in the given word, which was emitted before.
+    pub fn ordered_strings(&self, word: &Expr) -> &[OrderedString] {
+        self.ordered_strings.get(word).map_or(&[], Vec::as_slice)
     }
 
-    /// The fields of a key, the most significant first: whether it is NULL, and the value, complemented where
-    /// the greatest comes first, and 0 where it is NULL. Each has 64 bits at most.
+    /// The fields of a key, the most significant first: the NULL flag, and the value, which is complemented
+    /// for descending order and 0 for NULL. Each field has at most 64 bits.
     fn fields(&mut self, order: SortOrder, argument: &Expr, texts: Texts) -> Result<Vec<Ordered>, Reason> {
         let value = self.expression(argument)?;
         let mut fields = Vec::new();
@@ -194,8 +195,8 @@ impl Emitter<'_> {
         Ok(fields)
     }
 
-    /// A value as fields and how many bits they have, at most 64, the most significant first; those of NULL
-    /// are of no meaning.
+    /// A value as fields with their number of bits (at most 64), the most significant first; undefined for
+    /// NULL.
     fn ordered(&mut self, value: &Value, texts: Texts) -> Result<Vec<(String, u32)>, Reason> {
         let (code, bits) = match &value.kind {
             Kind::Bool => (format!("u64({})", value.code), 1),
@@ -233,15 +234,15 @@ impl Emitter<'_> {
                     ),
                 }
             }
-            Kind::Text | Kind::MadeText if texts == Texts::First => {
-                self.parameters.cuts_texts = true;
-                (format!("text_prefix({})", value.code), u64::BITS)
+            Kind::Text | Kind::ComputedString if texts == Texts::First => {
+                self.parameters.cuts_strings = true;
+                (format!("string_prefix({})", value.code), u64::BITS)
             }
-            Kind::Text | Kind::MadeText => (self.intern_unless_null(value), PLACE_BITS),
+            Kind::Text | Kind::ComputedString => (self.intern_unless_null(value), PLACE_BITS),
             Kind::Place => {
                 return Err(Reason::Type {
                     data_type: value.data_type.clone(),
-                    place: "an order of texts that have a place".into(),
+                    place: "an order by interned strings".into(),
                 });
             }
         };
@@ -276,7 +277,7 @@ impl Emitter<'_> {
         Ok(boolean(self.define_as("bool", &test), None))
     }
 
-    /// Constants as words of 64 bits, whatever their size: the passes of one search share their kernels.
+    /// Constants as 64-bit words, whatever their size, so that the passes of one search share their kernels.
     fn words(&mut self, constants: [&Expr; 2]) -> Result<[String; 2], Reason> {
         let mut word = |constant: &Expr| {
             let value = constant

@@ -1,27 +1,27 @@
-//! Strings: codes of dictionaries where there is one, bytes in memory where there is not.
+//! Strings: codes if they have a dictionary, otherwise bytes in memory.
 //!
-//! A string of a dictionary is compared by rank. Two dictionaries that are used with each other (in a
-//! comparison, or in the branches of a CASE) are merged into one on the host, and a table translates the
-//! codes of each. Where one side is bytes, both are.
+//! A dictionary-encoded string is compared by rank. Two dictionaries that are combined (in a comparison, or
+//! in the branches of a CASE) are merged on the host, and a table translates the codes of each. If one side
+//! is bytes, both are converted to bytes.
 
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
-use super::{Emitter, text_of};
+use super::{Emitter, string_of};
 use crate::dictionary::{Bytes, ranked};
 use crate::function::Function;
 use crate::interval::Interval;
 use crate::ir::Expr;
-use crate::is_text;
+use crate::is_string;
 use crate::kind::Kind;
 use crate::made::takes_made;
 use crate::operator::Comparison;
 use crate::value::Value;
 use galatea_base::reason::Reason;
 
-/// Bytes up to the end of a word: kernels read texts by whole ones.
+/// Pads bytes to a multiple of a word, since kernels read strings by words.
 pub(super) fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes
@@ -29,12 +29,12 @@ pub(super) fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
 
 impl Emitter<'_> {
     /// A string literal as bytes.
-    pub(super) fn text_literal(&mut self, bytes: &[u8], data_type: &DataType) -> Value {
+    pub(super) fn string_literal(&mut self, bytes: &[u8], data_type: &DataType) -> Value {
         let table = self.parameters.table(padded(bytes.to_vec()));
         let length = self.parameters.literal(bytes.len() as u64);
         let code = self.define(
             &Kind::Text,
-            &format!("make_text(args.tables[{table}], args.literals[{length}])"),
+            &format!("compute_string(args.tables[{table}], args.literals[{length}])"),
         );
         Value {
             code,
@@ -45,12 +45,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// A string literal as the only value of a dictionary.
+    /// A string literal as a dictionary with a single value.
     pub(super) fn code_literal(expression: &Expr) -> Option<Result<Value, Reason>> {
-        let is_text = is_text(expression.data_type());
+        let is_string = is_string(expression.data_type());
         let value = expression
             .as_literal()
-            .filter(|value| is_text && !value.is_null())?;
+            .filter(|value| is_string && !value.is_null())?;
         let values = value
             .to_array()
             .map_err(|error| Reason::Expression {
@@ -68,43 +68,43 @@ impl Emitter<'_> {
         }))
     }
 
-    /// A string whose literals are dictionaries, as far as possible.
-    pub(super) fn text_operand(&mut self, expression: &Expr) -> Result<Value, Reason> {
+    /// A string operand; literals become dictionaries if possible.
+    pub(super) fn string_operand(&mut self, expression: &Expr) -> Result<Value, Reason> {
         match Self::code_literal(expression) {
             Some(value) => value,
             None => self.expression(expression),
         }
     }
 
-    pub(super) fn text_comparison(
+    pub(super) fn string_comparison(
         &mut self,
         operator: Comparison,
         left: &Expr,
         right: &Expr,
     ) -> Result<Value, Reason> {
-        if let Some(bytes) = right.as_literal().and_then(text_of) {
+        if let Some(bytes) = right.as_literal().and_then(string_of) {
             let value = self.expression(left)?;
             if let Kind::Code { values } = &value.kind {
                 let values = Arc::clone(values);
                 return self.rank_comparison(operator, &value, &values, bytes);
             }
-        } else if left.as_literal().is_some_and(|value| text_of(value).is_some()) {
-            return self.text_comparison(operator.reversed(), right, left);
+        } else if left.as_literal().is_some_and(|value| string_of(value).is_some()) {
+            return self.string_comparison(operator.reversed(), right, left);
         }
-        let (left, right) = (self.text_operand(left)?, self.text_operand(right)?);
+        let (left, right) = (self.string_operand(left)?, self.string_operand(right)?);
         let sides = self.unify(vec![left, right])?;
         let (left, right) = (&sides[0], &sides[1]);
         let sign = operator.c_operator();
         let condition = match &left.kind {
             _ if !left.kind.is_bytes() => format!("{} {sign} {}", left.code, right.code),
-            _ if sign == "==" => format!("text_equal({}, {})", left.code, right.code),
-            _ if sign == "!=" => format!("!text_equal({}, {})", left.code, right.code),
-            _ => format!("text_compare({}, {}) {sign} 0", left.code, right.code),
+            _ if sign == "==" => format!("string_equal({}, {})", left.code, right.code),
+            _ if sign == "!=" => format!("!string_equal({}, {})", left.code, right.code),
+            _ => format!("string_compare({}, {}) {sign} 0", left.code, right.code),
         };
         Ok(self.compared(operator, &condition, left, right))
     }
 
-    /// Compares the code of a string with a literal's place among the values.
+    /// Compares the code of a string with a literal's rank among the values.
     fn rank_comparison(
         &mut self,
         operator: Comparison,
@@ -122,7 +122,7 @@ impl Emitter<'_> {
             Comparison::LessOrEqual => ("<", after),
             Comparison::Greater => (">=", after),
             Comparison::GreaterOrEqual => (">=", first),
-            // No code is the largest u32: there are fewer values.
+            // No code is the maximum u32, since there are fewer values.
             other => (other.c_operator(), rank.unwrap_or(u32::MAX as usize)),
         };
         let index = self.parameters.literal(bound as u64);
@@ -136,7 +136,7 @@ impl Emitter<'_> {
     }
 
     /// A condition: whether a string is one of `items`.
-    pub(super) fn text_in(&mut self, needle: &Value, items: &[&[u8]]) -> Result<String, Reason> {
+    pub(super) fn string_in(&mut self, needle: &Value, items: &[&[u8]]) -> Result<String, Reason> {
         if let Kind::Code { values } = &needle.kind {
             let bytes = Bytes::of(values)?;
             let mut members = vec![false; bytes.len()];
@@ -150,25 +150,25 @@ impl Emitter<'_> {
         let mut items = items.to_vec();
         items.sort_unstable();
         items.dedup();
-        let (rank, absent) = self.text_rank(needle, &items);
+        let (rank, absent) = self.string_rank(needle, &items);
         Ok(format!("{rank} != {absent}"))
     }
 
-    /// The rank of a text, by its bytes, among sorted ones; and the number that it is where it is none of
-    /// them.
-    pub(super) fn text_rank(&mut self, text: &Value, items: &[&[u8]]) -> (String, String) {
-        let (offsets, bytes) = self.text_table(items);
+    /// The rank of a string among sorted strings, compared by bytes, and the number that the rank equals if
+    /// the string is not among them.
+    pub(super) fn string_rank(&mut self, text: &Value, items: &[&[u8]]) -> (String, String) {
+        let (offsets, bytes) = self.string_table(items);
         let count = self.parameters.literal(items.len() as u64);
         let absent = format!("(u32)args.literals[{count}]");
         let rank = format!(
-            "sorted_text_rank((const u32*)args.tables[{offsets}], args.tables[{bytes}], {absent}, {})",
+            "sorted_string_rank((const u32*)args.tables[{offsets}], args.tables[{bytes}], {absent}, {})",
             text.code
         );
         (rank, absent)
     }
 
-    /// Offsets and bytes of strings; the indices of the two tables.
-    fn text_table(&mut self, items: &[&[u8]]) -> (usize, usize) {
+    /// The indices of two tables: the offsets and the bytes of strings.
+    fn string_table(&mut self, items: &[&[u8]]) -> (usize, usize) {
         let mut offsets = Vec::with_capacity((items.len() + 1) * 4);
         let mut bytes = Vec::new();
         offsets.extend(0u32.to_le_bytes());
@@ -182,7 +182,7 @@ impl Emitter<'_> {
         )
     }
 
-    /// Brings strings to one representation: codes of one dictionary, or bytes if any of them is bytes.
+    /// Converts strings to one representation: codes of one dictionary, or bytes if any of them is bytes.
     pub(super) fn unify(&mut self, values: Vec<Value>) -> Result<Vec<Value>, Reason> {
         let dictionaries: Option<Vec<&ArrayRef>> = values
             .iter()
@@ -192,7 +192,7 @@ impl Emitter<'_> {
             })
             .collect();
         let Some(dictionaries) = dictionaries else {
-            return values.into_iter().map(|value| self.as_text(value)).collect();
+            return values.into_iter().map(|value| self.as_string(value)).collect();
         };
         if dictionaries
             .iter()
@@ -221,7 +221,7 @@ impl Emitter<'_> {
             .collect())
     }
 
-    /// Looks a code up in a table of codes.
+    /// Translates a code by a table of codes.
     pub(super) fn translated(&mut self, code: &str, ranks: &[u32]) -> String {
         match ranks {
             [] => "0u".to_owned(),
@@ -245,23 +245,23 @@ impl Emitter<'_> {
     }
 
     /// The string as bytes.
-    pub(super) fn as_text(&mut self, value: Value) -> Result<Value, Reason> {
+    pub(super) fn as_string(&mut self, value: Value) -> Result<Value, Reason> {
         let Kind::Code { values } = &value.kind else {
             return Ok(value);
         };
         let bytes = Bytes::of(values)?;
         let mut items: Vec<&[u8]> = (0..bytes.len()).filter_map(|index| bytes.get(index)).collect();
         if items.is_empty() {
-            // Rows of a dictionary without values are all NULL, and hold code 0.
+            // Rows of an empty dictionary are all NULL and hold code 0.
             items.push(b"");
         }
         if value.code == "0u" {
             return Ok(Value {
                 null: value.null,
-                ..self.text_literal(items[0], &value.data_type)
+                ..self.string_literal(items[0], &value.data_type)
             });
         }
-        let (offsets, bytes) = self.text_table(&items);
+        let (offsets, bytes) = self.string_table(&items);
         let rhs = format!(
             "table_text((const u32*)args.tables[{offsets}], args.tables[{bytes}], {})",
             value.code
@@ -274,7 +274,7 @@ impl Emitter<'_> {
         })
     }
 
-    pub(super) fn text_function(
+    pub(super) fn string_function(
         &mut self,
         expression: &Expr,
         function: &Function,
@@ -287,16 +287,16 @@ impl Emitter<'_> {
         let mut texts = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let value = self.expression(argument)?;
-            texts.push(self.as_text(value)?);
+            texts.push(self.as_string(value)?);
         }
         let made = texts
             .iter()
             .enumerate()
-            .filter(|(_, text)| matches!(text.kind, Kind::MadeText));
+            .filter(|(_, text)| matches!(text.kind, Kind::ComputedString));
         if made.into_iter().any(|(number, _)| !takes_made(function, number)) {
             return Err(Reason::Function {
                 name: function.to_string(),
-                detail: "no device version for a computed text without a dictionary".to_owned(),
+                detail: "no device version for a computed string without a dictionary".to_owned(),
             });
         }
         let data_type = expression.data_type().clone();
@@ -310,16 +310,16 @@ impl Emitter<'_> {
         let condition = match function {
             Function::Contains if let Some(found) = scanned => found,
             Function::Like if let Some(found) = scanned => {
-                format!("({found} && {})", predicate("text_like")?)
+                format!("({found} && {})", predicate("string_like")?)
             }
-            Function::Like => predicate("text_like")?,
-            Function::StartsWith => predicate("text_starts_with")?,
-            Function::EndsWith => predicate("text_ends_with")?,
-            Function::Contains => predicate("text_contains")?,
+            Function::Like => predicate("string_like")?,
+            Function::StartsWith => predicate("string_starts_with")?,
+            Function::EndsWith => predicate("string_ends_with")?,
+            Function::Contains => predicate("string_contains")?,
             Function::Matches(automaton) => {
                 let text = texts.first().ok_or_else(refuse)?;
                 let table = self.parameters.automaton(automaton);
-                format!("text_matches({}, args.tables[{table}])", text.code)
+                format!("string_matches({}, args.tables[{table}])", text.code)
             }
             other => {
                 let text = texts.first().ok_or_else(refuse)?;
@@ -330,44 +330,46 @@ impl Emitter<'_> {
                 let (kind, rhs, range) = match other {
                     Function::OctetLength => (
                         Kind::I32,
-                        format!("(i32)text_length({})", text.code),
+                        format!("(i32)string_length({})", text.code),
                         Some((interval.low, interval.high)),
                     ),
                     Function::CharacterLength => (
                         Kind::I32,
-                        format!("text_characters({})", text.code),
+                        format!("string_characters({})", text.code),
                         Some((interval.low, interval.high)),
                     ),
                     Function::Position => (
                         Kind::I32,
-                        predicate("text_position")?,
+                        predicate("string_position")?,
                         Some((interval.low, interval.high)),
                     ),
                     Function::FirstCharacter => (
                         Kind::I32,
-                        format!("text_first_character({})", text.code),
+                        format!("string_first_character({})", text.code),
                         Some((0, 0x10_ffff)),
                     ),
                     Function::CountMatches(automaton) => {
                         let table = self.parameters.automaton(automaton);
-                        let count = format!("text_count_matches({}, args.tables[{table}])", text.code);
+                        let count = format!("string_count_matches({}, args.tables[{table}])", text.code);
                         (Kind::I64, count, Some((interval.low, interval.high)))
                     }
-                    Function::Left => (subject, predicate("text_left")?, None),
-                    Function::Right => (subject, predicate("text_right")?, None),
-                    Function::From => (subject, predicate("text_from")?, None),
+                    Function::Left => (subject, predicate("string_left")?, None),
+                    Function::Right => (subject, predicate("string_right")?, None),
+                    Function::From => (subject, predicate("string_from")?, None),
                     Function::Piece(number) => {
                         let delimiter = texts.get(1).ok_or_else(refuse)?;
                         let number = self.parameters.literal(*number as u64);
                         let piece = format!(
-                            "text_piece({}, {}, (i64)args.literals[{number}])",
+                            "string_piece({}, {}, (i64)args.literals[{number}])",
                             text.code, delimiter.code
                         );
                         (Kind::Text, piece, None)
                     }
-                    Function::Trim { start, end } => {
-                        (subject, format!("text_trim({}, {start}, {end})", text.code), None)
-                    }
+                    Function::Trim { start, end } => (
+                        subject,
+                        format!("string_trim({}, {start}, {end})", text.code),
+                        None,
+                    ),
                     Function::Substring { start, length } => {
                         let from = start.saturating_sub(1);
                         let to = length
@@ -376,7 +378,7 @@ impl Emitter<'_> {
                         let from = self.parameters.literal(from.max(0) as u64);
                         let to = self.parameters.literal(to as u64);
                         let rhs = format!(
-                            "text_substring({}, args.literals[{from}], args.literals[{to}])",
+                            "string_substring({}, args.literals[{from}], args.literals[{to}])",
                             text.code
                         );
                         (subject, rhs, None)

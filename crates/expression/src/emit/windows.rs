@@ -1,13 +1,13 @@
-//! Columns of rows in the order of a window: of the row at a place, and functions over others.
+//! Columns of rows in the order of a window: of the row at a position, and functions over other rows.
 
 use super::lookup::Place;
 use super::{Emitter, boolean, integer_value};
 use crate::built::Part;
-use crate::dimension::{Dimension, Payload, Table};
 use crate::error;
 use crate::interval::{Interval, result_range};
 use crate::ir::Expr;
 use crate::kind::Kind;
+use crate::lookup_side::{LookupSide, Payload, Table};
 use crate::value::Value;
 use crate::windows::{BoundCall, DerivedForm, WindowFunction, WindowShape, WindowWord};
 use arrow::datatypes::DataType;
@@ -18,10 +18,10 @@ use galatea_kernels::{Fold, WindowValue};
 /// The rows of a window that an expression reads.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'r> {
-    found: &'r Dimension,
-    /// C++ of the directory.
+    found: &'r LookupSide,
+    /// C++ expression of the directory.
     pub(super) table: &'r str,
-    /// Name of the `WindowPlace` of the row.
+    /// Name of the row's `WindowPlace`.
     pub(super) place: &'r str,
 }
 
@@ -33,22 +33,23 @@ impl Rows<'_> {
         })
     }
 
-    /// C++ of an entry of a part of the directory.
+    /// C++ expression of an entry in a part of the directory.
     pub(super) fn entry(&self, c_type: &str, word: usize, at: &str) -> String {
         format!("window_part<{c_type}>({}, {word}u)[{at}]", self.table)
     }
 }
 
-/// Another place of the order: C++ of whether there is none, and of its number where there is.
+/// Another position in the order: C++ expressions of whether it is missing, and of its number otherwise.
 struct OtherPlace {
     absent: String,
     at: String,
 }
 
 impl Emitter<'_> {
-    /// The place in the order whose number is that of the row; of rows that are not there the first one.
-    pub(super) fn window_place(&mut self, dimension: usize) -> Place {
-        let table = self.window_table(dimension);
+    /// The position in the order that equals the current row number; the first position for rows that are not
+    /// live.
+    pub(super) fn window_place(&mut self, build_side: usize) -> Place {
+        let table = self.window_table(build_side);
         let number = self.define_as("u32", "(live >> i & 1u) != 0 ? row + (u32)i : 0u");
         Place {
             inside: "true".to_owned(),
@@ -57,21 +58,21 @@ impl Emitter<'_> {
         }
     }
 
-    fn window_table(&mut self, dimension: usize) -> String {
-        let directory = Table::Built(Part::Directory).of(dimension);
+    fn window_table(&mut self, build_side: usize) -> String {
+        let directory = Table::Built(Part::Directory).of(build_side);
         format!("args.tables[{}]", self.parameters.lookup_table(directory))
     }
 
-    /// A column of the row at a place, or a function of it.
+    /// A column of the row at a position, or a window function of it.
     pub(super) fn window_column(
         &mut self,
         expression: &Expr,
-        dimension: usize,
+        build_side: usize,
         column: usize,
-        (found, shape): (&Dimension, &WindowShape),
+        (found, shape): (&LookupSide, &WindowShape),
         place: &Place,
     ) -> Result<Value, Reason> {
-        let table = self.window_table(dimension);
+        let table = self.window_table(build_side);
         let rows = Rows {
             found,
             table: &table,
@@ -87,7 +88,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The value of a column in a stored row; NULL where `absent` is true, and then any row.
+    /// The value of a column in a stored row. NULL if `absent` is true; `row` is then arbitrary.
     pub(super) fn stored(
         &mut self,
         rows: Rows<'_>,
@@ -187,8 +188,8 @@ impl Emitter<'_> {
         })
     }
 
-    /// The row of a frame with that number, from 1 on, or from the end where negative; among those whose
-    /// value is not NULL, where there are counts of them.
+    /// The row of a frame with this number, counted from 1, or from the end if negative. If `counts` is
+    /// given, only rows with a non-NULL value are counted.
     fn row_of_frame(
         &mut self,
         rows: Rows<'_>,
@@ -224,8 +225,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The row so many before, or behind where negative; among those whose value is not NULL, where there are
-    /// counts of them.
+    /// The row at this offset before the current row, or after it if negative. If `counts` is given, only
+    /// rows with a non-NULL value are counted.
     fn row_nearby(&mut self, rows: Rows<'_>, offset: i64, counts: Option<usize>) -> OtherPlace {
         let (place, table) = (rows.place, rows.table);
         let distance = self.parameter(offset.unsigned_abs());
@@ -259,7 +260,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The value of a column in another row, NULL where there is none.
+    /// The value of a column in another row; NULL if the row is missing.
     fn at_place(
         &mut self,
         rows: Rows<'_>,
@@ -271,14 +272,14 @@ impl Emitter<'_> {
         self.stored(rows, payload, &row, Some(&absent), data_type)
     }
 
-    /// Whether there is no such row, and the stored row; of none the row's own.
+    /// Whether the other row is missing, and the stored row; if it is missing, the current row.
     fn other_row(&mut self, rows: Rows<'_>, OtherPlace { absent, at }: &OtherPlace) -> (String, String) {
         let absent = self.define(&Kind::Bool, absent);
         let row = format!("{absent} ? {}.row : window_row({}, {at})", rows.place, rows.table);
         (absent, self.define_as("u32", &row))
     }
 
-    /// The value of a column in another row, and a constant where there is none.
+    /// The value of a column in another row; a constant if the row is missing.
     fn or_default(
         &mut self,
         rows: Rows<'_>,
@@ -291,7 +292,7 @@ impl Emitter<'_> {
             return self.at_place(rows, payload, &place, data_type);
         }
         let (absent, row) = self.other_row(rows, &place);
-        // Where there is no such row, its value is not NULL, but the other one.
+        // If the row is missing, the result is the default, which is not NULL.
         let value = self.stored(rows, payload, &row, None, data_type)?;
         let other = self.literal(default, data_type)?;
         let interval = value
@@ -299,10 +300,10 @@ impl Emitter<'_> {
             .is_integer()
             .then(|| value.interval().hull(other.interval()));
         let kind = interval.map_or_else(|| value.kind.clone(), Interval::kind);
-        if matches!(kind, Kind::Code { .. } | Kind::Text | Kind::MadeText) {
+        if matches!(kind, Kind::Code { .. } | Kind::Text | Kind::ComputedString) {
             return Err(Reason::Function {
                 name: "lag".into(),
-                detail: "a default that is text".into(),
+                detail: "a default that is a string".into(),
             });
         }
         let c_type = kind.c_type();
@@ -403,7 +404,7 @@ impl Emitter<'_> {
             }
             (WindowFunction::Sum { .. }, _) => {
                 let kind = bound.interval.kind();
-                // An unsigned sum is not extended by a sign.
+                // An unsigned sum is not sign-extended.
                 let sum = match (*data_type == DataType::UInt64, form) {
                     (true, DerivedForm::Sums) => folded,
                     _ => format!("{signed}({folded})"),
@@ -423,7 +424,7 @@ impl Emitter<'_> {
                     (_, DerivedForm::Tree(Fold::Max128, _)) => format!("window_ranked_i128({rank})"),
                     _ => format!("window_ranked_i64({rank})"),
                 };
-                // What is NULL is within the interval, too, and a code one of the dictionary.
+                // The code of a NULL must still be within the interval or valid in the dictionary.
                 let value = match &kind {
                     Kind::F32 | Kind::F64 => value,
                     Kind::Code { .. } => format!("{null} ? 0u : u32({value})"),

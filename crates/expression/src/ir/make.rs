@@ -1,11 +1,11 @@
-//! Expressions that are made of others, beside those that are lowered.
+//! Constructors of expressions from other expressions, besides lowering.
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 
 use super::{Expr, ExprKind};
 use crate::function::{Function, SortOrder};
-use crate::is_text;
+use crate::is_string;
 use crate::operator::Comparison;
 
 impl Expr {
@@ -14,7 +14,7 @@ impl Expr {
         Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
     }
 
-    /// The key of these parts; of one part itself. Its type is the first part's.
+    /// The key with these parts; a single part is returned unchanged. The type is the first part's.
     pub fn tuple(mut parts: Vec<Self>) -> Option<Self> {
         if parts.len() < 2 {
             return parts.pop();
@@ -24,12 +24,12 @@ impl Expr {
         Some(Self::new(ExprKind::Tuple(parts), data_type, nullable))
     }
 
-    /// The key that all rows have.
+    /// The constant key of all rows.
     pub fn no_keys() -> Self {
         Self::new(ExprKind::Tuple(Vec::new()), DataType::Null, false)
     }
 
-    /// Whether one of the conditions is true; `None` if there are none.
+    /// The disjunction of conditions; `None` if there are none.
     pub fn any(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
         conditions.into_iter().reduce(|left, right| {
             let nullable = left.nullable() || right.nullable();
@@ -47,7 +47,7 @@ impl Expr {
         Self::new(kind, DataType::Boolean, false)
     }
 
-    /// The value where the condition is true, else the other one of its type.
+    /// `value` if the condition is true, otherwise `otherwise`, which has the same type.
     pub fn either(condition: Self, value: Self, otherwise: Self) -> Self {
         let (data_type, nullable) = (
             value.data_type().clone(),
@@ -60,7 +60,7 @@ impl Expr {
         Self::new(kind, data_type, nullable)
     }
 
-    /// The text of a boolean.
+    /// A boolean as a string.
     pub(crate) fn words_of_boolean(value: Self, data_type: &DataType) -> Self {
         let word = |word: &str| Self::literal(ScalarValue::Utf8(Some(word.to_owned())));
         let nullable = value.nullable();
@@ -72,7 +72,7 @@ impl Expr {
         Self::new(kind, data_type.clone(), nullable)
     }
 
-    /// The value where the condition is true, else NULL.
+    /// `value` if the condition is true, otherwise NULL.
     pub fn only_where(condition: Self, value: Self) -> Self {
         let data_type = value.data_type().clone();
         let kind = ExprKind::Case {
@@ -82,13 +82,13 @@ impl Expr {
         Self::new(kind, data_type, true)
     }
 
-    /// A text of a table that is only returned.
-    pub fn by_row(self) -> Self {
+    /// A string of a table that is only returned.
+    pub fn late_materialised(self) -> Self {
         let (data_type, nullable) = (self.data_type().clone(), self.nullable());
-        Self::new(ExprKind::ByRow(self), data_type, nullable)
+        Self::new(ExprKind::LateMaterialised(self), data_type, nullable)
     }
 
-    /// The condition and the value of a value that is NULL where the condition is not true.
+    /// The condition and the value, if this is an [only-where](Self::only_where) expression.
     pub(crate) fn as_only_where(&self) -> Option<(&Self, &Self)> {
         match self.kind() {
             ExprKind::Case {
@@ -102,7 +102,7 @@ impl Expr {
         }
     }
 
-    /// Whether two values of one type are equal.
+    /// Whether two values of the same type are equal.
     pub fn equal(left: Self, right: Self) -> Self {
         let nullable = left.nullable() || right.nullable();
         let kind = ExprKind::Compare {
@@ -114,15 +114,15 @@ impl Expr {
         Self::new(kind, DataType::Boolean, nullable)
     }
 
-    /// The place in an order by these values, see [`Function::SortKey`].
+    /// The sort key of these values, see [`Function::SortKey`].
     pub fn sort_key(keys: impl IntoIterator<Item = (Self, SortOrder)>) -> Self {
         let (arguments, orders) = keys.into_iter().unzip();
         let function = Function::SortKey(orders);
         Self::new(ExprKind::Call { function, arguments }, DataType::Int64, false)
     }
 
-    /// The words of the place in an order by these values, the most significant first, as many as their types
-    /// may need; see [`Function::SortWord`].
+    /// The words of the complete sort key of these values, the most significant first. The number of words is
+    /// the maximum for the values' types; see [`Function::SortWord`].
     pub fn sort_words(keys: impl IntoIterator<Item = (Self, SortOrder)>) -> Vec<Self> {
         let (arguments, orders): (Vec<Self>, Vec<SortOrder>) = keys.into_iter().unzip();
         let bits: u32 = (arguments.iter())
@@ -141,7 +141,7 @@ impl Expr {
         (0..words).rev().map(word).collect()
     }
 
-    /// The place in the order that these words are of.
+    /// The 63-bit sort key for the order of these words.
     pub fn sort_key_of(words: &[Self]) -> Option<Self> {
         match words.first()?.kind() {
             ExprKind::Call {
@@ -163,12 +163,12 @@ impl Expr {
         Self::new(kind, DataType::Int64, false)
     }
 
-    /// The part of a sort key's range that it is in, see [`Function::Bucket`].
+    /// The bucket of this sort key, see [`Function::Bucket`].
     pub fn bucket(&self, least: i64, shift: u32) -> Self {
         self.with_constants(Function::Bucket, [least, shift.into()], DataType::Int32)
     }
 
-    /// Whether a sort key is between the two, both included, see [`Function::Within`].
+    /// Whether this sort key is between the two bounds, inclusive, see [`Function::Within`].
     pub fn within(&self, least: i64, greatest: i64) -> Self {
         self.with_constants(Function::Within, [least, greatest], DataType::Boolean)
     }
@@ -179,38 +179,38 @@ impl Expr {
         Self::new(ExprKind::Call { function, arguments }, result, false)
     }
 
-    /// Whether it is NULL.
+    /// Whether the value is NULL.
     pub fn is_null(&self) -> Self {
         Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
     }
 
-    /// Whether TABLESAMPLE draws the row: of words from `state`, one for each `2^shift` rows, its word is
-    /// below `bound`.
+    /// Whether TABLESAMPLE selects the row: random words are generated from `state`, one for each `2^shift`
+    /// rows, and a row is selected if its word is below `bound`.
     pub fn drawn(shift: u32, state: u64, bound: u64) -> Self {
         let row = Self::new(ExprKind::TableRow, DataType::Int64, false);
         let constants = [state, bound].map(u64::cast_signed);
         row.with_constants(Function::Drawn { shift }, constants, DataType::Boolean)
     }
 
-    /// The number of the row.
+    /// The row number.
     pub fn row_number() -> Self {
         Self::new(ExprKind::RowNumber, DataType::UInt32, false)
     }
 
-    /// Whether dimension `dimension` has a row of that key.
-    pub fn member(dimension: usize, key: Self) -> Self {
-        Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
+    /// Whether build side `build_side` has a row with this key.
+    pub fn member(build_side: usize, key: Self) -> Self {
+        Self::new(ExprKind::Member { build_side, key }, DataType::Boolean, false)
     }
 
-    /// Whether it is certain that dimension `dimension` has no row of that key.
-    pub fn absent(dimension: usize, key: Self) -> Self {
-        Self::new(ExprKind::Absent { dimension, key }, DataType::Boolean, false)
+    /// Whether it is certain that build side `build_side` has no row with this key.
+    pub fn absent(build_side: usize, key: Self) -> Self {
+        Self::new(ExprKind::Absent { build_side, key }, DataType::Boolean, false)
     }
 
-    /// Column `column`, which `field` describes, of the row of dimension `dimension` that has the key.
-    pub fn lookup(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+    /// Column `column`, described by `field`, of the row with this key in build side `build_side`.
+    pub fn lookup(build_side: usize, column: usize, field: &Field, key: Self) -> Self {
         let kind = ExprKind::Lookup {
-            dimension,
+            build_side,
             column,
             name: field.name().clone(),
             made: false,
@@ -219,10 +219,10 @@ impl Expr {
         Self::new(kind, field.data_type().clone(), field.is_nullable())
     }
 
-    /// As [`Self::lookup`], of a text that has no dictionary.
-    pub fn lookup_made(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+    /// Like [`Self::lookup`], for a computed string without a dictionary.
+    pub fn lookup_made(build_side: usize, column: usize, field: &Field, key: Self) -> Self {
         let kind = ExprKind::Lookup {
-            dimension,
+            build_side,
             column,
             name: field.name().clone(),
             made: true,
@@ -231,8 +231,8 @@ impl Expr {
         Self::new(kind, field.data_type().clone(), field.is_nullable())
     }
 
-    /// Column `column`, which `field` describes, of a row that is in one of these dimensions, which are the
-    /// parts of a pipeline's rows.
+    /// Column `column`, described by `field`, of a row in one of these build sides, which are the parts of a
+    /// pipeline's rows.
     pub fn of_parts(parts: &[usize], column: usize, field: &Field, row: &Self) -> Self {
         let values = parts
             .iter()
@@ -240,7 +240,7 @@ impl Expr {
         Self::by_part(parts, values.collect(), field, row)
     }
 
-    /// The same of a column with these values, one for each part.
+    /// Like [`Self::of_parts`], for a column with these values, one per part.
     pub fn by_part(parts: &[usize], mut values: Vec<Self>, field: &Field, row: &Self) -> Self {
         let last = values.pop().expect("a union has parts");
         if values.is_empty() {
@@ -255,7 +255,7 @@ impl Expr {
         Self::new(kind, field.data_type().clone(), field.is_nullable())
     }
 
-    /// The name of the column, if it is one [of parts](Self::of_parts).
+    /// The name of the column, if this is a column [of parts](Self::of_parts).
     pub(crate) fn name_of_parts(&self) -> Option<&str> {
         let ExprKind::Case {
             branches,
@@ -282,13 +282,13 @@ impl Expr {
     }
 }
 
-/// Bits that tell any two values of a type apart in their order.
+/// Number of bits of a sort key's field that distinguishes any two values of this type.
 fn sort_bits(data_type: &DataType) -> u32 {
     match data_type {
         DataType::Boolean => 1,
-        // Codes of a dictionary, or places.
-        text if is_text(text) => u32::BITS,
-        // Singles are ordered as doubles.
+        // Codes of a dictionary, or places of interned strings.
+        text if is_string(text) => u32::BITS,
+        // Singles are sorted as doubles.
         DataType::Float16 | DataType::Float32 => u64::BITS,
         other => other
             .primitive_width()

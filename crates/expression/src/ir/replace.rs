@@ -1,4 +1,4 @@
-//! Expressions with others in place of their columns, or of what subqueries return.
+//! Replacement of columns and of pending subquery values in expressions.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{Expr, ExprKind};
 use crate::pending::{PendingScalar, Rebind};
 
 impl Expr {
-    /// The same expression with column `i` called `map(i)`.
+    /// Renumbers column `i` to `map(i)`.
     #[must_use]
     pub fn remap_columns(&self, map: &dyn Fn(usize) -> usize) -> Self {
         self.replace_leaves(&|column| match column.kind() {
@@ -23,7 +23,7 @@ impl Expr {
     /// Inlines a projection under the expression: column `i` becomes `exprs[i]`.
     ///
     /// # Panics
-    /// If a column has no expression: the expression was not made over that projection's schema.
+    /// If a column has no expression: this expression does not belong to that projection's schema.
     #[must_use]
     pub fn substitute(&self, exprs: &[Self]) -> Self {
         self.replace_leaves(&|column| {
@@ -33,10 +33,10 @@ impl Expr {
         })
     }
 
-    /// The same with constants in place of what subqueries have returned by now.
+    /// Replaces pending constants by the values that subqueries have returned.
     ///
     /// # Errors
-    /// DataFusion's, if a subquery has not run.
+    /// DataFusion's error if a subquery has not run.
     pub fn resolved(&self) -> Result<Self, DataFusionError> {
         self.replace_pending(&|leaf, pending| {
             let value = ExprKind::Literal(pending.value()?);
@@ -44,7 +44,7 @@ impl Expr {
         })
     }
 
-    /// The same with other expressions of DataFusion's where values of subqueries are read.
+    /// Replaces DataFusion expressions that read values of subqueries.
     ///
     /// # Errors
     /// Those of `replace`.
@@ -55,7 +55,7 @@ impl Expr {
         })
     }
 
-    /// The same with each pending constant replaced.
+    /// Replaces each pending constant.
     fn replace_pending(
         &self,
         replace: &dyn Fn(&Self, &PendingScalar) -> Result<Self, DataFusionError>,
@@ -74,7 +74,7 @@ impl Expr {
         }
     }
 
-    /// Rebuilds the tree with each column and each pending constant replaced.
+    /// Rebuilds the tree, replacing each column and each pending constant.
     fn replace_leaves(&self, replace: &dyn Fn(&Self) -> Self) -> Self {
         self.replaced(&|node| match node.kind() {
             ExprKind::Column(_) | ExprKind::Pending(_) => Some(replace(node)),
@@ -82,7 +82,7 @@ impl Expr {
         })
     }
 
-    /// Rebuilds the tree with other expressions in place of those that `replace` has one for, from the root
+    /// Rebuilds the tree, replacing each expression for which `replace` returns another one, from the root
     /// down.
     pub fn replaced(&self, replace: &dyn Fn(&Self) -> Option<Self>) -> Self {
         if let Some(other) = replace(self) {
@@ -133,7 +133,7 @@ impl Expr {
             ExprKind::Not(input) => ExprKind::Not(go(input)),
             ExprKind::IsNull(input) => ExprKind::IsNull(go(input)),
             ExprKind::Negate(input) => ExprKind::Negate(go(input)),
-            ExprKind::ByRow(input) => ExprKind::ByRow(go(input)),
+            ExprKind::LateMaterialised(input) => ExprKind::LateMaterialised(go(input)),
             ExprKind::Case { branches, otherwise } => ExprKind::Case {
                 branches: branches.iter().map(|(when, then)| (go(when), go(then))).collect(),
                 otherwise: otherwise.as_ref().map(go),
@@ -176,22 +176,22 @@ impl Expr {
                 native: go(native),
             },
             ExprKind::Tuple(parts) => ExprKind::Tuple(parts.iter().map(go).collect()),
-            ExprKind::Member { dimension, key } => ExprKind::Member {
-                dimension: *dimension,
+            ExprKind::Member { build_side, key } => ExprKind::Member {
+                build_side: *build_side,
                 key: go(key),
             },
-            ExprKind::Absent { dimension, key } => ExprKind::Absent {
-                dimension: *dimension,
+            ExprKind::Absent { build_side, key } => ExprKind::Absent {
+                build_side: *build_side,
                 key: go(key),
             },
             ExprKind::Lookup {
-                dimension,
+                build_side,
                 column,
                 name,
                 made,
                 key,
             } => ExprKind::Lookup {
-                dimension: *dimension,
+                build_side: *build_side,
                 column: *column,
                 name: name.clone(),
                 made: *made,

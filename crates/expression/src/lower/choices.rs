@@ -3,7 +3,7 @@
 use super::{Lowering, cast, comparable, plain, typed_null};
 use crate::ir::{Expr, ExprKind};
 use crate::operator::Comparison;
-use crate::text::is_text;
+use crate::string::is_string;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
@@ -50,7 +50,7 @@ impl Lowering<'_> {
         ))
     }
 
-    /// A result of CASE in the type of the whole.
+    /// A result of CASE, converted to the type of the CASE.
     pub(super) fn branch(
         &self,
         result: &Arc<dyn PhysicalExpr>,
@@ -63,7 +63,7 @@ impl Lowering<'_> {
             return typed_null(value.value(), data_type);
         }
         let result = self.lower(result)?;
-        if result.data_type() == data_type || (is_text(result.data_type()) && is_text(data_type)) {
+        if result.data_type() == data_type || (is_string(result.data_type()) && is_string(data_type)) {
             return Ok(result);
         }
         cast(result, data_type, true)

@@ -44,7 +44,7 @@ impl Lowering<'_> {
             ("least", arguments) => self.extreme(arguments, Comparison::LessOrEqual, call, data_type),
             ("date_part", [part, value]) => {
                 let part = self
-                    .text_constant(part)
+                    .string_constant(part)
                     .ok_or_else(|| refuse("the field is not a constant"))?;
                 let part = date_part(&part).ok_or_else(|| refuse("no device version of this field"))?;
                 let value_type = self.data_type(value)?;
@@ -55,7 +55,7 @@ impl Lowering<'_> {
             }
             ("date_trunc", [unit, value]) => {
                 let unit = self
-                    .text_constant(unit)
+                    .string_constant(unit)
                     .ok_or_else(|| refuse("the unit is not a constant"))?;
                 let unit = truncate_unit(&unit).ok_or_else(|| refuse("no device version of this unit"))?;
                 let DataType::Timestamp(_, None) = self.data_type(value)? else {
@@ -164,7 +164,7 @@ impl Lowering<'_> {
                 Ok(Expr::new(kind, data_type.clone(), nullable))
             }
             (name, arguments) if arguments.first().is_some_and(|value| self.is_utf8(value)) => {
-                self.text_function(name, arguments, data_type, nullable)
+                self.string_function(name, arguments, data_type, nullable)
             }
             ("to_hex", [value]) if self.data_type(value)?.is_integer() => {
                 self.call(Function::Hex, &[value], data_type, nullable)
@@ -280,8 +280,8 @@ impl Lowering<'_> {
         Ok(Expr::new(kind, data_type.clone(), nullable))
     }
 
-    /// GREATEST and LEAST: NULLs are passed over. Floats are compared by IEEE 754's total order, in which
-    /// values that tie are the same.
+    /// GREATEST and LEAST: NULLs are skipped. Floats are compared by IEEE 754 totalOrder; values that are
+    /// equal in it are identical.
     fn extreme(
         &self,
         arguments: &[Arc<dyn PhysicalExpr>],
@@ -328,7 +328,7 @@ impl Lowering<'_> {
         Ok(best)
     }
 
-    pub(super) fn text_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<String> {
+    pub(super) fn string_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<String> {
         self.constant(expression)?
             .try_as_str()
             .flatten()
@@ -348,7 +348,7 @@ fn is_not_null(value: &Expr) -> Expr {
     Expr::new(ExprKind::Not(is_null), DataType::Boolean, false)
 }
 
-/// Whether the function is DataFusion's own, not a user's of the same name.
+/// Whether the function is DataFusion's own, not a user-defined function of the same name.
 fn is_built_in(function: &ScalarUDF) -> bool {
     static BUILT_IN: OnceLock<HashMap<String, Arc<ScalarUDF>>> = OnceLock::new();
     let built_in = BUILT_IN.get_or_init(|| {

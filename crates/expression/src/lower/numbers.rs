@@ -1,4 +1,4 @@
-//! Lowering of functions that round integers and decimals, and of those that are made of integers.
+//! Lowering of functions that round integers and decimals, and of functions of several integers.
 
 use super::Lowering;
 use crate::function::{Function, Rounding};
@@ -9,8 +9,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
-/// A type of integers or decimals: digits and those behind the point of a decimal, and the most digits that
-/// its machine type has.
+/// A decimal type: its precision, its scale, and the maximum precision of its machine type.
 struct Exact {
     precision: u8,
     scale: i32,
@@ -34,7 +33,7 @@ impl Exact {
 }
 
 impl Lowering<'_> {
-    /// Functions of integers and decimals, and of floats to a number of digits; `None` of others.
+    /// Functions of integers and decimals, and rounding of floats to a number of digits; `None` for others.
     pub(super) fn number_function(
         &self,
         name: &str,
@@ -57,7 +56,7 @@ impl Lowering<'_> {
             ("floor", []) => whole(Rounding::Down, of),
             ("trunc", [_]) if of.is_floating() && of == data_type => {
                 places.map(|places| Function::TruncateTo {
-                    // As DataFusion cuts it.
+                    // Truncated as by DataFusion.
                     places: places as i32,
                 })
             }
@@ -89,7 +88,7 @@ impl Lowering<'_> {
     }
 }
 
-/// A decimal as a whole number; `None` of other types.
+/// Rounds a decimal to a whole number; `None` for other types.
 fn whole(rounding: Rounding, of: &DataType) -> Option<Function> {
     let Exact { precision, scale, .. } = Exact::of(of)?;
     let unit = 10i128.checked_pow(u32::try_from(scale.max(0)).ok()?)?;
@@ -101,7 +100,7 @@ fn whole(rounding: Rounding, of: &DataType) -> Option<Function> {
     })
 }
 
-/// 0 of every value.
+/// The constant 0.
 const ZERO: Function = Function::Multiple {
     rounding: Rounding::ToZero,
     divisor: 1,
@@ -109,7 +108,7 @@ const ZERO: Function = Function::Multiple {
     digits: None,
 };
 
-/// A decimal without the digits behind these places; `None` of other types.
+/// Truncates a decimal to a number of decimal places; `None` for other types.
 fn truncated(of: &DataType, places: i64) -> Option<Function> {
     let Exact { scale, most, .. } = Exact::of(of)?;
     let cut = i64::from(scale).saturating_sub(places).max(0);
@@ -125,7 +124,7 @@ fn truncated(of: &DataType, places: i64) -> Option<Function> {
     })
 }
 
-/// An integer or decimal to so many places; `None` of other types.
+/// Rounds an integer or decimal to a number of decimal places; `None` for other types.
 fn rounded(of: &DataType, to: &DataType, places: i32) -> Option<Function> {
     let power = |exponent: i32| {
         let power = 10i128.checked_pow(u32::try_from(exponent).ok()?)?;

@@ -1,10 +1,10 @@
-//! DataFusion's operators as ours.
+//! Translation of DataFusion's operators.
 
 use datafusion::logical_expr::Operator;
 
 use crate::operator::{Bitwise, Comparison};
 
-/// A comparison, if it is one.
+/// The comparison, if `operator` is one.
 pub(super) fn comparison(operator: Operator) -> Option<Comparison> {
     Some(match operator {
         Operator::Eq => Comparison::Equal,
@@ -19,7 +19,7 @@ pub(super) fn comparison(operator: Operator) -> Option<Comparison> {
     })
 }
 
-/// An operator on bits, if it is one.
+/// The bitwise operator, if `operator` is one.
 pub(super) fn bitwise(operator: Operator) -> Option<Bitwise> {
     Some(match operator {
         Operator::BitwiseAnd => Bitwise::And,

@@ -1,5 +1,5 @@
-//! Lowering of arithmetic with dates, timestamps and constant intervals, and of names that functions of them
-//! take.
+//! Lowering of arithmetic with dates, timestamps and constant intervals, and of the unit names in their
+//! functions.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::operator::Arithmetic;
 use galatea_base::reason::Reason;
 
 impl Lowering<'_> {
-    /// Arithmetic with dates, times and intervals; `None` if there is no device version.
+    /// Arithmetic with dates, times and intervals; `None` if it has no device version.
     pub(super) fn temporal(
         &self,
         binary: &BinaryExpr,
@@ -27,7 +27,7 @@ impl Lowering<'_> {
     ) -> Option<Result<Expr, Reason>> {
         let (left, right) = (binary.left(), binary.right());
         let (left_type, right_type) = (self.data_type(left).ok()?, self.data_type(right).ok()?);
-        // Days between dates, and units between timestamps.
+        // The difference is in days for dates, and in units for timestamps.
         let difference = match (&left_type, data_type) {
             (DataType::Date32, DataType::Int64) => Some(false),
             (DataType::Timestamp(unit, None), DataType::Duration(of)) if unit == of => Some(true),
@@ -76,7 +76,7 @@ impl Lowering<'_> {
         }
         let supported = match data_type {
             DataType::Date32 => true,
-            // Days and months have the same length everywhere only without a time zone.
+            // The length of a given day or month is the same everywhere only without a time zone.
             DataType::Timestamp(_, zone) => zone.is_none(),
             _ => false,
         };
@@ -117,8 +117,8 @@ impl Lowering<'_> {
         }))
     }
 
-    /// `date_bin` with its stride and origin in the unit of its timestamps, where both are whole numbers of
-    /// them.
+    /// `date_bin` with its stride and origin in the unit of its timestamps, if both are whole numbers of this
+    /// unit.
     pub(super) fn bins(
         &self,
         stride: &Arc<dyn PhysicalExpr>,
@@ -170,7 +170,7 @@ pub(super) fn is_interval(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(_))
 }
 
-/// The types that a value passes through in a function that is a row of casts, as DataFusion's are.
+/// The types of the consecutive casts that DataFusion's conversion functions consist of.
 pub(super) fn conversion(name: &str, from: &DataType, to: &DataType) -> Option<Vec<DataType>> {
     use DataType::{Date32, Int64, Timestamp};
     let plain = |unit| Timestamp(unit, None);
@@ -191,7 +191,7 @@ pub(super) fn conversion(name: &str, from: &DataType, to: &DataType) -> Option<V
     (steps.last() == Some(to)).then_some(steps)
 }
 
-/// The field of a name, by DataFusion's own rules: optional quotes, plurals and synonyms of interval units,
+/// The field with this name, by DataFusion's rules: optional quotes, plurals and synonyms of interval units,
 /// and a few more.
 pub(super) fn date_part(name: &str) -> Option<DatePart> {
     let quotes = ['\'', '"'];
@@ -225,11 +225,11 @@ pub(super) fn date_part(name: &str) -> Option<DatePart> {
     })
 }
 
-/// Whether the field is one of the type, as DataFusion has it.
+/// Whether DataFusion supports the field for this type.
 pub(super) fn date_part_supported(part: DatePart, value_type: &DataType) -> bool {
     match value_type {
         DataType::Date32 => true,
-        // With a time zone, the fields are local.
+        // With a time zone, the fields are in local time.
         DataType::Timestamp(
             TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond,
             zone,
@@ -238,7 +238,7 @@ pub(super) fn date_part_supported(part: DatePart, value_type: &DataType) -> bool
     }
 }
 
-/// The unit of a name.
+/// The unit with this name.
 pub(super) fn truncate_unit(name: &str) -> Option<TruncateUnit> {
     Some(match name.to_lowercase().as_str() {
         "microsecond" => TruncateUnit::Microsecond,

@@ -1,4 +1,4 @@
-//! The layout of a frame, and how it is written.
+//! The layout and the writing of a frame.
 
 use galatea_kernels::flow::mix64;
 
@@ -8,12 +8,12 @@ use crate::topology::PAGE;
 pub const ROWS_OF_GROUP: usize = PAGE / 4;
 /// 32-bit words of a page's Bloom filter: 8 bits a value.
 const FILTER_WORDS: usize = ROWS_OF_GROUP * 8 / 32;
-/// Words of a block of a filter: each value sets a bit of each word of one block.
+/// Words of a block of a filter. Each value sets a bit in each word of one block.
 const BLOCK_WORDS: usize = 8;
 const HEADER_WORDS: usize = 16;
-/// Word of the header that says how many rows there are; those before are the publisher's.
+/// Word of the header with the number of rows. Those before it are the publisher's.
 const ROWS_WORD: usize = 2;
-/// Factors that draw a bit of each word: those of Parquet's filters.
+/// Factors that select a bit of each word: those of Parquet's filters.
 const SALT: [u32; BLOCK_WORDS] = [
     0x47b6_137b,
     0x4497_4d91,
@@ -25,7 +25,7 @@ const SALT: [u32; BLOCK_WORDS] = [
     0x5c6b_fb31,
 ];
 
-/// How the values of a frame lie.
+/// The order of the values of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paging {
     /// Row after row.
@@ -34,7 +34,7 @@ pub enum Paging {
     Columns,
 }
 
-/// How many columns and groups of rows a frame has.
+/// Numbers of columns and row groups of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageShape {
     /// Columns of 32-bit values.
@@ -44,7 +44,7 @@ pub struct PageShape {
 }
 
 impl PageShape {
-    /// Most rows of a frame.
+    /// Maximum number of rows of a frame.
     #[must_use]
     pub fn rows(self) -> usize {
         self.groups * ROWS_OF_GROUP
@@ -54,7 +54,7 @@ impl PageShape {
         self.groups * self.columns
     }
 
-    /// Words before the filters: the header, and the least and greatest value of each page.
+    /// Words before the filters: the header, and the minimum and maximum of each page.
     pub(super) fn filters_at(self) -> usize {
         (HEADER_WORDS + 2 * self.pages()).next_multiple_of(BLOCK_WORDS)
     }
@@ -70,10 +70,10 @@ impl PageShape {
         (self.pages_at() + self.pages() * ROWS_OF_GROUP) * 4
     }
 
-    /// Writes rows into a frame, a slice of as many values for each column.
+    /// Writes rows into a frame, from one slice per column.
     ///
     /// # Panics
-    /// For more rows than a frame has, slices of different lengths, and a frame that is too small.
+    /// On more rows than a frame has, slices of different lengths, or a frame that is too small.
     pub fn write(self, paging: Paging, columns: &[&[u32]], frame: &mut [u32]) {
         let rows = columns.first().map_or(0, |column| column.len());
         assert!(
@@ -146,7 +146,7 @@ fn filter_bits(value: u32) -> (usize, [u32; BLOCK_WORDS]) {
 mod tests {
     use super::*;
 
-    /// A filter knows every value of its page, and few others.
+    /// A filter contains every value of its page, and few others.
     #[test]
     fn filters_have_no_false_negatives() {
         let shape = PageShape {

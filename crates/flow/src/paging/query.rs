@@ -1,13 +1,13 @@
-//! Queries over one table: conditions that all must hold, and what is wanted of the rows.
+//! Queries over one table: a conjunction of conditions, and the result for the rows that satisfy it.
 
-/// Ranges of a condition, at most.
+/// Maximum number of ranges of a condition.
 pub(super) const MOST_RANGES: usize = 6;
-/// Conditions of a query, at most.
+/// Maximum number of conditions of a query.
 pub(super) const MOST_CONDITIONS: usize = 8;
-/// 32-bit words of a condition: column, negated, ranges, nothing; then the least and greatest values.
+/// 32-bit words of a condition: column, negated, ranges, unused; then the minima and maxima of the ranges.
 const CONDITION_WORDS: usize = 4 + 2 * MOST_RANGES;
 
-/// A condition on one column: that its value is in one of some ranges, or in none of them.
+/// A condition on one column: its value is in one of some ranges, or in none of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     column: usize,
@@ -16,10 +16,10 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// That the column has a value from one of the ranges, both ends included.
+    /// The column's value is in one of the ranges, both ends included.
     ///
     /// # Panics
-    /// For more than six ranges, or none.
+    /// On more than six ranges, or none.
     #[must_use]
     pub fn within(column: usize, ranges: &[(u32, u32)]) -> Self {
         assert!(
@@ -34,13 +34,13 @@ impl Condition {
         }
     }
 
-    /// That the column has a value.
+    /// The column has this value.
     #[must_use]
     pub fn equal(column: usize, value: u32) -> Self {
         Self::within(column, &[(value, value)])
     }
 
-    /// That it has not.
+    /// The column does not have this value.
     #[must_use]
     pub fn different(column: usize, value: u32) -> Self {
         Self {
@@ -69,34 +69,34 @@ impl Condition {
     }
 }
 
-/// What is wanted of the rows that satisfy all conditions.
+/// The result for the rows that satisfy all conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// How many there are.
+    /// The number of rows.
     Count,
     /// The sum of a column.
     Sum(usize),
-    /// Two columns of each.
+    /// Two columns of each row.
     Rows(usize, usize),
 }
 
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageQuery {
-    /// Conditions, at most eight, which are evaluated in their order.
+    /// Conditions, at most eight, evaluated in this order.
     pub conditions: Vec<Condition>,
-    /// What is wanted.
+    /// The result.
     pub wanted: Wanted,
 }
 
 impl PageQuery {
-    /// Whether a row satisfies all conditions; `value` gives the row's value of a column.
+    /// Whether a row satisfies all conditions. `value` returns the row's value of a column.
     pub fn matches(&self, value: impl Fn(usize) -> u32) -> bool {
         let mut conditions = self.conditions.iter();
         conditions.all(|condition| condition.holds(value(condition.column)))
     }
 
-    /// The query as the device reads it.
+    /// The query in the format that the device reads.
     pub(super) fn words(&self, columnar: bool, index: bool) -> Vec<u64> {
         assert!(self.conditions.len() <= MOST_CONDITIONS, "too many conditions");
         let (kind, first, second) = match self.wanted {

@@ -1,4 +1,4 @@
-//! The operator that answers a query frame by frame, and the sum of its answers.
+//! The operator that evaluates a query frame by frame, and the sum of its answers.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::topology::PAGE;
 /// Bytes of a group's answer before the rows: rows that satisfy the query, sum, bytes read, pages read.
 const ANSWER_BYTES: usize = 32;
 
-/// Answers a query for each frame; a warp takes a group of rows at a time.
+/// Evaluates a query on each frame. A warp processes a group of rows at a time.
 #[derive(Debug, Clone)]
 pub struct PagedScan {
     /// The layout of frames.
     pub shape: PageShape,
-    /// How their values lie.
+    /// The order of their values.
     pub paging: Paging,
-    /// Whether the index is looked at.
+    /// Whether the index is used.
     pub index: bool,
     /// The query.
     pub query: PageQuery,
@@ -64,13 +64,13 @@ impl GpuOperator for PagedScan {
 pub struct Answer {
     /// Rows that satisfy the query.
     pub count: u64,
-    /// The sum, where one is wanted.
+    /// The sum, if the query has one.
     pub sum: u64,
-    /// The rows, where they are wanted.
+    /// The rows, if the query returns rows.
     pub rows: Vec<(u32, u32)>,
-    /// Bytes that the device asked for: data by lines of 128 bytes, the index by sectors of 32.
+    /// Bytes that the device requested: data by lines of 128 bytes, the index by sectors of 32.
     pub bytes: u64,
-    /// Pages that it touched.
+    /// Pages that it accessed.
     pub pages: u64,
 }
 
@@ -91,7 +91,7 @@ impl Answer {
         }
     }
 
-    /// Adds the answer of another part.
+    /// Adds the answer for other frames.
     pub fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.sum += other.sum;

@@ -1,4 +1,4 @@
-//! Memory that blocks of the kernel use by addresses: heaps of frames, and the catalogue.
+//! Memory that blocks of the kernel address: heaps of frames, and the catalogue.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::{FlowError, Result};
 use crate::options::CataloguePolicy;
 use crate::topology::PAGE;
 
-/// Refuses frames at addresses that a frame word has no room for.
+/// Rejects frames at addresses that do not fit a frame word.
 pub(super) fn within_reach(address: u64, bytes: usize) -> Result<()> {
     if address + bytes as u64 <= 1 << 47 {
         return Ok(());
@@ -21,28 +21,29 @@ pub(super) fn within_reach(address: u64, bytes: usize) -> Result<()> {
     )))
 }
 
-/// A heap that blocks take frames from.
+/// A heap from which blocks allocate frames.
 #[derive(Debug)]
 pub(super) struct BlockHeap {
     pub(super) frame_bytes: usize,
     pub(super) system: bool,
-    /// Frames, where they are in host memory.
+    /// Frames, if they are in host memory.
     pub(super) memory: Option<Arc<FrameMemory>>,
-    /// Buffers granted, their addresses; then, on a line of its own, buffers wanted.
+    /// The number of granted buffers and their addresses; then, on a line of its own, the number of wanted
+    /// buffers.
     pub(super) words: Words,
     pub(super) wanted: usize,
-    /// The last such word that the watching thread has seen.
+    /// The last wanted word that the watching thread has read.
     pub(super) heard: Cell<u64>,
-    /// Buffers of these that are lent, or asked for.
+    /// Numbers of the granted buffers that are lent or requested.
     lent: RefCell<Vec<usize>>,
-    /// Frames that are free, then frames that are lent.
+    /// Bits of free frames, and of lent frames.
     bitmap: DeviceBuffer<u32>,
-    /// Frames of all the buffers that there may be.
+    /// Frames of all buffers, of those not yet granted, too.
     frames: usize,
     bases: DeviceBuffer<u64>,
-    /// Buffers known, and frames given back twice.
+    /// The number of buffers that blocks have registered, and of frames that were released twice.
     buffers: DeviceBuffer<u32>,
-    /// Frames, where they are in device memory.
+    /// Frames, if they are in device memory.
     _frames: Option<DeviceBuffer<u8>>,
     words_per_buffer: usize,
     most_buffers: usize,
@@ -105,8 +106,8 @@ impl BlockHeap {
         })
     }
 
-    /// Frames in use but for those that are lent, and frames that were given back twice, where that is
-    /// checked; after the kernel.
+    /// Frames in use except for lent ones, and frames that were released twice, if that is checked. Valid
+    /// after the kernel.
     pub(super) fn counts(&self, stream: &Stream) -> Result<(u64, u64)> {
         let free_or_lent: u32 = stream
             .read(&self.bitmap, ..)?
@@ -117,8 +118,8 @@ impl BlockHeap {
         Ok((self.frames as u64 - u64::from(free_or_lent), u64::from(twice)))
     }
 
-    /// Asks for a buffer of at least so many bytes: its number and its memory. None where none can be spared,
-    /// or blocks themselves ask for more.
+    /// Requests a buffer of at least `bytes` bytes. Returns its number and its memory; none if no buffer can
+    /// be spared, or blocks themselves request more.
     pub(super) fn ask_for_loan(&self, bytes: usize) -> Option<(usize, Arc<SharedMemory>)> {
         let memory = self.memory.as_ref()?;
         let asked = self.words.get(self.wanted).load(Ordering::Acquire) != self.heard.get();
@@ -149,12 +150,12 @@ impl BlockHeap {
     }
 }
 
-/// The catalogue's structs, one after another.
+/// The structs of the catalogue, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue(Vec<u64>);
 
 impl Catalogue {
-    /// Appends structs; their distance from the first, in bytes.
+    /// Appends structs. Returns their offset in bytes.
     pub(super) fn add<T: bytemuck::Pod>(&mut self, structs: &[T]) -> u64 {
         let at = self.0.len() * 8;
         self.0.extend_from_slice(bytemuck::cast_slice(structs));

@@ -18,12 +18,12 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     pub(super) failure: Mutex<Option<FlowError>>,
     pub(super) started: Instant,
-    /// Looks without a result before a thread lets others run.
+    /// Number of unsuccessful looks before a thread yields to others.
     pub(super) spins: u32,
 }
 
 impl Shared {
-    /// Ends the run with an error, unless it has one.
+    /// Ends the run with an error. The first error is kept.
     pub(super) fn fail(&self, error: FlowError) {
         self.failure.lock().get_or_insert(error);
         self.stop.store(true, Ordering::Release);
@@ -34,12 +34,13 @@ impl Shared {
     }
 }
 
-/// The state of a thread of an operator that the watching thread sees.
+/// The state of an operator's thread that the watching thread reads.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     /// Changes while the thread is not in the operator's code.
     pub(super) beat: AtomicU64,
-    /// While it waits for a frame of an exhausted heap, which of its waits this is, from 1; else 0.
+    /// The number of the current wait for a frame of an exhausted heap, from 1; 0 while the thread does not
+    /// wait.
     pub(super) starved: AtomicU64,
     pub(super) ended: AtomicBool,
 }
@@ -53,7 +54,7 @@ pub(super) struct Worker {
     pub(super) publisher: Option<Arc<HostPublisher>>,
     pub(super) subscriber: Option<Arc<HostSubscriber>>,
     pub(super) topic: String,
-    /// Of an operator that reads a topic: one of its threads has ended it.
+    /// Set when a thread has ended the operator, which reads a topic.
     pub(super) over: Arc<AtomicBool>,
 }
 
@@ -90,8 +91,8 @@ impl Worker {
         self.pulse.ended.store(true, Ordering::Release);
     }
 
-    /// Gives back unread what the operator has not read when it ends before its topic does: publishers would
-    /// wait for it for ever.
+    /// Releases the frames that the operator has not read, if it ends before its topic does. Publishers would
+    /// wait for them forever.
     fn pass_over(&self, reader: &mut Reader<'_>) -> Result<()> {
         let mut waits = Waits::new(self.shared.spins);
         while !self.is_told_to_stop() {
@@ -104,7 +105,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A look at the topic; an error for a word that names no frame of it.
+    /// Looks at the topic. A word that does not identify a frame of it is an error.
     fn look<'f, 's>(&self, reader: &'f mut Reader<'s>) -> Result<Look<'f, 's>> {
         self.beat();
         match reader.look() {
@@ -204,10 +205,10 @@ impl Worker {
         })
     }
 
-    /// Says that the thread is alive.
+    /// Signals that the thread is alive.
     fn beat(&self) {
         let beat = &self.pulse.beat;
-        // One writer: no atomic addition needed.
+        // The beat has only one writer, so it needs no atomic addition.
         beat.store(beat.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -215,12 +216,12 @@ impl Worker {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether the operator is not to be called any more.
+    /// Whether the operator must not be called any more.
     fn is_over(&self) -> bool {
         self.is_told_to_stop() || self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits a little; whether the operator is over.
+    /// Waits briefly. Returns whether the operator is over.
     fn pause(&self, waits: &mut Waits) -> bool {
         waits.wait();
         self.beat();
@@ -228,12 +229,12 @@ impl Worker {
     }
 }
 
-/// Looks without a result, with others given their turn in between, before a thread sleeps.
+/// Number of unsuccessful looks, with yields in between, before a thread sleeps.
 const YIELDS: u32 = 1 << 10;
-/// Sleep of a thread that has found nothing for long.
+/// Sleep of a thread that has found no frame for a long time.
 const SLEEP: Duration = Duration::from_micros(20);
 
-/// Spins, then lets other threads run, then sleeps: a stream without rows takes little of a core.
+/// Spins, then yields to other threads, then sleeps, so that a stream without rows needs little CPU time.
 #[derive(Debug)]
 struct Waits {
     spins: u32,

@@ -32,11 +32,11 @@ pub(super) type BlockFrames = Vec<Arc<FrameMemory>>;
 /// A topic's memory, as the host uses it.
 #[derive(Debug)]
 pub(super) struct TopicMemory {
-    /// Where the host takes part in it.
+    /// Present if the host publishes or reads it.
     pub(super) words: Option<Arc<TopicWords>>,
-    /// Where the host publishes it.
+    /// Present if the host publishes it.
     pub(super) publisher: Option<Arc<HostPublisher>>,
-    /// Its frames, where the host reads or writes them.
+    /// Its frames, if the host reads or writes them.
     pub(super) frames: Option<Arc<FrameMemory>>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct DeviceMemory {
     pub(super) heaps: Vec<BlockHeap>,
     /// Warps of each operator at the start.
     pub(super) partition: Vec<u32>,
-    /// Topic, by its cursor among `cursors`, and its heap; none where frames are in its slots.
+    /// Topic of each cursor among `cursors`, and its heap; none if frames are in the slots of the topic.
     published: Vec<(usize, Option<usize>)>,
     cursors: DeviceBuffer<FlowCursor>,
     _outbox: (DeviceBuffer<FlowOutbox>, DeviceBuffer<u64>),
@@ -73,20 +73,20 @@ pub(super) struct DeviceMemory {
     _remote: Option<Words>,
 }
 
-/// How a heap of `frames` frames is divided.
+/// The division of a heap of `frames` frames into buffers.
 struct Division {
     buffers: usize,
     frames_per_buffer: usize,
-    /// Buffers that it has at all times.
+    /// Minimum number of buffers, which it always has.
     least: usize,
-    /// Buffers that it has from the start.
+    /// Initial number of buffers.
     initial: usize,
 }
 
 impl Division {
-    /// Threads and blocks take a frame before they have anything to write, and keep it while they wait. So
-    /// there are always as many frames as `takers`: a taker that finds none then knows that one is published,
-    /// which comes back when it has been read.
+    /// Threads and blocks take a frame before they have anything to write, and keep it while they wait. The
+    /// heap therefore always has at least `takers` frames. A taker that finds no free frame then implies that
+    /// one is published, and that frame is released once it is read.
     fn new(frames: usize, takers: usize, options: &FlowOptions) -> Self {
         let buffers = options.heap_buffers.clamp(1, frames);
         let frames_per_buffer = frames.div_ceil(buffers);
@@ -119,7 +119,8 @@ fn is_cpu(operator: &Operator) -> bool {
 }
 
 impl HostMemory {
-    /// Makes the host's part. Blocks' heaps in host memory are made with it, since the host reads from them.
+    /// Allocates the host's part. Blocks' heaps in host memory are allocated with it, since the host reads
+    /// from them.
     pub(super) fn new(parts: Parts<'_>) -> Result<(Self, BlockFrames)> {
         let Parts {
             topology,
@@ -214,7 +215,7 @@ impl HostMemory {
         Ok((host, block_frames))
     }
 
-    /// Frames of the host's heaps that are in use and that no topic accounts for.
+    /// Frames of the host's heaps in use that no topic accounts for.
     pub(super) fn leaked(&self) -> u64 {
         let in_use: usize = self.heaps.iter().map(|heap| heap.in_use()).sum();
         let publishers = self.topics.iter().filter_map(|topic| topic.publisher.as_ref());
@@ -229,12 +230,12 @@ fn control_words(blocks: u32) -> usize {
     times_at(blocks) + 2 * MOST_OPERATORS
 }
 
-/// The first of these.
+/// Index of the first clocks word.
 pub(super) fn times_at(blocks: u32) -> usize {
     (blocks as usize + 1) * CONTROL_LINE
 }
 
-/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in.
+/// Frames of one size in host memory, for the topics that one side publishes and the host writes or reads.
 fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<FrameMemory> {
     let Parts {
         topology,
@@ -275,7 +276,7 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
 }
 
 impl DeviceMemory {
-    /// Makes the device's part.
+    /// Allocates the device's part.
     pub(super) fn new(
         parts: Parts<'_>,
         stream: &Stream,
@@ -355,7 +356,7 @@ impl DeviceMemory {
         }
 
         let links: Vec<_> = topology.device_links().collect();
-        // A line of words for each operator: ticket, blocks that remain.
+        // A line of words for each operator: ticket, remaining blocks.
         let mut state = vec![0_u64; links.len() * 8];
         for line in state.chunks_exact_mut(8) {
             line[1] = u64::from(blocks);
@@ -395,7 +396,7 @@ impl DeviceMemory {
             true => Some(device.zeroed::<u64>(stream, blocks as usize * TIMES_OF_BLOCK)?),
             false => None,
         };
-        // More than stations leave, and at least as many as a warp looks at together.
+        // More than the notes that stations leave, and at least the number that a warp reads together.
         let entries = (2 * MOST_NOTES as usize * blocks as usize * operators.len())
             .next_power_of_two()
             .max(32);
@@ -443,8 +444,8 @@ impl DeviceMemory {
         })
     }
 
-    /// Frames published by each topic that blocks publish, and frames in use that no topic accounts for;
-    /// after the kernel.
+    /// Frames published by each topic that blocks publish, and frames in use that no topic accounts for.
+    /// Valid after the kernel.
     pub(super) fn accounts(&self, stream: &Stream) -> Result<(Vec<(usize, u64)>, u64)> {
         let cursors = stream.read(&self.cursors, ..)?;
         let published = self.published.iter().zip(&cursors);

@@ -1,10 +1,10 @@
 //! A run: one kernel, a thread for each instance of an operator on the CPU, and the caller's thread, which
-//! watches.
+//! watches the others.
 //!
-//! All memory is made and the kernel compiled before anything starts, since neither may happen beside a
-//! kernel that does not end by itself. The caller then watches until all threads and the kernel have ended:
-//! it gives heaps their buffers, notices threads and blocks without progress, and tells all to stop when one
-//! has failed. Those that do not stop within the timeout are left behind with their memory.
+//! All memory is allocated and the kernel compiled before anything starts, since neither is allowed while a
+//! kernel runs that does not end by itself. The caller then watches until all threads and the kernel have
+//! ended. It grants buffers to heaps, detects threads and blocks without progress, and stops all when one has
+//! failed. Those that do not stop within the timeout are abandoned, and their memory is leaked.
 
 mod blocks;
 mod host;
@@ -36,19 +36,19 @@ use partition::Retuner;
 use shortage::Shortage;
 use supply::Loan;
 
-/// Default number of blocks: 64 of 512 threads move frames of 16 KiB and more both ways over the link of an
-/// H200 as fast as a kernel can that does nothing else; half as many do not, twice as many wait for it
-/// longer. The other multiprocessors are left to other work.
+/// Default number of blocks. 64 blocks of 512 threads move frames of 16 KiB and more both ways over the link
+/// of an H200 as fast as a kernel that does nothing else. Half as many do not, and twice as many wait longer
+/// for the link. The other multiprocessors are left to other work.
 const DEFAULT_BLOCKS: u32 = 64;
-/// Time between two looks of the watching thread.
+/// Time between two rounds of the watching thread.
 const WATCH: Duration = Duration::from_micros(200);
 
 impl Topology {
-    /// Runs the topology: returns when all operators have finished, or one has failed and the others have
+    /// Runs the topology. Returns when all operators have finished, or one has failed and the others have
     /// stopped.
     ///
     /// # Errors
-    /// Any [`FlowError`]; the first one that happened.
+    /// The first [`FlowError`] that occurred.
     pub fn run(&self, device: &Device, options: &FlowOptions) -> Result<Outcome> {
         self.check()?;
         if options.block_threads == 0
@@ -74,7 +74,7 @@ struct Kernel {
     operators: Vec<(String, u64)>,
 }
 
-/// A run whose memory is there.
+/// A run with its memory allocated.
 struct Run<'a> {
     topology: &'a Topology,
     device: &'a Device,
@@ -82,13 +82,13 @@ struct Run<'a> {
     stream: Stream,
     host: HostMemory,
     kernel: Option<Kernel>,
-    /// Blocks that have asked for a buffer in vain.
+    /// The shortage of buffers, if blocks wait for one.
     shortage: Option<Shortage>,
-    /// A buffer that they have been asked for.
+    /// The buffer that blocks were requested to lend.
     loan: Option<Loan>,
 }
 
-/// A thread or a block that is watched, and when its beat was seen to change.
+/// The beat of a watched thread or block, and the time of its last change.
 struct Watched {
     beat: u64,
     changed: Instant,
@@ -193,14 +193,14 @@ impl<'a> Run<'a> {
         let elapsed = shared.started.elapsed();
         let failure = shared.failure.lock().take();
         if !ended {
-            // A kernel or a thread still uses the memory, and will for ever.
+            // A kernel or a thread still uses the memory, and may do so forever.
             let error = failure.unwrap_or_else(|| FlowError::topology("it did not end"));
             std::mem::forget((self.stream, self.host, self.kernel, self.device.clone()));
             return Err(error);
         }
         let accounts = self.account(copied_before);
         if let Some(error) = failure {
-            // The first failure counts, not what it has led to.
+            // Return the first failure, not its consequences.
             let leaked = accounts.map_or(0, |accounts| accounts.leaked);
             debug_assert_eq!(leaked, 0, "frames unaccounted for after: {error}");
             return Err(error);
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Chooses partitions, where that is asked for and there are several operators to choose for.
+    /// Creates the retuner, if the options request one and the device has several operators.
     fn retuner(&self) -> Option<Retuner> {
         let (kernel, options) = (self.kernel.as_ref()?, self.options.retune?);
         let partition = &kernel.memory.partition;
@@ -267,8 +267,8 @@ impl<'a> Run<'a> {
         threads
     }
 
-    /// Watches until all have ended, or do not end after they were told to. Buffers granted, and whether all
-    /// have ended.
+    /// Watches until all have ended, or have not ended in time after being stopped. Returns the numbers of
+    /// granted buffers, and whether all have ended.
     fn watch(
         &mut self,
         shared: &Shared,
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
                 match self.stream.is_idle() {
                     Ok(idle) => kernel_ended = idle,
                     Err(error) => {
-                        // The device is lost: nothing of it runs any more.
+                        // The device is lost, so nothing runs on it any more.
                         shared.fail(error.into());
                         kernel_ended = true;
                     }
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
                 true
             });
             if threads.is_empty() && kernel_ended {
-                // A block that failed may have left before it was heard.
+                // A block that failed may have ended before its failure was read.
                 self.hear_blocks(shared, &mut watched, true, now);
                 return ((granted, stolen), true);
             }
@@ -338,7 +338,7 @@ impl<'a> Run<'a> {
         ((granted, stolen), false)
     }
 
-    /// Reads what blocks say: failures, and beats while the kernel runs.
+    /// Reads the failures of blocks, and their beats while the kernel runs.
     fn hear_blocks(&self, shared: &Shared, watched: &mut [Watched], ended: bool, now: Instant) {
         let limit = self.options.timeout;
         let Some(kernel) = &self.kernel else { return };
@@ -368,7 +368,8 @@ impl<'a> Run<'a> {
             }
             let beat = word(BLOCK_BEAT);
             let still = watched.still(beat, now);
-            // A block that has ended does not beat any more; one that waits for its turn does not yet.
+            // The beat of a block that has ended does not change any more; that of a block that has not
+            // started is 0.
             silent += u64::from(beat == 0);
             let over = beat == BEAT_OVER || ended || shared.stop.load(Ordering::Relaxed);
             if !over && beat != 0 && still > limit {
@@ -389,7 +390,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Collects the counts of the run, after it has ended.
+    /// Collects the counts of a run that has ended.
     fn account(&self, copied_before: (u64, u64)) -> Result<Outcome> {
         let copied = self.device.link_use();
         let copied = copied.0 + copied.1 - copied_before.0 - copied_before.1;

@@ -1,11 +1,10 @@
-//! Partitions of a block's warps: the first, and those that follow what the operators take while they run
-//! (XeFlow, sections 5.2 and 5.3).
+//! Partitions of a block's warps: the initial one, and those chosen from the operators' measured times during
+//! the run (XeFlow, sections 5.2 and 5.3).
 //!
-//! The first block tells the clocks and the bytes of its operators now and then, of frames that they computed
-//! with their share of the warps. From what each took since
-//! the last choice a sample is made of the time of a fixed amount of work per warp, with the warps that it
-//! had; models are fitted to all samples, and the partition whose slowest operator is the fastest is told to
-//! the blocks in one word, which they read beside the host's beat.
+//! The first block regularly writes the clocks and the bytes of its operators, for frames that they computed
+//! with their share of the warps. The increase since the last choice is a sample: the time of a fixed amount
+//! of work per warp, for the current number of warps. Models are fitted to all samples. The partition with
+//! the least time of its slowest operator is written to one word, which blocks read beside the host's beat.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,7 +16,7 @@ use crate::options::{FlowOptions, Retune};
 use crate::topology::Topology;
 use crate::tuner::{Model, Sample, exact, is_uneven};
 
-/// Samples of an operator that are kept: the models follow a load that changes.
+/// Maximum number of samples of an operator. Old ones are dropped, so that the models follow a changing load.
 const MOST_SAMPLES: usize = 64;
 
 /// Warps of each operator on the device: the requested partition, or equal shares.
@@ -55,11 +54,11 @@ pub(super) fn first_partition(topology: &Topology, options: &FlowOptions) -> Res
 #[derive(Debug)]
 pub(super) struct Retuner {
     options: Retune,
-    /// Where the operators' clocks and bytes are among the control words.
+    /// Index of the operators' clocks and bytes among the control words.
     times_at: usize,
     shares: Vec<u32>,
     samples: Vec<Vec<Sample>>,
-    /// What was told at the last choice.
+    /// The clocks and bytes at the last choice.
     last: Vec<(u64, u64)>,
     when: Instant,
     /// The partitions chosen.
@@ -79,7 +78,7 @@ impl Retuner {
         }
     }
 
-    /// Chooses a partition when it is time to, and every operator has worked since the last.
+    /// Chooses a partition if the period has passed and every operator has worked since the last choice.
     pub(super) fn look(&mut self, control: &Words, now: Instant) {
         if now - self.when < self.options.period {
             return;
@@ -114,7 +113,7 @@ impl Retuner {
         }
     }
 
-    /// The partition for what each operator took, in clocks and for how many bytes.
+    /// The partition for the clocks of each operator and the bytes that it read in them.
     fn choose(&mut self, since: &[(f64, f64)], warps: u32) -> Option<Vec<u32>> {
         for ((samples, (clocks, bytes)), share) in self.samples.iter_mut().zip(since).zip(&self.shares) {
             if samples.len() == MOST_SAMPLES {
@@ -132,7 +131,7 @@ impl Retuner {
             .map(|samples| Model::least_squares(samples))
             .collect();
         let models = models?;
-        // A model says nothing sensible far from its samples: no time is below none.
+        // Far from its samples, a model may be negative, so times are at least 0.
         let time =
             |operator: usize, warps: u32| models[operator].frame_time(warps).max(0.0) * since[operator].1;
         exact(since.len(), warps, time)
@@ -149,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_slower_operator_gets_more_warps() {
-        // Four times the clocks for as many bytes, whatever the warps.
+        // Four times the clocks for the same number of bytes, for any number of warps.
         let mut tuner = retuner(&[16, 16]);
         let shares = tuner.choose(&[(4000.0, 100.0), (1000.0, 100.0)], 32).unwrap();
         assert_eq!(shares.iter().sum::<u32>(), 32);

@@ -1,20 +1,20 @@
-//! How long blocks have been without a buffer that they need.
+//! The time for which blocks have lacked a buffer.
 
 use std::time::{Duration, Instant};
 
-/// Blocks ask for a buffer that there is not, and no frame is read that could come back.
+/// Blocks request a buffer, but none is available, and no frame is read that could be released.
 #[derive(Debug)]
 pub(super) struct Shortage {
-    /// Frames that operators on the CPU had read.
+    /// Frames that operators on the CPU had read at the beginning.
     moved: u64,
     begun: Instant,
-    /// When a block asked last.
+    /// Time of the last request.
     asked: Instant,
 }
 
 impl Shortage {
-    /// Its length, when a block asks. It begins anew when frames have been read, and when none has asked for
-    /// longer than `pause`: the stream may have stood still in between for want of rows.
+    /// Length of the shortage at a request. It restarts if frames have been read, or if the last request is
+    /// older than `pause`: the stream may have paused because it had no rows.
     pub(super) fn length(current: &mut Option<Self>, moved: u64, now: Instant, pause: Duration) -> Duration {
         let new = Self {
             moved,
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortage_is_as_long_as_blocks_ask_in_vain() {
+    fn shortage_lasts_while_buffer_requests_fail() {
         let (start, mut shortage) = (Instant::now(), None);
         let mut length = |at: u64, moved| {
             let now = start + Duration::from_millis(at);
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!([length(0, 5), length(8, 5), length(16, 5)], [0, 8, 16]);
         // A frame was read.
         assert_eq!([length(20, 6), length(25, 6)], [0, 5]);
-        // None has asked for long.
+        // The last request is too old.
         assert_eq!([length(90, 6), length(95, 6)], [0, 5]);
     }
 }

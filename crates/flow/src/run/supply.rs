@@ -1,9 +1,9 @@
-//! Buffers for exhausted heaps: read frames that come back, spare buffers, and buffers of other heaps.
+//! Supplies exhausted heaps with read frames that are released, spare buffers, and buffers of other heaps.
 //!
 //! Heaps of each side take buffers that the other side does not use (XeFlow, section 4.4). The host's heaps
-//! lend at once. Which frames of a device's heap are free its bitmap says, which is in device memory and not
-//! the host's to change: blocks are asked for a buffer, which they lend when its frames have come back
-//! (`cuda/galatea/flow/lend.cuh`).
+//! lend at once. The bitmap of a device's heap marks its free frames. It is in device memory, and the host
+//! must not change it. The host therefore requests a buffer from blocks, which lend it once its frames are
+//! released (`cuda/galatea/flow/lend.cuh`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use super::shortage::Shortage;
 use super::{Run, Thread};
 use crate::error::FlowError;
 
-/// A buffer that blocks have been asked for, by its word.
+/// A buffer requested from blocks, identified by its word.
 pub(super) struct Loan {
     word: u64,
     buffer: Arc<SharedMemory>,
@@ -26,13 +26,13 @@ pub(super) struct Loan {
 }
 
 impl Run<'_> {
-    /// Gives exhausted heaps a buffer: a spare one, or one that the other side does not use. How many, and
-    /// how many of them were another heap's.
+    /// Grants each exhausted heap a buffer: a spare one, or one that the other side does not use. Returns the
+    /// number of granted buffers, and the number of those from other heaps.
     pub(super) fn supply(&mut self, shared: &Shared, threads: &mut [Thread], now: Instant) -> (u64, u64) {
         let mut granted = self.hear_loan();
         let mut stolen = granted;
         for thread in threads {
-            // Another wait is another number: a frame came in between.
+            // Each wait has another number, so a changed number means that a frame was taken in between.
             let starved = thread.pulse.starved.load(Ordering::Relaxed);
             let waited = thread.starved.still(starved, now);
             if starved == 0 {
@@ -45,11 +45,12 @@ impl Run<'_> {
             else {
                 continue;
             };
-            // Publishers of inline frames wait for subscribers alone.
+            // Publishers of inline frames wait for subscribers only.
             let Some(heap) = publisher.heap() else {
                 continue;
             };
-            // Frames of the heap's other topics that have been read, whose publishers are busy or have left.
+            // Releases read frames of the heap's other topics, because their publishers may be busy or have
+            // ended.
             let of_heap = self
                 .host
                 .topics
@@ -79,11 +80,12 @@ impl Run<'_> {
             let Some(memory) = &heap.memory else { continue };
             let wanted = heap.words.get(heap.wanted).load(Ordering::Acquire);
             if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.granted() {
-                // No block has asked since.
+                // No block has made a request since.
                 continue;
             }
             if memory.is_complete() {
-                // A frame for each slot of its topics: one that was given back while a block probed others.
+                // The heap has a frame for each slot of its topics. One was released while a block probed
+                // others.
                 continue;
             }
             let own = grant_spare(memory, &mut self.host.spares);
@@ -112,7 +114,7 @@ impl Run<'_> {
                 unmet = Some(memory);
             }
         }
-        // Frames come back by themselves while subscribers read; else only a buffer helps.
+        // While subscribers read, frames are released; otherwise only a buffer helps.
         let moved: u64 = self
             .host
             .subscribers
@@ -130,7 +132,7 @@ impl Run<'_> {
         (granted, stolen)
     }
 
-    /// Asks blocks for a buffer for a heap of the host's, if they can spare one and have not been asked.
+    /// Requests a buffer from blocks for a host heap, if they can spare one and no request is pending.
     fn ask_for_loan(&mut self, memory: &Arc<FrameMemory>) {
         let (Some(kernel), None) = (&self.kernel, &self.loan) else {
             return;
@@ -152,14 +154,14 @@ impl Run<'_> {
         }
     }
 
-    /// Grants the buffer that blocks were asked for, when they have lent it; how many.
+    /// Grants the requested buffer once blocks have lent it. Returns the number of granted buffers.
     fn hear_loan(&mut self) -> u64 {
         let lent = self.host.control.get(CONTROL_LINE + BLOCK_LENT);
         let lent = |loan: &mut Loan| lent.load(Ordering::Acquire) == loan.word;
         let Some(loan) = self.loan.take_if(lent) else {
             return 0;
         };
-        // A spare buffer may have come first.
+        // A spare buffer may have been granted first.
         match loan.memory.grant(loan.buffer) {
             Ok(_) => 1,
             Err(buffer) => {

@@ -1,4 +1,4 @@
-//! Operators on the CPU that end before their topic does, and those that write more than a frame.
+//! Operators on the CPU that end before their topic does, and operators that write more than a frame.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use galatea_flow::{Cpu, CpuWork, FlowError, Map, Step, Topic, Topology};
 
 use crate::{Collected, check, emulated, sink, small, source};
 
-/// An operator that copies its frames, and ends with its `frames`-th, or after it without publishing.
+/// An operator that copies its frames. It ends with its `frames`-th frame, or after it without publishing.
 fn ends_after(frames: u64, threads: usize, step: Step, seen: &Arc<AtomicU64>) -> Cpu {
     let seen = Arc::clone(seen);
     Cpu::new("ends early", threads, move |_| {
@@ -22,7 +22,7 @@ fn ends_after(frames: u64, threads: usize, step: Step, seen: &Arc<AtomicU64>) ->
     })
 }
 
-/// A sink that has enough does not hold up who publishes for it, nor other sinks.
+/// A sink that ends early blocks neither its publisher nor other sinks.
 #[test]
 fn a_sink_may_end_before_its_stream() {
     for (threads, step, depth) in [(1, Step::End, 4), (1, Step::Last, 1), (3, Step::End, 4)] {
@@ -40,13 +40,13 @@ fn a_sink_may_end_before_its_stream() {
         let case = format!("{threads} threads, {step:?}");
         check(&collected, 90, 1024, 5, &case, |value| !value);
         assert_eq!((outcome.published, outcome.leaked), (vec![90, 90], 0), "{case}");
-        // Threads that are in the operator when one ends it finish their frames.
+        // Threads that are in the operator when another one ends it finish their frames.
         let seen = seen.load(Ordering::Relaxed) as usize;
         assert!((7..7 + threads).contains(&seen), "{seen} frames: {case}");
     }
 }
 
-/// The topic of an operator that ends early ends with what it has published.
+/// The topic of an operator that ends early contains the frames that it has published.
 #[test]
 fn an_operator_may_end_in_the_middle() {
     for (step, published) in [(Step::Last, 6), (Step::End, 5)] {

@@ -1,4 +1,4 @@
-//! How topologies end early: operators that fail at any step, panics, silence; and refused topologies.
+//! Early ends of topologies (operators that fail at any step, panics, timeouts), and rejected topologies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn an_operator_on_the_device_that_fails_ends_the_topology() {
             }
             other => panic!("{other}"),
         }
-        // The device is as before: the next topology runs.
+        // The device still works: the next topology runs.
         let collected = Collected::default();
         around(Fails { source_offset: 1000 }, 20, &collected)
             .run(&device, &small(2, 64))
@@ -171,7 +171,7 @@ fn an_operator_on_the_device_that_hangs_is_noticed() {
             Cow::Borrowed("hangs")
         }
         fn source(&self) -> Cow<'_, str> {
-            // Until the flag in its parameters is set, which never happens.
+            // Loops until the flag in its parameters is set, which never happens.
             Cow::Borrowed(
                 "struct Operator {\n\
                      GALATEA_INLINE static void begin() {}\n\
@@ -207,9 +207,9 @@ fn an_operator_on_the_device_that_hangs_is_noticed() {
     assert!(text.contains("block 0"), "{text}");
 }
 
-/// A stream that pauses longer than the limit is no hang: no thread is in an operator.
+/// A stream that pauses longer than the limit does not hang: no thread is in an operator.
 #[test]
-fn a_source_that_has_nothing_for_long_is_no_hang() {
+fn idle_source_is_not_reported_as_hung() {
     let device = emulated(9);
     let mut topology = Topology::new();
     let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(8));
@@ -248,7 +248,7 @@ fn a_source_that_has_nothing_for_long_is_no_hang() {
 }
 
 #[test]
-fn topologies_without_a_meaning_are_refused() {
+fn invalid_topologies_are_rejected() {
     let device = emulated(10);
     let refused = |topology: &Topology, part: &str| {
         let error = topology
@@ -346,7 +346,7 @@ fn topologies_without_a_meaning_are_refused() {
     );
 }
 
-/// More threads than a shallow topic has room for, on the side that reads and on the side that publishes.
+/// More threads than a shallow topic supports, on the side that reads and on the side that publishes.
 #[test]
 fn too_many_threads_for_a_topic_are_refused() {
     let device = emulated(11);

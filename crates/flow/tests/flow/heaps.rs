@@ -1,4 +1,4 @@
-//! Heaps that are exhausted: spare buffers, buffers of the other side, and neither.
+//! Exhausted heaps: with spare buffers, with buffers of the other side, and with neither.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use galatea_flow::{Cpu, CpuWork, FlowError, FlowOptions, Map, Step, Topic, Topol
 
 use crate::{Collected, Held, SHORT, check, emulated, item, sink, small, source};
 
-/// A source of `frames` frames, and a sink that keeps the first frame it gets until the source has been asked
-/// for `begun` of them. Frames are given back in order, so none that follows it comes back before: the heaps
-/// hold what the source has begun, or were given buffers.
+/// A source of `frames` frames, and a sink that keeps its first frame until the source has been called for
+/// `begun` frames. Frames are released in order, so no later frame is released before it: the heaps hold all
+/// the frames that the source has begun, or were granted buffers.
 fn source_and_sink(frames: u64, begun: u64, collected: &Collected) -> (Cpu, Cpu) {
     let asked = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&asked);
@@ -57,7 +57,7 @@ fn exhausted_heaps_get_spare_buffers() {
     let mut topology = Topology::new();
     let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(16));
     let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(16));
-    // Both heaps have 4 frames at first, so no more than 8 frames could be begun by these.
+    // Both heaps have 4 frames initially, so without more buffers the source could begin at most 8 frames.
     let (source, sink) = source_and_sink(80, 10, &collected);
     topology
         .link(None, source, Some(there))
@@ -69,9 +69,9 @@ fn exhausted_heaps_get_spare_buffers() {
     assert_eq!((outcome.granted.1, outcome.leaked), (0, 0));
 }
 
-/// Heaps of fewer frames than half of the slots use these again and again, and need no other buffer.
+/// Heaps with fewer frames than half of the slots reuse them, and need no other buffer.
 #[test]
-fn frames_of_small_heaps_come_back() {
+fn small_heaps_reuse_released_frames() {
     let device = emulated(74);
     let collected = Collected::default();
     let options = FlowOptions {
@@ -91,7 +91,7 @@ fn frames_of_small_heaps_come_back() {
     assert_eq!((outcome.granted, outcome.leaked), ((0, 0), 0));
 }
 
-/// The host's heap has more buffers than its source uses; the device's takes one.
+/// The host's heap has more buffers than its source uses, and the device's heap takes one.
 #[test]
 fn a_buffer_without_frames_in_use_is_lent() {
     let device = emulated(72);
@@ -101,8 +101,8 @@ fn a_buffer_without_frames_in_use_is_lent() {
         let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(2));
         let unused = topology.topic(Topic::new("unused").frame_bytes(4096).depth(64));
         let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(64));
-        // Both heaps have 6 buffers of 11 frames, or 2 of these at first: then no more than 24 frames could
-        // be begun, 22 of the device's heap and 2 that `there` has slots for. The host's heap may lend a
+        // Both heaps have 6 buffers of 11 frames, or initially 2 of them. Then at most 24 frames could be
+        // begun: 22 of the device's heap, and 2 for which `there` has slots. The host's heap may lend a
         // buffer.
         let (own, patient) = source_and_sink(120, 28, &collected);
         topology
@@ -130,7 +130,8 @@ fn a_buffer_without_frames_in_use_is_lent() {
     }
 }
 
-/// A sink that never reads the frames of a heap without more buffers: an error with the numbers, not a hang.
+/// A sink never reads the frames of a heap without more buffers: the result is an error with the numbers, not
+/// a hang.
 #[test]
 fn a_heap_that_stays_exhausted_is_an_error() {
     let device = emulated(73);
@@ -150,15 +151,16 @@ fn a_heap_that_stays_exhausted_is_an_error() {
         ..small(1, 32)
     };
     let error = topology.run(&device, &options).unwrap_err();
-    // The sink that does not return is the cause; whichever is noticed first, both messages name the limit.
+    // The sink that does not return is the cause. Whichever failure is detected first, both messages contain
+    // the limit.
     assert!(
         matches!(error, FlowError::Hung { .. } | FlowError::Exhausted { .. }),
         "{error}"
     );
 }
 
-/// The device's heap has more buffers than its blocks use; the host's takes one. Blocks that wait for input
-/// have taken frames of it ahead.
+/// The device's heap has more buffers than its blocks use, and the host's heap takes one. Blocks that wait
+/// for input have taken frames of it ahead.
 #[test]
 fn blocks_lend_a_buffer() {
     for (seed, initial) in [(81, None), (82, Some(2)), (83, Some(2)), (84, Some(2))] {
@@ -167,8 +169,8 @@ fn blocks_lend_a_buffer() {
         let mut topology = Topology::new();
         let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(64));
         let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(64));
-        // Both heaps have 6 buffers of 11 frames, or 2 of these at first: then no more than 22 frames could
-        // be begun, as long as the patient sink keeps the first.
+        // Both heaps have 6 buffers of 11 frames, or initially 2 of them. Then at most 22 frames could be
+        // begun while the patient sink keeps its first frame.
         let (own, keeps) = source_and_sink(120, 28, &patient);
         topology
             .link(None, own, Some(there))
@@ -185,7 +187,7 @@ fn blocks_lend_a_buffer() {
         check(&patient, 120, 1024, 1024, &what, |value| value);
         check(&mapped, 120, 1024, 1024, &what, |value| !value);
         let lent = initial.is_some();
-        // The device's heap may ask for one in turn.
+        // The device's heap may request one in return.
         assert_eq!(outcome.granted.1 > 0, lent, "{what}: {:?}", outcome.granted);
         assert_eq!(outcome.leaked, 0, "{what}");
     }

@@ -1,4 +1,4 @@
-//! Topics whose slots hold the frames: alone, and beside topics of pages.
+//! Topics with frames in their slots: alone, and beside topics of pages.
 
 use galatea_flow::{FlowError, FlowOptions, MOST_INLINE_BYTES, Map, Topic, Topology};
 use rand::rngs::SmallRng;
@@ -6,7 +6,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use crate::{Collected, check, emulated, sink, small, source};
 
-/// A topic of frames of so many items, in slots or in pages.
+/// A topic of frames of `items` items, in slots or in pages.
 fn topic(name: &str, inline: bool, items: usize, depth: u32) -> Topic {
     let topic = Topic::new(name).depth(depth);
     if inline {
@@ -16,7 +16,7 @@ fn topic(name: &str, inline: bool, items: usize, depth: u32) -> Topic {
     }
 }
 
-/// The source fills its whole frame, so that one of pages before a slot would not fit it.
+/// The source fills its whole frame, so a frame in pages would not fit a slot of the next topic.
 fn is_possible(kinds: &[bool]) -> bool {
     kinds[0] || kinds.iter().all(|inline| !inline)
 }
@@ -70,7 +70,7 @@ fn inline_frames_keep_the_protocol_in_any_interleaving() {
     }
 }
 
-/// Several subscribers of a topic of inline frames; one of them is on the CPU and another on the device.
+/// Several subscribers of a topic of inline frames: one on the CPU and another on the device.
 #[test]
 fn subscribers_of_inline_frames_are_independent() {
     let device = emulated(91);
@@ -93,7 +93,7 @@ fn subscribers_of_inline_frames_are_independent() {
     assert_eq!(outcome.published, [90, 90]);
 }
 
-/// Several blocks publish inline frames under the offsets of their inputs: one reader has them in order.
+/// Several blocks publish inline frames under the offsets of their inputs, so one reader reads them in order.
 #[test]
 fn inline_frames_keep_the_order_of_the_source() {
     let device = emulated(92);
@@ -139,7 +139,7 @@ fn frames_too_long_for_a_slot_are_refused() {
     assert!(text.contains("Topic::frame_bytes"), "{text}");
 }
 
-/// An output that is too long for the slot of the next topic.
+/// An output that is too long for a slot of the next topic.
 #[test]
 fn an_output_longer_than_a_slot_is_an_error() {
     let device = emulated(94);

@@ -1,4 +1,4 @@
-//! Topologies on the emulated device: their results, the order of frames, and how they end.
+//! Topologies on the emulated device: their results, the order of frames, and their ends.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -26,11 +26,11 @@ fn emulated(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// A limit for topologies that are to exceed it, long enough for progress on a busy machine.
+/// A limit for topologies that must exceed it, long enough for progress on a busy machine.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// Few blocks of few threads: the emulated device runs them on the machine's cores. Patient, since those may
-/// have much else to do.
+/// Options with few blocks of few threads, because the emulated device runs them on the machine's cores, and
+/// with long limits, because those may be busy.
 fn small(blocks: u32, block_threads: u32) -> FlowOptions {
     FlowOptions {
         blocks: Some(blocks),
@@ -40,7 +40,7 @@ fn small(blocks: u32, block_threads: u32) -> FlowOptions {
     }
 }
 
-/// The value of an item of the source: differs by frame and place.
+/// The value of an item of the source. It depends on the frame and the position.
 fn item(frame: u64, place: usize) -> u32 {
     (frame as u32).wrapping_mul(0x9e37_79b9) ^ (place as u32).wrapping_mul(0x85eb_ca6b)
 }
@@ -68,7 +68,7 @@ fn source(threads: usize, frames: u64, last: usize) -> Cpu {
             for (place, value) in output[..items].iter_mut().enumerate() {
                 *value = item(frame, place);
             }
-            // The rest must not be read: a frame that was used before holds other values.
+            // The rest must not be read. A reused frame contains other values.
             output[items..].fill(0xdead_beef);
             work.set_output_bytes(items * 4);
             work.set_source(frame);
@@ -77,7 +77,7 @@ fn source(threads: usize, frames: u64, last: usize) -> Cpu {
     })
 }
 
-/// Holds operators on the CPU in their first frame until it is dropped.
+/// Blocks operators on the CPU in their first frame until it is dropped.
 #[derive(Default)]
 struct Held {
     entered: Arc<AtomicBool>,
@@ -92,7 +92,7 @@ impl Held {
             let (entered, released) = (Arc::clone(&entered), Arc::clone(&released));
             move |_: &mut CpuWork<'_>| {
                 entered.store(true, Ordering::Release);
-                // Ends in any case, so that a run that waits for it is an error and not a hang.
+                // Ends in any case, so that a run that waits for it fails instead of hanging.
                 let begun = Instant::now();
                 while !released.load(Ordering::Acquire) && begun.elapsed() < Duration::from_secs(300) {
                     std::thread::sleep(Duration::from_millis(1));
@@ -103,7 +103,7 @@ impl Held {
         })
     }
 
-    /// Whether the operator is in its first frame still.
+    /// Whether the operator is still in its first frame.
     fn is_held(&self) -> bool {
         self.entered.load(Ordering::Acquire) && !self.released.load(Ordering::Acquire)
     }
@@ -115,10 +115,10 @@ impl Drop for Held {
     }
 }
 
-/// Frames that a sink collected, by their place at the source.
+/// Frames that a sink collected, with their position at the source.
 type Collected = Arc<Mutex<Vec<(u64, Vec<u32>)>>>;
 
-/// A sink that keeps all it gets.
+/// A sink that keeps all its frames.
 fn sink(threads: usize, collected: &Collected) -> Cpu {
     let collected = Arc::clone(collected);
     Cpu::new("sink", threads, move |_| {
@@ -131,7 +131,7 @@ fn sink(threads: usize, collected: &Collected) -> Cpu {
     })
 }
 
-/// Checks that every frame arrived once, as `f` of the source's items.
+/// Checks that every frame arrived once, and is `f` of the source's items.
 fn check(
     collected: &Collected,
     frames: u64,

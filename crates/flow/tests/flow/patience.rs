@@ -1,4 +1,4 @@
-//! What is slow is no hang, as long as frames move or nothing has to.
+//! A slow operator is not reported as hung as long as frames move, or no frame has to move.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::{Collected, check, emulated, item, sink, small, source};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Heaps of four frames at first, for topics of sixteen.
+/// Heaps of four initial frames, for topics of sixteen.
 fn few_frames(blocks: u32) -> FlowOptions {
     FlowOptions {
         heap_buffers: 4,
@@ -19,7 +19,7 @@ fn few_frames(blocks: u32) -> FlowOptions {
     }
 }
 
-/// A sink that takes so long for the frames from one on, up to another.
+/// A sink that takes the given time for each frame in a range.
 fn slow_sink(time: Duration, frames: std::ops::Range<u64>, collected: &Collected) -> Cpu {
     let collected = std::sync::Arc::clone(collected);
     Cpu::new("slow sink", 1, move |_| {
@@ -38,9 +38,9 @@ fn slow_sink(time: Duration, frames: std::ops::Range<u64>, collected: &Collected
     })
 }
 
-/// The source waits for a frame all the time, and gets one again and again.
+/// The source always waits for a frame, and gets one again and again.
 #[test]
-fn a_slow_sink_is_no_shortage() {
+fn slow_sink_is_not_reported_as_shortage() {
     let device = emulated(1);
     for on_device in [false, true] {
         let collected = Collected::default();
@@ -64,9 +64,9 @@ fn a_slow_sink_is_no_shortage() {
     }
 }
 
-/// All frames of the device's heap are published and read when the stream stands still, and a burst follows.
+/// All frames of the device's heap are published and read when the stream pauses, and a burst follows.
 #[test]
-fn a_stream_that_stands_still_wants_no_buffers() {
+fn paused_stream_requests_no_buffers() {
     const FRAMES: u64 = 60;
     let device = emulated(2);
     let collected = Collected::default();
@@ -98,9 +98,9 @@ fn a_stream_that_stands_still_wants_no_buffers() {
     assert_eq!((outcome.granted, outcome.leaked), ((0, 0), 0));
 }
 
-/// Sixty-four frames, after as many rounds of which a block beats, take longer than the limit.
+/// A block beats after sixty-four frames, which together take longer than the limit.
 #[test]
-fn a_slow_operator_on_the_device_is_no_hang() {
+fn slow_device_operator_is_not_reported_as_hung() {
     struct Slow;
     impl GpuOperator for Slow {
         fn name(&self) -> Cow<'_, str> {

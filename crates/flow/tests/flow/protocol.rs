@@ -1,4 +1,5 @@
-//! No frame is lost, doubled, torn, or read before it is published; chains of operators; several subscribers.
+//! No frame is lost, duplicated, torn, or read before it is published. Chains of operators; several
+//! subscribers.
 
 use galatea_flow::{
     Assignment, CataloguePolicy, Cpu, CpuWork, FlowOptions, IndexPolicy, Map, Retune, Step, Topic, Topology,
@@ -31,9 +32,9 @@ fn ping_pong(
 }
 
 #[test]
-fn numbers_are_doubled_at_every_edge() {
+fn frame_counts_and_lengths_at_every_boundary() {
     let device = emulated(3);
-    // Frames none, one, and about the depth; last frames of all lengths that matter.
+    // No frame, one frame, and about the depth; last frames of all relevant lengths.
     let items = 1024;
     for frames in [0, 1, 2, 7, 8, 9, 40] {
         for last in [0, 1, 3, 4, 31, 32, 33, 127, 128, 129, items] {
@@ -54,7 +55,7 @@ fn numbers_are_doubled_at_every_edge() {
 }
 
 #[test]
-fn any_interleaving_keeps_the_protocol() {
+fn random_settings_lose_and_duplicate_no_frame() {
     for seed in 0..24 {
         let mut random = SmallRng::seed_from_u64(seed);
         let device = emulated(seed + 1);
@@ -101,7 +102,7 @@ fn any_interleaving_keeps_the_protocol() {
     }
 }
 
-/// C(G)nC: operators on the device beside each other, whose topics are in device memory.
+/// C(G)nC: consecutive operators on the device. The topics between them are in device memory.
 #[test]
 fn operators_on_the_device_follow_each_other() {
     for operators in 1..=4_usize {
@@ -139,7 +140,7 @@ fn operators_on_the_device_follow_each_other() {
     }
 }
 
-/// C(GC)n: operators of both sides in turns.
+/// C(GC)n: operators alternate between both sides.
 #[test]
 fn operators_of_both_sides_take_turns() {
     let device = emulated(21);
@@ -250,7 +251,7 @@ fn items_may_change_their_width() {
     }
 }
 
-/// Frames of one thread keep their order as far as one block and one reader.
+/// With one block and one reader, frames of one thread keep their order.
 #[test]
 fn one_block_keeps_the_order_of_the_source() {
     let device = emulated(51);
@@ -265,7 +266,7 @@ fn one_block_keeps_the_order_of_the_source() {
     assert_eq!(places, (0..100).collect::<Vec<_>>());
 }
 
-/// Without an operator on the device nothing is launched.
+/// Without an operator on the device, no kernel is launched.
 #[test]
 fn operators_on_the_cpu_alone_need_no_kernel() {
     let device = emulated(61);
@@ -280,7 +281,7 @@ fn operators_on_the_cpu_alone_need_no_kernel() {
     assert_eq!((outcome.launches, outcome.leaked), (0, 0));
 }
 
-/// Partitions that follow what operators take change no result.
+/// Partitions that are adapted to the operators' times change no result.
 #[test]
 fn partitions_may_change_while_a_topology_runs() {
     let device = emulated(81);

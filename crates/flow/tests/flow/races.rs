@@ -1,4 +1,4 @@
-//! No accesses of a block's threads race: streams of every kind on an emulated device that looks for races,
+//! No accesses of a block's threads race: streams of every kind on an emulated device that detects races,
 //! which fail the launch.
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
@@ -22,7 +22,7 @@ fn topic(inline: bool, depth: u32) -> Topic {
 
 #[test]
 fn threads_of_a_block_do_not_race() {
-    // Frames in slots, in pages, and from one to the other and back; a whole page has no room in a slot.
+    // Frames in slots, in pages, and from one to the other and back. A whole page does not fit a slot.
     let chains: [(&[bool], u64); 4] = [
         (&[true, true, true], 24),
         (&[false, false, false], 24),

@@ -1,9 +1,9 @@
 //! CSV files as tables.
 //!
-//! Whether first rows are headers is an option of the table; without it, the files say so, as DuckDB reads
-//! them: a first row with a value that is no value of its column (`id` above numbers) is a header, and one
-//! with a number, a date or a truth value otherwise is not. Where all values are text, the first row is a
-//! header.
+//! An option of the table sets whether first rows are headers. Without it, the values decide, as in DuckDB: a
+//! first row with a value that does not fit the type of its column (`id` above numbers) is a header.
+//! Otherwise, a first row with a number, a date or a truth value is not. If all values are strings, the first
+//! row is a header.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::look::{AT_ONCE, Found, bytes_of_each, known, name_of, rows_of_each};
 use super::merge::{Seen, merged, without_nulls};
 use super::values::Kinds;
 
-/// Makes [`CsvTables`] with the options of a statement.
+/// Creates [`CsvTables`] with the options of a statement.
 #[derive(Debug)]
 pub(crate) struct CsvTablesFactory;
 
@@ -61,7 +61,7 @@ impl GetExt for CsvTablesFactory {
 #[derive(Debug)]
 pub(crate) struct CsvTables {
     options: CsvOptions,
-    /// Whether first rows are headers, once a schema was found in files.
+    /// Whether first rows are headers, after a schema was inferred from files.
     found: Mutex<Option<bool>>,
 }
 
@@ -73,7 +73,7 @@ impl CsvTables {
         }
     }
 
-    /// Whether both read the same files in the same way.
+    /// Whether both formats read the same files in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.options == other.options && *self.found.lock() == *other.found.lock()
     }
@@ -83,13 +83,13 @@ impl CsvTables {
         CsvFormat::default().with_options(self.options.clone())
     }
 
-    /// Whether first rows are headers, if options say so.
+    /// Whether first rows are headers, if an option sets it.
     fn told(&self, state: &dyn Session) -> Option<bool> {
         let by_default = state.config_options().catalog.has_header;
         self.options.has_header.or((!by_default).then_some(false))
     }
 
-    /// The header of the source, given what options say.
+    /// The header of the source, given the option.
     fn header(&self, told: Option<bool>) -> CsvHeader {
         match (*self.found.lock(), told) {
             (Some(found), _) => CsvHeader::Found(found),
@@ -111,12 +111,12 @@ impl CsvTables {
 #[derive(Debug, Default)]
 struct Looked {
     first: Vec<String>,
-    /// Of the first row and of those below it.
+    /// The kinds of the first row and of the rows below it, per column.
     kinds: Vec<(Kinds, Kinds)>,
 }
 
 impl Looked {
-    /// Whether the first row is a header, where its values say so.
+    /// Whether the first row is a header, if its values decide that.
     fn header(&self) -> Option<bool> {
         let typed = |(first, below): &(Kinds, Kinds)| {
             let fits = below.and(*first).is_typed();
@@ -185,7 +185,8 @@ fn look(head: &[u8], whole: bool, rows: usize, options: &CsvOptions) -> Looked {
     looked
 }
 
-/// Whether first rows are headers: as the first file that is certain says, which no other may contradict.
+/// Whether first rows are headers: the result of the first file that decides it. No other file may
+/// contradict.
 fn agreed(files: &[(String, Option<bool>)]) -> Result<bool> {
     let certain = |wanted: bool| files.iter().find(|(_, header)| *header == Some(wanted));
     match (certain(true), certain(false)) {
@@ -276,7 +277,7 @@ impl FileFormat for CsvTables {
             file,
             schema: found.schema.as_ref().clone(),
         });
-        // Files without a row have no columns.
+        // Files without rows have no columns.
         let seen: Vec<Seen> = seen.filter(|seen| !seen.schema.fields().is_empty()).collect();
         Ok(Arc::new(without_nulls(&merged(seen)?)))
     }
@@ -318,7 +319,7 @@ impl FileFormat for CsvTables {
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut options = self.options.clone();
-        // Rows added to a table without headers get none.
+        // Rows appended to a table without headers are written without one.
         options.has_header = options.has_header.or(*self.found.lock());
         let plain = CsvFormat::default().with_options(options);
         plain.create_writer_physical_plan(input, state, conf, order).await

@@ -1,4 +1,4 @@
-//! JSON files as tables: objects one after another, however they are laid out, or one array of them.
+//! JSON files as tables: consecutive objects in any layout, or one array of objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::json_types::JsonType;
 use super::look::{AT_ONCE, Found, bytes_of_each, known, name_of, rows_of_each};
 use super::merge::{Seen, merged, without_nulls};
 
-/// Makes [`JsonTables`] with the options of a statement.
+/// Creates [`JsonTables`] with the options of a statement.
 #[derive(Debug)]
 pub(crate) struct JsonTablesFactory;
 
@@ -80,13 +80,13 @@ impl JsonTables {
             if let Some(schema) = columns(head, whole, rows, name)? {
                 return Ok(schema);
             }
-            // No object ends within them.
+            // No object ends within these bytes.
             bytes = bytes.saturating_mul(16);
         }
     }
 }
 
-/// The columns of the first objects; none if there is no whole object in the bytes.
+/// The columns of the first objects; `None` if the bytes contain no complete object.
 fn columns(mut head: Vec<u8>, whole: bool, rows: usize, name: &str) -> Result<Option<Schema>> {
     let bad =
         |place: String, column: Option<String>, reason: String, hint: Option<&str>| StoreError::BadRow {

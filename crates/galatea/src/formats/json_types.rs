@@ -1,6 +1,6 @@
 //! The types of JSON objects.
 //!
-//! Values are looked at as they are parsed, so keys keep the order that they have in the file.
+//! Types are inferred during parsing, so keys keep their order in the file.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,15 +17,15 @@ pub(super) enum JsonType {
     Boolean,
     Integer,
     Float,
-    /// Texts, or scalars of several kinds.
+    /// Strings, or scalars of several kinds.
     Text,
     List(Box<JsonType>),
     Object(Keys),
-    /// Objects or lists, and other values: no type holds them.
+    /// Objects or lists, and other values: no column type represents them.
     Mixed,
 }
 
-/// Keys of objects with their types, in the order in which they were seen first.
+/// Keys of objects with their types, in the order of their first occurrence.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Keys {
     types: Vec<(String, JsonType)>,
@@ -46,7 +46,7 @@ impl Keys {
         }
     }
 
-    /// The columns of objects with these keys; the first that no type holds is the error.
+    /// The columns of objects with these keys. The error is the first key that has no column type.
     pub(super) fn fields(&self) -> Result<Fields, String> {
         let field = |(key, value): &(String, JsonType)| {
             let data_type = value.data_type().map_err(|inner| match inner.as_str() {
@@ -60,7 +60,7 @@ impl Keys {
 }
 
 impl JsonType {
-    /// Of the values of both.
+    /// The type of the values of both.
     pub(super) fn and(self, other: Self) -> Self {
         use JsonType::{Float, Integer, List, Mixed, Null, Object, Text};
         match (self, other) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_of_several_kinds_are_text() {
+    fn scalars_of_several_kinds_are_string() {
         let found = columns("{\"a\": 1, \"l\": [1]}{\"a\": \"x\", \"l\": [null, \"x\"]}{\"a\": true}")
             .expect("columns");
         assert_eq!(found[0].1, DataType::Utf8);

@@ -1,4 +1,4 @@
-//! Inference reads the first rows of a file once, as long as the file stays the same.
+//! Schema inference reads the first rows of a file once, as long as the file stays the same.
 
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -9,26 +9,26 @@ use lru::LruCache;
 use object_store::ObjectMeta;
 use parking_lot::Mutex;
 
-/// Rows of a table's files whose values decide the types of its columns, unless an option says another
-/// number.
+/// Number of rows of a table's files from which column types are inferred, unless an option sets another.
 const ROWS: usize = 20_480;
-/// The least of each file.
+/// The minimum per file.
 const ROWS_OF_FILE: usize = 1_000;
-/// Bytes of a file that are looked at.
+/// Number of bytes of a file to read.
 const BYTES: usize = 4 << 20;
-/// Files looked into at a time.
+/// Number of files read concurrently.
 pub(super) const AT_ONCE: usize = 16;
-/// Files whose schemas are remembered.
+/// Number of files in the cache of schemas.
 const FILES: NonZeroUsize = NonZeroUsize::new(4096).expect("above zero");
-/// A file that was changed within these milliseconds may change again without its times showing it.
+/// A file that was changed within this number of milliseconds may change again without a new modification
+/// time.
 const SETTLED: i64 = 2_000;
 
-/// Rows to look at in each of this number of files.
+/// The number of rows to read in each of `files` files.
 pub(super) fn rows_of_each(files: usize, option: Option<usize>) -> usize {
     option.unwrap_or_else(|| (ROWS / files.max(1)).max(ROWS_OF_FILE))
 }
 
-/// Bytes to look at: more than usual if an option asks for more rows.
+/// The number of bytes to read; larger if an option sets a larger number of rows.
 pub(super) fn bytes_of_each(option: Option<usize>) -> usize {
     option.map_or(BYTES, |rows| rows.saturating_mul(1 << 10).max(BYTES))
 }
@@ -41,20 +41,20 @@ pub(super) fn name_of(object: &ObjectMeta, store: &str) -> String {
     }
 }
 
-/// The result of inference on a file: its schema, and whether its first row is a header, where that is
-/// certain.
+/// The result of inference on a file: its schema, and whether its first row is a header, if the file decides
+/// that.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) schema: SchemaRef,
     pub(super) header: Option<bool>,
 }
 
-/// A file as it was, and how it was looked at.
+/// The version of a file, and the options of inference.
 type Looked = (String, u64, i64, Option<String>, String);
 
 static KNOWN: LazyLock<Mutex<LruCache<Looked, Found>>> = LazyLock::new(|| Mutex::new(LruCache::new(FILES)));
 
-/// The result of `look`, or of an earlier look at the same file with the same options.
+/// The result of `look`, or the cached result for the same version of the file with the same options.
 pub(super) async fn known(
     object: &ObjectMeta,
     how: String,

@@ -1,7 +1,7 @@
-//! One schema for files of several.
+//! One schema for several files.
 //!
-//! The table has the columns of all files, in the order in which they are first seen, each of a type that
-//! holds the values of every file; where a file lacks a column, it is NULL.
+//! The table has the columns of all files, in the order of their first occurrence. Each has a type that
+//! represents the values of every file. If a file lacks a column, the column is NULL there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) struct Seen {
 /// The schema of a table of these files.
 ///
 /// # Errors
-/// No type holds the values of a column; the error names the column and two files.
+/// No type represents all values of a column. The error names the column and two files.
 pub(super) fn merged(files: Vec<Seen>) -> Result<Schema> {
     if let [one] = &files[..] {
         return Ok(one.schema.clone());
@@ -30,7 +30,7 @@ pub(super) fn merged(files: Vec<Seen>) -> Result<Schema> {
         .flat_map(|seen| seen.schema.metadata().clone())
         .collect();
     let mut places: HashMap<String, usize> = HashMap::new();
-    // Each with the first file that has it, and the number of files that do.
+    // Each field with the first file that has it, and the number of files that have it.
     let mut columns: Vec<(Field, String, usize)> = Vec::new();
     let count = files.len();
     for Seen { file, schema } in files {
@@ -63,7 +63,7 @@ pub(super) fn merged(files: Vec<Seen>) -> Result<Schema> {
     Ok(Schema::new_with_metadata(fields.collect::<Vec<_>>(), metadata))
 }
 
-/// A field that holds the values of both.
+/// A field that represents the values of both.
 fn widened(one: &Field, other: &Field) -> Option<Field> {
     let nullable = one.is_nullable() || other.is_nullable();
     if one.data_type() == other.data_type() {
@@ -73,7 +73,7 @@ fn widened(one: &Field, other: &Field) -> Option<Field> {
     Some(one.clone().with_data_type(data_type).with_nullable(nullable))
 }
 
-/// A type that holds the values of both without loss of digits, where there is one.
+/// A type that represents the values of both without loss of digits, if one exists.
 fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
     use DataType::{
         Boolean, Date32, Date64, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeUtf8,
@@ -115,7 +115,7 @@ fn wider(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// The fields of both, by name; a field that only one has is NULL in the other.
+/// The union of the fields by name. A field of only one side is NULL in the other.
 fn widened_fields(one: &Fields, other: &Fields) -> Option<Fields> {
     let mut fields = Vec::with_capacity(one.len());
     for field in one {
@@ -146,7 +146,7 @@ fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
     if rank(one) < rank(other) { other } else { one }
 }
 
-/// The schema with strings in place of columns that have no values and so no type.
+/// The schema, with strings in place of columns that have no values and therefore no type.
 pub(super) fn without_nulls(schema: &Schema) -> Schema {
     Schema::new_with_metadata(typed(schema.fields()), schema.metadata().clone())
 }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_type_holds_names_the_files() {
+    fn incompatible_column_types_error_names_the_files() {
         let list = DataType::new_list(DataType::Int64, true);
         let error = merged(vec![
             seen("a", &[("i", DataType::Int64)]),

@@ -1,9 +1,10 @@
-//! The file formats of a session: DataFusion's for Parquet, CSV and JSON, with schemas of their own.
+//! The file formats of a session: DataFusion's for Parquet, CSV and JSON, with their own inference of
+//! schemas.
 //!
-//! `CREATE EXTERNAL TABLE`, quoted paths and folders all ask a format for the schema of their files and for
-//! the source that reads them. These formats look into every file, so a table has the columns of all of them
-//! ([`merge`]); [`values`] and [`json_types`] say which types the columns of text files have. Writing is left
-//! to DataFusion.
+//! `CREATE EXTERNAL TABLE`, quoted paths and folders all get the schema of their files, and the source that
+//! reads them, from a format. These formats examine every file, so a table has the columns of all of them
+//! ([`merge`]). [`values`] and [`json_types`] infer the column types of text files. DataFusion writes the
+//! files.
 
 mod csv;
 mod json;
@@ -28,7 +29,7 @@ pub(crate) use self::csv::CsvTables;
 pub(crate) use self::json::JsonTables;
 pub(crate) use self::parquet::ParquetTables;
 
-/// Replaces DataFusion's formats by these, where the session has DataFusion's as they come.
+/// Replaces DataFusion's formats by these, if the session has DataFusion's defaults.
 pub(crate) fn install(state: &mut SessionState) -> Result<()> {
     let is_plain = |name: &str, check: fn(&dyn FileFormatFactory) -> bool| {
         let factory = state.get_file_format_factory(name);
@@ -58,7 +59,7 @@ pub(crate) fn install(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
-/// Whether two formats are of the same kind, with the same options.
+/// Whether two formats are of the same kind and have the same options.
 pub(crate) fn same(one: &dyn FileFormat, other: &dyn FileFormat) -> bool {
     if let (Some(one), Some(other)) = (
         one.downcast_ref::<ParquetTables>(),

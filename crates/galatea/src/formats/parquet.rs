@@ -1,4 +1,4 @@
-//! Parquet files as tables: DataFusion's format, with a schema that holds the rows of all files, and with
+//! Parquet files as tables: DataFusion's format, with a schema that represents the rows of all files, and
 //! errors that name the file.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::look::name_of;
 use super::merge::{Seen, merged};
 
-/// Makes [`ParquetTables`] with the options of a statement.
+/// Creates [`ParquetTables`] with the options of a statement.
 #[derive(Debug)]
 pub(crate) struct ParquetTablesFactory;
 
@@ -71,8 +71,8 @@ impl ParquetTables {
         self.plain.options()
     }
 
-    /// Refuses a file whose row groups have other rows than its footer says: readers believe one or the
-    /// other.
+    /// Refuses a file if the row counts of its row groups and of its footer differ: some readers use one,
+    /// some the other.
     async fn check_rows(
         &self,
         state: &dyn Session,
@@ -84,7 +84,7 @@ impl ParquetTables {
         if crypto.file_decryption.is_some() || crypto.factory_id.is_some() {
             return Ok(());
         }
-        // The footer was read for the schema, and is there still.
+        // The footer was read for the schema and is still cached.
         let known = state.runtime_env().cache_manager.get_file_metadata_cache();
         let footer = DFParquetMetadata::new(store.as_ref(), object)
             .with_metadata_size_hint(self.plain.metadata_size_hint())
@@ -147,7 +147,7 @@ impl FileFormat for ParquetTables {
             .buffer_unordered(at_once)
             .try_collect()
             .await?;
-        // Columns are in the order of the first file; listings come in any order.
+        // Columns follow the order of the first file; listings have no fixed order.
         seen.sort_unstable_by(|one, other| one.file.cmp(&other.file));
         merged(seen).map(Arc::new)
     }
@@ -192,7 +192,7 @@ impl FileFormat for ParquetTables {
         state: &dyn Session,
         conf: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // DataFusion's format asks for its own source.
+        // DataFusion's format requires its own source.
         let source = parquet_source(conf.file_source().as_ref()).cloned();
         let conf = match source {
             Some(plain) => FileScanConfigBuilder::from(conf)
@@ -234,7 +234,7 @@ impl FileFormat for ParquetTables {
     }
 }
 
-/// Work on one file, with its name in errors and panics.
+/// Runs work on one file, and adds the file's name to errors and panics.
 async fn reading<T>(file: &str, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
     match contained_async(work).await {
         Ok(done) => done.map_err(|error| parquet_error(file, error)),

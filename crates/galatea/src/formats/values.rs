@@ -1,8 +1,8 @@
 //! The type of a CSV column, from its first values.
 //!
-//! As arrow's own inference, but a number with a zero before its digits (`01234`, a postcode) makes a column
-//! of text, since reading it as a number would lose the zero, and so does a date or a time that does not
-//! exist (`2021-02-30`), which could not be read as one.
+//! Like Arrow's own inference, with two exceptions that produce a string column: a number with a leading zero
+//! (`01234`, a postcode), because parsing it as a number would lose the zero, and a date or a time that does
+//! not exist (`2021-02-30`), because it could not be parsed.
 
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::{DataType, Date32Type, TimeUnit};
@@ -21,7 +21,7 @@ enum Kind {
     Text,
 }
 
-/// The kinds of the values of a column, a bit each.
+/// The kinds of the values of a column, one bit each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Kinds(u16);
 
@@ -32,22 +32,22 @@ const fn bit(kind: Kind) -> u16 {
 const TIMES: u16 = bit(Kind::Seconds) | bit(Kind::Millis) | bit(Kind::Micros) | bit(Kind::Nanos);
 
 impl Kinds {
-    /// Of one value.
+    /// The kind of one value.
     pub(super) fn of(value: &str) -> Self {
         Self(bit(kind(value)))
     }
 
-    /// Of the values of both.
+    /// The kinds of the values of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether there were values, and none of them is text alone.
+    /// Whether values exist, and none of them is only a string.
     pub(super) fn is_typed(self) -> bool {
         !matches!(self.data_type(), DataType::Null | DataType::Utf8)
     }
 
-    /// The type that all values have; `Null` without values.
+    /// The common type of all values; `Null` without values.
     pub(super) fn data_type(self) -> DataType {
         let only = |kinds: u16| self.0 & !kinds == 0;
         let has = |kind: Kind| self.0 & bit(kind) != 0;
@@ -110,7 +110,7 @@ fn integer(value: &str, digits: &[u8]) -> Kind {
     Kind::Integer
 }
 
-/// Digits with a point among them, with an exponent, or both.
+/// Digits with a decimal point, with an exponent, or both.
 fn is_float(unsigned: &[u8]) -> bool {
     let mut parts = unsigned.splitn(2, |byte| matches!(byte, b'e' | b'E'));
     let mantissa = parts.next().unwrap_or_default();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_type_keeps_are_text() {
+    fn values_that_no_type_keeps_are_string() {
         for value in [
             "01234",
             "-01",

@@ -1,13 +1,13 @@
-//! `kmeans_assign(point, centroids)`: the label of the centroid that is nearest to a point.
+//! `kmeans_assign(point, centroids)`: the label of the centroid nearest to a point.
 //!
 //! ```sql
 //! WITH c AS (SELECT array_agg([x, y] ORDER BY label) AS centroids FROM kmeans((SELECT x, y FROM t), k => 8))
 //! SELECT id, kmeans_assign([x, y], centroids) AS label FROM new_points CROSS JOIN c;
 //! ```
 //!
-//! Labels number centroids from 0, in the order of the list; ties go to the lowest. Distances are computed in
-//! 64 bits, so the label of a point whose two nearest centroids are equally far but for 32-bit rounding may
-//! differ from `kmeans_labels`.
+//! Labels number centroids from 0, in the order of the list. Ties go to the lowest. Distances are computed in
+//! 64 bits. So the label may differ from `kmeans_labels` for a point with two nearest centroids that only
+//! 32-bit rounding distinguishes.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ struct Assign {
     signature: Signature,
 }
 
-/// Adds the function to a session that has none of that name.
+/// Adds the function to a session, unless it has one of that name.
 pub(super) fn register(state: &mut SessionState) {
     if state.scalar_functions().contains_key(NAME) {
         return;
@@ -117,7 +117,7 @@ struct Centroids {
 }
 
 impl Centroids {
-    /// Those of a row; none where the list is NULL.
+    /// The centroids of a row; `None` if the list is NULL.
     fn of(lists: &ListArray, row: usize) -> Result<Option<Self>> {
         if lists.is_null(row) {
             return Ok(None);
@@ -156,7 +156,7 @@ impl Centroids {
         Ok(Some(centroids))
     }
 
-    /// The nearest to a point, the first of those equally near.
+    /// The centroid nearest to a point; on a tie, the first.
     fn nearest(&self, point: &[f64]) -> u32 {
         let distance = |centroid: &[f64]| {
             let squares = centroid.iter().zip(point).map(|(c, x)| (x - c) * (x - c));
@@ -168,13 +168,13 @@ impl Centroids {
     }
 }
 
-/// The values of a list; none if one is NULL.
+/// The values of a list; `None` if one is NULL.
 fn coordinates(list: &ArrayRef) -> Option<Vec<f64>> {
     let values: &Float64Array = list.as_primitive::<Float64Type>();
     (values.null_count() == 0).then(|| values.values().to_vec())
 }
 
-/// The label of a row's point; none where the point, one of its coordinates or the centroids are NULL.
+/// The label of a row's point; `None` if the point, one of its coordinates or the centroids are NULL.
 fn label(points: &ListArray, row: usize, centroids: Option<&Centroids>) -> Result<Option<u32>> {
     let Some(centroids) = centroids.filter(|_| points.is_valid(row)) else {
         return Ok(None);

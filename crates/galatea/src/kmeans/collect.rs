@@ -1,4 +1,4 @@
-//! Points from the rows of a plan.
+//! Collects points from the rows of a plan.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use galatea_kmeans::{Points, PointsBuilder};
 
-/// The rows of a plan, in the order of its partitions, and the memory they are counted in.
+/// The rows of a plan in the order of its partitions, and their memory reservation.
 pub(super) struct Rows {
     pub(super) batches: Vec<RecordBatch>,
     reservations: Vec<MemoryReservation>,
 }
 
 impl Rows {
-    /// Counts so many bytes more.
+    /// Reserves `bytes` more.
     pub(super) fn grow(&self, bytes: u64) -> Result<()> {
         match self.reservations.first() {
             Some(reservation) => reservation.try_grow(bytes as usize),
@@ -30,7 +30,7 @@ impl Rows {
     }
 }
 
-/// Reads all partitions at once; only the columns `keep`, where there are some.
+/// Reads all partitions concurrently, and only the columns of `keep`, if it is given.
 pub(super) async fn rows(
     input: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -71,7 +71,7 @@ pub(super) async fn rows(
     })
 }
 
-/// The points of columns of batches. `goes_on` is called after each batch; its error ends the work.
+/// The points in the columns of batches. `goes_on` is called after each batch; its error ends the work.
 ///
 /// # Errors
 /// NULL, NaN and infinite values, with column and number; host memory.
@@ -120,7 +120,7 @@ pub(super) fn points(
     builder.finish().map(Some).map_err(|error| failed(name, &error))
 }
 
-/// Values of columns; 0 in place of NULL, which is counted.
+/// The values of columns. NULL becomes 0 and is counted.
 fn values<T: ArrowPrimitiveType>(
     batch: &RecordBatch,
     columns: &[usize],
@@ -138,7 +138,7 @@ fn values<T: ArrowPrimitiveType>(
     columns.iter().zip(nulls).map(convert).collect()
 }
 
-/// A clustering's error as DataFusion's.
+/// Converts an error of k-means to DataFusion's.
 pub(super) fn failed(name: &str, error: &galatea_kmeans::KMeansError) -> DataFusionError {
     DataFusionError::Execution(format!("{name}: {error}"))
 }

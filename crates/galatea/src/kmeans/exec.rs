@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use super::Function;
 use super::collect::{self, Rows, failed};
 
-/// The parameters of a node apart from its input.
+/// The parameters of a node except its input.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
     pub(super) function: Function,
@@ -33,14 +33,14 @@ pub(super) struct Task {
     pub(super) engine: Arc<Engine>,
 }
 
-/// Reads its input, clusters it, and returns centroids, or its rows with labels; has one partition.
+/// Reads and clusters its input, and returns centroids, or the rows with labels, in one partition.
 #[derive(Debug)]
 pub(super) struct KMeansExec {
     task: Task,
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Where the last execution ran, for EXPLAIN ANALYZE.
+    /// The device of the last execution, for EXPLAIN ANALYZE.
     ran: Arc<Mutex<Option<String>>>,
 }
 
@@ -85,7 +85,7 @@ impl DisplayAs for KMeansExec {
     }
 }
 
-/// Stops the clustering on drop of the stream.
+/// Stops the clustering when the stream is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -94,7 +94,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// One execution, on a thread of its own.
+/// One execution, on a separate thread.
 struct Execution {
     task: Task,
     config: GalateaConfig,
@@ -102,7 +102,7 @@ struct Execution {
     cancelled: Arc<AtomicBool>,
     iterations: Gauge,
     report: Option<Arc<PlanReport>>,
-    /// Where the centroids are kept when the statement is asked to end.
+    /// Keeps the centroids when the statement is requested to end.
     end: Option<EndOffer>,
     ran: Arc<Mutex<Option<String>>>,
 }
@@ -133,7 +133,7 @@ impl Execution {
             self.rows.batches.clear();
         }
         let model = self.fit(&points, labels)?;
-        // It was cancelled for good, and not only asked to end.
+        // The query was cancelled, not merely requested to end.
         self.goes_on()?;
         match self.task.function {
             Function::Clusters => Ok(vec![self.clusters(&model)?]),
@@ -141,7 +141,7 @@ impl Execution {
         }
     }
 
-    /// On the device where one is usable, else or after a refusal on the CPU.
+    /// Runs on the device if one is usable; otherwise, or after a refusal, on the CPU.
     fn fit(&self, points: &Points, labels: bool) -> Result<Model> {
         let reason = match self.on_device(points, labels) {
             Ok(Ok(model)) => {
@@ -181,7 +181,7 @@ impl Execution {
         }
     }
 
-    /// Records the progress; false once cancelled, or asked to end.
+    /// Records the progress. Returns false after cancellation or a request to end.
     fn tell(&self, progress: Progress) -> bool {
         self.iterations.set(progress.iteration as usize);
         if let Some(report) = &self.report {
@@ -192,7 +192,7 @@ impl Execution {
         !ends && !self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// The inner error is the reason for the CPU.
+    /// The inner error is the reason for running on the CPU.
     fn on_device(&self, points: &Points, labels: bool) -> Result<Result<Model, String>, KMeansError> {
         let (engine, config) = (&self.task.engine, &self.config);
         let device = match engine.usable(config).and_then(|()| engine.device(config)) {
@@ -202,7 +202,7 @@ impl Execution {
         let least = config.min_rows.0;
         if config.device == DeviceChoice::Auto && points.len() < least {
             return Ok(Err(format!(
-                "there are fewer points than galatea.min_rows = {least}"
+                "there are fewer points than galatea.tuning.min_rows = {least}"
             )));
         }
         let fitted = DeviceKMeans::new(device.memory(), device.machine()).and_then(|on| {

@@ -7,14 +7,14 @@
 //!
 //! `kmeans_assign(point, centroids)` is a scalar function ([`assign`]).
 //!
-//! DataFusion's table functions take constants only, so both are planned as relations: the query that is the
-//! first argument is planned in its scope, CTEs included, and becomes the input of a [`KMeansExec`] when
-//! the scan is planned. Its operators are optimised, placed on the device and reported with those of the
-//! query around it.
+//! DataFusion's table functions accept constants only, so both are planned as relations: the query in the
+//! first argument is planned in its scope, CTEs included, and becomes the input of a [`KMeansExec`] when the
+//! scan is planned. Its operators are optimised, placed on the device and reported with those of the
+//! enclosing query.
 //!
 //! Rows of the input are read partition by partition into [`Points`](galatea_kmeans::Points). The clustering
-//! runs on the session's device where that is usable, the emulated one in tests, and on the CPU elsewhere;
-//! work on other threads stops when the stream is dropped.
+//! runs on the session's device if it is usable (in tests, the emulated device), and otherwise on the CPU.
+//! Work on other threads stops when the stream is dropped.
 
 mod assign;
 mod collect;
@@ -44,7 +44,7 @@ use table::KMeansTable;
 /// The two functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
-    /// A row a cluster.
+    /// One row per cluster.
     Clusters,
     /// The rows of the query, with labels.
     Labels,
@@ -63,12 +63,12 @@ impl Function {
 #[derive(Debug)]
 struct KMeansPlanner {
     session: Arc<Session>,
-    /// The functions whose names are free in the session.
+    /// The functions with names that the session does not use.
     functions: Vec<Function>,
 }
 
 impl KMeansPlanner {
-    /// The function that a relation is a call of.
+    /// The function that a relation calls.
     fn called(&self, relation: &TableFactor, context: &dyn RelationPlannerContext) -> Option<Function> {
         let TableFactor::Table {
             name, args: Some(_), ..
@@ -157,7 +157,7 @@ impl RelationPlanner for KMeansPlanner {
     }
 }
 
-/// Adds the functions to a session, under names it does not use.
+/// Adds the functions to a session, unless their names are used.
 pub(crate) fn register(state: &mut SessionState, session: &Arc<Session>) {
     assign::register(state);
     let free = |function: &Function| !state.table_functions().contains_key(function.name());

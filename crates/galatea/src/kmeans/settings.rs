@@ -15,7 +15,7 @@ const NAMES: &str = "k, max_iter, tol, init, n_init, seed, features, on_interrup
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) kmeans: KMeans,
-    /// Columns that are features; all by default.
+    /// Feature columns; all by default.
     pub(super) features: Option<Vec<String>>,
 }
 
@@ -128,12 +128,12 @@ fn number(value: &ScalarValue) -> Option<f64> {
     }
 }
 
-/// Whether a value is a name.
+/// Whether a value equals a name.
 fn is(value: &ScalarValue, name: &str) -> bool {
     text(value).is_some_and(|text| text.eq_ignore_ascii_case(name))
 }
 
-/// Names for a message.
+/// A list of names for a message.
 fn list<const N: usize>(names: [&str; N]) -> String {
     let quoted = names.map(|name| format!("'{name}'"));
     match quoted.as_slice() {

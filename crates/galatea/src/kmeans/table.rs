@@ -1,4 +1,4 @@
-//! The relation that a call is: a table whose scan clusters a query.
+//! The relation of a call: a table that clusters a query when it is scanned.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::exec::{KMeansExec, Task};
 use super::settings::Settings;
 use crate::install::with_rules;
 
-/// The column that numbers clusters.
+/// The column with the number of the cluster.
 const LABEL: &str = "label";
-/// Columns behind the features of `kmeans`.
+/// The columns after the features of `kmeans`.
 const SIZE: &str = "size";
 const INERTIA: &str = "inertia";
 const ITERATIONS: &str = "iterations";
@@ -34,7 +34,7 @@ pub(super) struct KMeansTable {
     function: Function,
     input: LogicalPlan,
     settings: Settings,
-    /// Columns of the input that are features.
+    /// The indices of the feature columns in the input.
     features: Vec<usize>,
     schema: SchemaRef,
     session: Arc<Session>,
@@ -42,7 +42,7 @@ pub(super) struct KMeansTable {
 
 impl KMeansTable {
     /// # Errors
-    /// Features that do not exist, are no numbers, or have names of other columns.
+    /// Features that do not exist, are not numeric, or have the names of other columns.
     pub(super) fn new(
         function: Function,
         input: LogicalPlan,
@@ -63,7 +63,7 @@ impl KMeansTable {
     }
 }
 
-/// The columns that are features.
+/// The indices of the feature columns.
 fn features(function: Function, from: &Schema, settings: &Settings) -> Result<Vec<usize>> {
     let of = function.name();
     let all = || {
@@ -152,7 +152,7 @@ impl TableProvider for KMeansTable {
         let session = state.as_any().downcast_ref::<SessionState>();
         let session =
             session.ok_or_else(|| internal_datafusion_err!("kmeans needs DataFusion's session state"))?;
-        // The rules run once, over the plan of which this becomes a part.
+        // The rules run once, over the enclosing plan.
         let plain = with_rules(session, session.config().clone(), Vec::new());
         let input = plain.create_physical_plan(&self.input).await?;
         let task = Task {

@@ -21,19 +21,19 @@ use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError,
 use super::rounded;
 use super::table::{LaidOutTable, column_index, provider, session};
 
-/// Numbers of copies that are compared.
+/// The numbers of copies to compare.
 const REPLICAS: [u32; 4] = [1, 2, 8, 32];
-/// Accesses that the prediction samples.
+/// The number of accesses that the prediction samples.
 const SAMPLED_ACCESSES: usize = 4096;
 
-/// Conflicts of one layout of the accumulators under one access pattern.
+/// The conflicts of one layout of the accumulators under one access pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConflictLine {
     /// The access pattern: the paper's or a pipeline's.
     pub pattern: &'static str,
     /// The layout of the accumulators.
     pub accumulators: String,
-    /// Entries of the table, copies and holes among them.
+    /// Entries of the table, including copies and holes.
     pub slots: u64,
     /// The conflicts.
     pub conflicts: Conflicts,
@@ -42,11 +42,11 @@ pub struct ConflictLine {
 /// Result of [`analyse_conflicts`].
 #[derive(Debug, Clone)]
 pub struct ConflictAnalysis {
-    /// Rows sampled.
+    /// Number of sampled rows.
     pub rows: u64,
-    /// Rows of the column.
+    /// Number of rows of the column.
     pub all_rows: u64,
-    /// Groups: possible different values, NULL among them.
+    /// Number of groups: possible distinct values, including NULL.
     pub groups: u64,
     /// The lines.
     pub lines: Vec<ConflictLine>,
@@ -66,7 +66,7 @@ impl ConflictAnalysis {
             Arc::new(StringArray::from_iter_values(self.lines.iter().map(text)))
         };
         let means = |mean: fn(&Conflicts) -> f64| -> ArrayRef {
-            // Two decimals, as the paper's Table 1 has.
+            // Two decimals, as in Table 1 of the paper.
             let means = self.lines.iter().map(|line| rounded(mean(&line.conflicts), 2));
             Arc::new(Float64Array::from_iter_values(means))
         };
@@ -92,12 +92,12 @@ impl ConflictAnalysis {
     }
 }
 
-/// Analyses the accesses that grouping by `column` of `table` makes to one 4-byte accumulator per group,
-/// sampling the first `rows` rows. The table is any that a query can name, paths of files included.
+/// Analyses the conflicts of grouping by `column` of `table`, with one 4-byte accumulator per group, from a
+/// sample of the first `rows` rows. The table is any that a query can name, including paths of files.
 ///
 /// # Errors
-/// [`super::ConflictLayoutError`] for unknown tables and columns, [`StoreError::NoLayout`] for
-/// columns whose groups have no dense numbers in shared memory, and DataFusion's.
+/// [`super::ConflictLayoutError`] for unknown tables and columns, [`StoreError::NoLayout`] for columns
+/// without dense group numbers in shared memory, and DataFusion's.
 pub async fn analyse_conflicts(
     ctx: &SessionContext,
     table: &TableReference,
@@ -117,8 +117,8 @@ pub async fn analyse_conflicts(
     Ok(analysis.map_err(|reason| StoreError::NoLayout { column: name, reason })?)
 }
 
-/// The GPU of this session with the rates that were measured of it, or else the reference machine: the
-/// emulated device has no times.
+/// The GPU of this session with its measured rates, or the reference machine, because the emulated device has
+/// no times.
 fn machine(session: &Arc<Session>, config: &GalateaConfig) -> (String, Machine) {
     let gpu = match config.device {
         DeviceChoice::Auto | DeviceChoice::Gpu => session.engine().device(config).ok(),
@@ -138,7 +138,7 @@ fn machine(session: &Arc<Session>, config: &GalateaConfig) -> (String, Machine) 
     }
 }
 
-/// The column, encoded: as the store has it, or made now.
+/// The encoded column, from the store or encoded now.
 async fn load(ctx: &SessionContext, table: &TableReference, column: &str) -> Result<Arc<Column>> {
     let provider = provider(ctx, table).await?;
     let (session, _) = session(ctx)?;
@@ -188,7 +188,7 @@ fn analyse(
     let width = column.encoding.bytes_per_row().unwrap_or(0);
     let aggregation = GroupedAggregation {
         rows: all_rows,
-        // The column's codes, and the 64-bit values that are summed.
+        // The column's codes, and the 64-bit values to sum.
         row_bytes: (width + size_of::<u64>()) as f64,
         groups: Groups::Sample {
             rows: &sample,
@@ -218,7 +218,7 @@ fn analyse(
     })
 }
 
-/// Adds the lines of a pattern; returns the parameters of its layout for the cost model.
+/// Adds the lines of a pattern. Returns the parameters of its layout for the cost model.
 fn compare<P: AccessPattern>(
     name: &'static str,
     codes: &[u32],
@@ -253,7 +253,7 @@ fn compare<P: AccessPattern>(
     Ok(LaidOutColumn::from(&found.report))
 }
 
-/// Groups of whole accesses, from blocks spread over the rows.
+/// The groups of complete accesses, from blocks spread over the rows.
 fn sample<P: AccessPattern>(codes: &[u32], pattern: &P) -> Vec<u32> {
     let blocks = pattern.blocks(codes.len());
     let per_block = pattern.accesses(codes.len(), 0).max(1);
@@ -266,6 +266,6 @@ fn sample<P: AccessPattern>(codes: &[u32], pattern: &P) -> Vec<u32> {
             }
         });
     }
-    // Fewer rows than an access has lanes.
+    // The column has fewer rows than an access has lanes.
     if sample.is_empty() { codes.to_vec() } else { sample }
 }

@@ -2,17 +2,17 @@
 
 use datafusion::error::DataFusionError;
 
-/// Why a conflict layout was refused.
+/// The reason that a conflict layout was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConflictLayoutError {
-    /// An unknown option beside a known one.
+    /// A statement with an unknown option and a known one.
     #[error(
         "unknown option: {option}\n\
          hint: options are conflict_layout, conflict_layout.<column>, conflict_window and conflict_budget"
     )]
     Option {
-        /// As written in the statement.
+        /// The option as written in the statement.
         option: String,
     },
     /// A value that the option does not accept.
@@ -20,7 +20,7 @@ pub enum ConflictLayoutError {
     Value {
         /// The option.
         option: String,
-        /// As written in the statement.
+        /// The value as written in the statement.
         value: String,
         /// The accepted values.
         accepts: &'static str,
@@ -30,20 +30,20 @@ pub enum ConflictLayoutError {
         "no layout is given\nhint: name one: ALTER TABLE t SET (conflict_layout = 'auto', conflict_window = 16)"
     )]
     Nothing,
-    /// There is no such table.
+    /// The table does not exist.
     #[error("no such table: {table}\nhint: {}", known_tables(.tables))]
     Table {
-        /// As written in the statement.
+        /// The table as written in the statement.
         table: String,
         /// The tables of its schema.
         tables: Vec<String>,
     },
-    /// There is no such column.
+    /// The column does not exist.
     #[error("no such column: {column}\nhint: columns of {table} are {}", .columns.join(", "))]
     Column {
         /// The table.
         table: String,
-        /// As written in the statement.
+        /// The column as written in the statement.
         column: String,
         /// The columns of the table.
         columns: Vec<String>,
@@ -56,15 +56,15 @@ pub enum ConflictLayoutError {
     NotStored {
         /// The table.
         table: String,
-        /// Its kind.
+        /// The kind of the table.
         what: &'static str,
     },
-    /// The session has no device that would profit.
+    /// The session has no device that could use the layout.
     #[error(
         "conflict layouts serve queries on a device, and this session has none: {reason}\nhint: galatea --set galatea.device=emulated shows their effect"
     )]
     NoDevice {
-        /// Why there is none.
+        /// The reason that the session has no device.
         reason: String,
     },
     /// The context is not a Galatea session.

@@ -1,8 +1,8 @@
 //! Conflict layouts in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and the analysis of bank
 //! conflicts of a column.
 //!
-//! DataFusion plans no such statement, so [`sql`](crate::sql()) looks at every text first and hands on all
-//! others.
+//! DataFusion does not plan this statement, so [`sql`](crate::sql()) first checks every statement for it and
+//! passes all others on.
 
 mod analyse;
 mod error;
@@ -26,7 +26,8 @@ pub use self::statement::ConflictLayoutStatement;
 use self::table::LaidOutTable;
 
 impl ConflictLayoutStatement {
-    /// Lays the columns out; a row per column, as [`sql`](crate::sql()) says.
+    /// Computes the layouts of the columns. Returns one row per column, as documented in
+    /// [`sql`](crate::sql()).
     ///
     /// # Errors
     /// Those of [`sql`](crate::sql()).
@@ -105,7 +106,7 @@ fn rounded(number: f64, decimals: i32) -> f64 {
     (number * unit).round() / unit
 }
 
-/// A row per column.
+/// One row per column.
 fn batch(changes: &[Change]) -> Result<RecordBatch> {
     type Layout = galatea_store::SlotLayout;
     let of_layout = |number: &dyn Fn(&Layout) -> u64| -> ArrayRef {

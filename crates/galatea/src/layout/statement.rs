@@ -1,4 +1,4 @@
-//! `ALTER TABLE t SET (conflict_layout = 'auto', ...)`: its parser.
+//! The parser of `ALTER TABLE t SET (conflict_layout = 'auto', ...)`.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl ConflictLayoutStatement {
     /// [`ConflictLayoutError`] for unknown options and for values that an option does not accept; a parser's
     /// error if the options are malformed.
     pub fn parse(options: &SqlParserOptions, text: &str) -> Result<Option<Self>> {
-        // Few statements name an option; the others need not be parsed twice.
+        // Few statements name an option; the others are not parsed twice.
         if !text.to_ascii_lowercase().contains(PREFIX) {
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl ConflictLayoutStatement {
     }
 }
 
-/// Reads `name = value, ...)` to the end of the text.
+/// Reads `name = value, ...)` up to the end of the string.
 fn options_of(parser: &mut Parser<'_>, normalise: bool) -> Result<Vec<Written>, ParserError> {
     let options = parser.parse_comma_separated(|parser| {
         let name = parser.parse_object_name(false)?;
@@ -190,8 +190,8 @@ fn options_of(parser: &mut Parser<'_>, normalise: bool) -> Result<Vec<Written>, 
     }
 }
 
-/// The parts of an option's name: `conflict_layout.Flag` is `conflict_layout` and `flag`; with the whole name
-/// in quotes, or the column, it is `Flag`.
+/// The parts of an option's name. `conflict_layout.Flag` becomes `conflict_layout` and `flag`; if the whole
+/// name or the column is quoted, the second part is `Flag`.
 fn parts(name: &ObjectName, normalise: bool) -> Vec<String> {
     let text = |ident: &Ident| match ident.quote_style {
         None if normalise => ident.value.to_lowercase(),
@@ -205,7 +205,7 @@ fn parts(name: &ObjectName, normalise: bool) -> Vec<String> {
         .collect();
     match parts.as_slice() {
         [whole] => whole.splitn(2, '.').map(str::to_string).collect(),
-        // A name that has dots itself is quoted; without quotes every part counts.
+        // A name that contains dots is quoted; without quotes, every part counts.
         [first, rest @ ..] => vec![first.clone(), rest.join(".")],
         [] => Vec::new(),
     }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_say_what_is_possible() {
+    fn invalid_layout_options_list_the_accepted_values() {
         for (text, message) in [
             (
                 "ALTER TABLE t SET (conflict_layout = 'best')",

@@ -1,4 +1,4 @@
-//! Tables whose columns can have conflict layouts: those of the store, and files.
+//! Tables that support conflict layouts of their columns: those of the store, and files.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use galatea_store::{Column, ColumnSource, ConflictLayout, FileTable, LoadHints, 
 
 use super::error::ConflictLayoutError;
 
-/// A table whose columns can have conflict layouts.
+/// A table that supports conflict layouts.
 pub(super) enum LaidOutTable {
     Stored(StoredTable),
     Files(Arc<FileTable>),
@@ -72,7 +72,7 @@ impl LaidOutTable {
         }
     }
 
-    /// A column as it is now.
+    /// The current version of a column.
     pub(super) async fn column(&self, index: usize) -> galatea_store::Result<Arc<Column>> {
         self.load(index, &LoadHints::default()).await
     }
@@ -114,7 +114,7 @@ pub(super) async fn provider(ctx: &SessionContext, name: &TableReference) -> Res
     Err(ConflictLayoutError::Table { table, tables }.into())
 }
 
-/// The session's session and settings.
+/// The Galatea session of the context, and its settings.
 pub(super) fn session(ctx: &SessionContext) -> Result<(Arc<Session>, GalateaConfig)> {
     let state = ctx.state();
     let session = state.config().get_extension::<Session>();

@@ -1,4 +1,4 @@
-//! TABLESAMPLE: a part of a table's rows, drawn at random.
+//! TABLESAMPLE: a random sample of a table's rows.
 //!
 //! | clause | rows |
 //! | --- | --- |
@@ -7,11 +7,11 @@
 //! | `(n ROWS)` | n rows, or all if the table has fewer |
 //! | `... REPEATABLE (seed)`, `... SEED (seed)` | the same rows each time, as long as the table stays the same |
 //!
-//! DataFusion's planner ignores the clause. A sampled table is a table whose scan gives the rows of another
-//! one in their order, and draws by a hash of the seed and the row's number ([`galatea_engine::sample`]): so
-//! the rows do not depend on partitions or threads. Without a seed each query draws its own. The rows of a
+//! DataFusion's planner ignores the clause. A sampled table is a table that scans another one in its order,
+//! and selects rows by a hash of the seed and the row number ([`galatea_engine::sample`]). So the sample does
+//! not depend on partitions or threads. Without a seed, each query uses a different one. The rows of a
 //! subquery have no numbers: its sample is a filter by `random()`, or its first rows in a random order, and
-//! not repeatable.
+//! is not repeatable.
 
 mod table;
 
@@ -34,10 +34,10 @@ use self::table::SampledTable;
 use crate::sql::{SqlError, of_relation};
 use galatea_engine::sample::{Draw, Sample};
 
-/// The column of random numbers that the rows of a subquery are drawn by.
+/// The column of random numbers for sampling the rows of a subquery.
 const LOT: &str = "galatea_lot";
 
-/// Plans the relations that DataFusion's planner passes over clauses of: samples, and refusals.
+/// Plans the relations with clauses that DataFusion's planner ignores: samples, and refusals.
 #[derive(Debug)]
 pub(crate) struct Relations;
 
@@ -75,7 +75,7 @@ fn wrong(problem: impl Into<String>) -> DataFusionError {
     SqlError::Sample { problem, hint }.into()
 }
 
-/// The sample that a clause asks for.
+/// The sample that a clause defines.
 fn sample_of(clause: &TableSample) -> Result<Sample> {
     let (None, None) = (&clause.bucket, &clause.offset) else {
         return Err(wrong("with BUCKET or OFFSET is not supported"));
@@ -119,7 +119,7 @@ fn sample_of(clause: &TableSample) -> Result<Sample> {
     })
 }
 
-/// The text of a number, with its sign.
+/// The string of a number, with its sign.
 fn number(expression: &SqlExpr) -> Result<String> {
     match expression {
         SqlExpr::Nested(inner) => number(inner),
@@ -135,7 +135,7 @@ fn number(expression: &SqlExpr) -> Result<String> {
     }
 }
 
-/// The seed that a number stands for: equal numbers are equal seeds.
+/// The seed of a number. Equal numbers are equal seeds.
 fn seed_of(text: &str) -> Option<u64> {
     let whole = text.parse().ok();
     whole.or_else(|| {
@@ -148,7 +148,7 @@ fn seed_of(text: &str) -> Option<u64> {
     })
 }
 
-/// A plan of a sample of the rows of `plan`.
+/// The plan of a sample of the rows of `plan`.
 fn sampled(plan: LogicalPlan, sample: Sample) -> Result<LogicalPlan> {
     match scanned(&plan) {
         Some((name, table)) => {
@@ -159,7 +159,7 @@ fn sampled(plan: LogicalPlan, sample: Sample) -> Result<LogicalPlan> {
     }
 }
 
-/// The table that a plan gives all rows of, and its name in the query.
+/// The table of a plan that returns all rows of one table, and its name in the query.
 fn scanned(plan: &LogicalPlan) -> Option<(TableReference, Arc<dyn TableProvider>)> {
     match plan {
         LogicalPlan::TableScan(scan) if scan.filters.is_empty() && scan.fetch.is_none() => {
@@ -176,7 +176,7 @@ fn scanned(plan: &LogicalPlan) -> Option<(TableReference, Arc<dyn TableProvider>
     }
 }
 
-/// A plan of a sample of rows without numbers.
+/// The plan of a sample of rows without numbers.
 fn sampled_subquery(plan: LogicalPlan, sample: &Sample) -> Result<LogicalPlan> {
     if sample.seed.is_some() {
         return Err(wrong(
@@ -188,7 +188,7 @@ fn sampled_subquery(plan: LogicalPlan, sample: &Sample) -> Result<LogicalPlan> {
         Draw::Each(share) => plan.filter(random().call(Vec::new()).lt(lit(share)))?.build(),
         Draw::Rows(rows) => {
             let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
-            // A column, since DataFusion sorts no rows without columns.
+            // The random number is a column, because DataFusion sorts no rows without columns.
             let lots = random().call(Vec::new()).alias(LOT);
             let rows = usize::try_from(rows).unwrap_or(usize::MAX);
             plan.project(columns.iter().cloned().chain([lots]))?

@@ -1,4 +1,4 @@
-//! A table of a part of another one's rows.
+//! A table with a sample of another table's rows.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use galatea_engine::sample::{Sample, SampleExec};
 pub(super) struct SampledTable {
     table: Arc<dyn TableProvider>,
     sample: Sample,
-    /// Of seeds that the clause does not give.
+    /// Generates seeds if the clause gives none.
     random: RandomState,
 }
 
@@ -42,7 +42,7 @@ impl TableProvider for SampledTable {
         TableType::Temporary
     }
 
-    /// Filters and limits apply to the sample: the scan below has none.
+    /// Filters and limits apply to the sample, so the scan below has none.
     async fn scan(
         &self,
         state: &dyn Session,
@@ -51,8 +51,8 @@ impl TableProvider for SampledTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = self.table.scan(state, projection, &[], None).await?;
-        // All scans of a query, and all executions of its plan, draw the same rows; the next query draws
-        // others.
+        // All scans of a query, and all executions of its plan, use the same seed. The next query uses
+        // another one.
         let query = state.execution_props().query_execution_start_time;
         let seed = self.sample.seed.unwrap_or_else(|| self.random.hash_one(query));
         Ok(Arc::new(SampleExec::new(self.sample, seed, input)))

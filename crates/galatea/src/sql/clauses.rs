@@ -1,8 +1,8 @@
-//! Clauses that are read and not planned, by name.
+//! Clauses that are parsed but not planned, by name.
 //!
-//! DataFusion's planner passes over many of them without a word, and for others prints the parser's
-//! structures. Each is a line of a table below: its name, and whether a part of a statement has it. Clauses
-//! that the planner refuses readably by itself are not here.
+//! DataFusion's planner ignores many of them without an error. For others, it prints the parser's structures.
+//! Each is a line of a table below: its name, and whether a part of a statement has it. Clauses that the
+//! planner itself refuses readably are not listed.
 
 use super::functions::Functions;
 use super::{SqlError, functions};
@@ -219,7 +219,7 @@ const OF_TABLES: [Clause<CreateTable>; 2] = [
 #[derive(Debug)]
 pub(super) struct Check<'a> {
     functions: Functions<'a>,
-    /// Queries around the one that is visited.
+    /// The number of queries around the visited one.
     depth: usize,
 }
 
@@ -243,7 +243,7 @@ fn unsupported(clause: impl Into<String>) -> ControlFlow<DataFusionError> {
     ControlFlow::Break(SqlError::unsupported(clause).into())
 }
 
-/// The clause of a table in FROM that is not planned; none if all of them are.
+/// The clause of a table in FROM that is not planned; `None` if all of them are.
 pub(crate) fn of_relation(relation: &TableFactor) -> Option<SqlError> {
     let clause = OF_RELATIONS.iter().find(|(_, has)| has(relation));
     clause.map(|(name, _)| SqlError::unsupported(*name))
@@ -344,7 +344,7 @@ fn joins(table: &TableWithJoins) -> ControlFlow<DataFusionError> {
                 && alias.name.quote_style.is_none()
                 && alias.name.value.eq_ignore_ascii_case("positional")
         };
-        // The parser takes the word for the alias of the table before it.
+        // The parser reads the word as the alias of the preceding table.
         if alias(left).is_some_and(positional) {
             return ControlFlow::Break(
                 SqlError::Unsupported {
@@ -387,7 +387,7 @@ fn lacks_condition(operator: &JoinOperator) -> bool {
     }
 }
 
-/// Whether a query of WITH RECURSIVE is a union, of which the planner reads nothing but the union.
+/// Whether a query of WITH RECURSIVE is a union with further clauses. The planner reads only the union.
 fn is_limited_union(query: &Query) -> bool {
     let limited = query.order_by.is_some()
         || query.limit_clause.is_some()
@@ -397,7 +397,7 @@ fn is_limited_union(query: &Query) -> bool {
     limited && matches!(query.body.as_ref(), SetExpr::SetOperation { .. })
 }
 
-/// Whether a SELECT of a set operation, or the query itself, makes a table.
+/// Whether a SELECT of a set operation, or the query itself, creates a table.
 fn selects_into(body: &SetExpr) -> bool {
     let mut bodies = vec![body];
     while let Some(body) = bodies.pop() {
@@ -410,7 +410,7 @@ fn selects_into(body: &SetExpr) -> bool {
     false
 }
 
-/// Whether the planner has the operator.
+/// Whether the planner supports the operator.
 #[expect(clippy::match_same_arms, reason = "a line for each kind of operator")]
 fn is_planned(operator: &BinaryOperator) -> bool {
     use BinaryOperator as B;

@@ -1,26 +1,26 @@
-//! Errors of SQL that is read and not supported, or that has no meaning.
+//! Errors of SQL that is parsed but not supported, or that has no meaning.
 
 use datafusion::error::DataFusionError;
 
-/// Why a statement was refused before it was planned.
+/// The reason that a statement was refused before planning.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqlError {
-    /// A clause, operator or statement that the planner would not read.
+    /// A clause, operator or statement that the planner would ignore.
     #[error("{clause} is not supported{}", hint_line(*.hint))]
     Unsupported {
-        /// Its name, with the function or operator that it belongs to.
+        /// Its name, with the function or operator of the clause.
         clause: String,
-        /// The text to write in its place.
+        /// The SQL to write instead.
         hint: Option<&'static str>,
     },
     /// The name of a window that no WINDOW clause defines.
     #[error("no such window: {name}\nhint: define it after the tables: WINDOW {name} AS (PARTITION BY ...)")]
     Window {
-        /// As written in the statement.
+        /// The name as written in the statement.
         name: String,
     },
-    /// A window whose definition repeats a part of the window that it extends.
+    /// A definition of a window that repeats a part of the window that it extends.
     #[error("the window that extends {name} cannot have {clause}, which {name} has or follows from it")]
     WindowClause {
         /// The window that is extended.
@@ -28,12 +28,12 @@ pub enum SqlError {
         /// The clause.
         clause: &'static str,
     },
-    /// A sample of a table that cannot be drawn.
+    /// A sample that cannot be drawn from a table.
     #[error("TABLESAMPLE {problem}\nhint: {hint}")]
     Sample {
         /// The problem.
         problem: String,
-        /// The text to write in its place.
+        /// The SQL to write instead.
         hint: &'static str,
     },
 }

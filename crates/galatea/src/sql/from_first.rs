@@ -1,29 +1,29 @@
 //! `FROM t` without SELECT, which means `SELECT * FROM t`.
 //!
-//! DataFusion's planner reads it as a query of no columns, and its parser stops before a WHERE. So `SELECT *`
-//! is put before such a FROM among the tokens, at the place of the FROM.
+//! DataFusion's planner reads it as a query without columns, and its parser stops before a WHERE. So `SELECT
+//! *` is inserted into the tokens before such a FROM.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Where the tokens of one level of parentheses are.
+/// The context of the tokens at one level of parentheses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A query may begin.
     Begin,
     /// After EXPLAIN or DESCRIBE: options, then a query.
     Explain,
-    /// After WITH: its queries are in parentheses, and the query that uses them follows.
+    /// After WITH: its queries are in parentheses, then the query that uses them follows.
     With,
     /// After INSERT: the table and its columns, then a query.
     Insert,
     /// After CREATE or PREPARE: a query follows AS.
     Create,
-    /// Inside a query, or in no query at all.
+    /// Inside a query, or not in any query.
     Inside,
 }
 
-/// Words after which a query in other words than FROM has begun.
+/// Words that begin a query in another way than FROM.
 const BEGINS: [Keyword; 9] = [
     Keyword::SELECT,
     Keyword::VALUES,
@@ -58,7 +58,7 @@ const ENDS: [Keyword; 17] = [
 ];
 
 impl Place {
-    /// The place after a word.
+    /// The context after a word.
     #[expect(clippy::match_same_arms, reason = "the first pattern that matches counts")]
     fn after(self, word: Keyword) -> Self {
         match (self, word) {
@@ -75,7 +75,7 @@ impl Place {
         }
     }
 
-    /// The place after a token that is no word.
+    /// The context after a token that is not a word.
     fn after_other(self) -> Self {
         match self {
             Self::Begin => Self::Inside,
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-/// The keyword of a token; none if it is something else, or a name in quotes.
+/// The keyword of a token; `None` for other tokens and quoted names.
 fn keyword(token: &Token) -> Option<Keyword> {
     match token {
         Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
@@ -92,9 +92,9 @@ fn keyword(token: &Token) -> Option<Keyword> {
     }
 }
 
-/// The tokens of a text with `SELECT *` before each FROM that begins a query without SELECT.
+/// The tokens, with `SELECT *` before each FROM that begins a query without SELECT.
 pub(super) fn with_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    // The place at this level of parentheses, and at those around it.
+    // The context at this level of parentheses, and those of the enclosing levels.
     let (mut place, mut outer) = (Place::Begin, Vec::new());
     let mut written = Vec::with_capacity(tokens.len());
     let mut previous = None;
@@ -130,7 +130,7 @@ pub(super) fn with_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     written
 }
 
-/// Whether the tables after a FROM are followed by their SELECT.
+/// Whether a SELECT follows the tables of a FROM.
 fn selects(tokens: &[TokenWithSpan]) -> bool {
     let mut depth = 0_usize;
     for token in tokens {

@@ -1,7 +1,7 @@
-//! Clauses of function calls, and expressions, that are read and not planned.
+//! Clauses of function calls, and expressions, that are parsed but not planned.
 //!
-//! Whether a function takes a clause depends on its kind: a scalar function over a window would be computed
-//! without it.
+//! The kind of a function determines the clauses that it supports. For example, the planner would compute a
+//! scalar function with OVER without the window.
 
 use super::SqlError;
 use datafusion::execution::FunctionRegistry;
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::sync::Arc;
 
-/// Window functions that take IGNORE NULLS.
+/// Window functions that support IGNORE NULLS.
 const OVER_NULLS: [&str; 5] = ["lag", "lead", "first_value", "last_value", "nth_value"];
 
 /// The functions of a session.
@@ -25,7 +25,7 @@ impl<'a> Functions<'a> {
         Self(state)
     }
 
-    /// Why a call is refused; none if the planner reads all of it.
+    /// The reason for refusing a call; `None` if the planner reads all of it.
     pub(super) fn check(&self, call: &Function) -> Option<SqlError> {
         let name = name(call)?;
         if let Some(WindowType::NamedWindow(window)) = &call.over {
@@ -44,7 +44,7 @@ impl<'a> Functions<'a> {
         Some(SqlError::unsupported(clause))
     }
 
-    /// The clause of a call that would not be read.
+    /// The clause of a call that the planner would ignore.
     fn clause(&self, call: &Function, name: &str) -> Option<String> {
         if call.parameters != FunctionArguments::None {
             return Some(format!("a second list of arguments of {name}"));
@@ -104,7 +104,7 @@ fn treats_nulls(call: &Function) -> bool {
     call.null_treatment.is_some() || arguments(call).is_some_and(|list| list.clauses.iter().any(is_nulls))
 }
 
-/// Of a scalar function, which takes none.
+/// The unsupported clause of a scalar function, which supports none.
 fn of_scalar(call: &Function) -> Option<&'static str> {
     let clauses = [
         ("OVER", call.over.is_some()),
@@ -121,7 +121,7 @@ fn of_scalar(call: &Function) -> Option<&'static str> {
     Some(clause.0)
 }
 
-/// Of a function over a window; with the aggregate that it is, if it is one.
+/// The unsupported clause of a window function, or of `aggregate` over a window.
 fn of_window_function(
     call: &Function,
     name: &str,
@@ -143,7 +143,7 @@ fn of_window_function(
     Some(clause.0)
 }
 
-/// The name of an expression that is not planned; none of one that is.
+/// The name of an expression that is not planned; `None` if it is.
 pub(super) fn of_expression(expression: &Expr) -> Option<String> {
     let name = match expression {
         Expr::IsNormalized { .. } => "IS NORMALIZED",

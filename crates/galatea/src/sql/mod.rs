@@ -1,8 +1,8 @@
-//! One SQL statement in, a [`DataFrame`] out.
+//! Plans one SQL statement as a [`DataFrame`].
 //!
-//! DataFusion's parser reads more than its planner plans, and the planner passes over some of that without a
-//! word. So a statement is rewritten between the two, and checked: what is still not planned is an error with
-//! its name.
+//! DataFusion's parser accepts more than its planner plans, and the planner ignores some of the rest without
+//! an error. So a statement is rewritten and checked between the two. Each clause that remains unplanned is
+//! an error with its name.
 //!
 //! ```text
 //! tokens      FROM t is SELECT * FROM t                                                   from_first
@@ -41,26 +41,26 @@ use std::ops::ControlFlow;
 use crate::layout::ConflictLayoutStatement;
 use crate::system_settings::AlterSystem;
 
-/// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`,
-/// which is carried out at once, as is `ALTER SYSTEM SET galatea.admission = value`, which changes a setting
-/// of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions.
+/// Plans one SQL statement like [`SessionContext::sql`]. Two further statements are executed immediately:
+/// `ALTER TABLE ... SET (conflict_layout ...)`, and `ALTER SYSTEM SET galatea.memory.admission = value`,
+/// which changes a setting of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions.
 ///
-/// A query whose text was asked before is not parsed again, as long as its names and functions mean the same
-/// (`galatea.plan_cache` bounds the texts that are remembered, too). Its logical plan is one node, and its
-/// columns have their final types.
+/// A query with the SQL text of an earlier one is not parsed again, as long as its names and functions have
+/// the same meaning (`galatea.cache.plans` limits the remembered texts, too). Its logical plan is one node,
+/// and its columns have their final types.
 ///
-/// [`statement`] says where its SQL goes beyond that of [`SessionContext::sql`].
+/// [`statement`] documents the extensions of its SQL to that of [`SessionContext::sql`].
 ///
 /// | option | values | meaning |
 /// | --- | --- | --- |
-/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can have a layout: for atomics, for reads, against value conflicts only, or none; auto is writes, but columns of at most 256 values stay one byte a row unless more copies save more than a second byte costs |
+/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can have a layout: for atomics, for reads, against value conflicts only, or none; auto is writes, but a column of at most 256 values keeps one byte per row, unless more copies save more than a second byte costs |
 /// | `conflict_layout.<column>` | the same | one column; an error if it cannot have the layout |
-/// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
-/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots, for auto as said there |
+/// | `conflict_window` | a whole number, 16 by default | number of preceding accesses of a block that exclude their copies from reuse |
+/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default the number that fits 64 KiB of 8-byte slots, for auto as under `conflict_layout` |
 ///
 /// The result has a row per column: its layout, the size of the table with copies, and mean rounds of an
-/// access to shared memory before and after. Tables of the store and files can be altered; the layout of
-/// files is this session's, they are not rewritten.
+/// access to shared memory before and after. Tables of the store and files can be altered. The layout of
+/// files belongs to this session; the files are not rewritten.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -92,9 +92,10 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
         Some(plans) => {
             let plan = plans.statement(text, &state, statement(text, &state)).await?;
             match plan {
-                // They change the session.
+                // These statements change the session.
                 LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => ctx.execute_logical_plan(plan).await,
-                // As that does, with the state that is there: a copy of one takes as long as all else here.
+                // Like `execute_logical_plan`, but without its copy of the state, which would take as long as
+                // everything else here.
                 plan => Ok(DataFrame::new(state, plan)),
             }
         }
@@ -105,8 +106,8 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     }
 }
 
-/// Carries out a statement that DataFusion does not have, `ALTER TABLE ... SET (conflict_layout ...)` or
-/// `ALTER SYSTEM ...`, and returns its rows; `None` for any other one. [`sql()`] begins with it.
+/// Executes a statement that DataFusion does not have, `ALTER TABLE ... SET (conflict_layout ...)` or `ALTER
+/// SYSTEM ...`, and returns its rows; `None` for any other statement. [`sql()`] calls it first.
 ///
 /// # Errors
 /// Those of [`sql()`] for these statements.
@@ -122,17 +123,17 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     }
 }
 
-/// The statement of a text, as Galatea reads it. [`SessionState::statement_to_plan`] plans it.
+/// Parses one statement as Galatea reads it. [`SessionState::statement_to_plan`] plans it.
 ///
-/// It differs from [`SessionState::sql_to_statement`] in that `FROM t` is `SELECT * FROM t`, `a ^ b` is
-/// `power(a, b)` and `xor(a, b)` the exclusive or of bits (in the dialects `generic`, `duckdb` and
-/// `redshift`), named windows may be used everywhere, FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
-/// understood, SHOW COLUMNS lists the columns of files, and a clause that the planner would pass over is an
+/// It differs from [`SessionState::sql_to_statement`] as follows: `FROM t` is `SELECT * FROM t`; `a ^ b` is
+/// `power(a, b)` and `xor(a, b)` is the bitwise exclusive or (in the dialects `generic`, `duckdb` and
+/// `redshift`); named windows may be used everywhere; FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
+/// supported; SHOW COLUMNS lists the columns of files; and a clause that the planner would ignore is an
 /// error.
 ///
 /// # Errors
-/// DataFusion's, [`SqlError`]; a planning error for more than
-/// [`MAX_LEVELS`](galatea_engine::plans::MAX_LEVELS) levels of expressions and queries in each other.
+/// DataFusion's; [`SqlError`]; a planning error if expressions and queries are nested deeper than
+/// [`MAX_LEVELS`](galatea_engine::plans::MAX_LEVELS).
 pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = with_stack_for(text, || {
@@ -146,7 +147,7 @@ pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
     Ok(statement)
 }
 
-/// The one statement of a text.
+/// The only statement of `text`.
 fn parse(text: &str, dialect: Dialect, state: &SessionState) -> Result<Statement> {
     let name = dialect;
     let dialect = dialect_from_str(name).ok_or_else(|| {

@@ -1,9 +1,9 @@
-//! Names in quotes that are paths.
+//! Quoted names that are paths.
 //!
-//! A name alone does not show its quotes to the catalogs that look it up. So `'folder'`, which is no table's
-//! name, is made `'folder/'` in the statement, and only names that read like a path are looked up as files:
-//! a bare name is never a folder. SHOW COLUMNS reads the information schema, which knows no files; of a file
-//! it becomes a query of the file's columns.
+//! Catalogs that look up a name do not see its quotes. So a quoted `'folder'` that is not the name of a table
+//! becomes `'folder/'` in the statement, and only names that look like a path are looked up as files: a bare
+//! name is never a folder. SHOW COLUMNS reads the information schema, which does not contain files; for a
+//! file, it becomes a query of the file's columns.
 
 use super::{result, visit_mut};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -34,7 +34,7 @@ pub(super) async fn resolve(statement: &mut Statement, state: &SessionState) -> 
     Ok(())
 }
 
-/// The name alone, if it is one part in single quotes.
+/// The name, if it is one part in single quotes.
 fn quoted(name: &ObjectName) -> Option<&Ident> {
     let [part] = name.0.as_slice() else {
         return None;
@@ -68,7 +68,7 @@ impl VisitorMut for Folders<'_> {
     }
 }
 
-/// The table whose columns a statement shows, without a filter.
+/// The table of a SHOW COLUMNS without a filter.
 fn columns_of(statement: &ast::Statement) -> Option<&ObjectName> {
     let ast::Statement::ShowColumns {
         show_options:
@@ -92,7 +92,7 @@ fn columns_of(statement: &ast::Statement) -> Option<&ObjectName> {
     Some(name)
 }
 
-/// A query of the columns of a file; none if the name is not one of a file.
+/// A query that lists the columns of a file; `None` if `name` is not a file.
 async fn file_columns(name: &ObjectName, state: &SessionState) -> Result<Option<String>> {
     let Some(file) = quoted(name).filter(|file| !is_listed(&file.value, state)) else {
         return Ok(None);
@@ -108,7 +108,7 @@ fn is_listed(name: &str, state: &SessionState) -> bool {
     schema.is_ok_and(|schema| schema.table_names().iter().any(|table| table == name))
 }
 
-/// A query that gives the columns of a table as the information schema does.
+/// A query that lists the columns of a table like the information schema.
 fn described(name: &str, schema: &SchemaRef, state: &SessionState) -> String {
     let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let catalog = &state.config_options().catalog;

@@ -1,15 +1,16 @@
 //! `a ^ b` as in PostgreSQL and DuckDB: a to the power of b.
 //!
-//! DataFusion takes it as the exclusive or of bits, and its parser has it bind less than `+` and `*`; `^` has
-//! to bind more than both. So the operands on both sides of it, which the parser has made of all operators
-//! that bind more in its eyes, are taken apart, and put together again.
+//! DataFusion reads it as the bitwise exclusive or, and its parser gives it a lower precedence than `+` and
+//! `*`; `^` must have a higher one than both. So both operands of `^`, which contain all operators that the
+//! parser considers of higher precedence, are taken apart and reassembled.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
     Ident, ObjectName,
 };
 
-/// The binding of an operator that the parser takes before `^`; none of one that it takes after.
+/// The precedence of an operator that the parser evaluates before `^`; `None` for one that it evaluates
+/// after.
 fn binding(operator: &BinaryOperator) -> Option<u8> {
     Some(match operator {
         BinaryOperator::Multiply
@@ -28,7 +29,7 @@ fn binding(operator: &BinaryOperator) -> Option<u8> {
     })
 }
 
-/// Operands, and the operators between them: one fewer.
+/// Operands, and the operators between them, which are one fewer.
 #[derive(Default)]
 struct Chain {
     operands: Vec<Expr>,
@@ -59,7 +60,8 @@ impl Chain {
         chain
     }
 
-    /// One expression of the operands, by the binding of the operators; equal ones from left to right.
+    /// Builds one expression from the operands, by the precedence of the operators; equal ones from left to
+    /// right.
     fn joined(self) -> Option<Expr> {
         let mut operands = self.operands.into_iter();
         let mut done = vec![operands.next()?];
@@ -92,7 +94,7 @@ fn reduce(done: &mut Vec<Expr>, waiting: &mut Vec<BinaryOperator>) -> Option<()>
     Some(())
 }
 
-/// The expression of `left ^ right`, as the parser has read both sides.
+/// The expression of `left ^ right`, given both sides as the parser has read them.
 pub(super) fn power(left: Expr, right: Expr) -> Option<Expr> {
     let (mut left, right) = (Chain::of(left), Chain::of(right));
     let mut following = right.operands.into_iter();
@@ -123,7 +125,7 @@ pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
-/// `xor(a, b)` as the operator on bits; none of other calls.
+/// `xor(a, b)` as the bitwise operator; `None` for other calls.
 pub(super) fn exclusive_or(function: &Function) -> Option<Expr> {
     let [name] = function.name.0.as_slice() else {
         return None;

@@ -1,4 +1,4 @@
-//! SQL that DataFusion's planner does not plan, in the words that it does.
+//! Rewrites SQL that DataFusion's planner does not support into SQL that it supports.
 
 use super::{power, windows};
 use datafusion::config::Dialect;
@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 pub(super) struct Rewrite {
     /// Whether `^` is the power.
     power: bool,
-    /// Whether `xor(a, b)` is the operator: no function of the session has the name.
+    /// Whether `xor(a, b)` is the operator, because no function of the session has the name.
     exclusive_or: bool,
 }
 
@@ -78,7 +78,7 @@ impl VisitorMut for Rewrite {
     }
 }
 
-/// FETCH FIRST n ROWS ONLY, which is LIMIT n.
+/// Rewrites FETCH FIRST n ROWS ONLY as LIMIT n.
 fn fetch_as_limit(query: &mut Query) {
     let Some(Fetch {
         with_ties: false,
@@ -101,13 +101,13 @@ fn fetch_as_limit(query: &mut Query) {
                 limit_by: Vec::new(),
             });
         }
-        // Both: FETCH stays, and is refused.
+        // The query has both: FETCH stays, and is refused.
         Some(_) => return,
     }
     query.fetch = None;
 }
 
-/// GROUP BY a, b WITH ROLLUP, which is GROUP BY ROLLUP (a, b); WITH CUBE likewise.
+/// Rewrites GROUP BY a, b WITH ROLLUP as GROUP BY ROLLUP (a, b), and WITH CUBE likewise.
 fn with_rollup(group_by: &mut GroupByExpr) {
     let GroupByExpr::Expressions(keys, modifiers) = group_by else {
         return;
@@ -121,7 +121,7 @@ fn with_rollup(group_by: &mut GroupByExpr) {
     *group_by = GroupByExpr::Expressions(vec![sets(keys.collect())], Vec::new());
 }
 
-/// Joins under the names that the planner has for them.
+/// Rewrites joins to the names that the planner supports.
 fn joins(table: &mut TableWithJoins) {
     for join in &mut table.joins {
         let operator = mem::replace(&mut join.join_operator, JoinOperator::CrossApply);

@@ -1,7 +1,8 @@
-//! Named windows, written out where they are used.
+//! Replaces named windows by their definitions.
 //!
-//! DataFusion's planner looks names up in the select list alone: in ORDER BY and QUALIFY a function over a
-//! named window would be a plain aggregate, and a window that extends a named one would lose it.
+//! DataFusion's planner looks up names of windows in the select list only. In ORDER BY and QUALIFY, a
+//! function over a named window would become a plain aggregate, and a window that extends a named one would
+//! lose it.
 
 use super::SqlError;
 use datafusion::error::DataFusionError;
@@ -11,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// The name of a window, as names are compared.
+/// The key of a window's name, by which names are compared.
 fn key(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
@@ -19,7 +20,7 @@ fn key(name: &Ident) -> String {
     }
 }
 
-/// Writes out the named windows of a query whose parts have been visited before.
+/// Inlines the named windows of a query, after its parts have been visited.
 pub(super) fn write_out(query: &mut Query) -> ControlFlow<DataFusionError> {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return ControlFlow::Continue(());
@@ -39,7 +40,7 @@ pub(super) fn write_out(query: &mut Query) -> ControlFlow<DataFusionError> {
     ControlFlow::Continue(())
 }
 
-/// The windows of a WINDOW clause, each with what it has of earlier ones.
+/// The windows of a WINDOW clause, each including the parts of the windows that it extends.
 fn definitions(select: &Select) -> Result<HashMap<String, WindowSpec>, SqlError> {
     let mut windows = HashMap::new();
     for definition in &select.named_window {
@@ -63,7 +64,7 @@ fn found<'a>(windows: &'a HashMap<String, WindowSpec>, name: &Ident) -> Result<&
     })
 }
 
-/// A window with the partitions, and the order if it has none, of the window that it names.
+/// A window with the partitions of the window that it names, and with its order unless it has its own.
 fn extended(windows: &HashMap<String, WindowSpec>, spec: &WindowSpec) -> Result<WindowSpec, SqlError> {
     let Some(name) = &spec.window_name else {
         return Ok(spec.clone());
@@ -92,7 +93,7 @@ fn extended(windows: &HashMap<String, WindowSpec>, spec: &WindowSpec) -> Result<
     })
 }
 
-/// Puts definitions in the place of names.
+/// Replaces names by definitions.
 struct Names(HashMap<String, WindowSpec>);
 
 impl VisitorMut for Names {

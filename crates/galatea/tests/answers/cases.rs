@@ -2,7 +2,7 @@
 
 use crate::{rows, session};
 
-/// A right answer.
+/// An expected answer.
 #[derive(Debug, PartialEq)]
 enum Expected {
     Rows(Vec<String>),
@@ -52,7 +52,7 @@ fn case(block: &str) -> Case {
     }
 }
 
-/// Runs a case in a session and a folder of its own; its difference, if any.
+/// Runs a case in a session and a folder of its own. Returns its difference, if any.
 async fn difference(case: &Case, device: &str, partitions: usize) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("d")).expect("a folder inside");
@@ -71,7 +71,7 @@ async fn difference(case: &Case, device: &str, partitions: usize) -> Option<Stri
         (Expected::Error, answer) => answer.is_err(),
         (Expected::Rows(_), Err(_)) => false,
     };
-    // A query that failed leaves the session as it was.
+    // A failed query leaves the session unchanged.
     let next = rows(&ctx, "SELECT 1").await;
     match is_right && next == Ok(vec!["1".to_owned()]) {
         true => None,

@@ -5,7 +5,7 @@ use datafusion::arrow::array::{ArrayRef, Float32Array, Float64Array, Int64Array,
 use datafusion::datasource::MemTable;
 use std::sync::Arc;
 
-/// NaNs of several bit patterns, zeros of both signs, and others, in groups with NaN first and last.
+/// NaNs of several bit patterns, zeros of both signs, and other floats, in groups with NaN first and last.
 fn floats() -> RecordBatch {
     let negative = f64::from_bits(0xfff8_0000_0000_0000);
     let payload = f64::from_bits(0x7ff8_0000_0000_0123);

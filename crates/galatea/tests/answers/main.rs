@@ -1,8 +1,8 @@
-//! Queries with fixed right answers, on the CPU and on the emulated device.
+//! Queries with fixed expected answers, on the CPU and on the emulated device.
 //!
-//! Other suites compare two executions with each other; a mistake that both share is found here alone.
-//! `cases` holds single queries, the other modules brute force over small random tables. `upstream` runs what
-//! our rules mend on plain DataFusion, and fails when a rule is no longer needed.
+//! Other suites compare two executions with each other. Only this one finds an error that both share. `cases`
+//! holds single queries; the other modules use brute force over small random tables. `upstream` runs, on
+//! plain DataFusion, queries that our rules correct. It fails when a rule is no longer needed.
 
 mod cases;
 mod floats;
@@ -26,13 +26,13 @@ fn session(device: &str, partitions: usize) -> SessionContext {
     galatea::session()
         .with_emulated_device(galatea::EmulatorOptions::default())
         .with_setting("galatea.device", device)
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .with_setting("datafusion.execution.target_partitions", partitions.to_string())
         .build()
         .expect("a session")
 }
 
-/// The rows of a query as sorted texts, values separated by commas.
+/// The rows of a query as sorted strings, with comma-separated values.
 async fn rows(ctx: &SessionContext, sql: &str) -> Result<Vec<String>, String> {
     let frame = ctx.sql(sql).await.map_err(|error| error.to_string())?;
     let batches = frame.collect().await.map_err(|error| error.to_string())?;
@@ -56,7 +56,7 @@ fn texts(batch: &RecordBatch) -> Vec<String> {
     (0..batch.num_rows()).map(|at| row(at).join(", ")).collect()
 }
 
-/// Checks rows, given in any order, of a query on a session.
+/// Checks the rows of a query on a session, in any order.
 async fn check(ctx: &SessionContext, sql: &str, expected: &[&str], context: &str) {
     let mut expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
     expected.sort();
@@ -64,7 +64,7 @@ async fn check(ctx: &SessionContext, sql: &str, expected: &[&str], context: &str
     assert_eq!(actual, Ok(expected), "{context}\n{sql}");
 }
 
-/// Runs statements that make tables.
+/// Runs statements that create tables.
 async fn prepare(ctx: &SessionContext, statements: &[&str]) {
     for statement in statements {
         if let Err(error) = rows(ctx, statement).await {

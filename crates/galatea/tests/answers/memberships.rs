@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 /// Values of two columns.
 type Row = [Option<i64>; 2];
 
-/// Conditions that correlate the inner row (y, h) with the outer row (x, g): the text, and the same here.
+/// Conditions that correlate the inner row (y, h) with the outer row (x, g): as SQL, and as a function.
 type Correlation = (&'static str, fn(Row, Row) -> Option<bool>);
 
 const CORRELATIONS: [Correlation; 5] = [
@@ -21,8 +21,8 @@ const CORRELATIONS: [Correlation; 5] = [
     ("i.y <> o.g", |inner, outer| Some(inner[0]? != outer[1]?)),
 ];
 
-/// Uses of `x IN (...)`, which stands for `{in}`, and `x NOT IN (...)`, `{not}`: the query, and whether the
-/// row is in its result or which value it gives.
+/// Uses of `x IN (...)`, written `{in}`, and `x NOT IN (...)`, written `{not}`: the query, and a function
+/// that returns whether the row is in the result, or its value.
 type Use = (&'static str, fn(Option<bool>, Row) -> Option<String>);
 
 const USES: [Use; 9] = [
@@ -68,7 +68,7 @@ fn equal(one: Option<i64>, other: Option<i64>) -> Option<bool> {
     Some(one? == other?)
 }
 
-/// A row of a filter: nothing beside its number.
+/// A row of a filter; its number is its only value.
 fn kept(condition: Option<bool>) -> Option<String> {
     (condition == Some(true)).then(String::new)
 }
@@ -77,7 +77,7 @@ fn shown(value: Option<bool>) -> String {
     value.map_or(", NULL".to_owned(), |value| format!(", {value}"))
 }
 
-/// Whether the value of an outer row is among those of the inner rows that belong to it.
+/// Whether the value of an outer row is among those of the correlated inner rows.
 fn found(outer: Row, inner: &[Row], belongs: fn(Row, Row) -> Option<bool>) -> Option<bool> {
     let among = inner.iter().filter(|inner| belongs(**inner, outer) == Some(true));
     let equalities = among.map(|inner| equal(inner[0], outer[0]));

@@ -1,4 +1,4 @@
-//! Filters above joins of tables with the same names of columns.
+//! Filters above joins of tables with equal column names.
 
 use crate::check_all;
 

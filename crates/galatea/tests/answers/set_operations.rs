@@ -1,4 +1,4 @@
-//! EXCEPT ALL, INTERSECT ALL and their kind over small random tables, against multisets written in Rust.
+//! EXCEPT ALL, INTERSECT ALL and similar operations over small random tables, against multisets in Rust.
 
 use crate::{check_all, rows, session};
 use rand::rngs::SmallRng;

@@ -1,5 +1,5 @@
-//! Hash joins in sessions whose memory pool is smaller than their build sides: fixed answers by closed
-//! formulas, in the order that a query asks for, and nothing left behind.
+//! Hash joins in sessions with a memory pool smaller than their build sides: fixed answers by closed
+//! formulas, in the order of the query's ORDER BY, without leftover memory or files.
 
 use crate::{check, prepare, rows, session};
 use datafusion::prelude::SessionContext;
@@ -9,7 +9,7 @@ const TABLES: [&str; 2] = [
     "CREATE TABLE r AS SELECT value AS k, value % 500 AS g, repeat('r', 50) AS p FROM generate_series(20001, 60000)",
 ];
 
-/// A session on the CPU with the tables. Its memory pool is limited after they are created.
+/// A session on the CPU with the tables. The memory pool is limited after they are created.
 async fn limited(partitions: usize, limit: &str) -> SessionContext {
     let ctx = session("cpu", partitions);
     prepare(&ctx, &TABLES).await;
@@ -59,7 +59,7 @@ async fn all_kinds_of_joins_have_their_answers() {
             ),
         ] {
             check(&ctx, sql, &[expected.as_str()], &context).await;
-            // With the kept plan.
+            // This run uses the cached plan.
             check(&ctx, sql, &[expected.as_str()], &context).await;
         }
         assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0, "{context}");

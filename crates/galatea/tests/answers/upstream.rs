@@ -1,10 +1,10 @@
-//! What our rules mend, on plain DataFusion. When one of these tests fails, DataFusion has become right, and
-//! the rule that it names can be removed.
+//! Queries on plain DataFusion that our rules correct. When one of these tests fails, DataFusion is fixed,
+//! and the rule that the test names can be removed.
 
 use crate::rows;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-/// A query that plain DataFusion answers wrongly, or not.
+/// A query, and whether plain DataFusion answers it wrongly.
 struct Wrong {
     /// The file in `crates/engine/src/corrections`.
     rule: &'static str,

@@ -1,5 +1,6 @@
-//! docs/functions.md says where DataFusion's built-in functions run: this test asks the engine about a call
-//! of each, and fails where the document says something else, or a function has no call.
+//! Checks docs/src/reference/functions.md, which lists where DataFusion's built-in functions run. The test
+//! compares it with the engine's placement of a call of each function, and fails if they differ or a function
+//! has no call.
 
 use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -19,14 +20,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-const DOCUMENT: &str = "../../docs/functions.md";
-const UPDATE: &str = "UPDATE_README=1 cargo test --workspace --test functions";
+const DOCUMENT: &str = "../../docs/src/reference/functions.md";
+const UPDATE: &str = "UPDATE_BOOK=1 cargo test --workspace --test functions";
 
 const INTRODUCTION: &str = "\
-# Where functions run
+# Functions
 
-DataFusion's built-in functions, by calls of them over columns of a table. Written by a test
-(`crates/galatea/tests/functions`) that asks the engine; more calls are lines of its `.sql` files.
+DataFusion's built-in functions, by calls over columns of a table, and the device of each. A test
+(`crates/galatea/tests/functions`) generates this page from the calls in its `.sql` files.
 
 - **device**: device code, for each row. Text may be of any length and need no dictionary.
 - **per dictionary value**: DataFusion evaluates it once for each value of a column's dictionary, the device reads the result by
@@ -47,7 +48,7 @@ fn calls(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The name of the function that is called.
+/// The name of the called function.
 fn name(call: &str) -> Option<&str> {
     let name = call.split('(').next()?;
     let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
@@ -75,7 +76,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// The physical expression of an SQL expression, by the rules that queries go through.
+/// The physical expression of an SQL expression, by the same rules as in queries.
 fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = context.parse_sql_expr(sql, schema)?;
     #[expect(
@@ -91,7 +92,7 @@ fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc
     context.create_physical_expr(expression, schema)
 }
 
-/// Whether code can be written for the expression, with text columns bound so.
+/// Whether code can be generated for the expression, with string columns of this kind.
 fn emits(expression: &Expr, text: &ColumnKind) -> Result<(), String> {
     let fields = schema();
     let bindings: Vec<ColumnBinding> = (fields.fields().iter())
@@ -111,7 +112,7 @@ fn emits(expression: &Expr, text: &ColumnKind) -> Result<(), String> {
     emitted.map(|_| ()).map_err(|reason| reason.to_string())
 }
 
-/// Where a scalar call runs.
+/// The device of a scalar call.
 fn scalar(context: &SessionContext, call: &str) -> String {
     let schema = schema();
     let df_schema = Arc::new(DFSchema::try_from(schema.clone()).expect("a schema"));
@@ -137,7 +138,7 @@ fn scalar(context: &SessionContext, call: &str) -> String {
     }
 }
 
-/// Where an aggregate runs.
+/// The device of an aggregate.
 async fn aggregate(context: &SessionContext, call: &str) -> String {
     let keys = if call.starts_with("grouping(") {
         " GROUP BY ROLLUP (i)"
@@ -254,11 +255,11 @@ async fn document() -> String {
 async fn the_list_of_functions_is_what_the_engine_says() {
     let path = Path::new(DOCUMENT);
     let expected = document().await;
-    if std::env::var("UPDATE_README").is_ok_and(|value| value == "1") {
+    if std::env::var("UPDATE_BOOK").is_ok_and(|value| value == "1") {
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(path, expected).expect("written");
         return;
     }
-    let found = fs::read_to_string(path).expect("docs/functions.md");
+    let found = fs::read_to_string(path).expect("the page");
     assert_eq!(found, expected, "run: {UPDATE}");
 }

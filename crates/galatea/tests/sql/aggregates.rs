@@ -18,7 +18,7 @@ const QUERIES: &[&str] = &[
     "SELECT min(u64), max(u64), min(i64), max(i64) FROM t",
     "SELECT sum(d9 * (1 - d9)), sum(d9 * d18) FROM t WHERE d9 BETWEEN -5000.00 AND 5000.00",
     "SELECT count(*) FILTER (WHERE flag), sum(i32) FILTER (WHERE i32 > 0 AND flag) FROM t",
-    // Rows in which no value is NULL.
+    // Counts of rows without NULL.
     "SELECT count(i8, low), count(v, i16, flag) FILTER (WHERE i8 > 0), count(*) FROM t",
     "SELECT k, count(f64, d9), arrow_typeof(k), max(greatest(f32, 0)), min(least(f64, f64 * -1, 1.5)) FROM t GROUP BY k",
     // Sums that differ in a constant share accumulators.
@@ -46,7 +46,7 @@ const QUERIES: &[&str] = &[
     "SELECT sum(v) FROM t WHERE coalesce(i32, 0) + coalesce(i16, 1) * 2 > 10 AND NOT (flag IS TRUE)",
     "SELECT count(*), sum(v) FROM t WHERE v < -1000",
     "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY k",
-    // Correlations of floats, and squares that may leave 128 bits, stay on the CPU.
+    // Correlations of floats, and squares that may exceed 128 bits, stay on the CPU.
     "SELECT var(i64), stddev(u64), var(d38), var(f64), corr(f32, v), regr_avgx(f64, v) FROM t",
     "SELECT k, stddev(i64), var(v) FROM t GROUP BY k",
     "SELECT k, var(f64), count(DISTINCT i8), sum(DISTINCT i16), max(low) FROM t GROUP BY k",
@@ -54,10 +54,11 @@ const QUERIES: &[&str] = &[
     "SELECT low, stddev(f32), median(i16), approx_distinct(i8) FROM t GROUP BY low",
 ];
 
-/// Numbers of 64 bits without sign have no room for one; of groups that stay on the device, too.
+/// Unsigned 64-bit numbers leave no sentinel for missing values. Groups that stay on the device are tested,
+/// too.
 #[tokio::test]
 async fn the_least_and_the_greatest_of_unsigned_numbers() {
-    // Of nothing but NULL statistics may tell the answer.
+    // If all values are NULL, statistics may contain the answer.
     for (shape, runs) in [(Shape::Ordinary, true), (Shape::AllNull, false)] {
         let pair = Pair::new(&[STRICT]);
         pair.table("t", &[batch(3000, 17, shape)]);
@@ -97,7 +98,7 @@ async fn queries_agree_at_every_size() {
     }
 }
 
-/// Each of them runs on the device or fails.
+/// Each of these runs on the device, or the test fails.
 const ON_DEVICE: &[&str] = &[
     "SELECT bool_and(flag), bool_or(flag), min(flag), max(flag), bool_and(v > 0) FILTER (WHERE flag) FROM t",
     "SELECT k, bool_and(flag), bool_or(i32 > 0), bool_or(DISTINCT flag) FROM t GROUP BY k",
@@ -115,7 +116,7 @@ const ON_DEVICE: &[&str] = &[
     "SELECT low, regr_avgx(f64, f32), regr_avgy(f64, f32), regr_sxx(f64, v), regr_syy(f64, f32), regr_sxy(f32, f64), min(high) FROM t GROUP BY low",
     "SELECT k, low, var(f64) FILTER (WHERE flag), stddev(f32 * 2), var(f64) FROM t GROUP BY ROLLUP (k, low)",
     "SELECT s, count(*) FROM (SELECT i8, stddev(f64) > 100 AS s FROM t WHERE v > 3 GROUP BY i8 HAVING count(*) > 1) GROUP BY s",
-    // Grouping sets, with NULL among the keys and in place of them.
+    // Grouping sets, with NULL as a key and in place of keys.
     "SELECT k, low, count(*), sum(v), avg(d18), min(high) FROM t GROUP BY ROLLUP (k, low)",
     "SELECT k, low, flag, count(*), sum(i32), grouping(k), grouping(low, flag) FROM t GROUP BY CUBE (k, low, flag)",
     "SELECT k, low, sum(v), grouping(k) + grouping(low) AS level FROM t GROUP BY GROUPING SETS ((k), (low), (k, low), ())",
@@ -149,11 +150,11 @@ async fn more_queries_stay_on_the_device_at_every_size() {
     }
 }
 
-/// Groups 0 to 5: equal values whose mean is none of them, values far from zero and close together, one
+/// Groups 0 to 5: equal values with a mean different from them, values far from zero and close together, one
 /// value, no value, NaN, an infinity.
 #[tokio::test]
 async fn deviations_of_floats_lose_no_digits() {
-    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "64")]);
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "64")]);
     let value = |group: i64, row: i64| match group {
         0 => Some(0.1),
         1 => Some(1e3 + (row * 7919 % 1013) as f64 * 1e-3),
@@ -192,7 +193,7 @@ async fn rows(ctx: &SessionContext, sql: &str) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// What would not give the same rows to every set is read once, on the CPU.
+/// An input that could return different rows to each grouping set is read once, on the CPU.
 #[tokio::test]
 async fn grouping_sets_of_rows_that_may_change_stay_on_the_cpu() {
     let pair = Pair::new(&[]);
@@ -225,11 +226,11 @@ async fn queries_run_on_the_device() {
     }
 }
 
-/// A plan of CPU operators gives rows of no columns, a different number each time, to one and the same
-/// pipeline.
+/// A plan of CPU operators feeds rows without columns to the same pipeline, with a different row count each
+/// time.
 #[tokio::test]
 async fn rows_without_columns_are_counted_anew_by_each_query() {
-    let pair = Pair::new(&[("galatea.min_rows", "0")]);
+    let pair = Pair::new(&[("galatea.tuning.min_rows", "0")]);
     let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     pair.table("one", &[RecordBatch::try_from_iter([("k", one)]).expect("a row")]);
     for rows in [0, 3, 1, 100, 7] {

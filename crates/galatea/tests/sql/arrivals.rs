@@ -1,10 +1,10 @@
-//! Chunks that come over the link while the kernel that reads them runs (`galatea.persistent_scan`).
+//! Chunks that are transferred while the kernel that reads them runs (`galatea.tuning.persistent_scan`).
 
 use crate::compare::{Pair, answer, same};
 use crate::data::{Shape, batch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
-/// One for each way of collecting rows.
+/// One query for each kind of sink.
 const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i32), min(i64), max(d18), avg(f64) FROM t WHERE v >= 0",
     "SELECT low, flag, count(*), sum(d9) FROM t GROUP BY low, flag",
@@ -17,7 +17,7 @@ const QUERIES: &[&str] = &[
     "SELECT count(DISTINCT i64) FROM t",
 ];
 
-/// What EXPLAIN ANALYZE counts under a name, all pipelines together.
+/// The sum of a counter of EXPLAIN ANALYZE over all pipelines.
 async fn counted(pair: &Pair, sql: &str, name: &str) -> usize {
     let frame = pair
         .gpu
@@ -34,24 +34,36 @@ async fn counted(pair: &Pair, sql: &str, name: &str) -> usize {
     counts.sum()
 }
 
-const AWAITED: &str = "chunks awaited by a running kernel";
+const AWAITED: &str = "chunks overlapped";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_kernel_that_waits_answers_as_launches_do() {
     for settings in [
         &[][..],
-        &[("galatea.cache_device", "true")],
-        &[("galatea.gpu_memory_limit", "10 MiB")],
-        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
-        &[("galatea.group_by", "hash"), ("galatea.hash_slots", "64")],
-        &[("galatea.row_output", "heap"), ("galatea.build_rows", "0")],
-        &[("galatea.row_output", "direct"), ("galatea.join_partitions", "4")],
+        &[("galatea.cache.device", "true")],
+        &[("galatea.memory.gpu_limit", "10 MiB")],
+        &[
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "32"),
+        ],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "64"),
+        ],
+        &[
+            ("galatea.tuning.row_output", "heap"),
+            ("galatea.tuning.build_rows", "0"),
+        ],
+        &[
+            ("galatea.tuning.row_output", "direct"),
+            ("galatea.join.partitions", "4"),
+        ],
     ] {
         let mut all = vec![
-            ("galatea.chunk_rows", "700"),
-            ("galatea.min_rows", "0"),
-            ("galatea.cache_device", "false"),
-            ("galatea.persistent_scan", "on"),
+            ("galatea.tuning.chunk_rows", "700"),
+            ("galatea.tuning.min_rows", "0"),
+            ("galatea.cache.device", "false"),
+            ("galatea.tuning.persistent_scan", "on"),
         ];
         all.extend(settings);
         let pair = Pair::new(&all);
@@ -70,29 +82,30 @@ async fn a_kernel_that_waits_answers_as_launches_do() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn explain_analyze_counts_the_chunks_that_were_awaited() {
     let pair = Pair::new(&[
-        ("galatea.chunk_rows", "700"),
-        ("galatea.min_rows", "0"),
-        ("galatea.cache_device", "false"),
+        ("galatea.tuning.chunk_rows", "700"),
+        ("galatea.tuning.min_rows", "0"),
+        ("galatea.cache.device", "false"),
     ]);
     pair.table("t", &[batch(30_033, 5, Shape::Ordinary)]);
     let sql = QUERIES[0];
     for (scan, awaited) in [("on", 43), ("off", 0), ("auto", 0), ("on", 43)] {
         pair.gpu
-            .sql(&format!("SET galatea.persistent_scan = '{scan}'"))
+            .sql(&format!("SET galatea.tuning.persistent_scan = '{scan}'"))
             .await
             .expect("a setting");
         assert_eq!(counted(&pair, sql, AWAITED).await, awaited, "{scan}");
     }
-    // What is there is not waited for, and what may stop early brings no more than it reads.
+    // Resident chunks are not awaited, and a pipeline that may stop early transfers only the chunks that it
+    // reads.
     pair.gpu
-        .sql("SET galatea.cache_device = true")
+        .sql("SET galatea.cache.device = true")
         .await
         .expect("a setting");
     for awaited in [43, 0] {
         assert_eq!(counted(&pair, sql, AWAITED).await, awaited);
     }
     pair.gpu
-        .sql("SET galatea.cache_device = false")
+        .sql("SET galatea.cache.device = false")
         .await
         .expect("a setting");
     assert_eq!(
@@ -101,13 +114,13 @@ async fn explain_analyze_counts_the_chunks_that_were_awaited() {
     );
 }
 
-/// Several at once over one table, each of which may find that another one is bringing its chunks.
+/// Concurrent queries over one table. Each may find that another one is transferring its chunks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn queries_share_the_chunks_that_come() {
     let pair = Pair::new(&[
-        ("galatea.chunk_rows", "700"),
-        ("galatea.min_rows", "0"),
-        ("galatea.persistent_scan", "on"),
+        ("galatea.tuning.chunk_rows", "700"),
+        ("galatea.tuning.min_rows", "0"),
+        ("galatea.tuning.persistent_scan", "on"),
     ]);
     for round in 0..3 {
         pair.gpu.deregister_table("t").expect("deregisters");

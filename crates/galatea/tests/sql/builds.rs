@@ -1,4 +1,5 @@
-//! Build sides that pipelines make: whatever their columns, keys and memory, queries answer as the CPU does.
+//! Build sides that pipelines build: for all kinds of columns, keys and memory, queries return the CPU's
+//! answers.
 
 use crate::compare::{Pair, answer, same};
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
@@ -15,10 +16,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Whatever can be built on the device is.
-pub(crate) const BUILT: (&str, &str) = ("galatea.build_rows", "0");
+/// Forces every build side onto the device that can be built there.
+pub(crate) const BUILT: (&str, &str) = ("galatea.tuning.build_rows", "0");
 
-/// A chain of tables: `l` (many rows a key of o), `o` (sparse keys), `c` (few).
+/// A chain of tables: `l` (many rows per key of `o`), `o` (sparse keys), `c` (few rows).
 pub(crate) fn chain(pair: &Pair, rows: i64, seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let orders = (rows / 4).max(1);
@@ -64,7 +65,7 @@ pub(crate) const CHAINS: &[&str] = &[
     "SELECT count(*) FROM l WHERE l.k IN (SELECT o.k FROM o, c WHERE o.c = c.k AND c.size > 1000)",
     "SELECT o.day, count(*) FROM l, o WHERE l.k = o.k AND l.day < o.day GROUP BY o.day",
     "SELECT count(*), count(o.day), sum(o.c) FROM l LEFT JOIN o ON l.k = o.k AND o.day < 450",
-    // Rows of the same key that differ in a column.
+    // Rows with equal keys that differ in a column.
     "SELECT count(*), sum(a.price) FROM l a WHERE EXISTS (SELECT * FROM l b WHERE b.k = a.k AND b.day <> a.day)",
     "SELECT count(*), sum(a.price) FROM l a WHERE a.day > 200 AND NOT EXISTS (SELECT * FROM l b WHERE b.k = a.k AND b.day <> a.day AND b.price > 500000000)",
     "SELECT a.k, a.day FROM l a WHERE a.price > 900000000 AND EXISTS (SELECT * FROM l b WHERE b.k = a.k AND a.day <> b.day)
@@ -83,7 +84,7 @@ pub(crate) const CHAINS: &[&str] = &[
     "SELECT c.k, g.n, g.w FROM c, (SELECT c.k, max(c.name) AS w, count(*) AS n FROM o, c WHERE o.c = c.k GROUP BY c.k) g WHERE c.k = g.k AND g.n > 3",
 ];
 
-/// Pairs of keys, of which one is unique.
+/// Pairs of keys. One key of each pair is unique.
 #[tokio::test]
 async fn joins_on_several_keys_look_up_by_one() {
     let pair = Pair::new(&[STRICT, BUILT]);
@@ -99,11 +100,11 @@ async fn joins_on_several_keys_look_up_by_one() {
     }
 }
 
-/// A table that CPU operators collect for a build side, beside one that they collect for the pipeline above
-/// it: each stays with its join when the plan is copied or its children are replaced.
+/// A table that CPU operators collect for a build side, and another that they collect for the pipeline above
+/// it. Each stays with its join when the plan is copied or its children are replaced.
 #[tokio::test]
-async fn small_tables_at_several_levels_stay_with_their_joins() {
-    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "900")]);
+async fn collected_build_sides_survive_plan_copies() {
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "900")]);
     chain(&pair, 4000, 17);
     for sql in [
         "SELECT c.name, d.size, sum(l.price) FROM l, o, c, c d WHERE l.k = o.k AND o.c = c.k AND l.day = d.k GROUP BY c.name, d.size",
@@ -116,11 +117,11 @@ async fn small_tables_at_several_levels_stay_with_their_joins() {
     }
 }
 
-/// Keys that are unique only together, and keys too far apart for arrays: a table of keys.
+/// Keys that are unique only together, and keys too sparse for arrays, are stored in a hash table.
 #[tokio::test]
-async fn keys_far_apart_go_to_a_table_of_keys() {
+async fn sparse_build_keys_use_a_hash_table() {
     for (rows, chunk) in [(1, "1000"), (33, "7"), (5000, "1000"), (40_000, "1000")] {
-        let pair = Pair::new(&[STRICT, BUILT, ("galatea.chunk_rows", chunk)]);
+        let pair = Pair::new(&[STRICT, BUILT, ("galatea.tuning.chunk_rows", chunk)]);
         let many = |of: fn(i64) -> Option<i64>, rows: i64| -> ArrayRef {
             Arc::new((0..rows).map(of).collect::<Int64Array>())
         };
@@ -172,11 +173,11 @@ async fn stars_with_sides_on_the_device_agree() {
         &[
             STRICT,
             BUILT,
-            ("galatea.chunk_rows", "33"),
-            ("galatea.cache_device", "false"),
-            ("galatea.block_threads", "32"),
+            ("galatea.tuning.chunk_rows", "33"),
+            ("galatea.cache.device", "false"),
+            ("galatea.tuning.block_threads", "32"),
         ],
-        &[BUILT, ("galatea.gpu_memory_limit", "4 KiB")],
+        &[BUILT, ("galatea.memory.gpu_limit", "4 KiB")],
     ] {
         let pair = Pair::new(settings);
         star(&pair, 700, 21);
@@ -189,7 +190,7 @@ async fn stars_with_sides_on_the_device_agree() {
 #[tokio::test]
 async fn chains_of_joins_are_graphs_of_pipelines() {
     for (rows, seed) in [(1, 1), (31, 2), (33, 3), (2000, 4), (20_000, 5)] {
-        let pair = Pair::new(&[STRICT, BUILT, ("galatea.chunk_rows", "1000")]);
+        let pair = Pair::new(&[STRICT, BUILT, ("galatea.tuning.chunk_rows", "1000")]);
         chain(&pair, rows, seed);
         for sql in CHAINS {
             pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
@@ -211,9 +212,10 @@ async fn large_sides_are_built_by_default_and_small_ones_collected() {
     pair.check(CHAINS[2], true, "400000 rows").await;
 }
 
-/// What a pipeline cannot build is remembered, and collected from then on, or left to the CPU.
+/// A build side that a pipeline could not build is remembered. From then on it is collected, or the join runs
+/// on the CPU.
 #[tokio::test]
-async fn sides_that_cannot_be_built_are_left_to_the_cpu() {
+async fn refused_build_side_is_remembered_and_runs_on_the_cpu() {
     let pair = Pair::new(&[BUILT]);
     pair.table("f", &[facts(3000, 4)]);
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..900).map(|row| row % 50)));
@@ -239,21 +241,21 @@ async fn sides_that_cannot_be_built_are_left_to_the_cpu() {
             report.reasons
         );
     }
-    // Existence alone does not need unique keys.
+    // An existence test does not need unique keys.
     let sql = "SELECT count(*) FROM f WHERE number IN (SELECT k FROM n WHERE size > 100)";
     pair.check(sql, true, "repeated keys").await;
     let report = galatea::last_query_report(&pair.gpu).expect("a report");
     assert_eq!(report.device, QueryDevice::Emulated, "{:?}", report.reasons);
 }
 
-/// Build sides give way like whatever else a query has, and come back.
+/// Build sides are evicted like other memory of a query, and reloaded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_clients_with_little_memory_agree() {
     let pair = Pair::new(&[
         BUILT,
-        ("galatea.gpu_memory_limit", "1 MiB"),
-        ("galatea.chunk_rows", "500"),
-        ("galatea.block_threads", "32"),
+        ("galatea.memory.gpu_limit", "1 MiB"),
+        ("galatea.tuning.chunk_rows", "500"),
+        ("galatea.tuning.block_threads", "32"),
     ]);
     chain(&pair, 10_000, 8);
     let mut expected = Vec::new();
@@ -287,7 +289,7 @@ async fn many_clients_with_little_memory_agree() {
     }
 }
 
-/// Reports of the pipelines of the last run of a query: its own, then those of build sides.
+/// Reports of the pipelines of a query's last run: that of the query, then those of build sides.
 async fn reports(pair: &Pair, sql: &str) -> Vec<RunReport> {
     let frame = pair.gpu.sql(sql).await.expect("a logical plan");
     let plan = frame.create_physical_plan().await.expect("a plan");
@@ -307,7 +309,7 @@ async fn reports(pair: &Pair, sql: &str) -> Vec<RunReport> {
     std::iter::once(report).chain(builds).collect()
 }
 
-/// All kernels of a graph are compiled before its first pipeline runs, once.
+/// All kernels of a graph are compiled once, before its first pipeline runs.
 #[tokio::test]
 async fn kernels_of_a_graph_are_compiled_ahead() {
     let pair = Pair::new(&[STRICT, BUILT]);
@@ -328,13 +330,13 @@ async fn kernels_of_a_graph_are_compiled_ahead() {
     pair.check(sql, false, "compiled ahead").await;
 }
 
-/// A side that CPU operators collect before the kernels are compiled, and whose keys repeat: its plan, which
-/// deals rows out to partitions, runs once, and the refusal counts as it would in the run.
+/// CPU operators collect a build side before the kernels are compiled, and its keys repeat. Its plan, which
+/// distributes rows over partitions, runs once, and the refusal counts as it would during the run.
 #[tokio::test]
-async fn a_side_that_is_refused_ahead_is_not_collected_again() {
+async fn build_side_refused_during_compilation_is_collected_once() {
     let pair = Pair::new(&[
-        ("galatea.min_rows", "0"),
-        ("galatea.build_rows", "900"),
+        ("galatea.tuning.min_rows", "0"),
+        ("galatea.tuning.build_rows", "900"),
         ("datafusion.execution.target_partitions", "4"),
         ("datafusion.optimizer.hash_join_single_partition_threshold", "0"),
         (
@@ -359,10 +361,10 @@ async fn a_side_that_is_refused_ahead_is_not_collected_again() {
     }
 }
 
-/// Where every key or all but one has a row, the values of a column say so, if there is a value that none
-/// has.
+/// If all keys but at most one have a row, a sentinel value of a column marks missing rows, provided that an
+/// unused value exists.
 #[tokio::test]
-async fn values_say_which_keys_have_a_row() {
+async fn sentinel_value_marks_keys_without_a_row() {
     const ROWS: i64 = 1000;
     let integers =
         |value: fn(i64) -> i64| -> ArrayRef { Arc::new((0..ROWS).map(value).collect::<Int64Array>()) };
@@ -409,7 +411,7 @@ async fn values_say_which_keys_have_a_row() {
     );
     for (what, column) in columns {
         for missing in [None, Some(500)] {
-            let pair = Pair::new(&[BUILT, STRICT, ("galatea.min_rows", "0")]);
+            let pair = Pair::new(&[BUILT, STRICT, ("galatea.tuning.min_rows", "0")]);
             let rows = |row: &i64| Some(*row) != missing;
             let kept: Int32Array = (0..ROWS as i32).filter(|row| rows(&(*row).into())).collect();
             let keys: ArrayRef = Arc::new(kept.iter().map(|row| row.map(i64::from)).collect::<Int64Array>());
@@ -427,7 +429,7 @@ async fn values_say_which_keys_have_a_row() {
                 pair.check(sql, true, &format!("{what}, without {missing:?}"))
                     .await;
             }
-            // Keys that repeat are found by the number of those that have a row.
+            // Repeated keys are detected by the number of keys that have a row.
             let twice = answer(
                 &pair.gpu,
                 "SELECT count(*), max(b.p) FROM s JOIN (SELECT k % 300 AS k, p FROM r) b ON s.k = b.k",
@@ -441,9 +443,9 @@ async fn values_say_which_keys_have_a_row() {
     }
 }
 
-/// Groups by a text are found by the text, though each table has a dictionary of its own.
+/// Groups by a string are looked up by the string, although each table has its own dictionary.
 #[tokio::test]
-async fn groups_by_texts_of_another_dictionary_are_found() {
+async fn groups_by_strings_of_another_dictionary_are_found() {
     let table = |rows: i64, texts: &dyn Fn(i64) -> Option<String>| {
         let numbers: Int64Array = (0..rows).map(|row| (row % 11 > 0).then_some(row % 50)).collect();
         let texts: StringArray = (0..rows).map(texts).collect();
@@ -457,7 +459,7 @@ async fn groups_by_texts_of_another_dictionary_are_found() {
     };
     let text = |row: i64, of: i64| (row % 9 > 0).then(|| format!("text {}", row % of));
     type Texts = fn(i64, &dyn Fn(i64, i64) -> Option<String>) -> Option<String>;
-    // Others before those in both, fewer, none in common, all NULL.
+    // Strings that sort before the common ones, a subset, none in common, all NULL.
     let sides: [Texts; 5] = [
         |row, text| text(row, 20),
         |row, text| {
@@ -473,7 +475,7 @@ async fn groups_by_texts_of_another_dictionary_are_found() {
     ];
     for (number, side) in sides.into_iter().enumerate() {
         for (rows, of_side) in [(900, 300), (33, 700), (200, 0)] {
-            let pair = Pair::new(&[BUILT, STRICT, ("galatea.min_rows", "0")]);
+            let pair = Pair::new(&[BUILT, STRICT, ("galatea.tuning.min_rows", "0")]);
             pair.table("l", &[table(rows, &|row| text(row, 17))]);
             pair.table("r", &[table(of_side, &|row| side(row, &text))]);
             for sql in [

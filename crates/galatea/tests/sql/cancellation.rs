@@ -1,5 +1,5 @@
-//! Queries whose stream is dropped while they run: the device is idle soon after, however much of the query
-//! is left, and all memory has come back.
+//! Streams of queries are dropped while the query runs. The device is idle soon afterwards, regardless of the
+//! remaining work, and all memory is freed.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
@@ -14,13 +14,13 @@ use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Chunks of the table.
+/// Number of chunks of the table.
 const CHUNKS: usize = 1200;
 
-/// Chunks that a launch reads, so small ones (`transfer/chunks.rs`).
+/// Number of small chunks that a launch reads (`transfer/chunks.rs`).
 const TOGETHER: usize = 16;
 
-/// Launches that may be queued ahead (`transfer/chunks.rs`), and some for what runs.
+/// Number of launches that may be queued ahead (`transfer/chunks.rs`), plus some for the running ones.
 const AHEAD: u64 = 4 + 8;
 
 const QUERIES: &[&str] = &[
@@ -39,10 +39,10 @@ fn bed() -> (Pair, Faults) {
     let pair = Pair::emulated(
         emulator,
         &[
-            ("galatea.chunk_rows", "100"),
-            ("galatea.cache_device", "false"),
-            ("galatea.block_threads", "32"),
-            ("galatea.min_rows", "0"),
+            ("galatea.tuning.chunk_rows", "100"),
+            ("galatea.cache.device", "false"),
+            ("galatea.tuning.block_threads", "32"),
+            ("galatea.tuning.min_rows", "0"),
         ],
     );
     pair.table("t", &[batch(100 * CHUNKS, 7, Shape::Ordinary)]);
@@ -66,7 +66,7 @@ async fn a_dropped_stream_leaves_an_idle_device() {
     for sql in QUERIES {
         let frame = pair.gpu.sql(sql).await.expect("a plan");
         let plan = frame.create_physical_plan().await.expect("a plan");
-        // Loads, compiles.
+        // This run loads columns and compiles kernels.
         collect(Arc::clone(&plan), pair.gpu.task_ctx())
             .await
             .expect("an answer");
@@ -102,7 +102,7 @@ async fn a_dropped_stream_leaves_an_idle_device() {
             if first.is_ok() {
                 continue;
             }
-            // What was queued has run: nothing is left that could use the memory.
+            // The queued launches have run, so none could still use the memory.
             let idle = Instant::now();
             runtime.device().synchronize().expect("idle");
             assert!(idle.elapsed() < Duration::from_millis(100), "{context}: not idle");

@@ -1,6 +1,6 @@
 //! Errors of rows with fixed answers, on the CPU and on the emulated device, from memory and from Parquet, in
-//! 1, 2 and 16 partitions: overflow is an error, guards hold, decimals are rounded exactly, casts read common
-//! notations.
+//! 1, 2 and 16 partitions: overflow is an error, guards prevent errors, decimals are rounded exactly, casts
+//! read common notations.
 
 mod casts;
 mod guarded;
@@ -14,21 +14,21 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::prelude::SessionContext;
 use std::path::Path;
 
-/// An answer that a query must have.
+/// An expected answer of a query.
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     /// Rows, in any order, columns separated by `|`.
     Rows(&'static [&'static str]),
-    /// A part of the message of an error.
+    /// A part of an error message.
     Error(&'static str),
 }
 
 use Answer::{Error, Rows};
 
-/// A table by name and the query that makes it.
+/// The name of a table, and the query that creates it.
 type Table = (&'static str, &'static str);
 
-/// Where the rows of tables are.
+/// The storage of a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Source {
     Memory,
@@ -40,7 +40,7 @@ fn session(device: &str, partitions: usize, settings: &[(&str, &str)]) -> Sessio
         .with_file_queries(true)
         .with_emulated_device(galatea::EmulatorOptions::default())
         .with_setting("galatea.device", device)
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .with_setting("datafusion.execution.target_partitions", partitions.to_string());
     for (name, value) in settings {
         builder = builder.with_setting(*name, *value);
@@ -56,7 +56,7 @@ async fn run(ctx: &SessionContext, sql: &str) -> Result<Vec<String>, String> {
     Ok(rows)
 }
 
-/// Rows as text, columns separated by `|`.
+/// Rows as strings, with columns separated by `|`.
 fn rendered(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default();
     let mut rows = Vec::new();
@@ -95,7 +95,7 @@ async fn make(ctx: &SessionContext, (name, query): Table, source: Source, direct
     }
 }
 
-/// Every query has its answer, wherever it runs and wherever its rows are.
+/// Checks that every query has its answer, on each device and for each storage of its rows.
 async fn check(tables: &[Table], queries: &[(&str, Answer)]) {
     check_with(&[], tables, queries).await;
 }
@@ -108,7 +108,7 @@ async fn check_with(settings: &[(&str, &str)], tables: &[Table], queries: &[(&st
     for device in ["cpu", "emulated"] {
         for partitions in [1, 2, 16] {
             for source in sources {
-                // The device does not depend on the number of partitions.
+                // Results of the device do not depend on the number of partitions.
                 if device == "emulated" && partitions == 2 {
                     continue;
                 }

@@ -1,4 +1,5 @@
-//! Aggregates in classes: the device finds the rows that a call depends on, beside what pipelines aggregate.
+//! Aggregates in classes: the device finds the rows that a call depends on, in addition to the aggregates of
+//! pipelines.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
@@ -23,7 +24,7 @@ const QUERIES: &[&str] = &[
     "SELECT k, first_value(i64 ORDER BY v) FILTER (WHERE flag), last_value(i64 ORDER BY v) FILTER (WHERE i8 > 0) FROM t GROUP BY k",
     "SELECT k, first_value(low IGNORE NULLS ORDER BY v), max(i32) FROM t GROUP BY k",
     "SELECT k, last_value(i16 ORDER BY f64 NULLS FIRST, v), avg(d9) FROM t GROUP BY k",
-    // Rows next to either end of an order.
+    // Rows at a distance from either end of an order.
     "SELECT k, nth_value(i32, 2 ORDER BY v), nth_value(low, -3 ORDER BY v DESC), count(*) FROM t GROUP BY k",
     "SELECT nth_value(i64, 33 ORDER BY i16, v), nth_value(i64, -1 ORDER BY v), nth_value(i64, 100000 ORDER BY v) FROM t",
     // All rows, in order.
@@ -34,16 +35,16 @@ const QUERIES: &[&str] = &[
     "SELECT k, array_agg(i32 ORDER BY v) FILTER (WHERE flag), array_agg(d9 IGNORE NULLS ORDER BY v) FROM t GROUP BY k",
     "SELECT k, array_agg(v ORDER BY k DESC, v DESC), median(i8) FROM t GROUP BY k",
     "SELECT array_agg(i8 ORDER BY v) FROM t WHERE v < -10",
-    // Different values, in their own order.
+    // Distinct values, in their own order.
     "SELECT array_agg(DISTINCT i8 ORDER BY i8 DESC NULLS LAST), count(*) FROM t",
     "SELECT k, string_agg(DISTINCT low, '|' ORDER BY low), array_agg(DISTINCT day ORDER BY day), sum(i16) FROM t GROUP BY k",
     "SELECT flag, array_agg(DISTINCT low IGNORE NULLS ORDER BY low NULLS FIRST) FROM t GROUP BY flag",
-    // Orders that mean nothing to a function.
+    // Functions that do not depend on their ORDER BY.
     "SELECT sum(i16 ORDER BY v), count(*) FROM t",
-    // Any value that is not NULL, where there is one.
+    // Any value that is not NULL, if one exists.
     "SELECT k, any_value(k % 3), any_value(CASE WHEN v % 2 = 0 THEN k END), count(*) FROM t GROUP BY k",
     "SELECT low, any_value(low), any_value(upper(low)) FILTER (WHERE i8 > 0) FROM t GROUP BY low",
-    // Different values.
+    // Distinct values.
     "SELECT k, approx_distinct(i16), count(*) FROM t GROUP BY k",
     "SELECT approx_distinct(i64), approx_distinct(low), approx_distinct(high) FROM t",
     "SELECT low, approx_distinct(day) FILTER (WHERE flag) FROM t GROUP BY low",
@@ -51,7 +52,7 @@ const QUERIES: &[&str] = &[
     "SELECT k, count(DISTINCT i8), count(DISTINCT low), sum(DISTINCT i16), count(*) FROM t GROUP BY k",
     "SELECT count(DISTINCT i8), count(DISTINCT i16), count(DISTINCT high), min(v) FROM t",
     "SELECT flag, low, avg(DISTINCT i16), count(DISTINCT view) FILTER (WHERE i8 > 0), count(DISTINCT i8) FROM t GROUP BY flag, low",
-    // Keys that are floats: one class needs no join.
+    // Float keys: a single class needs no join.
     "SELECT f32, median(i8) FROM t GROUP BY f32",
     // Above and below other operators.
     "SELECT k, m * 2 FROM (SELECT k, median(i16) AS m, sum(i8) AS s FROM t GROUP BY k HAVING count(*) > 2) WHERE s > 0",
@@ -69,7 +70,7 @@ async fn all(rows: usize, seed: u64, shape: Shape, settings: &[(&str, &str)]) {
 
 #[tokio::test]
 async fn results_are_those_of_the_cpu() {
-    all(800, 1, Shape::Ordinary, &[("galatea.chunk_rows", "128")]).await;
+    all(800, 1, Shape::Ordinary, &[("galatea.tuning.chunk_rows", "128")]).await;
     all(300, 2, Shape::Skewed, &[]).await;
 }
 
@@ -81,7 +82,7 @@ async fn groups_of_nothing_but_null_are_groups() {
     all(50, 4, Shape::AllEqual, &[]).await;
 }
 
-/// All rows of the input stay on the device: the CPU has one or two a group.
+/// All rows of the input stay on the device: the CPU receives one or two per group.
 #[tokio::test]
 async fn the_cpu_gets_few_rows() {
     let pair = Pair::new(&[]);
@@ -89,7 +90,7 @@ async fn the_cpu_gets_few_rows() {
     let plan = text(&pair, "EXPLAIN SELECT k, median(i16), sum(i32) FROM t GROUP BY k").await;
     assert_eq!(plan.matches("GpuExec").count(), 2, "{plan}");
     assert!(plan.contains("row_number"), "{plan}");
-    // Floats as keys: the two classes cannot be joined.
+    // Float keys: the two classes cannot be joined.
     let plan = text(
         &pair,
         "EXPLAIN SELECT f32, median(i16), sum(i32) FROM t GROUP BY f32",
@@ -98,7 +99,7 @@ async fn the_cpu_gets_few_rows() {
     assert!(!plan.contains("GpuExec"), "{plan}");
 }
 
-/// The device sorts, not the CPU: rows come in the order that the call asks for.
+/// The device sorts the rows, not the CPU. They arrive in the order of the call.
 #[tokio::test]
 async fn rows_of_a_call_with_an_order_are_sorted_on_the_device() {
     let pair = Pair::new(&[]);
@@ -109,7 +110,7 @@ async fn rows_of_a_call_with_an_order_are_sorted_on_the_device() {
     )
     .await;
     assert!(plan.contains("GpuExec") && !plan.contains("SortExec"), "{plan}");
-    // Ties would be in whatever order: an order of computed values keeps none.
+    // Ties have no defined order, and an order by computed values does not preserve any.
     let plan = text(
         &pair,
         "EXPLAIN SELECT k, array_agg(i16 ORDER BY v % 7) FROM t GROUP BY k",

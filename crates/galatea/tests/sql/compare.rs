@@ -13,29 +13,29 @@ use std::sync::Arc;
 
 use crate::over_files::OverFiles;
 
-/// A value as compared.
+/// A value in the form of the comparison.
 #[derive(Debug, Clone, PartialEq)]
 enum Cell {
     Text(String),
     Float(f64),
-    /// A 32-bit float, as a wider one.
+    /// A 32-bit float, widened.
     Single(f64),
 }
 
 /// The first difference between an expected result and an actual one.
 pub(crate) type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), String>;
 
-/// A CPU session and an emulated one. Values reach the ends of their types, so sums wrap on both; `checks`
-/// holds errors of overflow.
+/// A CPU session and an emulated one. Values include the extremes of their types, so sums wrap on both.
+/// Errors of overflow are tested in `checks`.
 pub(crate) struct Pair {
     pub(crate) cpu: SessionContext,
     pub(crate) gpu: SessionContext,
-    /// None: queries run over tables in memory only.
+    /// `None`: queries run over tables in memory only.
     files: Option<OverFiles>,
 }
 
 impl Pair {
-    /// Two sessions, with settings for the emulated one; on a GPU, where the environment asks for that.
+    /// Two sessions, with settings for the emulated one. It uses a GPU if the environment selects that.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
         let pair = match environment::test_on_gpu() {
             true => Self::on(galatea::session().with_setting("galatea.device", "gpu"), settings),
@@ -48,7 +48,7 @@ impl Pair {
         }
     }
 
-    /// As [`Self::new`], with an emulated device of that kind, and without files.
+    /// Like [`Self::new`], with an emulated device with these options, and without files.
     pub(crate) fn emulated(emulator: galatea::EmulatorOptions, settings: &[(&str, &str)]) -> Self {
         let session = galatea::session()
             .with_emulated_device(emulator)
@@ -60,7 +60,7 @@ impl Pair {
         let cpu = galatea::session()
             .with_file_queries(true)
             .with_setting("galatea.device", "cpu")
-            .with_setting("galatea.join_order", "written")
+            .with_setting("galatea.join.order", "written")
             .with_setting("galatea.overflow", "wrap")
             .build()
             .expect("a CPU session");
@@ -86,7 +86,7 @@ impl Pair {
         }
     }
 
-    /// The same rows as table `name` in both; the emulated session encodes them.
+    /// Registers the same rows as table `name` in both. The emulated session encodes them.
     pub(crate) fn table(&self, name: &str, batches: &[RecordBatch]) {
         for ctx in [&self.cpu, &self.gpu] {
             let table = MemTable::try_new(batches[0].schema(), vec![batches.to_vec()])
@@ -98,8 +98,8 @@ impl Pair {
         }
     }
 
-    /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names
-    /// the case.
+    /// Runs the query on both and compares the results. If `placed`, it must have used the (emulated) device.
+    /// `context` names the case in messages.
     pub(crate) async fn check(&self, sql: &str, placed: bool, context: &str) {
         if let Err(difference) = self.differs(sql, same, false).await {
             panic!("{context}\n{sql}\n{difference}");
@@ -114,19 +114,20 @@ impl Pair {
         );
     }
 
-    /// Runs the query on both; the difference, if any.
+    /// Runs the query on both. Returns the difference, if any.
     pub(crate) async fn compare(&self, sql: &str, same: Comparison) -> Result<(), String> {
         self.differs(sql, same, true).await
     }
 
-    /// As [`Self::compare`]; `ordered`: the answer may depend on the order of rows in tables.
+    /// Like [`Self::compare`]. `ordered`: the answer may depend on the order of rows in tables.
     async fn differs(&self, sql: &str, same: Comparison, ordered: bool) -> Result<(), String> {
         let expected = collect(&self.cpu, sql).await;
         let actual = collect(&self.gpu, sql).await;
         match (expected, actual) {
             (Ok(expected), Ok(actual)) => {
                 same(&expected, &actual)?;
-                // The CPU may take over for many reasons; a program that does not compile is none of them.
+                // A query may fall back to the CPU for many reasons, but not because a kernel does not
+                // compile.
                 let report = galatea::last_query_report(&self.gpu);
                 let reasons = report.map(|report| report.reasons).unwrap_or_default();
                 match reasons.iter().find(|reason| reason.contains("does not compile")) {
@@ -144,7 +145,7 @@ impl Pair {
     }
 }
 
-/// The rows of a query that succeeds.
+/// The rows of a query that must succeed.
 pub(crate) async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
     let rows = collect(ctx, sql).await;
     rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
@@ -182,7 +183,7 @@ fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// Exact cells first, so that rows that differ only by rounding stay side by side.
+/// Exact cells come first, so that rows that differ only by rounding are adjacent.
 fn order(a: &Vec<Cell>, b: &Vec<Cell>) -> Ordering {
     let texts = |row: &Vec<Cell>| {
         row.iter()
@@ -233,7 +234,7 @@ pub(crate) fn same(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(
     same_rows(&expected, &actual)
 }
 
-/// The first difference between two results whose order matters, if any.
+/// The first difference between two ordered results, if any.
 pub(crate) fn same_in_order(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
     same_columns(expected, actual)?;
     same_rows(&cells(expected), &cells(actual)).map_err(|difference| match same(expected, actual) {

@@ -1,5 +1,5 @@
-//! Many queries at once on one device, under budgets that not all of them fit in, and every policy: each gets
-//! its own answer, on the device, no query waits for ever, and all memory is freed.
+//! Many concurrent queries on one device, under every policy and under budgets that do not fit all of them:
+//! each gets its own answer on the device, no query waits for ever, and all memory is freed.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
@@ -10,7 +10,7 @@ use galatea_engine::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Different columns, sinks that grow, rows that are returned.
+/// Queries over different columns, with sinks that grow, and with returned rows.
 const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
     "SELECT k, count(*), sum(v) FROM t GROUP BY k",
@@ -24,7 +24,7 @@ const QUERIES: &[&str] = &[
 
 const ROWS: usize = 20_000;
 
-/// How long all queries of one case may take on two cores.
+/// The time limit for all queries of one case on two cores.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 struct Case {
@@ -42,36 +42,51 @@ const CASES: &[Case] = &[
     Case {
         limit: "8 MiB",
         clients: 8,
-        settings: &[("galatea.group_by", "hash"), ("galatea.hash_slots", "64")],
+        settings: &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "64"),
+        ],
     },
     Case {
         limit: "7 MiB",
         clients: 16,
-        settings: &[("galatea.replacement", "lru"), ("galatea.admission", "weight")],
+        settings: &[
+            ("galatea.memory.replacement", "lru"),
+            ("galatea.memory.admission", "weight"),
+        ],
     },
     Case {
         limit: "7 MiB",
         clients: 6,
-        settings: &[("galatea.replacement", "cost"), ("galatea.admission", "peak")],
+        settings: &[
+            ("galatea.memory.replacement", "cost"),
+            ("galatea.memory.admission", "peak"),
+        ],
     },
     Case {
         limit: "7 MiB",
         clients: 6,
-        settings: &[("galatea.replacement", "mru"), ("galatea.admission", "fix-2")],
+        settings: &[
+            ("galatea.memory.replacement", "mru"),
+            ("galatea.memory.admission", "fix-2"),
+        ],
     },
     Case {
         limit: "7 MiB",
         clients: 32,
-        settings: &[("galatea.replacement", "random"), ("galatea.row_output", "heap")],
+        settings: &[
+            ("galatea.memory.replacement", "random"),
+            ("galatea.tuning.row_output", "heap"),
+        ],
     },
 ];
 
 async fn check(case: &Case) {
     let mut settings = vec![
-        ("galatea.gpu_memory_limit", case.limit),
-        ("galatea.chunk_rows", "1500"),
-        ("galatea.block_threads", "32"),
-        ("galatea.min_rows", "0"),
+        ("galatea.memory.gpu_limit", case.limit),
+        ("galatea.tuning.chunk_rows", "1500"),
+        ("galatea.tuning.block_threads", "32"),
+        ("galatea.tuning.min_rows", "0"),
     ];
     settings.extend(case.settings);
     let pair = Pair::new(&settings);
@@ -135,10 +150,13 @@ async fn queries_at_once_get_their_own_answers() {
     }
 }
 
-/// Queries of every priority at once, one at a time on the device.
+/// Concurrent queries of every priority, with one at a time on the device.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn priorities_change_no_answer() {
-    let pair = Pair::new(&[("galatea.min_rows", "0"), ("galatea.admission", "fix-1")]);
+    let pair = Pair::new(&[
+        ("galatea.tuning.min_rows", "0"),
+        ("galatea.memory.admission", "fix-1"),
+    ]);
     pair.table("t", &[batch(4000, 5, Shape::Ordinary)]);
     let clients: Vec<_> = (["low", "normal", "high"].into_iter().cycle().take(9).enumerate())
         .map(|(client, priority)| {
@@ -168,13 +186,13 @@ async fn priorities_change_no_answer() {
     }
 }
 
-/// Two queries that each fit alone, with all their columns, and not together, again and again.
+/// Two repeated queries that fit separately with all their columns, but not together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn queries_that_fit_alone_wait_for_each_other() {
     let pair = Pair::new(&[
-        ("galatea.gpu_memory_limit", "512 KiB"),
-        ("galatea.chunk_rows", "4096"),
-        ("galatea.min_rows", "0"),
+        ("galatea.memory.gpu_limit", "512 KiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+        ("galatea.tuning.min_rows", "0"),
     ]);
     pair.table("t", &[batch(40_000, 3, Shape::Ordinary)]);
     let queries = [

@@ -1,13 +1,13 @@
-//! Deep expressions and statements: an answer, on the device or on the CPU with a reason, or an error that
-//! says how deep is too deep; never a stack overflow, which ends the process. Tests have the stack of a plain
-//! thread.
+//! Deep expressions and statements return an answer, on the device or on the CPU with a reason, or an error
+//! that contains the limit. They never overflow the stack, which would end the process. Tests have the stack
+//! of a plain thread.
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::prelude::SessionContext;
 use galatea::QueryDevice;
 
-/// The rows of a statement that [`galatea::sql`] plans: [`SessionContext::sql`] plans on the caller's stack.
+/// The rows of a statement, planned by [`galatea::sql`]: [`SessionContext::sql`] plans on the caller's stack.
 async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
     let frame = galatea::sql(ctx, sql).await.expect("a plan");
     frame.collect().await.expect("rows")
@@ -18,7 +18,7 @@ async fn session(device: &str) -> SessionContext {
     let ctx = galatea::session()
         .with_emulated_device(galatea::EmulatorOptions::default())
         .with_setting("galatea.device", device)
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .build()
         .expect("a session");
     let table =
@@ -27,7 +27,7 @@ async fn session(device: &str) -> SessionContext {
     ctx
 }
 
-/// The one number that a query returns, and why parts of it ran on the CPU; none where it ran on the device.
+/// The single number that a query returns, and the reason that parts of it ran on the CPU, if any did.
 async fn number(ctx: &SessionContext, sql: &str) -> (i64, Option<String>) {
     let rows = answer(ctx, sql).await;
     let report = galatea::last_query_report(ctx).expect("a report");
@@ -59,10 +59,10 @@ async fn more_additions_than_the_limit_run_on_the_cpu_with_a_reason() {
     assert!(reason.contains(expected), "{reason}");
 }
 
-/// Makes an expression over i with the given number of levels, and the sum of its values.
+/// Creates an expression over `i` with the given number of levels, and the sum of its values.
 type Nested = fn(usize) -> (String, i64);
 
-/// Expressions that are `i` in the end.
+/// Nested expressions that evaluate to `i`.
 const NESTED: [(&str, Nested); 4] = [
     ("CASE", |levels| {
         let case = "CASE WHEN i < 0 THEN 1 ELSE ".repeat(levels) + "i" + &" END".repeat(levels);
@@ -112,7 +112,7 @@ async fn nested_expressions_beyond_the_limit_run_on_the_cpu() {
     }
 }
 
-/// Each subquery is within the limit, and they are not together.
+/// Each subquery is within the limit, but their combination is not.
 #[tokio::test]
 async fn expressions_of_subqueries_that_are_put_together_are_limited() {
     let mut table = "t".to_owned();
@@ -215,9 +215,9 @@ async fn many_unions_and_deep_views_are_planned() {
     }
 }
 
-/// Making the kernel would take minutes.
+/// Compiling the kernel would take minutes.
 #[tokio::test]
-async fn texts_of_many_parts_are_joined_by_the_cpu() {
+async fn strings_of_many_parts_are_joined_by_the_cpu() {
     let ctx = session("emulated").await;
     let text = |parts: usize| {
         let parts = (0..parts).map(|part| format!("CAST((i + {part}) % 10 AS VARCHAR)"));
@@ -244,7 +244,7 @@ async fn queries_without_work_for_a_device_say_so() {
             galatea::last_query_report(&ctx).expect("a report").reasons
         }
     };
-    // The second time, the plan is the first one's.
+    // The second run uses the plan of the first.
     for _ in 0..2 {
         assert_eq!(
             reason("SELECT s LIKE '%' FROM t").await,

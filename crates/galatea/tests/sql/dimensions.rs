@@ -1,5 +1,5 @@
-//! Dimensions in the cache, in shared memory by key, and by the slots of a laid-out key: the same answers,
-//! and each where it was asked for.
+//! Build sides in the cache, in shared memory by key, and by the slots of a laid-out key: the answers are
+//! equal, and each build side is in the requested memory.
 
 use crate::compare::Pair;
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
@@ -9,16 +9,16 @@ use datafusion::arrow::array::{
 };
 use std::sync::Arc;
 
-const CACHE: (&str, &str) = ("galatea.dimensions", "cache");
-const SHARED: (&str, &str) = ("galatea.dimensions", "shared");
-const SLOTS: (&str, &str) = ("galatea.dimensions", "slots");
+const CACHE: (&str, &str) = ("galatea.join.lookup_memory", "cache");
+const SHARED: (&str, &str) = ("galatea.join.lookup_memory", "shared");
+const SLOTS: (&str, &str) = ("galatea.join.lookup_memory", "slots");
 
 async fn run(pair: &Pair, sql: &str) {
     let frame = galatea::sql(&pair.gpu, sql).await.expect(sql);
     frame.collect().await.expect(sql);
 }
 
-/// Places every column of the emulated session's table.
+/// Computes conflict layouts for all columns of the emulated session's table.
 async fn lay_out(pair: &Pair, table: &str) {
     run(
         pair,
@@ -27,11 +27,11 @@ async fn lay_out(pair: &Pair, table: &str) {
     .await;
 }
 
-/// Where EXPLAIN ANALYZE says that the dimensions of the topmost pipeline were.
+/// The memory of the topmost pipeline's build sides in EXPLAIN ANALYZE.
 async fn memories_of(pair: &Pair, sql: &str) -> String {
     let analysed = text(pair, &format!("EXPLAIN ANALYZE {sql}")).await;
     let (_, memories) = analysed
-        .split_once(", dimensions=[")
+        .split_once(", build side memory=[")
         .unwrap_or_else(|| panic!("no dimensions in\n{analysed}"));
     memories
         .split_once(']')
@@ -65,7 +65,7 @@ async fn stars_agree_wherever_dimensions_are() {
         (&[STRICT, CACHE][..], false, "d0: cache (forced)"),
         (&[STRICT, SHARED], false, "d0: shared "),
         (
-            &[STRICT, SHARED, ("galatea.chunk_rows", "333")],
+            &[STRICT, SHARED, ("galatea.tuning.chunk_rows", "333")],
             true,
             "d0: shared ",
         ),
@@ -73,8 +73,8 @@ async fn stars_agree_wherever_dimensions_are() {
         (
             &[
                 SLOTS,
-                ("galatea.rows_per_thread", "2"),
-                ("galatea.block_threads", "64"),
+                ("galatea.tuning.rows_per_thread", "2"),
+                ("galatea.tuning.block_threads", "64"),
             ],
             true,
             "d0: slots ",
@@ -99,7 +99,7 @@ async fn stars_agree_wherever_dimensions_are() {
     }
 }
 
-/// Dimensions around the sizes of words and of tables of bytes, with values of every width.
+/// Build sides with sizes around those of words and of tables of bytes, with values of every width.
 #[tokio::test]
 async fn dimensions_of_any_size_agree() {
     for memory in [SHARED, SLOTS] {
@@ -194,10 +194,10 @@ async fn dimensions_of_any_size_agree() {
     }
 }
 
-/// A block of the emulated device has 99 KiB, of which 2 are for other things.
+/// A block of the emulated device has 99 KiB; 2 of them are reserved.
 #[tokio::test]
 async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
-    let pair = Pair::new(&[STRICT, SHARED, ("galatea.join_order", "written")]);
+    let pair = Pair::new(&[STRICT, SHARED, ("galatea.join.order", "written")]);
     let rows = 30_000;
     let row = |row: i64| row * 7919 % 24_900 - 10;
     table(
@@ -205,7 +205,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
         "f",
         vec![("a", Arc::new(Int64Array::from_iter_values((0..rows).map(row))))],
     );
-    // Values of 31 bits and a bit for each key: four bytes, and four for what is absent.
+    // Values of 31 bits and a bit for each key take four bytes; absent keys take four more.
     for (keys, memory) in [
         (24_831, "d0: shared 97.0 KiB"),
         (24_832, "d0: cache (97.0 KiB more than 97.0 KiB of shared memory)"),
@@ -223,7 +223,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
         let sql = format!("SELECT count(*), sum(d.size) FROM f JOIN {name} d ON f.a = d.k");
         pair.check(&sql, true, &name).await;
         assert_memories(&pair, &sql, &[memory]).await;
-        // Beside groups there is a quarter of the room.
+        // Beside groups, a quarter of the shared memory is available.
         let sql = format!("SELECT d.size % 7 AS g, count(*) FROM f JOIN {name} d ON f.a = d.k GROUP BY g");
         pair.check(&sql, true, &name).await;
         assert_memories(
@@ -233,7 +233,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
         )
         .await;
     }
-    // The small one first, the large one not at all.
+    // The small build side is copied first, the large one not at all.
     let small: ArrayRef = Arc::new(Int64Array::from_iter_values(0..900));
     pair.table("n", &[dimension("k", small, 7)]);
     let sql = "SELECT n.name, count(*), sum(d.size) FROM f, d24831 d, n WHERE f.a = d.k AND f.a = n.k GROUP BY n.name";
@@ -245,12 +245,12 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
     );
 }
 
-/// Groups have what dimensions leave.
+/// Groups use the shared memory that build sides leave.
 #[tokio::test]
 async fn dimensions_and_groups_share_the_shared_memory() {
     for way in [SHARED, SLOTS] {
         for group_by in ["threads", "copies", "slots"] {
-            let pair = Pair::new(&[STRICT, way, ("galatea.group_by", group_by)]);
+            let pair = Pair::new(&[STRICT, way, ("galatea.aggregate.strategy", group_by)]);
             let rows = 20_000;
             let key = |row: i64| row * row % 1511;
             let columns: Vec<(&str, ArrayRef)> = vec![
@@ -366,7 +366,7 @@ async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
     assert_memories(&pair, &moved, &["d0: cache (its key is not laid out)"]).await;
     pair.check(&moved, true, "an expression").await;
 
-    // Nothing is forced: what is copied must be worth it.
+    // Without a forced memory, only build sides that profit are copied.
     let pair = Pair::new(&[STRICT]);
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..100).map(|key| key * 160)));
     pair.table("d", &[dimension("k", keys, 5)]);
@@ -381,7 +381,7 @@ async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
     }
 }
 
-/// Pipelines are kept, and so are their tables: never those of other rows.
+/// Pipelines and their tables are cached, but tables of outdated rows are not used.
 #[tokio::test]
 async fn changed_dimensions_are_copied_anew() {
     for (way, laid_out) in [(SHARED, false), (SLOTS, true)] {

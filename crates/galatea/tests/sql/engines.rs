@@ -1,5 +1,5 @@
-//! Engines and their sessions: sessions of one engine share devices, the store and the engine's settings, and
-//! keep their own settings apart; engines share nothing.
+//! Engines and their sessions: sessions of one engine share devices, the store and the engine's settings, but
+//! not their own settings. Engines share nothing.
 
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
@@ -20,7 +20,7 @@ async fn session(engine: &Arc<Engine>, settings: &[(&str, &str)]) -> SessionCont
     let mut builder = galatea::session()
         .with_engine(engine)
         .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .with_setting("datafusion.catalog.information_schema", "true");
     for (name, value) in settings {
         builder = builder.with_setting(*name, *value);
@@ -61,17 +61,26 @@ async fn sessions_of_one_engine_keep_contrary_settings() {
     let engine = engine();
     let hash = session(
         &engine,
-        &[("galatea.group_by", "hash"), ("galatea.cache_device", "off")],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.cache.device", "off"),
+        ],
     )
     .await;
     let dense = session(
         &engine,
-        &[("galatea.group_by", "dense"), ("galatea.cache_device", "on")],
+        &[
+            ("galatea.aggregate.strategy", "dense"),
+            ("galatea.cache.device", "on"),
+        ],
     )
     .await;
     let cpu = session(
         &engine,
-        &[("galatea.device", "cpu"), ("galatea.group_by", "copies")],
+        &[
+            ("galatea.device", "cpu"),
+            ("galatea.aggregate.strategy", "copies"),
+        ],
     )
     .await;
     assert_eq!(engine.sessions(), 3);
@@ -110,33 +119,33 @@ async fn settings_of_an_engine_hold_for_all_of_its_sessions_alone() {
     let (first, second) = (session(&engine, &[]).await, session(&engine, &[]).await);
     let apart = session(&other, &[]).await;
     let before = limit(&apart);
-    let refusal = text(&first, "SET galatea.gpu_memory_limit = '64 MiB'").await;
+    let refusal = text(&first, "SET galatea.memory.gpu_limit = '64 MiB'").await;
     let refusal = refusal.expect_err("a setting of the engine");
     assert!(
-        refusal.contains("hint: ALTER SYSTEM SET galatea.gpu_memory_limit = '64 MiB'"),
+        refusal.contains("hint: ALTER SYSTEM SET galatea.memory.gpu_limit = '64 MiB'"),
         "{refusal}"
     );
-    let changed = text(&first, "ALTER SYSTEM SET galatea.gpu_memory_limit = '64 MiB'").await;
+    let changed = text(&first, "ALTER SYSTEM SET galatea.memory.gpu_limit = '64 MiB'").await;
     let changed = changed.expect("a limit");
     assert!(
-        changed.contains("| galatea.gpu_memory_limit | 64 MiB | 2        |"),
+        changed.contains("| galatea.memory.gpu_limit | 64 MiB | 2        |"),
         "{changed}"
     );
     assert_eq!(
         (limit(&first), limit(&second), limit(&apart)),
         (64 << 20, 64 << 20, before)
     );
-    let shown = text(&second, "SHOW galatea.gpu_memory_limit")
+    let shown = text(&second, "SHOW galatea.memory.gpu_limit")
         .await
         .expect("a value");
     assert!(shown.contains("64 MiB"), "{shown}");
-    let shown = text(&apart, "SHOW galatea.gpu_memory_limit")
+    let shown = text(&apart, "SHOW galatea.memory.gpu_limit")
         .await
         .expect("a value");
     assert!(shown.contains("auto"), "{shown}");
     for (statement, problem) in [
         (
-            "ALTER SYSTEM SET galatea.gpu_memory_limit = 'much'",
+            "ALTER SYSTEM SET galatea.memory.gpu_limit = 'much'",
             "accepts auto, a size",
         ),
         (
@@ -147,20 +156,20 @@ async fn settings_of_an_engine_hold_for_all_of_its_sessions_alone() {
             "ALTER SYSTEM SET galatea.memory = '1 GiB'",
             "unknown setting: galatea.memory",
         ),
-        ("ALTER SYSTEM SET galatea.admission", "Expected"),
+        ("ALTER SYSTEM SET galatea.memory.admission", "Expected"),
     ] {
         let refusal = text(&second, statement).await.expect_err(statement);
         assert!(refusal.contains(problem), "{statement}\n{refusal}");
     }
     assert_eq!(limit(&first), 64 << 20);
-    let reset = text(&second, "ALTER SYSTEM RESET galatea.gpu_memory_limit")
+    let reset = text(&second, "ALTER SYSTEM RESET galatea.memory.gpu_limit")
         .await
         .expect("a default");
     assert!(reset.contains("auto"), "{reset}");
     assert_eq!((limit(&first), limit(&apart)), (before, before));
 }
 
-/// A device that one engine fills is empty for another one, and tables of one name are apart.
+/// A device that one engine fills is empty for another, and tables of one name are separate.
 #[tokio::test]
 async fn engines_share_nothing() {
     let (engine, other) = (engine(), engine());
@@ -188,22 +197,22 @@ async fn engines_share_nothing() {
 async fn a_session_with_settings_of_an_engine_has_its_own() {
     let shows = || galatea::session().with_setting("datafusion.catalog.information_schema", "true");
     let with = |setting: &str| shows().with_setting(setting, "5 MiB");
-    let alone = with("galatea.store_memory_limit").build().expect("a session");
-    let shown = text(&alone, "SHOW galatea.store_memory_limit")
+    let alone = with("galatea.memory.store_limit").build().expect("a session");
+    let shown = text(&alone, "SHOW galatea.memory.store_limit")
         .await
         .expect("a value");
     assert!(shown.contains("5 MiB"), "{shown}");
     let plain = shows().build().expect("a session");
-    let shown = text(&plain, "SHOW galatea.store_memory_limit")
+    let shown = text(&plain, "SHOW galatea.memory.store_limit")
         .await
         .expect("a value");
     assert!(shown.contains("auto"), "{shown}");
-    let both = with("galatea.store_memory_limit")
+    let both = with("galatea.memory.store_limit")
         .with_engine(Engine::of_process())
         .build();
     let refusal = both.err().expect("an engine is given").to_string();
     assert!(
-        refusal.contains("galatea.store_memory_limit belongs to the engine"),
+        refusal.contains("galatea.memory.store_limit belongs to the engine"),
         "{refusal}"
     );
     let process = Engine::of_process();

@@ -1,4 +1,4 @@
-//! The text of EXPLAIN.
+//! The output of EXPLAIN.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
@@ -48,12 +48,15 @@ async fn explain_shows_pipelines_strategies_and_reasons() {
     );
 }
 
-/// A query starts with a kernel that was compiled quickly, and later runs take the optimised one.
+/// A query starts with a quickly compiled kernel; later runs use the optimised one.
 #[tokio::test]
-async fn kernels_are_optimised_behind_the_first_run() {
-    let pair = Pair::new(&[("galatea.compile", "quick"), ("galatea.group_by", "copies")]);
+async fn kernels_are_optimised_in_background_after_the_first_run() {
+    let pair = Pair::new(&[
+        ("galatea.tuning.compile", "quick"),
+        ("galatea.aggregate.strategy", "copies"),
+    ]);
     pair.table("t", &[batch(2000, 3, Shape::Ordinary)]);
-    // A program that no other test and no earlier run has compiled.
+    // A kernel that no other test and no earlier run has compiled.
     let mut filter = String::from("i32 % 83 > 5");
     for divisor in 0..40 {
         let joint = if rand::rng().random() { "AND" } else { "OR" };
@@ -76,10 +79,10 @@ async fn kernels_are_optimised_behind_the_first_run() {
     pair.check(&sql, false, "optimised").await;
 }
 
-/// The pipeline that makes a build side has its own strategy, rows, times and bytes.
+/// The pipeline that builds a build side has its own strategy, rows, times and bytes.
 #[tokio::test]
 async fn explain_analyze_shows_what_each_pipeline_did() {
-    let pair = Pair::new(&[("galatea.build_rows", "0")]);
+    let pair = Pair::new(&[("galatea.tuning.build_rows", "0")]);
     let numbers = "CREATE TABLE d AS SELECT value AS k, value % 7 AS c FROM generate_series(0, 99)";
     for sql in [
         numbers,
@@ -109,13 +112,13 @@ async fn explain_analyze_shows_what_each_pipeline_did() {
 
 #[tokio::test]
 async fn explain_analyze_shows_overflow_rows() {
-    // Once because the table was full, or several times because the heap was, too.
+    // The launch repeats once because the table was full, or several times because the heap was full, too.
     for (limit, launches) in [("auto", 1), ("1 MiB", 2)] {
         let pair = Pair::new(&[
-            ("galatea.hash_slots", "2"),
-            ("galatea.group_by", "hash"),
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.block_threads", "32"),
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.block_threads", "32"),
         ]);
         pair.table("t", &[batch(60_000, 1, Shape::Ordinary)]);
         let analysed = text(
@@ -157,7 +160,7 @@ async fn a_forbidden_fallback_is_an_error_that_says_why() {
 
 #[tokio::test]
 async fn explain_analyze_shows_what_fell_back() {
-    let pair = Pair::new(&[("galatea.gpu_memory_limit", "4 KiB")]);
+    let pair = Pair::new(&[("galatea.memory.gpu_limit", "4 KiB")]);
     pair.table("t", &[batch(1000, 1, Shape::Ordinary)]);
     let analysed = text(
         &pair,
@@ -169,7 +172,7 @@ async fn explain_analyze_shows_what_fell_back() {
     }
 }
 
-/// Columns are shown by name; text that looks like a column's number is text.
+/// Columns are shown by name. A string literal that looks like a column's number is shown unchanged.
 #[tokio::test]
 async fn explain_leaves_literals_and_names_as_they_are() {
     let pair = Pair::new(&[]);

@@ -1,13 +1,13 @@
-//! MIN and MAX of values whose rank does not fit a word: texts without a dictionary, decimals beyond 64 bits.
+//! MIN and MAX of values with ranks wider than a word: strings without a dictionary, decimals beyond 64 bits.
 
 use crate::compare::Pair;
 use crate::joins::STRICT;
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray};
 use std::sync::Arc;
 
-/// Rows with a group of few and one of many, a text without a dictionary, and a wide decimal. Texts are
-/// empty, end in zeros, begin alike for many bytes, are the beginning of others, not of ASCII, or NULL; those
-/// of group 3 of few are all NULL.
+/// Rows with a key `few`, a key `many`, a string without a dictionary, and a wide decimal. Strings are empty,
+/// end in zeros, share long prefixes, are prefixes of others, contain non-ASCII letters, or are NULL. Those
+/// of group 3 of `few` are all NULL.
 pub(crate) fn table(rows: u64, seed: u64) -> RecordBatch {
     let number = |row: u64| (row + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let few = |row: u64| (number(row) % 5) as i64;
@@ -62,7 +62,7 @@ const QUERIES: &[&str] = &[
     "SELECT many, min(text), max(text) FROM t GROUP BY many",
     "SELECT many, few, max(wide), min(wide), count(*), max(text) FILTER (WHERE v % 2 = 0) FROM t GROUP BY many, few",
     "SELECT text, max(text), min(wide), count(*) FROM t GROUP BY text",
-    // Of groups that stay on the device.
+    // Groups that stay on the device.
     "SELECT few, min(text) AS a FROM t GROUP BY few HAVING max(text) > 'https' AND max(wide) > 5",
     "SELECT many, min(text) AS a, max(wide) AS w FROM t GROUP BY many ORDER BY w DESC NULLS LAST, a, many LIMIT 7",
     "SELECT many, max(text) AS b FROM t GROUP BY many ORDER BY b DESC NULLS LAST, many LIMIT 9",
@@ -78,53 +78,68 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn texts_and_wide_decimals_at_every_size() {
+async fn strings_and_wide_decimals_at_every_size() {
     for rows in [0, 1, 31, 32, 33, 257, 5000] {
         let pair = Pair::new(if rows > 200 { &[STRICT][..] } else { &[] });
         pair.table("t", &[table(rows, rows)]);
         for sql in QUERIES {
-            // Statistics answer some; what is refused is an error.
+            // Statistics answer some; a refusal is an error.
             pair.check(sql, false, &format!("{rows} rows")).await;
         }
     }
 }
 
-/// However groups are collected: merged, copied, in a table that grows, with little memory for texts.
+/// For all sinks: merged, copied, in a table that grows, and with little memory for strings.
 #[tokio::test]
-async fn texts_and_wide_decimals_under_every_setting() {
+async fn strings_and_wide_decimals_under_every_setting() {
     for settings in [
-        &[("galatea.group_by", "registers")][..],
-        &[("galatea.group_by", "threads")],
-        &[("galatea.group_by", "copies"), ("galatea.group_combine", "runs")],
-        &[("galatea.group_combine", "warps")],
-        &[("galatea.group_by", "dense"), ("galatea.group_copies", "4")],
+        &[("galatea.aggregate.strategy", "registers")][..],
+        &[("galatea.aggregate.strategy", "threads")],
         &[
-            ("galatea.group_by", "dense"),
-            ("galatea.group_combine", "warps"),
-            ("galatea.group_copies", "2"),
+            ("galatea.aggregate.strategy", "copies"),
+            ("galatea.aggregate.preaggregation", "runs"),
         ],
-        &[("galatea.group_by", "hash")],
-        &[("galatea.group_by", "hash"), ("galatea.group_combine", "off")],
+        &[("galatea.aggregate.preaggregation", "warps")],
         &[
-            ("galatea.group_by", "hash"),
-            ("galatea.hash_slots", "2"),
-            ("galatea.block_threads", "32"),
-            ("galatea.rows_per_thread", "1"),
+            ("galatea.aggregate.strategy", "dense"),
+            ("galatea.aggregate.replicas", "4"),
         ],
         &[
-            ("galatea.group_by", "hash"),
-            ("galatea.hash_slots", "2"),
-            ("galatea.collide_hashes", "true"),
+            ("galatea.aggregate.strategy", "dense"),
+            ("galatea.aggregate.preaggregation", "warps"),
+            ("galatea.aggregate.replicas", "2"),
+        ],
+        &[("galatea.aggregate.strategy", "hash")],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.aggregate.preaggregation", "off"),
         ],
         &[
-            ("galatea.group_by", "hash"),
-            ("galatea.hash_slots", "2"),
-            ("galatea.gpu_memory_limit", "8 MiB"),
-            ("galatea.block_threads", "32"),
-            ("galatea.chunk_rows", "400"),
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.tuning.block_threads", "32"),
+            ("galatea.tuning.rows_per_thread", "1"),
         ],
-        &[("galatea.chunk_rows", "33"), ("galatea.cache_device", "false")],
-        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "64")],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.debug.collide_hashes", "true"),
+        ],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.memory.gpu_limit", "8 MiB"),
+            ("galatea.tuning.block_threads", "32"),
+            ("galatea.tuning.chunk_rows", "400"),
+        ],
+        &[
+            ("galatea.tuning.chunk_rows", "33"),
+            ("galatea.cache.device", "false"),
+        ],
+        &[
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "64"),
+        ],
     ] {
         let pair = Pair::new(settings);
         pair.table("t", &[table(1500, 4)]);

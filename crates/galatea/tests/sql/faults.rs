@@ -1,6 +1,6 @@
-//! Driver calls that fail while two queries run at once: each query gets the CPU's answer or, where it may
-//! not fall back, a typed error; never a wrong result, no query waits for ever, all device memory is freed,
-//! and the next query uses the device as if nothing had been.
+//! Driver calls that fail while two queries run concurrently. Each query returns the CPU's answer or, if
+//! fallback is forbidden, a typed error. It never returns a wrong result, no query waits for ever, all device
+//! memory is freed, and the next query uses the device normally.
 
 use crate::compare::{Pair, answer, same};
 use crate::data::{Shape, batch};
@@ -15,7 +15,7 @@ use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A sink of each kind, a dimension, and a query that streams.
+/// A sink of each kind, a build side, and a query that streams.
 const QUERIES: &[&str] = &[
     "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
     "SELECT i32, i64, low FROM t WHERE v % 3 = 1",
@@ -23,18 +23,18 @@ const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
 ];
 
-/// What runs beside them.
+/// The concurrent query.
 const BESIDE: &str = "SELECT low, flag, sum(d9), count(*) FROM t GROUP BY low, flag";
 
 const CODES: [FaultCode; 3] = [FaultCode::OutOfMemory, FaultCode::Refused, FaultCode::Lost];
 
-/// How long two small queries may take.
+/// The time limit for two small queries.
 const WATCHDOG: Duration = Duration::from_secs(20);
 
-/// Calls of a kind that are made to fail one by one; of more, as many are drawn.
+/// Number of calls of a kind that fail, one by one. Of a larger number of calls, a sample of this size fails.
 const EACH: usize = 6;
 
-/// Two sessions with a device of their own, and the handle that makes its calls fail.
+/// Two sessions with their own device, and the handle that injects faults.
 struct Bed {
     pair: Pair,
     faults: Faults,
@@ -50,11 +50,11 @@ impl Bed {
             ..EmulatorOptions::default()
         };
         let mut all = vec![
-            ("galatea.chunk_rows", "400"),
-            ("galatea.block_threads", "32"),
-            ("galatea.min_rows", "0"),
-            ("galatea.group_by", "hash"),
-            ("galatea.hash_slots", "64"),
+            ("galatea.tuning.chunk_rows", "400"),
+            ("galatea.tuning.block_threads", "32"),
+            ("galatea.tuning.min_rows", "0"),
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "64"),
         ];
         all.extend(settings);
         let pair = Pair::emulated(emulator, &all);
@@ -85,7 +85,7 @@ impl Bed {
         session.engine().device(&config).expect("the emulated device")
     }
 
-    /// Bytes in use once everything is given up that no query uses: first by the budget, then by the driver.
+    /// Bytes in use after all memory is released that no query uses: by the budget, and by the driver.
     fn level(&self) -> (u64, u64) {
         let runtime = self.device();
         runtime.clear().expect("evicted");
@@ -97,7 +97,7 @@ impl Bed {
         (device.budget().used(), pool)
     }
 
-    /// A query whose answer is right, and which uses the device unless it may have lost it.
+    /// Checks that a query returns the right answer, and uses the device unless it may have been lost.
     async fn good(&self, number: usize, placed: bool, context: &str) {
         let sql = QUERIES[number];
         let frame = self.pair.gpu.sql(sql).await.expect("a plan");
@@ -115,8 +115,7 @@ impl Bed {
         );
     }
 
-    /// The query and the one beside it at once, on a device that holds nothing yet. Errors: how many of the
-    /// two failed.
+    /// Runs the query and [`BESIDE`] concurrently on an empty device. Returns the number of failed queries.
     async fn both(&self, number: usize, context: &str, errors_allowed: bool) -> u32 {
         let one = |sql: &'static str| {
             let ctx = self.pair.gpu.clone();
@@ -143,7 +142,8 @@ impl Bed {
         failed
     }
 
-    /// Has each of a query's calls fail, or a sample of them; how many calls failed, and how many queries.
+    /// Injects a fault into each of a query's calls, or a sample of them. Returns the numbers of failed calls
+    /// and of failed queries.
     async fn campaign(
         &self,
         queries: &[usize],
@@ -156,7 +156,7 @@ impl Bed {
         let mut random = SmallRng::seed_from_u64(seed);
         let (mut injected, mut failed) = (0, 0);
         for &number in queries {
-            // Kernels are compiled, streams made.
+            // This run compiles kernels and creates streams.
             self.good(number, true, "before").await;
             let _ = self.both(number, "before", false).await;
             let level = self.level();
@@ -193,30 +193,30 @@ async fn queries_survive_every_failing_call() {
     assert!(injected > 60, "{injected} calls failed");
 }
 
-/// So little memory that columns are streamed and memory is asked for again and again.
+/// Memory is so small that columns are streamed and memory is requested repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn queries_survive_failing_calls_in_little_memory() {
-    let bed = Bed::new(&[("galatea.gpu_memory_limit", "512 KiB")]).await;
+    let bed = Bed::new(&[("galatea.memory.gpu_limit", "512 KiB")]).await;
     let (injected, _) = bed
         .campaign(&[0, 3], &[FaultCode::OutOfMemory, FaultCode::Refused], 3, false)
         .await;
     assert!(injected > 20, "{injected} calls failed");
 }
 
-/// Kernels that wait for chunks, whose copies fail.
+/// Copies fail while kernels wait for their chunks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn queries_survive_failing_calls_while_chunks_are_awaited() {
     let bed = Bed::new(&[
-        ("galatea.persistent_scan", "on"),
-        ("galatea.cache_device", "false"),
-        ("galatea.chunk_rows", "500"),
+        ("galatea.tuning.persistent_scan", "on"),
+        ("galatea.cache.device", "false"),
+        ("galatea.tuning.chunk_rows", "500"),
     ])
     .await;
     let (injected, _) = bed.campaign(&[0, 3], &CODES, 1, false).await;
     assert!(injected > 30, "{injected} calls failed");
 }
 
-/// Without the CPU to fall back to, what failed is said.
+/// Without fallback to the CPU, the error names the failed call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn failures_are_typed_errors_where_queries_may_not_fall_back() {
     let bed = Bed::new(&[("galatea.fallback", "error")]).await;
@@ -227,7 +227,7 @@ async fn failures_are_typed_errors_where_queries_may_not_fall_back() {
     );
 }
 
-/// Calls of the first query of a session: the device is opened, streams are made, modules loaded.
+/// Calls of a session's first query, which open the device, create streams and load modules.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_first_query_survives_failing_calls() {
     let mut opened = 0;
@@ -244,8 +244,8 @@ async fn the_first_query_survives_failing_calls() {
             bed.faults.fail(call, before, 1, code);
             bed.both(2, &context, true).await;
             bed.faults.clear();
-            // A device that was asked for by name and could not be opened is an error for a while, then it is
-            // tried again.
+            // If a device is selected by name and cannot be opened, this is an error for a while. Then
+            // opening is retried.
             if bed.both(2, &context, true).await == 0 {
                 bed.good(2, true, &context).await;
                 opened += 1;

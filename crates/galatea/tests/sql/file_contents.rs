@@ -1,5 +1,5 @@
-//! CSV and JSON files as people have them: the same right rows on the CPU, in any number of partitions, and
-//! on the device.
+//! CSV and JSON files as found in practice: the same expected rows on the CPU, in any number of partitions,
+//! and on the device.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ fn sessions() -> Vec<(String, SessionContext)> {
     let emulated = galatea::session()
         .with_emulated_device(galatea::EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.min_rows", "0");
+        .with_setting("galatea.tuning.min_rows", "0");
     let mut all: Vec<_> = [1, 2, 16].map(on_cpu).into();
     all.push(("emulated".to_owned(), build(emulated)));
     all
 }
 
-/// The rows of a query as text, `|` between columns and `;` between rows; the error where it fails.
+/// The rows of a query as one string, with `|` between columns and `;` between rows, or its error.
 pub(crate) async fn rows(ctx: &SessionContext, sql: &str) -> Result<String, String> {
     let frame = galatea::sql(ctx, sql).await.map_err(|error| error.to_string())?;
     let batches = frame.collect().await.map_err(|error| error.to_string())?;
@@ -80,7 +80,7 @@ impl Files {
         self.folder.path()
     }
 
-    /// The query, with `@/` for the folder, has these rows in every session, asked twice.
+    /// Checks that the query, with `@/` for the folder, returns these rows in every session, in two runs.
     pub(crate) async fn check(&self, sql: &str, expected: &str) {
         let sql = sql.replace("@/", &format!("{}/", self.path().display()));
         for (name, ctx) in &self.sessions {
@@ -94,7 +94,7 @@ impl Files {
         }
     }
 
-    /// The statement succeeds in every session.
+    /// Checks that the statement succeeds in every session.
     pub(crate) async fn run(&self, sql: &str) {
         let sql = sql.replace("@/", &format!("{}/", self.path().display()));
         for (name, ctx) in &self.sessions {
@@ -104,7 +104,7 @@ impl Files {
         }
     }
 
-    /// The query fails in every session, and each message has all these parts.
+    /// Checks that the query fails in every session, and that each message contains all these parts.
     pub(crate) async fn refuse(&self, sql: &str, parts: &[&str]) {
         let sql = sql.replace("@/", &format!("{}/", self.path().display()));
         for (name, ctx) in &self.sessions {
@@ -227,7 +227,7 @@ async fn columns_of_csv_files_go_by_their_names() {
             "3|1|1|6.5",
         )
         .await;
-    // A file that comes later and has none of the columns.
+    // A file that is added later and has none of the columns.
     files
         .run("CREATE EXTERNAL TABLE grows STORED AS CSV LOCATION '@/other/'")
         .await;
@@ -340,7 +340,7 @@ async fn json_is_objects_or_one_array_of_any_size() {
     let array = format!("[{}]", rows.join(", "));
     assert!(array.len() > 1 << 20);
     files.write("arr.json", &array);
-    // Cut off where inference does not look.
+    // Truncated beyond the bytes that inference reads.
     let long = format!("[{}]", [array.trim_matches(['[', ']']); 6].join(","));
     files.write("long.json", &long[..long.len() - 1]);
     files
@@ -365,7 +365,7 @@ async fn json_is_objects_or_one_array_of_any_size() {
 }
 
 #[tokio::test]
-async fn json_values_of_several_kinds_are_text() {
+async fn json_values_of_several_kinds_are_string() {
     let files = Files::new(&[
         ("h.json", "{\"a\":1}\n{\"a\":\"x\"}\n{\"a\":true}\n"),
         ("nested.json", "{\"a\":1}\n{\"a\":{\"b\":2}}\n"),

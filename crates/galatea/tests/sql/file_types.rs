@@ -1,4 +1,4 @@
-//! Folders whose Parquet files store one column in different ways.
+//! Folders of Parquet files that store one column in different types.
 
 use crate::compare::Pair;
 use datafusion::arrow::array::*;
@@ -77,7 +77,7 @@ async fn decimals_of_different_physical_types_are_one_column() {
     let other: ArrayRef = Arc::new(Int64Array::from_iter_values(0..70));
     write(&folder.path().join("d.parquet"), vec![("other", other)]);
     for chunk_rows in ["1048576", "64"] {
-        let pair = Pair::new(&[("galatea.chunk_rows", chunk_rows)]);
+        let pair = Pair::new(&[("galatea.tuning.chunk_rows", chunk_rows)]);
         external(&pair, "t", "(d DECIMAL(9, 2), other BIGINT)", folder.path()).await;
         for sql in [
             "SELECT count(*), count(d), sum(d), min(d), max(d) FROM t",
@@ -140,7 +140,7 @@ async fn columns_of_different_types_and_orders_are_cast() {
     ] {
         pair.check(sql, true, "cast columns").await;
     }
-    // A value that the table's type does not hold fails alike.
+    // A value that the table's type cannot represent fails equally.
     let narrow = Pair::new(&[]);
     external(&narrow, "t", "(n INT)", folder.path()).await;
     narrow

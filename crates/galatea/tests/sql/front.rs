@@ -15,7 +15,7 @@ impl Both {
                 .with_emulated_device(galatea::EmulatorOptions::default())
                 .with_file_queries(true)
                 .with_setting("galatea.device", device)
-                .with_setting("galatea.min_rows", "0")
+                .with_setting("galatea.tuning.min_rows", "0")
                 .with_setting("datafusion.catalog.information_schema", "true")
                 .build()
                 .expect("a session")
@@ -32,7 +32,7 @@ impl Both {
         both
     }
 
-    /// Runs a statement on both, without a look at its result.
+    /// Runs a statement on both, and ignores its result.
     pub(crate) async fn run(&self, sql: &str) {
         for ctx in &self.0 {
             if let Err(error) = rows(ctx, sql).await {
@@ -41,7 +41,7 @@ impl Both {
         }
     }
 
-    /// Checks the rows of a query on both: cells with spaces between them, rows with semicolons.
+    /// Checks the rows of a query on both: cells separated by spaces, rows by semicolons.
     pub(crate) async fn answers(&self, sql: &str, expected: &str) {
         for ctx in &self.0 {
             match rows(ctx, sql).await {
@@ -51,7 +51,7 @@ impl Both {
         }
     }
 
-    /// The rows of a query on each.
+    /// The rows of a query on each session.
     pub(crate) async fn each(&self, sql: &str) -> Vec<Vec<String>> {
         let mut answers = Vec::new();
         for ctx in &self.0 {
@@ -61,7 +61,7 @@ impl Both {
         answers
     }
 
-    /// The rows of a query, the same on both, in order.
+    /// The rows of a query in order, checked to be equal on both.
     pub(crate) async fn rows(&self, sql: &str) -> Vec<String> {
         let mut answers = self.each(sql).await;
         assert_eq!(answers[0], answers[1], "{sql}");
@@ -75,7 +75,8 @@ impl Both {
             .unwrap_or_else(|error| panic!("{sql}\n{error}"))
     }
 
-    /// Checks that a statement is refused on both with a message that has the text and no Rust structures.
+    /// Checks that a statement is refused on both with an error that contains `message` and no Rust
+    /// structures.
     pub(crate) async fn refuses(&self, sql: &str, message: &str) {
         for ctx in &self.0 {
             let refused = rows(ctx, sql).await.err();
@@ -243,7 +244,7 @@ async fn clauses_of_other_dialects_have_their_meaning() {
     }
 }
 
-/// Statements, and the text that their refusals have.
+/// Statements, and a part of the error of each.
 const REFUSED: &[(&str, &str)] = &[
     (
         "SELECT a FROM t POSITIONAL JOIN t AS u",

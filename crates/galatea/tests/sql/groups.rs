@@ -1,5 +1,5 @@
-//! Small group-bys: every way of collecting groups, over columns of every skew, gives the CPU's answer, and
-//! is the one that was asked for.
+//! Small group-bys: every sink for groups, over columns of every skew, returns the CPU's answer, and is the
+//! requested one.
 
 use crate::compare::Pair;
 use crate::joins::STRICT;
@@ -9,15 +9,15 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// How groups are distributed.
+/// The distribution of groups.
 #[derive(Debug, Clone, Copy)]
 enum Skew {
     Uniform,
-    /// Group 3 has six rows of ten, group 1 two.
+    /// Group 3 has six of ten rows, group 1 two.
     Hot,
     /// Rows are sorted by group.
     Sorted,
-    /// One in five is NULL.
+    /// One in five keys is NULL.
     Nulls,
 }
 
@@ -34,7 +34,7 @@ fn rows(rows: usize, groups: i16, skew: Skew, seed: u64) -> RecordBatch {
         Skew::Nulls => (random.random_range(0..5) != 0).then(|| random.random_range(0..groups)),
     };
     let keys: Int16Array = (0..rows).map(|row| group(row, &mut random)).collect();
-    // Large, small, negative and extreme values: sums carry and wrap.
+    // Large, small, negative and extreme values, so that sums carry and wrap.
     let value = |random: &mut SmallRng| match random.random_range(0..8) {
         0 => i64::MAX,
         1 => i64::MIN,
@@ -66,7 +66,7 @@ const QUERIES: [&str; 5] = [
     "SELECT g, sum(small) FILTER (WHERE wide < 0), sum(CAST(wide AS DECIMAL(38, 0))) FROM t WHERE small > 1000 OR small IS NULL GROUP BY g",
 ];
 
-/// How EXPLAIN ANALYZE says the groups were collected.
+/// The strategy in EXPLAIN ANALYZE.
 async fn strategy(pair: &Pair, sql: &str) -> String {
     let frame = pair
         .gpu
@@ -90,55 +90,67 @@ async fn strategy(pair: &Pair, sql: &str) -> String {
 async fn every_way_answers_alike_whatever_the_skew() {
     let ways: [(&[(&str, &str)], &str); 12] = [
         (&[], ""),
-        (&[("galatea.group_by", "registers")], "registers("),
+        (&[("galatea.aggregate.strategy", "registers")], "registers("),
         (
-            &[("galatea.group_by", "threads"), ("galatea.block_threads", "32")],
+            &[
+                ("galatea.aggregate.strategy", "threads"),
+                ("galatea.tuning.block_threads", "32"),
+            ],
             "a copy per thread",
         ),
         (
             &[
-                ("galatea.group_by", "copies"),
-                ("galatea.group_copies", "1"),
-                ("galatea.group_combine", "off"),
+                ("galatea.aggregate.strategy", "copies"),
+                ("galatea.aggregate.replicas", "1"),
+                ("galatea.aggregate.preaggregation", "off"),
             ],
             "one copy",
         ),
         (
-            &[("galatea.group_by", "copies"), ("galatea.group_copies", "8")],
+            &[
+                ("galatea.aggregate.strategy", "copies"),
+                ("galatea.aggregate.replicas", "8"),
+            ],
             "8 copies",
         ),
         (
             &[
-                ("galatea.group_by", "copies"),
-                ("galatea.group_copies", "32"),
-                ("galatea.block_threads", "64"),
+                ("galatea.aggregate.strategy", "copies"),
+                ("galatea.aggregate.replicas", "32"),
+                ("galatea.tuning.block_threads", "64"),
             ],
             "32 copies",
         ),
         (
             &[
-                ("galatea.group_by", "copies"),
-                ("galatea.group_copies", "2"),
-                ("galatea.group_combine", "runs"),
+                ("galatea.aggregate.strategy", "copies"),
+                ("galatea.aggregate.replicas", "2"),
+                ("galatea.aggregate.preaggregation", "runs"),
             ],
             "runs",
         ),
         (
-            &[("galatea.group_by", "copies"), ("galatea.group_combine", "warps")],
+            &[
+                ("galatea.aggregate.strategy", "copies"),
+                ("galatea.aggregate.preaggregation", "warps"),
+            ],
             "warp-aggregated",
         ),
-        (&[("galatea.group_by", "dense")], "dense("),
+        (&[("galatea.aggregate.strategy", "dense")], "dense("),
         (
             &[
-                ("galatea.group_by", "dense"),
-                ("galatea.group_copies", "8"),
-                ("galatea.group_combine", "off"),
+                ("galatea.aggregate.strategy", "dense"),
+                ("galatea.aggregate.replicas", "8"),
+                ("galatea.aggregate.preaggregation", "off"),
             ],
             "8 copies)",
         ),
-        (&[("galatea.group_by", "hash")], "hash"),
+        (&[("galatea.aggregate.strategy", "hash")], "hash"),
         (
-            &[("galatea.group_by", "hash"), ("galatea.group_combine", "off")],
+            &[
+                ("galatea.aggregate.strategy", "hash"),
+                ("galatea.aggregate.preaggregation", "off"),
+            ],
             "hash table, fully sized",
         ),
     ];
@@ -164,9 +176,9 @@ async fn every_way_answers_alike_whatever_the_skew() {
                 )
                 .await;
             }
-            // Registers and copies per thread are for few groups, many copies for not too many.
+            // Registers and copies per thread support few groups; many copies support a limited number.
             let few = ["registers(", "a copy per thread"].contains(&named) && groups > 2;
-            let dense = settings.contains(&("galatea.group_by", "dense"));
+            let dense = settings.contains(&("galatea.aggregate.strategy", "dense"));
             let many = named.contains("copies") && !dense && groups > 100;
             if !few && !many {
                 let found = strategy(&pair, QUERIES[0]).await;
@@ -191,7 +203,7 @@ async fn the_model_sees_skew_and_runs() {
 #[tokio::test]
 async fn groups_in_device_memory_are_warp_aggregated() {
     for forced in ["dense", "hash"] {
-        let pair = Pair::new(&[("galatea.group_by", forced)]);
+        let pair = Pair::new(&[("galatea.aggregate.strategy", forced)]);
         pair.table("t", &[rows(6000, 500, Skew::Hot, 8)]);
         for sql in QUERIES {
             let found = strategy(&pair, sql).await;
@@ -209,7 +221,10 @@ async fn laid_out_columns_are_grouped_by_slot() {
         (300, Skew::Hot),
         (300, Skew::Sorted),
     ] {
-        let pair = Pair::new(&[("galatea.group_by", "slots"), ("galatea.chunk_rows", "3000")]);
+        let pair = Pair::new(&[
+            ("galatea.aggregate.strategy", "slots"),
+            ("galatea.tuning.chunk_rows", "3000"),
+        ]);
         pair.table("t", &[rows(10_000, groups, skew, 9)]);
         galatea::sql(&pair.gpu, "ALTER TABLE t SET (conflict_layout.g = 'writes')")
             .await
@@ -231,12 +246,12 @@ async fn laid_out_columns_are_grouped_by_slot() {
 
 #[tokio::test]
 async fn replicas_that_do_not_fit_memory_are_omitted() {
-    // Five bytes a row: in a MiB there is room for 32 copies beside 150,000 rows, and not beside 195,000.
+    // Rows have five bytes: a MiB fits 32 copies beside 150,000 rows, but not beside 195,000.
     for (rows, copies) in [(150_000, true), (195_000, false)] {
         let pair = Pair::new(&[
-            ("galatea.gpu_memory_limit", "1 MiB"),
-            ("galatea.group_by", "dense"),
-            ("galatea.group_copies", "32"),
+            ("galatea.memory.gpu_limit", "1 MiB"),
+            ("galatea.aggregate.strategy", "dense"),
+            ("galatea.aggregate.replicas", "32"),
         ]);
         let keys = Int64Array::from_iter_values((0..rows).map(|row| row % 250));
         let values =
@@ -255,7 +270,10 @@ async fn replicas_that_do_not_fit_memory_are_omitted() {
 
 #[tokio::test]
 async fn large_blocks_of_wide_rows_still_collect_in_shared_memory() {
-    let pair = Pair::new(&[("galatea.group_by", "copies"), ("galatea.block_threads", "1024")]);
+    let pair = Pair::new(&[
+        ("galatea.aggregate.strategy", "copies"),
+        ("galatea.tuning.block_threads", "1024"),
+    ]);
     let mut random = SmallRng::seed_from_u64(3);
     let mut column =
         || Arc::new(Int64Array::from_iter_values((0..5000).map(|_| random.random()))) as ArrayRef;
@@ -275,12 +293,12 @@ async fn large_blocks_of_wide_rows_still_collect_in_shared_memory() {
     pair.check(sql, true, "1024 threads").await;
 }
 
-/// Dense accumulators of which few have a row are told from the others before they are read; where many have
-/// one, all are read.
+/// If few dense accumulators have a row, these are found before they are read. If many have one, all are
+/// read.
 #[tokio::test]
 async fn few_of_many_dense_accumulators_are_returned() {
     for (rows, spread) in [(0, 1), (1, 1), (3000, 199_999), (200_000, 1)] {
-        let pair = Pair::new(&[STRICT, ("galatea.group_by", "dense")]);
+        let pair = Pair::new(&[STRICT, ("galatea.aggregate.strategy", "dense")]);
         let key = |row: i64| (row % 97 != 3).then(|| row.wrapping_mul(spread) % 300_000);
         let keys = [0, 299_999].into_iter().map(Some).chain((0..rows).map(key));
         let keys: Int64Array = keys.collect();

@@ -1,4 +1,4 @@
-//! Rows that a filter drops raise no errors in what follows it.
+//! Rows that a filter drops raise no errors in later operators.
 
 use crate::compare::{Pair, answer};
 use datafusion::arrow::array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
@@ -6,7 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Divisors of which every seventh is zero, in rows that `b <> 0` alone keeps apart.
+/// Divisors; every seventh is zero, and only `b <> 0` excludes these rows.
 fn divisions() -> RecordBatch {
     let a: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5000));
     let b: ArrayRef = Arc::new(Int64Array::from_iter(
@@ -16,7 +16,7 @@ fn divisions() -> RecordBatch {
     RecordBatch::try_from_iter([("a", a), ("b", b), ("k", k)]).expect("columns of one length")
 }
 
-/// The query on the device, and what it says when its errors are the CPU's too.
+/// Runs the query on the device, and checks its message if the CPU raises the same error.
 async fn on_device(pair: &Pair, sql: &str) -> Vec<RecordBatch> {
     let frame = pair.gpu.sql(sql).await.expect("a plan");
     let batches = frame
@@ -127,7 +127,7 @@ async fn narrow_floats_are_rounded_alike() {
                         .clone()
                 };
                 let (x, r) = (column(0), column(1));
-                // One NaN is as good as another.
+                // All NaNs are equal here.
                 let bits = |v: f32| if v.is_nan() { u32::MAX } else { v.to_bits() };
                 all.extend((0..batch.num_rows()).map(|row| (x.value(row).to_bits(), bits(r.value(row)))));
             }

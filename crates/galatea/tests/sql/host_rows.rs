@@ -1,10 +1,10 @@
-//! Rows that operators of the CPU make, where a forced device takes them: what it has no version of stays
-//! below, and what is above runs on it.
+//! Rows that CPU operators produce below a forced device: expressions that the device does not support run
+//! below, and the operators above run on the device.
 
 use crate::compare::Pair;
 use crate::joins::text;
 
-/// Over a table of a number, a structure and a list.
+/// Queries over a table of a number, a structure and a list.
 const QUERIES: &[&str] = &[
     // Fields of structures.
     "SELECT id, s['a'] AS a FROM n ORDER BY s['a'] DESC, id",
@@ -15,10 +15,10 @@ const QUERIES: &[&str] = &[
     "SELECT count(*), sum(id) FROM n WHERE array_has(l, 3)",
     "SELECT id % 5, max(id) FROM n WHERE id % 3 = 0 AND array_length(l) > 1 GROUP BY id % 5",
     "SELECT id, sum(id) OVER (ORDER BY id) FROM n WHERE array_length(l) > 1",
-    // Texts that the device does not make.
+    // Strings that the device cannot compute.
     "SELECT md5(CAST(id % 50 AS VARCHAR)) AS h, id FROM n ORDER BY h, id",
     "SELECT concat(s['t'], CAST(id % 20 AS VARCHAR)) AS c FROM n ORDER BY c DESC",
-    // Below classes of calls.
+    // Below aggregates in classes.
     "SELECT median(s['a']), array_agg(s['a'] ORDER BY id) FROM n",
 ];
 
@@ -39,14 +39,14 @@ async fn pair(rows: usize, settings: &[(&str, &str)]) -> Pair {
 #[tokio::test]
 async fn a_forced_device_takes_rows_that_the_cpu_makes() {
     for rows in [0, 1, 31, 32, 33, 900] {
-        let pair = pair(rows, &[("galatea.chunk_rows", "128")]).await;
+        let pair = pair(rows, &[("galatea.tuning.chunk_rows", "128")]).await;
         for sql in QUERIES {
             pair.check(sql, rows > 0, &format!("{rows} rows")).await;
         }
     }
 }
 
-/// EXPLAIN says why the CPU makes them; what is nothing but such rows stays there for the same reason.
+/// EXPLAIN shows the reason for running on the CPU. A plan of only such rows stays there for the same reason.
 #[tokio::test]
 async fn the_reason_is_that_of_the_expression() {
     let pair = pair(100, &[]).await;

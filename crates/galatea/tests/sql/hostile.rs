@@ -16,57 +16,78 @@ const QUERIES: &[&str] = &[
 #[tokio::test]
 async fn every_setting_gives_the_same_answer() {
     for settings in [
-        &[("galatea.group_by", "registers")][..],
-        &[("galatea.group_by", "threads")],
-        &[("galatea.group_by", "copies"), ("galatea.group_copies", "1")],
+        &[("galatea.aggregate.strategy", "registers")][..],
+        &[("galatea.aggregate.strategy", "threads")],
         &[
-            ("galatea.group_by", "copies"),
-            ("galatea.group_copies", "4"),
-            ("galatea.group_combine", "runs"),
+            ("galatea.aggregate.strategy", "copies"),
+            ("galatea.aggregate.replicas", "1"),
         ],
         &[
-            ("galatea.group_by", "copies"),
-            ("galatea.group_copies", "32"),
-            ("galatea.block_threads", "64"),
+            ("galatea.aggregate.strategy", "copies"),
+            ("galatea.aggregate.replicas", "4"),
+            ("galatea.aggregate.preaggregation", "runs"),
         ],
-        &[("galatea.group_by", "threads"), ("galatea.group_combine", "runs")],
         &[
-            ("galatea.group_combine", "runs"),
-            ("galatea.rows_per_thread", "4"),
+            ("galatea.aggregate.strategy", "copies"),
+            ("galatea.aggregate.replicas", "32"),
+            ("galatea.tuning.block_threads", "64"),
         ],
-        &[("galatea.group_combine", "warps")],
-        &[("galatea.group_by", "dense")],
         &[
-            ("galatea.group_by", "dense"),
-            ("galatea.group_copies", "4"),
-            ("galatea.group_combine", "warps"),
-            ("galatea.block_threads", "32"),
+            ("galatea.aggregate.strategy", "threads"),
+            ("galatea.aggregate.preaggregation", "runs"),
         ],
-        &[("galatea.group_by", "hash")],
-        &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
-        &[("galatea.hash_slots", "2"), ("galatea.group_by", "hash")],
-        &[("galatea.group_by", "hash"), ("galatea.group_combine", "off")],
         &[
-            ("galatea.group_by", "hash"),
-            ("galatea.group_combine", "off"),
-            ("galatea.hash_slots", "2"),
+            ("galatea.aggregate.preaggregation", "runs"),
+            ("galatea.tuning.rows_per_thread", "4"),
         ],
-        &[("galatea.row_output", "direct")],
-        &[("galatea.row_output", "counted")],
-        &[("galatea.row_output", "heap")],
+        &[("galatea.aggregate.preaggregation", "warps")],
+        &[("galatea.aggregate.strategy", "dense")],
         &[
-            ("galatea.row_output", "heap"),
-            ("galatea.chunk_rows", "33"),
-            ("galatea.cache_device", "false"),
+            ("galatea.aggregate.strategy", "dense"),
+            ("galatea.aggregate.replicas", "4"),
+            ("galatea.aggregate.preaggregation", "warps"),
+            ("galatea.tuning.block_threads", "32"),
         ],
-        &[("galatea.block_threads", "32")],
-        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "64")],
-        &[("galatea.chunk_rows", "1")],
-        &[("galatea.chunk_rows", "33"), ("galatea.cache_device", "false")],
+        &[("galatea.aggregate.strategy", "hash")],
         &[
-            ("galatea.gpu_memory_limit", "1 MiB"),
-            ("galatea.chunk_rows", "50"),
-            ("galatea.block_threads", "32"),
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.debug.collide_hashes", "true"),
+        ],
+        &[
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.aggregate.strategy", "hash"),
+        ],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.aggregate.preaggregation", "off"),
+        ],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.aggregate.preaggregation", "off"),
+            ("galatea.tuning.hash_slots", "2"),
+        ],
+        &[("galatea.tuning.row_output", "direct")],
+        &[("galatea.tuning.row_output", "counted")],
+        &[("galatea.tuning.row_output", "heap")],
+        &[
+            ("galatea.tuning.row_output", "heap"),
+            ("galatea.tuning.chunk_rows", "33"),
+            ("galatea.cache.device", "false"),
+        ],
+        &[("galatea.tuning.block_threads", "32")],
+        &[
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "64"),
+        ],
+        &[("galatea.tuning.chunk_rows", "1")],
+        &[
+            ("galatea.tuning.chunk_rows", "33"),
+            ("galatea.cache.device", "false"),
+        ],
+        &[
+            ("galatea.memory.gpu_limit", "1 MiB"),
+            ("galatea.tuning.chunk_rows", "50"),
+            ("galatea.tuning.block_threads", "32"),
         ],
     ] {
         let pair = Pair::new(settings);
@@ -80,10 +101,10 @@ async fn every_setting_gives_the_same_answer() {
 #[tokio::test]
 async fn a_growing_hash_table_loses_no_row() {
     let pair = Pair::new(&[
-        ("galatea.group_by", "hash"),
-        ("galatea.hash_slots", "2"),
-        ("galatea.block_threads", "32"),
-        ("galatea.rows_per_thread", "1"),
+        ("galatea.aggregate.strategy", "hash"),
+        ("galatea.tuning.hash_slots", "2"),
+        ("galatea.tuning.block_threads", "32"),
+        ("galatea.tuning.rows_per_thread", "1"),
     ]);
     pair.table("t", &[batch(20_000, 9, Shape::Ordinary)]);
     pair.check(
@@ -104,10 +125,10 @@ async fn a_growing_hash_table_loses_no_row() {
 async fn a_dry_heap_loses_no_row() {
     for (limit, block) in [("3 MiB", "32"), ("8 MiB", "256")] {
         let pair = Pair::new(&[
-            ("galatea.row_output", "heap"),
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.block_threads", block),
-            ("galatea.chunk_rows", "4096"),
+            ("galatea.tuning.row_output", "heap"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.block_threads", block),
+            ("galatea.tuning.chunk_rows", "4096"),
         ]);
         pair.table("t", &[batch(60_000, 21, Shape::Ordinary)]);
         for sql in [
@@ -116,7 +137,7 @@ async fn a_dry_heap_loses_no_row() {
             "SELECT v FROM t WHERE v < -1000000",
         ] {
             pair.check(sql, true, &format!("heap within {limit}")).await;
-            // The heap is kept: the second run takes it as the first left it.
+            // The heap is reused: the second run starts with the state that the first left.
             pair.check(sql, true, &format!("kept heap within {limit}")).await;
         }
     }
@@ -130,12 +151,12 @@ async fn overflow_rows_survive_an_exhausted_heap() {
         ("8 MiB", "32", "true"),
     ] {
         let pair = Pair::new(&[
-            ("galatea.group_by", "hash"),
-            ("galatea.hash_slots", "2"),
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.block_threads", block),
-            ("galatea.collide_hashes", collide),
-            ("galatea.chunk_rows", "4096"),
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.block_threads", block),
+            ("galatea.debug.collide_hashes", collide),
+            ("galatea.tuning.chunk_rows", "4096"),
         ]);
         let rows = if collide == "true" { 600 } else { 20_000 };
         pair.table("t", &[batch(rows, 22, Shape::Ordinary)]);
@@ -166,8 +187,8 @@ async fn a_fallback_over_rows_of_other_operators_loses_and_adds_none() {
     }
     for settings in [
         &[][..],
-        &[("galatea.store_memory_limit", "64 KiB")],
-        &[("galatea.gpu_memory_limit", "4 KiB")],
+        &[("galatea.memory.store_limit", "64 KiB")],
+        &[("galatea.memory.gpu_limit", "4 KiB")],
     ] {
         let pair = Pair::new(settings);
         for sql in [

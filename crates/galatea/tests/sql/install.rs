@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 
-/// A function of no arguments that returns the number.
+/// A function without arguments that returns `value`.
 fn constant(name: &str, alias: Option<String>, value: i64) -> ScalarUDF {
     let implementation = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value.into()));
     ScalarUDF::new_from_impl(SimpleScalarUDF::new(
@@ -37,7 +37,7 @@ async fn number(ctx: &SessionContext, sql: &str) -> Result<i64> {
     Ok(column.value(0))
 }
 
-/// A rule that does nothing, to be found again.
+/// A rule without effect, to check that it is kept.
 #[derive(Debug)]
 struct Marker;
 
@@ -82,7 +82,7 @@ async fn a_context_in_use_keeps_what_it_has() -> Result<()> {
     ctx.register_table("other.s.u", table(&[40]))?;
     ctx.sql("CREATE VIEW w AS SELECT v + 1 AS v FROM t").await?;
     ctx.sql("SET datafusion.execution.target_partitions = 3").await?;
-    // A name that is an alias of an older function, many times: the order of a map is anything.
+    // Many names that are aliases of older functions, because the order of a map is random.
     for i in 0..16 {
         ctx.register_udf(constant(&format!("older_{i}"), Some(format!("newer_{i}")), 0));
         ctx.register_udf(constant(&format!("newer_{i}"), None, 1));

@@ -1,4 +1,4 @@
-//! The order of inner joins: whatever it is, queries answer the same, with fewer rows between joins.
+//! The order of inner joins: all orders return the same rows, with fewer rows between joins.
 
 use crate::compare::Pair;
 use crate::joins::STRICT;
@@ -12,12 +12,12 @@ use rand::{Rng, SeedableRng};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A session of that order with the tables.
+/// A session with that join order and the tables.
 async fn session(order: &str) -> SessionContext {
-    session_with(("galatea.join_order", order), TABLES).await
+    session_with(("galatea.join.order", order), TABLES).await
 }
 
-/// A session of that setting with those tables in the store, whose columns have statistics; its queries run
+/// A session with this setting and these tables in the store, which have column statistics. Its queries run
 /// on the CPU.
 pub(crate) async fn session_with((name, value): (&str, &str), tables: &[&str]) -> SessionContext {
     let ctx = galatea::session()
@@ -38,7 +38,7 @@ pub(crate) async fn run(ctx: &SessionContext, sql: &str) {
     frame.collect().await.expect("a result");
 }
 
-/// Orders of parts of assemblies, and who supplied them.
+/// Orders of parts of assemblies, and their suppliers.
 const TABLES: &[&str] = &[
     "CREATE TABLE sales AS SELECT value AS s_id, value % 1000 AS s_part, value % 300 AS s_customer, value % 7 AS s_count FROM generate_series(0, 49999)",
     "CREATE TABLE parts AS SELECT value AS p_id, value % 50 AS p_size, value % 90 AS p_maker FROM generate_series(0, 999)",
@@ -46,12 +46,12 @@ const TABLES: &[&str] = &[
     "CREATE TABLE customers AS SELECT value AS c_id, value % 30 AS c_city FROM generate_series(0, 299)",
 ];
 
-/// Rows that the joins of a query return together, when it runs on the CPU.
+/// The total number of rows that the joins of a query return on the CPU.
 async fn joined_rows(order: &str, sql: &str) -> usize {
     rows_of::<HashJoinExec>(&session(order).await, sql).await
 }
 
-/// Rows that the nodes of one kind return together, when a query runs.
+/// The total number of rows that the nodes of one kind return when a query runs.
 pub(crate) async fn rows_of<N: ExecutionPlan>(ctx: &SessionContext, sql: &str) -> usize {
     let plan = planned(ctx, sql).await;
     collect(Arc::clone(&plan), ctx.task_ctx())
@@ -65,20 +65,20 @@ fn rows_below<N: ExecutionPlan>(plan: &Arc<dyn ExecutionPlan>) -> usize {
     plan.children().into_iter().map(rows_below::<N>).sum::<usize>() + own.unwrap_or(0)
 }
 
-/// The joins of many rows come last.
+/// Joins that return many rows are last.
 #[tokio::test]
 async fn selective_joins_come_first() {
     let cases = [
-        // Written from the largest table to the one that leaves almost nothing.
+        // Written from the largest table to the most selective one.
         "SELECT count(*) FROM sales JOIN customers ON s_customer = c_id JOIN parts ON s_part = p_id \
          JOIN makers ON p_maker = m_id WHERE m_id = 3",
-        // By keys that are equal because both are equal to a third: no condition names makers and parts.
+        // By inferred equality: no condition connects makers and parts directly.
         "SELECT count(*) FROM customers JOIN sales ON s_customer = c_id JOIN parts ON p_id = s_customer \
          JOIN makers ON m_id = c_id WHERE m_region = 2",
-        // A list of values is asked for before the rows are many.
+        // A list of values is joined before the number of rows is large.
         "SELECT count(*) FROM sales JOIN customers ON s_customer = c_id JOIN parts ON s_part = p_id \
          WHERE p_id IN (SELECT m_id FROM makers WHERE m_region = 2)",
-        // Below an aggregate, and joined again.
+        // Below an aggregate, whose result is joined again.
         "SELECT sum(n) FROM makers JOIN (SELECT p_maker, count(*) AS n, sum(c_city) FROM sales JOIN customers ON s_customer = c_id \
          JOIN parts ON s_part = p_id WHERE p_size = 7 GROUP BY p_maker) ON m_id = p_maker",
     ];
@@ -88,7 +88,7 @@ async fn selective_joins_come_first() {
     }
 }
 
-/// A good order is left alone, and so is one of tables of which nothing is known.
+/// A good order is unchanged, and so is an order of tables without statistics.
 #[tokio::test]
 async fn other_orders_stay_as_written() {
     let explained = |order: &'static str, sql: &'static str| async move {
@@ -112,8 +112,8 @@ async fn other_orders_stay_as_written() {
     }
 }
 
-/// A random query over a random graph of tables: keys of several parts, of expressions and in cycles,
-/// conditions beside them, columns in any order.
+/// A random query over a random graph of tables: keys of several parts, of expressions and in cycles, further
+/// conditions, columns in any order.
 fn random_query(rng: &mut SmallRng, tables: usize) -> (Vec<String>, String) {
     let mut created = Vec::new();
     let mut sql = String::new();
@@ -195,7 +195,7 @@ fn random_query(rng: &mut SmallRng, tables: usize) -> (Vec<String>, String) {
     (created, sql)
 }
 
-/// Whatever order is found, the rows are those of the written one.
+/// Any selected order returns the rows of the written order.
 #[tokio::test]
 async fn answers_do_not_depend_on_the_order() {
     let first: u64 = rand::rng().random_range(0..1 << 40);
@@ -210,7 +210,7 @@ async fn answers_do_not_depend_on_the_order() {
             }
         }
         let same = crate::compare::same;
-        // The order alone, then with all of it on the device.
+        // First only the order, then with everything on the device.
         run(&pair.gpu, "SET galatea.device = 'cpu'").await;
         let alone = pair.compare(&sql, same).await;
         run(&pair.gpu, "SET galatea.device = 'emulated'").await;
@@ -223,7 +223,7 @@ async fn answers_do_not_depend_on_the_order() {
     }
 }
 
-/// More relations than all trees are compared of, and more than a set can hold.
+/// More relations than the exhaustive search supports, and more than a set can hold.
 #[tokio::test]
 async fn many_relations_are_ordered() {
     for relations in [11, 12, 13, 30, 70] {
@@ -254,7 +254,7 @@ async fn many_relations_are_ordered() {
     }
 }
 
-/// Joins in a better order are whole queries of the device as others are.
+/// Joins in a changed order run as whole queries on the device, like others.
 #[tokio::test]
 async fn joins_in_another_order_stay_on_the_device() {
     let pair = Pair::new(&[STRICT]);

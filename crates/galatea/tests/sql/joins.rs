@@ -1,4 +1,4 @@
-//! Joins of a fact table with dimensions, inside its pipeline.
+//! Joins of a fact table with build sides, inside its pipeline.
 
 use crate::compare::Pair;
 use datafusion::arrow::array::{
@@ -10,7 +10,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Everything must run in pipelines: what is refused, at planning or later, is an error.
+/// Everything must run in pipelines: a refusal, during planning or later, is an error.
 pub(crate) const STRICT: (&str, &str) = ("galatea.fallback", "error");
 
 fn decimals(values: impl Iterator<Item = Option<i128>>) -> ArrayRef {
@@ -22,7 +22,7 @@ fn word(number: i64) -> String {
     format!("word {}", number % 37)
 }
 
-/// The fact table: keys of all dimensions (a tenth NULL, some without a partner) and measures.
+/// The fact table: keys of all build sides (a tenth NULL, some without a match) and measures.
 pub(crate) fn facts(rows: usize, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut keys = |low: i64, high: i64| -> Vec<Option<i64>> {
@@ -65,7 +65,7 @@ pub(crate) fn facts(rows: usize, seed: u64) -> RecordBatch {
         .expect("one length")
 }
 
-/// A dimension of `keys`, each with a payload of every kind, a fifth NULL.
+/// A build side of `keys`, with a payload column of every kind; a fifth of the values are NULL.
 pub(crate) fn dimension(key: &str, keys: ArrayRef, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let rows = keys.len();
@@ -121,7 +121,7 @@ pub(crate) fn dimension(key: &str, keys: ArrayRef, seed: u64) -> RecordBatch {
         .expect("one length")
 }
 
-/// Tables f (facts), n (keyed by number), y (by day), t (by text) and p (by price).
+/// Tables f (facts), n (keyed by number), y (by day), t (by string) and p (by price).
 pub(crate) fn star(pair: &Pair, rows: usize, seed: u64) {
     pair.table("f", &[facts(rows, seed)]);
     let some = |low: i32, high: i32, of: i32| (low..high).filter(move |key| key % of != 0);
@@ -177,14 +177,14 @@ pub(crate) const PIPELINES: &[&str] = &[
     "SELECT a.name, sum(f.v) FROM f JOIN (SELECT parent, max(name) AS name FROM n GROUP BY parent) a ON f.number = a.parent GROUP BY a.name",
     "SELECT l.m, count(*), sum(r.v) FROM f l JOIN (SELECT m * 3 AS m3, max(v) AS v FROM f GROUP BY m) r ON l.m = r.m3 GROUP BY l.m",
     "SELECT l.v, r.v FROM f l JOIN f r ON l.v = r.v + 1 WHERE l.m > 80",
-    // NOT IN: NULL among the keys, NULL looked for, neither, and nothing to look among.
+    // NOT IN: NULL among the keys, NULL as the probed value, neither, and no keys.
     "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT k FROM n)",
     "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT k FROM n WHERE size > 500)",
     "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT parent FROM n)",
     "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT parent FROM n WHERE parent IS NOT NULL AND open)",
     "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT k FROM n WHERE size < -1000000)",
     "SELECT count(*), sum(v) FROM f WHERE text NOT IN (SELECT name FROM t WHERE open)",
-    // Whether there is a partner is one of several conditions.
+    // The existence of a match is one of several conditions.
     "SELECT count(*), sum(v) FROM f WHERE number IN (SELECT k FROM n WHERE size > 500) OR m < 30",
     "SELECT count(*), sum(v) FROM f WHERE EXISTS (SELECT * FROM n WHERE n.k = f.number AND n.open) OR EXISTS (SELECT * FROM t WHERE t.k = f.text) OR v < 9",
     "SELECT m, count(*) FROM f WHERE NOT EXISTS (SELECT * FROM n WHERE n.k = f.number AND f.m > n.weight) OR m IS NULL GROUP BY m",
@@ -193,7 +193,7 @@ pub(crate) const PIPELINES: &[&str] = &[
 #[tokio::test]
 async fn stars_are_pipelines() {
     for (rows, seed) in [(0, 1), (1, 2), (33, 3), (700, 4), (3000, 5)] {
-        // Among tables of about one size the larger may be the dimension, and fall back.
+        // If tables have about the same size, the larger may become the build side and fall back.
         let settings = if rows > 200 { &[STRICT][..] } else { &[] };
         let pair = Pair::new(settings);
         star(&pair, rows.max(1), seed);
@@ -212,20 +212,20 @@ async fn stars_are_pipelines() {
 #[tokio::test]
 async fn stars_agree_under_hostile_settings() {
     for settings in [
-        &[STRICT, ("galatea.group_by", "hash")][..],
+        &[STRICT, ("galatea.aggregate.strategy", "hash")][..],
         &[
             STRICT,
-            ("galatea.chunk_rows", "33"),
-            ("galatea.cache_device", "false"),
+            ("galatea.tuning.chunk_rows", "33"),
+            ("galatea.cache.device", "false"),
         ],
         &[
             STRICT,
-            ("galatea.rows_per_thread", "1"),
-            ("galatea.block_threads", "32"),
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "32"),
         ],
-        &[STRICT, ("galatea.row_output", "counted")],
-        &[STRICT, ("galatea.row_output", "heap")],
-        &[("galatea.gpu_memory_limit", "4 KiB")],
+        &[STRICT, ("galatea.tuning.row_output", "counted")],
+        &[STRICT, ("galatea.tuning.row_output", "heap")],
+        &[("galatea.memory.gpu_limit", "4 KiB")],
     ] {
         let pair = Pair::new(settings);
         star(&pair, 400, 77);
@@ -258,7 +258,7 @@ async fn dimensions_without_rows_have_no_partners() {
     }
 }
 
-/// Keys at the ends of their type, and of types wider than the fact's.
+/// Keys at the extremes of their type, and of types wider than the fact table's.
 #[tokio::test]
 async fn keys_of_different_widths_join() {
     let pair = Pair::new(&[STRICT]);
@@ -314,7 +314,7 @@ async fn sides_that_the_host_cannot_arrange_are_built_on_the_device() {
     pair.table("twice", &[dimension("k", twice, 1)]);
     let scattered: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 10_000_000]));
     pair.table("scattered", &[dimension("k", scattered, 1)]);
-    for (name, how) in [("twice", "lists by=k"), ("scattered", "build side by=k")] {
+    for (name, how) in [("twice", "multimap by=k"), ("scattered", "build side by=k")] {
         let sql = format!(
             "SELECT d.name, count(*), sum(f.v) FROM f JOIN {name} d ON f.number = d.k GROUP BY d.name"
         );
@@ -323,7 +323,7 @@ async fn sides_that_the_host_cannot_arrange_are_built_on_the_device() {
         assert!(analysed.contains(how), "{how} is missing:\n{analysed}");
         assert!(!analysed.contains("fell back"), "{analysed}");
         pair.check(&sql, true, name).await;
-        // Existence does not mind repeated keys.
+        // An existence test allows repeated keys.
         let exists = format!("SELECT count(*) FROM f WHERE number IN (SELECT k FROM {name})");
         pair.check(&exists, true, name).await;
     }
@@ -333,7 +333,7 @@ async fn sides_that_the_host_cannot_arrange_are_built_on_the_device() {
     pair.check(wide, true, "both").await;
 }
 
-/// The least and the greatest integer are 2^64 numbers apart, one more than a word tells.
+/// The smallest and the largest integer span 2^64 values, one more than a word can count.
 #[tokio::test]
 async fn sides_with_keys_at_both_ends_of_64_bits_are_built_on_the_device() {
     let pair = Pair::new(&[STRICT]);
@@ -371,7 +371,7 @@ async fn changed_dimensions_are_seen() {
 
 #[tokio::test]
 async fn explain_shows_dimensions() {
-    let pair = Pair::new(&[("galatea.join_order", "written")]);
+    let pair = Pair::new(&[("galatea.join.order", "written")]);
     star(&pair, 1000, 3);
     let sql = "SELECT n.name, sum(f.v) FROM f, n, y WHERE f.number = n.k AND f.day = y.k AND y.open GROUP BY n.name";
     let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
@@ -384,7 +384,7 @@ async fn explain_shows_dimensions() {
     }
     assert!(!plan.contains("HashJoinExec"), "{plan}");
     let analysed = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-    assert!(analysed.contains("dimension rows=[92, "), "{analysed}");
+    assert!(analysed.contains("build side rows=[92, "), "{analysed}");
     let floats = "EXPLAIN SELECT count(*) FROM f FULL JOIN n ON CAST(f.number AS DOUBLE) = n.weight";
     let plan = text(&pair, floats).await;
     assert!(plan.contains("source=pairs d0"), "{plan}");

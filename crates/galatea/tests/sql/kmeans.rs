@@ -17,7 +17,7 @@ use futures::StreamExt;
 
 use crate::compare::Pair;
 
-/// Rows (id, x, y, z): x of three heaps, y a 64-bit one, z a decimal.
+/// Rows (id, x, y, z): x of three clusters, y a 64-bit one, z a decimal.
 fn rows(count: i64) -> RecordBatch {
     let schema = Schema::new(vec![
         Field::new("id", DataType::Int64, false),
@@ -63,7 +63,7 @@ async fn error(ctx: &SessionContext, sql: &str) -> String {
     }
 }
 
-/// The plan of a query that has run.
+/// The plan of an executed query.
 async fn ran(ctx: &SessionContext, sql: &str) -> String {
     let frame = ctx.sql(sql).await.expect("a plan");
     let plan = frame.create_physical_plan().await.expect("a physical plan");
@@ -83,7 +83,7 @@ fn labels(batch: &RecordBatch) -> Vec<u32> {
     column.as_primitive::<UInt32Type>().values().to_vec()
 }
 
-/// Lloyd's iterations from the first k rows, to the end.
+/// Lloyd's iterations from the first k rows until convergence.
 fn reference(points: &[Vec<f64>], k: usize) -> (Vec<Vec<f64>>, Vec<u32>, f64) {
     let mut centroids: Vec<Vec<f64>> = points[..k].to_vec();
     loop {
@@ -186,7 +186,7 @@ async fn centroids_and_labels_are_those_of_a_loop_over_rows() {
     }
 }
 
-/// Every way to execute an iteration, to find centroids and to sum can be asked for by name, and gives the
+/// Every method to execute an iteration, to find centroids and to sum can be selected by name, and finds the
 /// same clusters.
 #[tokio::test]
 async fn ways_to_cluster_are_chosen_by_name() {
@@ -260,7 +260,7 @@ async fn ctes_joins_and_aliases_work_around_a_clustering() {
             "{found:?}"
         );
     }
-    // A table of that name is one still.
+    // A table of that name is still a table.
     let sql = "CREATE TABLE kmeans AS SELECT 1 AS a";
     run(&pair.cpu, sql).await.expect("a table");
     assert_eq!(
@@ -353,12 +353,12 @@ async fn input_that_cannot_be_clustered_is_named() {
     }
 }
 
-/// A setting that forbids to fall back.
+/// With a setting that forbids fallback.
 #[tokio::test]
 async fn without_fallback_a_refusal_is_an_error() {
     let pair = Pair::new(&[
         ("galatea.fallback", "error"),
-        ("galatea.gpu_memory_limit", "64KB"),
+        ("galatea.memory.gpu_limit", "64KB"),
     ]);
     pair.table("t", &[rows(20_000)]);
     let text = error(
@@ -369,7 +369,7 @@ async fn without_fallback_a_refusal_is_an_error() {
     assert!(text.contains("device") && text.contains("galatea."), "{text}");
 }
 
-/// A clustering without end, of iterations of a few milliseconds.
+/// A clustering that does not end, with iterations of a few milliseconds.
 const ENDLESS: &str =
     "kmeans((SELECT x, y FROM t), k => 8, n_init => 1000000, max_iter => 1000000, tol => 0)";
 
@@ -416,7 +416,7 @@ async fn a_dropped_stream_stops_its_clustering() {
     }
 }
 
-/// What the command line's bar shows, and that a statement which is cancelled leaves no table.
+/// The progress that the command line's bar shows; and a cancelled statement leaves no table.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_reports_its_iterations_and_leaves_nothing_when_cancelled() {
     let pair = Pair::new(&[]);
@@ -447,7 +447,8 @@ async fn a_statement_reports_its_iterations_and_leaves_nothing_when_cancelled() 
     .await;
 }
 
-/// A statement that is asked to end keeps the centroids of its last complete iteration, where it says so.
+/// A statement with `on_interrupt => 'keep'` that is requested to end keeps the centroids of its last
+/// complete iteration.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_is_asked_to_end_keeps_its_centroids() {
     let pair = Pair::new(&[]);
@@ -478,12 +479,12 @@ async fn a_statement_that_is_asked_to_end_keeps_its_centroids() {
         assert_eq!(number("size"), 2_000.0);
         assert!(number("least") > 0.0 && number("most") < 1_000_000.0, "{kept:?}");
         assert_eq!(number("least"), number("most"));
-        // Without the setting, and once it has ended, there is nothing to ask.
+        // Without the setting, and after the statement has ended, the request is refused.
         assert!(!galatea::end_early(ctx));
     }
 }
 
-/// Where a clustering ran is in the report of its query; nothing that it does is refused beforehand.
+/// The query's report contains the device of a clustering. No part of it is refused in advance.
 #[tokio::test]
 async fn a_clustering_on_the_device_is_reported_as_such() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
@@ -500,11 +501,11 @@ async fn a_clustering_on_the_device_is_reported_as_such() {
     run(&pair.cpu, sql).await.expect("clusters");
 }
 
-/// README's statements give what stands below them.
+/// The statements of the guide return the tables that it shows.
 #[tokio::test]
-async fn the_example_of_the_readme_is_right() {
-    let readme = include_str!("../../../../README.md");
-    let section = readme.split("## Clustering").nth(1).expect("the section");
+async fn the_example_of_the_guide_is_right() {
+    let guide = include_str!("../../../../docs/src/guide/kmeans.md");
+    let section = guide.split("## Clustering").nth(1).expect("the section");
     let block = |kind: &str, number: usize| {
         let text = section.split(kind).nth(number + 1).expect("a block");
         text.split("```").next().expect("its end").trim().to_string()
@@ -531,7 +532,7 @@ async fn points_are_assigned_to_the_nearest_of_given_centroids() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(3000)]);
     for ctx in [&pair.cpu, &pair.gpu] {
-        // Those that a clustering found: labels as it gives them, wherever the centroids come from.
+        // Centroids of a clustering: the labels are equal for both sources of the centroids.
         let clusters = "kmeans((SELECT x, y FROM t), k => 3, seed => 4)";
         let labels = run(
             ctx,
@@ -549,7 +550,7 @@ async fn points_are_assigned_to_the_nearest_of_given_centroids() {
         assert_eq!(column(0), column(1));
         assert_eq!(column(0), column(2));
         assert!((0..3).all(|label| column(0).contains(&label)));
-        // Against a loop, with integers, decimals, and a tie that goes to the lowest label.
+        // Against a loop, with integers, decimals, and a tie, which goes to the lowest label.
         let sql = "SELECT id, z, kmeans_assign([id, z], [[0, 0], [1500, 7.5], [3000.0, 2], [0, 0]]) FROM t";
         let assigned = run(ctx, sql).await.expect("labels");
         let ids = assigned.column(0).as_primitive::<Int64Type>();
@@ -567,7 +568,7 @@ async fn points_are_assigned_to_the_nearest_of_given_centroids() {
             }
             assert_eq!(found.value(row), best.1, "{point:?}");
         }
-        // Another list of centroids for each row, and NULL wherever something is NULL.
+        // A different list of centroids for each row, and NULL if any input is NULL.
         let sql = "SELECT kmeans_assign(p, c) FROM (VALUES ([1.0], [[5.0], [1.0]]), ([1.0], [[1.0], [5.0]]), (NULL, [[1.0]]), \
                    ([NULL], [[1.0]]), ([1.0], NULL)) AS v(p, c)";
         let assigned = run(ctx, sql).await.expect("labels");

@@ -1,4 +1,4 @@
-//! Columns with conflict layouts: queries answer as without, and the statement reports the layouts.
+//! Columns with conflict layouts: queries return the same answers, and the statement reports the layouts.
 
 use std::sync::Arc;
 
@@ -64,12 +64,18 @@ async fn laid_out_columns_answer_as_before() {
         (
             2500,
             &ALL[..1],
-            &[("galatea.chunk_rows", "700"), ("galatea.group_by", "hash")],
+            &[
+                ("galatea.tuning.chunk_rows", "700"),
+                ("galatea.aggregate.strategy", "hash"),
+            ],
         ),
         (
             2500,
             &ALL[3..],
-            &[("galatea.block_threads", "64"), ("galatea.cache_device", "false")],
+            &[
+                ("galatea.tuning.block_threads", "64"),
+                ("galatea.cache.device", "false"),
+            ],
         ),
     ] {
         for &shape in shapes {
@@ -98,7 +104,7 @@ async fn laid_out_columns_answer_as_before() {
             }
             let context = format!("{rows} rows, {shape:?}, {settings:?}");
             for sql in QUERIES {
-                // Of few rows or values, zones alone may say that none passes.
+                // With few rows or values, zone maps alone may exclude all chunks.
                 let many = rows > 100 && matches!(shape, Shape::Ordinary | Shape::Skewed);
                 pair.check(sql, many, &context).await;
             }
@@ -111,7 +117,7 @@ async fn laid_out_columns_answer_as_before() {
 
 #[tokio::test]
 async fn inserts_and_the_way_back() {
-    let pair = Pair::new(&[("galatea.chunk_rows", "1000")]);
+    let pair = Pair::new(&[("galatea.tuning.chunk_rows", "1000")]);
     for ctx in [&pair.cpu, &pair.gpu] {
         run(
             ctx,
@@ -157,7 +163,7 @@ async fn inserts_and_the_way_back() {
         ("a wide value", "INSERT INTO t VALUES (1000000, 'w1', 1)"),
         ("deleted", "DELETE FROM t WHERE k > 900000"),
     ] {
-        // DataFusion's own tables delete as ours do.
+        // DataFusion's own tables support DELETE like ours.
         for ctx in [&pair.cpu, &pair.gpu] {
             run(ctx, insert).await;
         }
@@ -168,7 +174,7 @@ async fn inserts_and_the_way_back() {
     let changed = run(&pair.gpu, "ALTER TABLE t SET (conflict_layout = 'none')").await;
     assert!(layouts(&changed).iter().all(|(_, layout)| layout == "none"));
     pair.check(query, true, "as before").await;
-    // A copy of a laid-out table is a table like any other.
+    // A copy of a laid-out table is a plain table.
     run(&pair.gpu, "ALTER TABLE t SET (conflict_layout = 'values')").await;
     for ctx in [&pair.cpu, &pair.gpu] {
         run(ctx, "CREATE TABLE copied AS SELECT * FROM t WHERE v > 10").await;
@@ -211,9 +217,9 @@ async fn layouts_of_files_hold_for_every_query() {
     ] {
         let sql = sql.replace("{}", &file);
         pair.check(&sql, true, "laid out").await;
-        run(&pair.gpu, "SET galatea.cache_files = false").await;
+        run(&pair.gpu, "SET galatea.cache.files = false").await;
         pair.check(&sql, true, "loaded again").await;
-        run(&pair.gpu, "SET galatea.cache_files = true").await;
+        run(&pair.gpu, "SET galatea.cache.files = true").await;
     }
     run(
         &pair.gpu,
@@ -260,7 +266,7 @@ async fn columns_that_cannot_have_a_layout_are_refused() {
     }
     let error = error_of(&pair.cpu, "ALTER TABLE t SET (conflict_layout = 'auto')").await;
     assert!(error.contains("this session has none"), "{error}");
-    // Everything else is DataFusion's.
+    // All other statements are DataFusion's.
     assert_eq!(run(&pair.gpu, "SELECT count(*) FROM t").await.num_rows(), 1);
     assert!(
         galatea::sql(&pair.gpu, "ALTER TABLE t RENAME TO s")
@@ -290,7 +296,7 @@ async fn an_analysis_counts_what_the_layouts_do() {
         let each = ["one copy", "2 copies", "8 copies", "32 copies", "slots"];
         assert_eq!(lines[..5], each.map(|line| ("pipelines", line)));
         assert_eq!(lines[5..], each.map(|line| ("paper", line)));
-        // A lane of a pipeline takes eight rows: neighbouring lanes have the four groups in turn.
+        // A lane of a pipeline reads eight rows, so neighbouring lanes have the four groups in turn.
         let one = analysis.lines[0].conflicts;
         assert_eq!(
             (one.mean_banks(), one.mean_write_rounds(), one.mean_read_rounds()),
@@ -305,7 +311,7 @@ async fn an_analysis_counts_what_the_layouts_do() {
             .expect("analysed");
         assert_eq!((some.rows, some.all_rows, some.groups), (1000, rows as u64, 97));
     }
-    // A laid-out column is analysed as its values, not its slots.
+    // The analysis of a laid-out column uses its values, not its slots.
     run(&pair.gpu, "ALTER TABLE t SET (conflict_layout = 'auto')").await;
     let laid_out = galatea::analyse_conflicts(&pair.gpu, &"t".into(), "k", usize::MAX).await;
     assert_eq!(

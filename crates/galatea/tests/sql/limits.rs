@@ -28,7 +28,7 @@ fn count(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// A fact table, and a dimension whose keys 0 to 49 occur twice.
+/// A fact table, and a build side in which the keys 0 to 49 occur twice.
 fn joined(pair: &Pair) {
     let facts: ArrayRef = Arc::new(Int64Array::from_iter_values((0..3000).map(|i| i % 100)));
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..150).map(|i| i % 100)));
@@ -45,7 +45,7 @@ fn joined(pair: &Pair) {
 
 #[tokio::test]
 async fn a_limit_stops_the_pipeline_early() {
-    let pair = Pair::new(&[("galatea.chunk_rows", "4096")]);
+    let pair = Pair::new(&[("galatea.tuning.chunk_rows", "4096")]);
     pair.table("t", &[batch(200_000, 5, Shape::Ordinary)]);
     let sql = "SELECT v, i32, low FROM t WHERE v <> 3";
     let all = rows(&pair.gpu, sql).await;
@@ -67,7 +67,7 @@ async fn a_limit_stops_the_pipeline_early() {
             expected == count(&all) || read < whole / 4,
             "{limited} read {read} of {whole} bytes"
         );
-        // Each is a row of the whole: none is left when those of the whole are taken away.
+        // Each row is one of the unlimited result: none remains after an anti join.
         let foreign = format!(
             "SELECT count(*) AS n FROM ({limited}) AS l WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.v = l.v AND t.v <> 3)"
         );
@@ -83,14 +83,14 @@ async fn a_limit_stops_the_pipeline_early() {
 
 #[tokio::test]
 async fn a_limited_pipeline_that_falls_back_keeps_its_limit() {
-    let pair = Pair::new(&[("galatea.gpu_memory_limit", "4 KiB")]);
+    let pair = Pair::new(&[("galatea.memory.gpu_limit", "4 KiB")]);
     joined(&pair);
     let sql = "SELECT f.k, d.n FROM f JOIN d ON f.k = d.k WHERE f.k <> 1 LIMIT 12";
     assert_eq!(count(&rows(&pair.gpu, sql).await), 12);
 }
 
 #[tokio::test]
-async fn that_keys_repeat_is_remembered_for_the_shape() {
+async fn repeated_keys_are_remembered_for_the_plan_shape() {
     let pair = Pair::new(&[]);
     joined(&pair);
     let sql = |least: i64| {
@@ -99,11 +99,11 @@ async fn that_keys_repeat_is_remembered_for_the_shape() {
     let before = text(&pair.gpu, &format!("EXPLAIN {}", sql(10))).await;
     assert!(before.contains("joins=[d0: k on k"), "{before}");
     pair.check(&sql(10), true, "found while it runs").await;
-    // The same pipeline, whatever the constant, is planned with pairs from now on.
+    // From now on, the same pipeline with any constant is planned as a multimap join.
     let after = text(&pair.gpu, &format!("EXPLAIN {}", sql(20))).await;
     assert!(after.contains("source=pairs d0"), "{after}");
     pair.check(&sql(20), true, "known while it is planned").await;
-    // Other data is tried anew.
+    // With other data, a lookup is tried again.
     pair.gpu
         .sql("CREATE OR REPLACE TABLE d AS SELECT DISTINCT k, k AS n FROM f")
         .await
@@ -156,7 +156,7 @@ async fn wide_rows_are_returned_and_wider_ones_refused_while_planning() {
 }
 
 #[tokio::test]
-async fn computed_text_and_binary_keys_run_on_the_device() {
+async fn computed_string_and_binary_keys_run_on_the_device() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     let words: Vec<String> = (0..3000).map(|i| format!("word {i} of many")).collect();
     let text: ArrayRef = Arc::new(StringArray::from(words.clone()));
@@ -179,7 +179,7 @@ async fn computed_text_and_binary_keys_run_on_the_device() {
             panic!("{sql}\n{difference}");
         }
         let report = galatea::last_query_report(&pair.gpu).expect("a report");
-        // Statistics know the least and the largest key.
+        // Statistics contain the smallest and the largest key.
         let none: &[&str] = if sql.contains("min(b)") {
             &["no rows are read"]
         } else {
@@ -213,8 +213,8 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
     for (bytes, fallback, fits) in [
         (64 << 20, "error", [Some(true); 2]),
         (64 << 10, "error", [Some(false); 2]),
-        // The CPU's operators return rows as they come, and their joins spill. A join takes 64 KiB in any
-        // case, so the operator above it may find the pool exhausted or not.
+        // The CPU's operators stream rows, and their joins spill. A join reserves at least 64 KiB, so the
+        // operator above it may or may not find the pool exhausted.
         (64 << 10, "allow", [Some(true), None]),
     ] {
         let pair = session(bytes, fallback);

@@ -1,7 +1,8 @@
 //! SQL through the whole GPU path on the emulated device, against DataFusion's CPU operators.
 //!
 //! Every query runs twice, on two sessions over the same data: `galatea.device = 'cpu'` and `= 'emulated'`.
-//! Results must be equal as multisets of rows: exactly, but for floats, which may differ by rounding of sums.
+//! Results must be equal as multisets of rows. Floats may differ by the rounding of sums; all other values
+//! are compared exactly.
 
 mod aggregates;
 mod arrivals;
@@ -55,14 +56,14 @@ mod sample;
 mod scattered;
 mod sessions;
 mod shared_inputs;
-mod side_texts;
+mod side_strings;
 mod sort;
 mod sqllogic;
 mod statements;
 mod streams;
+mod string_gather;
+mod string_order;
 mod swapping;
-mod text_gather;
-mod text_order;
 mod texts;
 mod top;
 mod unions;

@@ -1,4 +1,4 @@
-//! Joins of many tables: planning takes a time that is polynomial in their number.
+//! Joins of many tables: planning time is polynomial in their number.
 
 use crate::compare::answer;
 use datafusion::arrow::array::AsArray;
@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::Int64Type;
 use datafusion::prelude::SessionContext;
 use std::time::{Duration, Instant};
 
-/// The time of a search that tries all ways to join 64 tables is years; that of a slow machine is not this.
+/// An exhaustive search over 64 tables would take years; even a slow machine needs less than this.
 const LONG: Duration = Duration::from_secs(120);
 
 async fn session(tables: usize) -> SessionContext {
@@ -14,7 +14,7 @@ async fn session(tables: usize) -> SessionContext {
         .with_emulated_device(galatea::EmulatorOptions::default())
         .with_file_queries(true)
         .with_setting("galatea.device", "emulated")
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .build()
         .expect("a session");
     for table in 0..tables {
@@ -25,7 +25,7 @@ async fn session(tables: usize) -> SessionContext {
     ctx
 }
 
-/// Who is joined to whom by which columns.
+/// The join graph: the conditions between the tables.
 type Shape = fn(usize) -> String;
 
 const SHAPES: [(&str, Shape); 4] = [
@@ -40,7 +40,7 @@ const SHAPES: [(&str, Shape); 4] = [
     }),
 ];
 
-/// A query that joins tables, each by its name.
+/// A query that joins tables, with these names.
 fn joined(tables: usize, name: impl Fn(usize) -> String, on: Shape) -> String {
     let joins = (1..tables).map(|at| format!(" JOIN {} a{at} ON {}", name(at), on(at)));
     format!("SELECT count(*) FROM {} a0{}", name(0), joins.collect::<String>())
@@ -52,7 +52,7 @@ async fn joins_of_many_tables_are_planned_in_polynomial_time() {
     let begun = Instant::now();
     for (shape, on) in SHAPES {
         for tables in [16, 20, 64] {
-            // Planning the other cliques takes DataFusion itself long.
+            // DataFusion itself takes long to plan the other cliques.
             if shape == "clique" && tables > 20 {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Memory freed when stored tables are dropped, and chunks copied when they grow.
+//! Memory that is freed when stored tables are dropped, and chunks that are copied when tables grow.
 
 use crate::compare::same;
 use datafusion::arrow::array::RecordBatch;
@@ -28,7 +28,7 @@ async fn run(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
         .unwrap_or_else(|error| panic!("{sql}\n{error}"))
 }
 
-/// Runs a query, which must use the device; bytes that crossed the link.
+/// Runs a query, which must use the device. Returns its rows and the bytes that crossed the link.
 async fn on_device(ctx: &SessionContext, sql: &str) -> (Vec<RecordBatch>, u64) {
     let rows = run(ctx, sql).await;
     let report = galatea::last_query_report(ctx).expect("a query ran");
@@ -58,8 +58,8 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn tables_that_go_free_both_memories_at_once() {
-    let ctx = session(&[("galatea.store_memory_limit", "1 MiB")]);
+async fn dropped_tables_free_host_and_device_memory_immediately() {
+    let ctx = session(&[("galatea.memory.store_limit", "1 MiB")]);
     for _ in 0..8 {
         run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
         for sql in QUERIES {
@@ -74,7 +74,7 @@ async fn tables_that_go_free_both_memories_at_once() {
 
 #[tokio::test]
 async fn rows_that_are_replaced_free_both_memories_at_once() {
-    let ctx = session(&[("galatea.store_memory_limit", "2 MiB")]);
+    let ctx = session(&[("galatea.memory.store_limit", "2 MiB")]);
     run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
     let (host, _) = held(&ctx);
     for change in [
@@ -104,7 +104,7 @@ async fn rows_that_are_replaced_free_both_memories_at_once() {
                 after <= host + host / 2,
                 "{change}: {host} bytes before, {after} after"
             );
-            // Laying columns out leaves the others as they were.
+            // A layout leaves the other columns unchanged.
             assert!(
                 device == 0 || change.starts_with("ALTER") || change.starts_with("DELETE"),
                 "{change}: {device} bytes on the device"
@@ -115,7 +115,7 @@ async fn rows_that_are_replaced_free_both_memories_at_once() {
 
 #[tokio::test]
 async fn an_insert_copies_its_own_rows() {
-    let ctx = session(&[("galatea.chunk_rows", "5000")]);
+    let ctx = session(&[("galatea.tuning.chunk_rows", "5000")]);
     run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
     for sql in QUERIES {
         let (_, copied) = on_device(&ctx, sql).await;
@@ -135,13 +135,13 @@ async fn an_insert_copies_its_own_rows() {
             }
         }
     }
-    // Few chunks came, and no copies of old ones stay.
+    // Few chunks were transferred, and no copies of old ones remain.
     let (_, after) = held(&ctx);
     assert!(after < before + 20 * 1024, "{before} bytes, then {after}");
     let plan = run(&ctx, "EXPLAIN SELECT x FROM t").await;
     let plan = format!("{}", pretty_format_batches(&plan).expect("text"));
     assert!(plan.contains("/6"), "four full chunks, 16 rows and 4:\n{plan}");
-    // Values outside the bounds bind the pipeline anew, and are in the answer.
+    // Values outside the bounds rebind the pipeline, and are in the answer.
     run(&ctx, "INSERT INTO t VALUES (-5000000000000000000, 'new')").await;
     for sql in QUERIES {
         let (rows, _) = on_device(&ctx, sql).await;
@@ -159,7 +159,11 @@ async fn a_new_chunk_size_is_used_at_once() {
     let ctx = session(&[]);
     run(&ctx, "SET galatea.device = 'cpu'").await;
     for (rows, chunks) in [(100, 10), (500, 2), (1000, 1)] {
-        run(&ctx, &format!("ALTER SYSTEM SET galatea.chunk_rows = {rows}")).await;
+        run(
+            &ctx,
+            &format!("ALTER SYSTEM SET galatea.tuning.chunk_rows = {rows}"),
+        )
+        .await;
         let made = "CREATE OR REPLACE TABLE t AS SELECT value AS x FROM generate_series(1, 1000) AS g(value)";
         run(&ctx, made).await;
         let plan = run(&ctx, "EXPLAIN SELECT x FROM t WHERE x % 2 = 0").await;
@@ -171,7 +175,7 @@ async fn a_new_chunk_size_is_used_at_once() {
     }
 }
 
-/// Bytes of a column's pages in device memory, and how many of them there are.
+/// Bytes of a column's pages in device memory, and the number of pages.
 async fn pages(ctx: &SessionContext, column: &str) -> String {
     let sql = format!(
         "SELECT device_bytes, pages_device, pages_loading, pages FROM galatea_memory() WHERE region = '{column}'"
@@ -183,7 +187,10 @@ async fn pages(ctx: &SessionContext, column: &str) -> String {
 
 #[tokio::test]
 async fn system_tables_show_columns_page_by_page() {
-    let ctx = session(&[("galatea.chunk_rows", "1000"), ("galatea.min_rows", "0")]);
+    let ctx = session(&[
+        ("galatea.tuning.chunk_rows", "1000"),
+        ("galatea.tuning.min_rows", "0"),
+    ]);
     assert!(
         run(&ctx, "SELECT * FROM galatea_memory()")
             .await
@@ -214,16 +221,19 @@ async fn system_tables_show_columns_page_by_page() {
 
 #[tokio::test]
 async fn part_of_a_column_stays_in_device_memory() {
-    let ctx = session(&[("galatea.chunk_rows", "1000"), ("galatea.min_rows", "0")]);
+    let ctx = session(&[
+        ("galatea.tuning.chunk_rows", "1000"),
+        ("galatea.tuning.min_rows", "0"),
+    ]);
     run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
     let (expected, loaded) = on_device(&ctx, QUERIES[0]).await;
     let needed = held(&ctx).1;
     for share in [80, 50, 20] {
-        // Beside the pages, slots and what a launch takes.
+        // In addition to the pages: slots and the memory of a launch.
         run(
             &ctx,
             &format!(
-                "ALTER SYSTEM SET galatea.gpu_memory_limit = '{}'",
+                "ALTER SYSTEM SET galatea.memory.gpu_limit = '{}'",
                 needed * share / 100 + 50_000
             ),
         )
@@ -240,7 +250,7 @@ async fn part_of_a_column_stays_in_device_memory() {
 
 #[tokio::test]
 async fn tables_without_rows_are_read_on_the_device() {
-    let ctx = session(&[("galatea.min_rows", "0")]);
+    let ctx = session(&[("galatea.tuning.min_rows", "0")]);
     run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
     run(&ctx, "CREATE TABLE none AS SELECT * FROM t WHERE x < 0").await;
     for sql in [
@@ -255,7 +265,7 @@ async fn tables_without_rows_are_read_on_the_device() {
     }
 }
 
-/// Parts of the manager that are left out change times, and no answer.
+/// Ablations of the memory manager change times, but no answer.
 #[tokio::test]
 async fn ablations_change_no_answer() {
     let queries = [
@@ -267,9 +277,9 @@ async fn ablations_change_no_answer() {
     let table = format!("CREATE TABLE t AS SELECT x, w, x * 3 AS y, x + 7 AS z FROM ({WIDE})");
     for limit in ["1 MiB", "640 KiB", "64 MiB"] {
         let ctx = session(&[
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.chunk_rows", "1000"),
-            ("galatea.min_rows", "0"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "1000"),
+            ("galatea.tuning.min_rows", "0"),
         ]);
         run(&ctx, &table).await;
         run(&ctx, "SET galatea.device = 'cpu'").await;
@@ -282,7 +292,7 @@ async fn ablations_change_no_answer() {
         for ablation in ["none"].into_iter().chain(all.split(',')).chain([all, "naive"]) {
             run(
                 &ctx,
-                &format!("ALTER SYSTEM SET galatea.memory_ablations = '{ablation}'"),
+                &format!("ALTER SYSTEM SET galatea.debug.memory_ablations = '{ablation}'"),
             )
             .await;
             for round in 0..2 {
@@ -309,13 +319,13 @@ async fn ablations_change_no_answer() {
     }
 }
 
-/// What each part does: seen by what is in device memory, and what crosses the link.
+/// The effect of each ablation on the contents of device memory, and on the bytes that cross the link.
 #[tokio::test]
-async fn ablations_leave_out_what_they_say() {
+async fn each_ablation_disables_its_mechanism() {
     let ctx = session(&[
-        ("galatea.gpu_memory_limit", "640 KiB"),
-        ("galatea.chunk_rows", "1000"),
-        ("galatea.min_rows", "0"),
+        ("galatea.memory.gpu_limit", "640 KiB"),
+        ("galatea.tuning.chunk_rows", "1000"),
+        ("galatea.tuning.min_rows", "0"),
     ]);
     let table = format!("CREATE TABLE t AS SELECT x, x * 3 AS y, x + 7 AS z, x * 5 AS u FROM ({WIDE})");
     run(&ctx, &table).await;
@@ -333,7 +343,7 @@ async fn ablations_leave_out_what_they_say() {
         }
         shares
     };
-    // Four columns of 160 KB, room for three and a part.
+    // Four columns of 160 KB; three and a part fit.
     for sql in [
         "SELECT sum(x), sum(y), sum(z), sum(u) FROM t",
         "SELECT sum(u), sum(x) FROM t",
@@ -345,7 +355,11 @@ async fn ablations_leave_out_what_they_say() {
         parts.iter().any(|(here, all)| *here > 0 && here < all),
         "{parts:?}"
     );
-    run(&ctx, "ALTER SYSTEM SET galatea.memory_ablations = 'whole-region'").await;
+    run(
+        &ctx,
+        "ALTER SYSTEM SET galatea.debug.memory_ablations = 'whole-region'",
+    )
+    .await;
     for sql in [
         "SELECT sum(y), sum(z) FROM t",
         "SELECT sum(u), sum(x) FROM t",
@@ -360,8 +374,8 @@ async fn ablations_leave_out_what_they_say() {
             && wholes.iter().any(|(here, _)| *here > 0),
         "{wholes:?}"
     );
-    // Without the manager, what does not fit fails.
-    run(&ctx, "ALTER SYSTEM SET galatea.memory_ablations = 'naive'").await;
+    // Without the manager, queries that do not fit fail.
+    run(&ctx, "ALTER SYSTEM SET galatea.debug.memory_ablations = 'naive'").await;
     run(&ctx, "SET galatea.fallback = 'error'").await;
     run(&ctx, "SELECT sum(x) FROM t").await;
     let frame = ctx

@@ -1,25 +1,25 @@
-//! Groups that are the rows of another pipeline: they stay on the device, whatever their keys, aggregates and
-//! table.
+//! Groups as the input of another pipeline: they stay on the device, for all keys, aggregates and group
+//! tables.
 
 use crate::compare::Pair;
 use crate::joins::{STRICT, facts, star, text};
 
 /// Aggregates over the groups of other aggregates, joins of groups, groups of joins.
 const NESTED: &[&str] = &[
-    // How many groups have how many rows.
+    // The number of groups for each number of rows.
     "SELECT n, count(*) FROM (SELECT number, count(*) AS n FROM f GROUP BY number) GROUP BY n",
     "SELECT n, count(*), sum(s), max(number) FROM (SELECT number, count(v) AS n, sum(m) AS s FROM f GROUP BY number) GROUP BY n",
-    // A single group of groups; of none.
+    // A single group of groups; an aggregate over no groups.
     "SELECT max(s), min(s), count(s), count(*), avg(s) FROM (SELECT day, sum(price) AS s FROM f GROUP BY day)",
     "SELECT max(s), count(*) FROM (SELECT day, sum(price) AS s FROM f WHERE v < -100 GROUP BY day)",
-    // Keys of every kind, NULL among them, pass through.
+    // Keys of every kind, including NULL, are passed through.
     "SELECT text, count(*), sum(n) FROM (SELECT text, number, count(*) AS n FROM f GROUP BY text, number) GROUP BY text",
     "SELECT number, day, count(*) FROM (SELECT text, number, day FROM f GROUP BY text, number, day) GROUP BY number, day",
     "SELECT price, count(v), min(v) FROM (SELECT price, v FROM f GROUP BY price, v) GROUP BY price",
     "SELECT b, count(*), max(t) FROM (SELECT v > 50 AS b, text AS t, m FROM f GROUP BY v > 50, text, m) GROUP BY b",
     "SELECT count(*), sum(w) FROM (SELECT CAST(v AS DOUBLE) / 4 AS w, m FROM f GROUP BY CAST(v AS DOUBLE) / 4, m)",
     "SELECT count(*), sum(k) FROM (SELECT v * 1000003 * 1000003 AS k, price * price AS p FROM f GROUP BY v * 1000003 * 1000003, price * price)",
-    // Aggregates of every kind are finished where they are read.
+    // Aggregates of every kind are finalised when they are read.
     "SELECT sum(a), sum(d), max(t), min(u), count(a), max(x), min(y) FROM
      (SELECT number, avg(price) AS a, avg(CAST(v AS DOUBLE)) AS d, max(text) AS t, min(text) AS u, max(CAST(m AS DOUBLE)) AS x, min(CAST(m AS REAL)) AS y
       FROM f GROUP BY number)",
@@ -30,32 +30,32 @@ const NESTED: &[&str] = &[
     "SELECT count(DISTINCT day) FROM f",
     // Three levels.
     "SELECT c, count(*) FROM (SELECT n, count(*) AS c FROM (SELECT number, count(*) AS n FROM f GROUP BY number) GROUP BY n) GROUP BY c",
-    // Groups look up other tables, and are filtered by them.
+    // Groups probe other tables, and are filtered by them.
     "SELECT n.name, sum(g.c) FROM (SELECT number, text, count(*) AS c FROM f GROUP BY number, text) g JOIN n ON g.number = n.k GROUP BY n.name",
     "SELECT text, count(*), sum(price) FROM f GROUP BY text HAVING count(*) > 3 AND sum(v) > 10",
     "SELECT count(*), sum(c) FROM (SELECT number, count(*) AS c FROM f GROUP BY number) g WHERE number IN (SELECT k FROM n WHERE size > 1000)",
-    // COUNT(DISTINCT) beside other aggregates, too.
+    // COUNT(DISTINCT) together with other aggregates.
     "SELECT number, sum(v), count(*) AS c, avg(CAST(v AS DOUBLE)), count(DISTINCT text) FROM f GROUP BY number",
     "SELECT text, count(DISTINCT number), min(text), max(day), count(v), count(DISTINCT number) + 1, min(DISTINCT v) FROM f GROUP BY text",
     "SELECT count(*), count(DISTINCT text), count(v) FILTER (WHERE m > 3), avg(CAST(v AS DOUBLE)), sum(v) FROM f",
     "SELECT day, count(*) AS c, count(DISTINCT v) FROM f GROUP BY day HAVING count(*) > 1 ORDER BY c DESC, day LIMIT 4",
     "SELECT v % 3 AS k, avg(CAST(m AS DOUBLE)), count(DISTINCT v % 5), count(*) FROM f GROUP BY v % 3",
-    // Of bits and booleans, too.
+    // Aggregates of bits and booleans.
     "SELECT a, o, x, t, e, count(*), sum(number) FROM
      (SELECT number, bit_and(v) AS a, bit_or(v) AS o, bit_xor(m) AS x, bool_and(m > 3) AS t, bool_or(v > 900) AS e FROM f GROUP BY number)
      GROUP BY a, o, x, t, e",
-    // Other aggregates of different values, with a filter as well.
+    // Other DISTINCT aggregates, also with a filter.
     "SELECT number, sum(DISTINCT v), count(DISTINCT v), max(v), count(*) FROM f GROUP BY number",
     "SELECT number, avg(DISTINCT v), count(DISTINCT CAST(v AS DOUBLE)), sum(m) FROM f GROUP BY number",
     "SELECT sum(DISTINCT price), avg(DISTINCT price), bit_xor(m), bool_and(v > 1) FROM f",
     "SELECT text, count(DISTINCT v), bit_or(DISTINCT v), bool_or(DISTINCT v > 800), sum(m) FROM f GROUP BY text",
     "SELECT number, count(DISTINCT v) FILTER (WHERE m > 3), sum(DISTINCT v) FILTER (WHERE m > 3), count(*), sum(v) FILTER (WHERE m < 9) FROM f GROUP BY number",
-    // Rollups over joins, and what is computed with them.
+    // Rollups over joins, and expressions over them.
     "SELECT n.name, f.number % 5 AS m, sum(f.v), count(*), grouping(n.name), stddev_samp(f.v)
      FROM f JOIN n ON f.number = n.k GROUP BY ROLLUP (n.name, f.number % 5)",
     "SELECT level, count(*), sum(s) FROM
      (SELECT text, number, grouping(text) + grouping(number) AS level, sum(v) AS s FROM f GROUP BY CUBE (text, number)) GROUP BY level",
-    // Results that only the host makes are filtered and grouped as rows.
+    // Results that only the host computes are filtered and grouped as rows.
     "SELECT number, stddev(v) FROM f GROUP BY number HAVING stddev(v) > 10",
     "SELECT d > 100, count(*) FROM (SELECT number, stddev_pop(v) AS d FROM f GROUP BY number) GROUP BY d > 100",
     // Sums that share accumulators.
@@ -65,7 +65,7 @@ const NESTED: &[&str] = &[
 #[tokio::test]
 async fn groups_are_rows_of_other_pipelines() {
     for (rows, seed) in [(0, 1), (1, 2), (32, 3), (33, 4), (3000, 5)] {
-        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "1000")]);
+        let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "1000")]);
         star(&pair, rows, seed);
         for sql in NESTED {
             pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
@@ -73,22 +73,28 @@ async fn groups_are_rows_of_other_pipelines() {
     }
 }
 
-/// However groups are collected, they can be read where they are.
+/// Groups can be read in place from every kind of group table.
 #[tokio::test]
 async fn groups_of_every_table_are_read_where_they_are() {
     let settings: &[&[(&str, &str)]] = &[
-        &[("galatea.group_by", "hash")],
-        &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
+        &[("galatea.aggregate.strategy", "hash")],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.debug.collide_hashes", "true"),
+        ],
         // The table grows, and rows overflow into heap pages.
         &[
-            ("galatea.group_by", "hash"),
-            ("galatea.hash_slots", "64"),
-            ("galatea.block_threads", "32"),
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "64"),
+            ("galatea.tuning.block_threads", "32"),
         ],
-        &[("galatea.group_by", "copies")],
-        &[("galatea.group_by", "dense")],
-        &[("galatea.group_copies", "4")],
-        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
+        &[("galatea.aggregate.strategy", "copies")],
+        &[("galatea.aggregate.strategy", "dense")],
+        &[("galatea.aggregate.replicas", "4")],
+        &[
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "32"),
+        ],
     ];
     for settings in settings {
         let pair = Pair::new(settings);
@@ -112,14 +118,14 @@ async fn nested_aggregates_are_one_graph() {
     }
 }
 
-/// Groups that are read later give way like whatever else a query has.
+/// Groups that are read later are evicted like other memory of a query.
 #[tokio::test]
-async fn kept_groups_give_way_when_memory_is_short() {
+async fn nested_aggregates_agree_when_memory_is_short() {
     for limit in ["300 KiB", "600 KiB", "2 MiB"] {
         let pair = Pair::new(&[
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.chunk_rows", "500"),
-            ("galatea.block_threads", "32"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "500"),
+            ("galatea.tuning.block_threads", "32"),
         ]);
         star(&pair, 5000, 12);
         for sql in NESTED {
@@ -128,28 +134,28 @@ async fn kept_groups_give_way_when_memory_is_short() {
     }
 }
 
-/// Subqueries that return a constant: it is known when the query runs.
+/// Subqueries that return a constant, which is known only at run time.
 const SCALARS: &[&str] = &[
     "SELECT count(*), sum(price) FROM f WHERE v > (SELECT avg(v) FROM f)",
     "SELECT day, sum(v) FROM f GROUP BY day HAVING sum(v) > (SELECT sum(v) * 0.01 FROM f)",
     "SELECT count(*) FROM f WHERE price < (SELECT avg(price) FROM f WHERE price > 0) AND number > (SELECT min(k) + 3 FROM n)",
-    // Without a row, NULL.
+    // Without a row, the result is NULL.
     "SELECT count(*) FROM f WHERE v > (SELECT max(v) FROM f WHERE v < -1000)",
     "SELECT v, (SELECT v FROM f WHERE v = -900) AS none FROM f WHERE v < 3",
     "SELECT sum(CASE WHEN m > (SELECT avg(m) FROM f) THEN v ELSE 0 END) FROM f",
     "SELECT n.k, r.s FROM n, (SELECT number, sum(v) AS s FROM f GROUP BY number) r WHERE n.k = r.number
      AND r.s = (SELECT max(s) FROM (SELECT number, sum(v) AS s FROM f GROUP BY number))",
-    // DataFusion's error.
+    // The error is DataFusion's.
     "SELECT count(*) FROM f WHERE v > (SELECT v FROM f WHERE v < 10)",
 ];
 
 #[tokio::test]
 async fn constants_of_subqueries_are_known_when_the_query_runs() {
     for (rows, seed) in [(0, 1), (1, 2), (33, 4), (3000, 5)] {
-        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "1000")]);
+        let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "1000")]);
         star(&pair, rows, seed);
         for sql in SCALARS {
-            // Twice: kept pipelines run with other constants.
+            // Two runs: cached pipelines run with other constants.
             for _ in 0..2 {
                 pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
             }
@@ -163,7 +169,7 @@ async fn constants_of_subqueries_are_known_when_the_query_runs() {
     pair.check(other, true, "with another constant").await;
 }
 
-/// Joins whose rows have many partners, of which aggregates are wanted.
+/// Joins with many matches per row, below aggregates.
 const MANY_PARTNERS: &[&str] = &[
     "SELECT n.k, count(f.v), count(*), sum(f.price), max(f.text), min(f.day) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.k",
     "SELECT n.name, count(f.v), count(*), sum(f.m) FROM n LEFT JOIN f ON n.k = f.number AND f.v % 3 = 0 GROUP BY n.name",
@@ -172,7 +178,7 @@ const MANY_PARTNERS: &[&str] = &[
     "SELECT n.open, n.name, sum(f.v), max(f.m) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.open, n.name",
 ];
 
-/// Of rows without a partner there is something, too.
+/// Outer joins with rows without a match.
 const WITHOUT_PARTNER: &[&str] = &[
     "SELECT n.k, sum(CASE WHEN f.v IS NULL THEN 1 ELSE 0 END), count(coalesce(f.m, 7)) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.k",
     "SELECT n.open, sum(f.v * 2 + f.m), count(1) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.open",
@@ -180,9 +186,9 @@ const WITHOUT_PARTNER: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn rows_with_many_partners_look_up_their_aggregates() {
+async fn aggregates_over_joins_with_many_matches_agree() {
     for (rows, seed) in [(33, 4), (3000, 5)] {
-        let pair = Pair::new(&[("galatea.chunk_rows", "1000")]);
+        let pair = Pair::new(&[("galatea.tuning.chunk_rows", "1000")]);
         star(&pair, rows, seed);
         for sql in MANY_PARTNERS.iter().chain(WITHOUT_PARTNER) {
             pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
@@ -197,7 +203,7 @@ async fn rows_with_many_partners_look_up_their_aggregates() {
     }
 }
 
-/// String constants among the columns of groups and of rows that a pipeline returns.
+/// String constants among the columns of groups and of returned rows.
 const CONSTANT_STRINGS: &[&str] = &[
     "SELECT x.channel, y.channel, x.number, x.s, y.n FROM
      (SELECT 'store' AS channel, number, sum(v) AS s FROM f GROUP BY number HAVING sum(v) > 10) x JOIN
@@ -205,7 +211,7 @@ const CONSTANT_STRINGS: &[&str] = &[
     "SELECT g.channel, g.number, n.name FROM (SELECT 'store' AS channel, number, count(*) AS c FROM f GROUP BY number) g
      JOIN n ON g.number = n.k WHERE g.c > 1",
     "SELECT 'a', v, CAST(NULL AS VARCHAR) FROM f WHERE v > 500",
-    // Build sides have them, with a row and with several rows for a key.
+    // Build sides contain them, with one row and with several rows per key.
     "SELECT x.channel, y.channel, x.number, y.s FROM
      (SELECT 'store' AS channel, number, text, sum(v) AS s FROM f GROUP BY number, text HAVING sum(v) > 10) x JOIN
      (SELECT 'web' AS channel, number, text, sum(v) AS s FROM f GROUP BY number, text HAVING count(*) > 1) y ON x.number = y.number",

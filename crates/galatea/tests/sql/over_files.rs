@@ -1,16 +1,16 @@
-//! The queries of a [`Pair`](crate::compare::Pair) again, over files with the rows of its tables.
+//! Repeats the queries of a [`Pair`](crate::compare::Pair) over files with the rows of its tables.
 //!
-//! A table in memory hides faults that files show: a scan of files hands its rows out once, it has row groups
-//! and partitions, and its files change. So a share of the queries, chosen by a hash of the text, runs three
-//! times more on a device session of its own: the first run, that of the kept plan and, for a share of them,
-//! one after other rows replaced those of the files. The first two have the answer that the tables in memory
-//! have on the CPU, the third that of a CPU session with the other rows in memory.
+//! Tables in memory hide faults of file scans: a file scan returns its rows once, has row groups and
+//! partitions, and its files change. So a share of the queries, selected by a hash of the SQL string, runs
+//! three more times on a separate device session: the first run, a run with the cached plan and, for a share
+//! of them, one after other rows have replaced those of the files. The first two must return the answer of
+//! the tables in memory on the CPU, the third that of a CPU session with the other rows in memory.
 //!
-//! A pair takes three registrations of [`WAYS`]: two by a hash of the test's name and settings, and one file
+//! A pair uses three registrations of [`WAYS`]: two by a hash of the test's name and settings, and one file
 //! with one partition, for answers that depend on the order of rows. `GALATEA_TEST_FILES=all` runs every
-//! query, over all registrations, `GALATEA_TEST_FILES=none` runs none. A table whose values a format does not
-//! keep, bit by bit, is stored as Parquet, as one with NULLs and empty strings is in place of CSV; one that
-//! no file keeps stays in memory. A query of tables that the test registers by itself is left out.
+//! query over all registrations, `GALATEA_TEST_FILES=none` runs none. A table with values that a format does
+//! not preserve bit by bit is stored as Parquet. So is a table with NULLs and empty strings in place of CSV.
+//! If no file preserves it, it stays in memory. A query of tables that the test registers itself is skipped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,13 +29,13 @@ use tempfile::TempDir;
 use crate::compare::{Comparison, collect, same};
 use crate::files_of_tables::{Format, Location, PARTITIONS, TableFiles, WAYS, Way};
 
-/// One in `SHARE` queries runs over files: an eighth adds about a quarter to the time of all tests.
+/// One in `SHARE` queries runs over files. An eighth adds about a quarter to the time of all tests.
 const SHARE: u64 = 8;
 
-/// Tables with more rows stay in memory: tests of them are slow already.
+/// Tables with more rows stay in memory, because their tests are slow already.
 const MOST_ROWS: usize = 20_000;
 
-/// Parts of queries whose answers depend on the order of rows.
+/// Parts of queries that make answers depend on the order of rows.
 const ORDERED: [&str; 12] = [
     "limit",
     "offset",
@@ -54,7 +54,7 @@ const ORDERED: [&str; 12] = [
 /// A table of the pair.
 struct Source {
     rows: RecordBatch,
-    /// Its registration on the CPU's session when a query first read it: another one is another table.
+    /// Its registration in the CPU's session when a query first read it. Another one is another table.
     provider: Option<Arc<dyn TableProvider>>,
 }
 
@@ -64,16 +64,16 @@ type Registration = (Way, usize);
 /// The runs of a pair's queries over files.
 pub(crate) struct OverFiles {
     settings: Vec<(String, String)>,
-    /// Hash of the test's name and the settings.
+    /// The hash of the test's name and the settings.
     hash: u64,
     sources: Mutex<HashMap<String, Source>>,
     sessions: tokio::sync::Mutex<HashMap<Registration, FileSession>>,
 }
 
 impl OverFiles {
-    /// For a pair with these settings.
+    /// Creates the runs for a pair with these settings.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
-        // The plans over files may have parts that run on the CPU, as a scan of empty files has.
+        // Parts of plans over files may run on the CPU, for example a scan of empty files.
         let settings: Vec<_> = (settings.iter())
             .filter(|(name, _)| *name != "galatea.fallback")
             .map(|(name, value)| ((*name).to_string(), (*value).to_string()))
@@ -86,14 +86,14 @@ impl OverFiles {
         }
     }
 
-    /// A table of the pair.
+    /// Adds a table of the pair.
     pub(crate) fn table(&self, name: &str, batches: &[RecordBatch]) {
         let rows = concat_batches(&batches[0].schema(), batches).expect("batches of one schema");
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.insert(name.to_string(), Source { rows, provider: None });
     }
 
-    /// Runs the query over files. The tables in memory have the answer `expected`, on the session `cpu`.
+    /// Runs the query over files. `expected` is the answer of the tables in memory, in the session `cpu`.
     pub(crate) async fn check(
         &self,
         (cpu, sql): (&SessionContext, &str),
@@ -106,7 +106,7 @@ impl OverFiles {
         let draw = hash(&sql);
         let runs = all || draw.is_multiple_of(SHARE);
         let is_query = lower.starts_with("select") || lower.starts_with("with");
-        // Hashes of strings depend on their type, which is that of views in files.
+        // Hashes of strings depend on their type, and files contain string views.
         if !runs || !is_query || lower.contains("approx_distinct") || lower.contains("'/") {
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl OverFiles {
         }
     }
 
-    /// The tables that the session still has as the pair registered them.
+    /// The tables that are still registered in the session as the pair registered them.
     async fn present(&self, cpu: &SessionContext) -> HashMap<String, (RecordBatch, Arc<dyn TableProvider>)> {
         let names: Vec<String> = {
             let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +184,7 @@ struct FileSession {
 
 struct Registered {
     provider: Arc<dyn TableProvider>,
-    /// None: the table is in memory.
+    /// `None`: the table is in memory.
     file: Option<TableFiles>,
     rows: RecordBatch,
     other: RecordBatch,
@@ -207,7 +207,7 @@ impl FileSession {
         }
         let other = galatea::session()
             .with_setting("galatea.device", "cpu")
-            .with_setting("galatea.join_order", "written")
+            .with_setting("galatea.join.order", "written")
             .with_setting("galatea.overflow", "wrap");
         Ok(Self {
             way,
@@ -218,7 +218,7 @@ impl FileSession {
         })
     }
 
-    /// Gives the session these tables: as files, those that are new or others than before.
+    /// Registers these tables in the session: as files, if they are new or changed.
     async fn register(
         &mut self,
         tables: &HashMap<String, (RecordBatch, Arc<dyn TableProvider>)>,
@@ -248,7 +248,7 @@ impl FileSession {
                         .register_table(name.as_str(), Arc::new(in_memory(rows)?))?,
                 ),
             }
-            // A row more of a key that may have been unique, and many fewer of the others.
+            // One more row of a key that may have been unique, and only half of the others.
             let half = rows.slice(0, rows.num_rows().div_ceil(2));
             let first = rows.slice(0, rows.num_rows().min(1));
             let other = match file {
@@ -268,7 +268,7 @@ impl FileSession {
         Ok(())
     }
 
-    /// Writes the table's files, in the format of the session or another one that keeps its values.
+    /// Writes the table's files, in the session's format or another one that preserves its values.
     async fn written(&self, name: &str, rows: &RecordBatch) -> Result<Option<TableFiles>> {
         if rows.num_rows() > MOST_ROWS
             || name.contains(|c: char| !(c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit()))
@@ -298,7 +298,7 @@ impl FileSession {
         for run in ["first run", "kept plan"] {
             let actual = match collect(&self.device, sql).await {
                 Ok(actual) => actual,
-                // Views, functions and tables that the test made for its own sessions.
+                // Views, functions and tables that the test created for its own sessions.
                 Err(error) if error.contains("not found") || error.contains("Invalid function") => {
                     return Ok(());
                 }
@@ -332,7 +332,7 @@ impl FileSession {
     }
 }
 
-/// Writes the rows; the first value that the files do not keep, if any.
+/// Writes the rows. Returns the first value that the files do not preserve, if any.
 async fn keeps(file: &TableFiles, rows: &RecordBatch) -> std::result::Result<(), String> {
     file.write(rows).map_err(|error| error.to_string())?;
     let expected = std::slice::from_ref(rows);
@@ -345,7 +345,7 @@ async fn keeps(file: &TableFiles, rows: &RecordBatch) -> std::result::Result<(),
     }
 }
 
-/// The bits of all floats, in an order of their own: a NaN of other bits is another key of a join.
+/// The bits of all floats in a canonical order: NaNs with different bits are different join keys.
 fn float_bits(batches: &[RecordBatch]) -> Vec<u64> {
     let mut bits = Vec::new();
     for column in batches.iter().flat_map(RecordBatch::columns) {
@@ -360,7 +360,7 @@ fn float_bits(batches: &[RecordBatch]) -> Vec<u64> {
     bits
 }
 
-/// The batches, with columns of strings in the types of the expected ones: strings of files are views.
+/// The batches, with string columns in the types of the expected ones: strings of files are views.
 fn with_strings_as(expected: &[RecordBatch], batches: Vec<RecordBatch>) -> Vec<RecordBatch> {
     let Some(first) = expected.first() else {
         return batches;
@@ -425,7 +425,7 @@ mod tests {
     }
 
     async fn session(registration: Registration) -> FileSession {
-        let settings = [("galatea.min_rows".to_string(), "0".to_string())];
+        let settings = [("galatea.tuning.min_rows".to_string(), "0".to_string())];
         let mut session = FileSession::new(&settings, registration).expect("a session");
         let memory = MemTable::try_new(rows().schema(), vec![vec![rows()]]).expect("a table");
         let tables = HashMap::from([(
@@ -453,7 +453,7 @@ mod tests {
         );
     }
 
-    /// CSV has no strings that are empty: its table has none at all.
+    /// CSV cannot represent empty strings, so its table has none.
     #[tokio::test]
     async fn every_format_keeps_a_table_of_all_types() {
         let without_strings: Vec<usize> = (0..15).chain([18, 19]).collect();
@@ -487,7 +487,7 @@ mod tests {
                 outcome.is_err_and(|it| it.starts_with("first run")),
                 "{registration:?}"
             );
-            // Files with the rows of before where others belong.
+            // Files with the previous rows in place of the new ones.
             session.other.deregister_table(TABLE).expect("a table");
             session.other.register_batch(TABLE, rows()).expect("a new table");
             let outcome = session.runs(sql, &right, same, true).await;

@@ -1,9 +1,9 @@
-//! Codes that are packed in host memory and unpacked on the device (`galatea.pack_codes`).
+//! Codes that are packed in host memory and unpacked on the device (`galatea.tuning.transfer_compression`).
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
 
-/// One for each way of collecting rows, and texts, which are never packed.
+/// One query for each kind of sink, and strings, which are never packed.
 const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i32), min(i64), max(d18), avg(f64) FROM t WHERE v >= 0",
     "SELECT low, flag, count(*), sum(d9) FROM t GROUP BY low, flag",
@@ -18,20 +18,23 @@ const QUERIES: &[&str] = &[
 async fn packed_codes_answer_as_plain_ones_do() {
     for settings in [
         &[][..],
-        &[("galatea.cache_device", "false")],
+        &[("galatea.cache.device", "false")],
         &[
-            ("galatea.cache_device", "false"),
-            ("galatea.persistent_scan", "on"),
+            ("galatea.cache.device", "false"),
+            ("galatea.tuning.persistent_scan", "on"),
         ],
-        &[("galatea.gpu_memory_limit", "10 MiB")],
-        &[("galatea.memory_ablations", "copied")],
-        &[("galatea.chunk_rows", "511")],
-        &[("galatea.chunk_rows", "513"), ("galatea.cache_device", "false")],
+        &[("galatea.memory.gpu_limit", "10 MiB")],
+        &[("galatea.debug.memory_ablations", "copied")],
+        &[("galatea.tuning.chunk_rows", "511")],
+        &[
+            ("galatea.tuning.chunk_rows", "513"),
+            ("galatea.cache.device", "false"),
+        ],
     ] {
         let mut all = vec![
-            ("galatea.chunk_rows", "5000"),
-            ("galatea.min_rows", "0"),
-            ("galatea.pack_codes", "on"),
+            ("galatea.tuning.chunk_rows", "5000"),
+            ("galatea.tuning.min_rows", "0"),
+            ("galatea.tuning.transfer_compression", "on"),
         ];
         all.extend(settings);
         let pair = Pair::new(&all);
@@ -52,13 +55,13 @@ async fn packed_codes_answer_as_plain_ones_do() {
     }
 }
 
-/// Bytes that a query over a quarter of a million rows brought over the link.
+/// The bytes that a query over a quarter of a million rows transferred over the link.
 async fn link_bytes(pack: &str) -> u64 {
     let pair = Pair::new(&[
-        ("galatea.chunk_rows", "100000"),
-        ("galatea.min_rows", "0"),
-        ("galatea.cache_device", "false"),
-        ("galatea.pack_codes", pack),
+        ("galatea.tuning.chunk_rows", "100000"),
+        ("galatea.tuning.min_rows", "0"),
+        ("galatea.cache.device", "false"),
+        ("galatea.tuning.transfer_compression", pack),
     ]);
     for ctx in [&pair.cpu, &pair.gpu] {
         let table = "CREATE TABLE numbers AS SELECT value AS n, value * 7919 % 1000 AS k \
@@ -79,7 +82,7 @@ async fn link_bytes(pack: &str) -> u64 {
 
 #[tokio::test]
 async fn fewer_bytes_cross_the_link() {
-    // Plain: 4 and 2 bytes a row. Packed: 9 bits of numbers that follow each other, and 10 of a thousand.
+    // Plain: 4 and 2 bytes a row. Packed: 9 bits for consecutive numbers, and 10 for a thousand values.
     let [plain, packed] = [link_bytes("off").await, link_bytes("auto").await];
     assert!((1_500_000..1_550_000).contains(&plain), "{plain} bytes");
     assert!((594_000..660_000).contains(&packed), "{packed} bytes");

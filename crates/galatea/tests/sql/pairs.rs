@@ -1,4 +1,4 @@
-//! Joins whose keys repeat, with conditions beside the keys, or without keys.
+//! Joins with repeated keys, with conditions in addition to the keys, or without keys.
 
 use crate::compare::Pair;
 use crate::joins::{STRICT, dimension, text};
@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// A side: keys between 0 and `keys`, a tenth NULL, with a payload of every kind.
+/// A table with keys between 0 and `keys`, a tenth of them NULL, and a payload column of every kind.
 pub(crate) fn side(rows: usize, keys: i32, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let keys: Int32Array = (0..rows)
@@ -16,7 +16,7 @@ pub(crate) fn side(rows: usize, keys: i32, seed: u64) -> RecordBatch {
     dimension("k", Arc::new(keys) as ArrayRef, seed)
 }
 
-/// Tables `l` and `r` of `rows` rows, whose keys repeat.
+/// Tables `l` and `r` of `rows` rows, with repeated keys.
 async fn sides(left: usize, right: usize, keys: i32, seed: u64) -> Pair {
     let pair = Pair::new(&[STRICT]);
     pair.table("l", &[side(left, keys, seed)]);
@@ -37,7 +37,7 @@ async fn every_kind_of_join_repeats_rows_as_the_cpu_does() {
         "l.k = r.k AND l.open = r.open",
         "l.k = r.k AND l.since + 400 < r.since",
     ];
-    // The smaller ones take other conditions each.
+    // Each of the smaller ones uses other conditions.
     for (left, right, keys, seed) in [
         (900, 700, 40, 1),
         (33, 1000, 7, 2),
@@ -147,7 +147,7 @@ async fn sides_of_any_size() {
             for more in ["", " AND l.size < r.size"] {
                 let sql = format!("SELECT {columns} FROM l {kind} r ON l.k = r.k{more}");
                 let context = format!("{left} and {right} rows: {sql}");
-                // Tables without rows are planned away.
+                // Tables without rows are removed during planning.
                 pair.check(&sql, left > 0 && right > 0, &context).await;
             }
         }
@@ -170,7 +170,7 @@ async fn pairs_are_joined_grouped_and_ordered_on_the_device() {
         "SELECT count(*) FROM l FULL JOIN r ON l.k = r.k FULL JOIN m ON m.k = l.k AND m.parent > r.parent",
     ] {
         pair.check(sql, true, sql).await;
-        // The second time it is known that keys repeat.
+        // In the second run, the repeated keys are known.
         pair.check(sql, true, &format!("again: {sql}")).await;
     }
     let ordered = "SELECT l.k, r.size, r.name FROM l JOIN r ON l.k = r.k ORDER BY r.size DESC NULLS LAST, l.k, r.name LIMIT 7";
@@ -180,8 +180,8 @@ async fn pairs_are_joined_grouped_and_ordered_on_the_device() {
 }
 
 #[tokio::test]
-async fn keys_that_are_texts_of_different_dictionaries() {
-    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "0")]);
+async fn keys_that_are_strings_of_different_dictionaries() {
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "0")]);
     pair.table("l", &[side(600, 30, 15)]);
     pair.table("r", &[side(500, 30, 16).slice(100, 300)]);
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
@@ -223,7 +223,7 @@ async fn one_key_with_all_rows() {
         let keys: ArrayRef = Arc::new(Int32Array::from(vec![7; rows]));
         dimension("k", keys, seed)
     };
-    // More pairs than a chunk of the pipeline over them has.
+    // More matches than a chunk of the pipeline over them holds.
     pair.table("l", &[same(1500, 1)]);
     pair.table("r", &[same(700, 2)]);
     for sql in [
@@ -236,7 +236,7 @@ async fn one_key_with_all_rows() {
 }
 
 #[tokio::test]
-async fn a_run_that_finds_repeated_keys_goes_on_with_pairs() {
+async fn lookup_join_with_repeated_keys_is_replanned_as_multimap_join() {
     let pair = sides(300, 300, 30, 13).await;
     let sql = "SELECT l.name, count(*), sum(r.size) FROM l JOIN r ON l.k = r.k GROUP BY l.name";
     let before = text(&pair, &format!("EXPLAIN {sql}")).await;
@@ -246,7 +246,7 @@ async fn a_run_that_finds_repeated_keys_goes_on_with_pairs() {
     );
     let first = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
     assert!(
-        first.contains("source=pairs d0") && first.contains("lists by"),
+        first.contains("source=pairs d0") && first.contains("multimap by"),
         "{first}"
     );
     assert!(!first.contains("fell back"), "{first}");
@@ -255,8 +255,8 @@ async fn a_run_that_finds_repeated_keys_goes_on_with_pairs() {
     pair.check(sql, true, "after it").await;
 }
 
-/// Floats of every kind by number: zeros of both signs, NaNs of several bits, infinities, numbers next to
-/// each other.
+/// Floats of every kind by number: zeros of both signs, NaNs of several bit patterns, infinities, adjacent
+/// numbers.
 fn float(number: usize) -> f64 {
     let next_to_one = f64::from_bits(1.0f64.to_bits() + 1);
     [
@@ -275,7 +275,7 @@ fn float(number: usize) -> f64 {
     ][number % 12]
 }
 
-/// A number for each row, floats of 64 and of 32 bits, a ninth NULL, and others that hardly repeat.
+/// A number for each row, 64-bit and 32-bit floats, a ninth of them NULL, and others that rarely repeat.
 fn floats(rows: usize, step: usize) -> RecordBatch {
     let present = |row: usize| row % 9 != 4;
     let doubles = (0..rows).map(|row| present(row).then(|| float(row * step)));
@@ -332,10 +332,10 @@ async fn keys_that_are_floats_alone() {
     }
 }
 
-/// NOT IN by keys that a pipeline finds: NULL on either side, on both, on none, and no rows at all.
+/// NOT IN by keys that a pipeline computes: NULL on either side, on both, on none, and no rows at all.
 #[tokio::test]
 async fn not_in_by_floats_and_by_keys_that_stay_on_the_device() {
-    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "0")]);
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "0")]);
     for (number, (left, right)) in [(1, 1), (9, 5), (32, 33), (200, 4), (300, 170)]
         .into_iter()
         .enumerate()
@@ -362,7 +362,7 @@ async fn not_in_by_floats_and_by_keys_that_stay_on_the_device() {
                 pair.check(&count, true, "floats").await;
             }
         }
-        // Others than columns, and a key that the other side has twice.
+        // Keys that are not columns, and a key that occurs twice on the other side.
         for sql in [
             "SELECT l.id FROM L l WHERE l.d + 1 NOT IN (SELECT s FROM R r WHERE s IS NOT NULL)",
             "SELECT l.id FROM L l WHERE l.w NOT IN (SELECT min(w) FROM R r GROUP BY id % 3)",

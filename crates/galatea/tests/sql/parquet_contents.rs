@@ -90,7 +90,7 @@ async fn files_that_are_damaged_encrypted_or_something_else_say_so() {
         .await;
 }
 
-/// Whatever a damaged file says, no decoder's panic ends a query, and errors name the file.
+/// For all contents of a damaged file, no decoder's panic ends a query, and errors name the file.
 #[tokio::test]
 async fn flipped_bits_are_errors_of_the_file() {
     let files = Files::new(&[]);

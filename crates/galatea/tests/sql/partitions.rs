@@ -1,5 +1,5 @@
-//! Rows that are brought into partitions before they meet a build side: whatever the keys, the kind of join,
-//! the number of partitions and the memory, queries answer as the CPU does.
+//! Probe rows that are radix-partitioned before the lookup: for all keys, join types, numbers of partitions
+//! and memory, queries return the CPU's answers.
 
 use crate::builds::{BUILT, CHAINS, chain};
 use crate::compare::Pair;
@@ -9,10 +9,10 @@ use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, St
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use std::sync::Arc;
 
-const FEW: (&str, &str) = ("galatea.join_partitions", "2");
-const MANY: (&str, &str) = ("galatea.join_partitions", "256");
+const FEW: (&str, &str) = ("galatea.join.partitions", "2");
+const MANY: (&str, &str) = ("galatea.join.partitions", "256");
 
-/// What EXPLAIN ANALYZE says of partitions.
+/// The lines of EXPLAIN ANALYZE about partitions.
 pub(crate) async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
     let frame = pair
         .gpu
@@ -27,10 +27,10 @@ pub(crate) async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
         .collect()
 }
 
-/// How keys are distributed, and the key of a row.
+/// The name of a distribution of keys, and the key of a row.
 type Keys = (&'static str, fn(i64) -> Option<i64>);
 
-/// Columns of `rows` rows; a key and a value by row.
+/// A table of `rows` rows: a key and a value.
 fn table(rows: i64, key: impl Fn(i64) -> Option<i64>) -> RecordBatch {
     let numbers = |value: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
         Arc::new((0..rows).map(value).collect::<Int64Array>())
@@ -49,9 +49,9 @@ fn table(rows: i64, key: impl Fn(i64) -> Option<i64>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("one length")
 }
 
-/// One row of each number, in no order.
+/// One row of each number, shuffled.
 fn shuffled(row: i64, rows: i64) -> i64 {
-    // 7919 divides none of the numbers of rows here.
+    // 7919 does not divide any number of rows used here.
     row * 7919 % rows.max(1)
 }
 
@@ -66,11 +66,11 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn build_sides_and_what_looks_them_up_agree_in_any_number_of_partitions() {
+async fn partitioned_joins_return_the_cpus_answers_for_any_partition_count() {
     for parts in [FEW, MANY] {
         let pair = Pair::new(&[STRICT, BUILT, parts]);
         chain(&pair, 5000, 21);
-        // The other number takes every third.
+        // The other number of partitions runs a third of them.
         let step = if parts == MANY { 1 } else { 3 };
         for sql in CHAINS.iter().step_by(step) {
             pair.check(sql, true, parts.1).await;
@@ -88,7 +88,7 @@ async fn sides_of_any_size_and_skew() {
         ];
         for (number, (skew, key)) in keys.into_iter().enumerate() {
             let parts = if number == 0 { MANY } else { FEW };
-            let pair = Pair::new(&[STRICT, BUILT, parts, ("galatea.chunk_rows", "1000")]);
+            let pair = Pair::new(&[STRICT, BUILT, parts, ("galatea.tuning.chunk_rows", "1000")]);
             pair.table("r", &[table(build, |row| Some(shuffled(row, build)))]);
             pair.table("s", &[table(probe, key)]);
             let step = if number == 0 { 1 } else { 2 };
@@ -100,15 +100,15 @@ async fn sides_of_any_size_and_skew() {
     }
 }
 
-/// Keys too far apart for arrays, of text, and of several parts.
+/// Sparse keys, string keys, and keys of several parts.
 #[tokio::test]
 async fn keys_of_every_kind() {
-    let pair = Pair::new(&[STRICT, BUILT, ("galatea.join_partitions", "16")]);
+    let pair = Pair::new(&[STRICT, BUILT, ("galatea.join.partitions", "16")]);
     let far = |row: i64| (row * 0x1234_5678_9abc) ^ (row << 40);
     pair.table("r", &[table(900, |row| Some(far(shuffled(row, 900))))]);
     pair.table("s", &[table(4000, |row| (row % 11 > 0).then(|| far(row % 1300)))]);
     pair.table("w", &[table(900, |row| Some(shuffled(row, 900)))]);
-    // Groups by keys far apart are no build side.
+    // Groups by sparse keys cannot be build sides.
     let (_, queries) = QUERIES.split_last().expect("not empty");
     for sql in queries.iter().chain(&[
         "SELECT count(*), sum(w.v), sum(s.v) FROM s JOIN w ON s.name = w.name",
@@ -121,7 +121,7 @@ async fn keys_of_every_kind() {
 
 #[tokio::test]
 async fn joins_of_every_kind_whose_keys_repeat() {
-    let pair = Pair::new(&[STRICT, BUILT, ("galatea.join_partitions", "8")]);
+    let pair = Pair::new(&[STRICT, BUILT, ("galatea.join.partitions", "8")]);
     pair.table("l", &[side(900, 60, 41)]);
     pair.table("r", &[side(700, 80, 42)]);
     for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
@@ -141,12 +141,12 @@ async fn joins_of_every_kind_whose_keys_repeat() {
     }
 }
 
-/// Values are computed of rows that have a partner alone.
+/// Expressions are evaluated only for rows with a match.
 #[tokio::test]
-async fn rows_without_a_partner_raise_no_error() {
+async fn expressions_are_evaluated_only_for_matched_rows() {
     let pair = Pair::new(&[STRICT, BUILT, FEW]);
     pair.table("r", &[table(100, |row| Some(shuffled(row, 100)))]);
-    // Rows whose divisor is 0 have keys that r has not.
+    // Rows with a divisor of 0 have keys that `r` lacks.
     pair.table(
         "s",
         &[table(500, |row| {
@@ -164,18 +164,30 @@ async fn rows_without_a_partner_raise_no_error() {
 #[tokio::test]
 async fn hostile_settings_change_no_answer() {
     let settings: [&[(&str, &str)]; 6] = [
-        &[("galatea.gpu_memory_limit", "96 KiB")],
+        &[("galatea.memory.gpu_limit", "96 KiB")],
         &[
-            ("galatea.gpu_memory_limit", "768 KiB"),
-            ("galatea.cache_device", "false"),
+            ("galatea.memory.gpu_limit", "768 KiB"),
+            ("galatea.cache.device", "false"),
         ],
-        &[("galatea.block_threads", "32"), ("galatea.rows_per_thread", "1")],
-        &[("galatea.block_threads", "1024"), ("galatea.chunk_rows", "7")],
-        &[("galatea.dimensions", "shared"), ("galatea.build_rows", "1000")],
-        &[("galatea.group_by", "hash"), ("galatea.hash_slots", "2")],
+        &[
+            ("galatea.tuning.block_threads", "32"),
+            ("galatea.tuning.rows_per_thread", "1"),
+        ],
+        &[
+            ("galatea.tuning.block_threads", "1024"),
+            ("galatea.tuning.chunk_rows", "7"),
+        ],
+        &[
+            ("galatea.join.lookup_memory", "shared"),
+            ("galatea.tuning.build_rows", "1000"),
+        ],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.hash_slots", "2"),
+        ],
     ];
     for settings in settings {
-        let mut all = vec![BUILT, ("galatea.join_partitions", "64")];
+        let mut all = vec![BUILT, ("galatea.join.partitions", "64")];
         all.extend(settings);
         let pair = Pair::new(&all);
         chain(&pair, 3000, 5);
@@ -185,16 +197,17 @@ async fn hostile_settings_change_no_answer() {
     }
 }
 
-/// A build side that device memory has no room for is met part after part, whatever partitions are asked for.
+/// A join with a build side larger than device memory runs out of core, for any requested number of
+/// partitions.
 #[tokio::test]
-async fn a_build_side_beyond_device_memory_needs_no_partitions() {
-    for parts in [FEW, ("galatea.join_partitions", "1")] {
+async fn build_side_larger_than_device_memory_runs_out_of_core() {
+    for parts in [FEW, ("galatea.join.partitions", "1")] {
         let pair = Pair::new(&[
             STRICT,
             BUILT,
             parts,
-            ("galatea.gpu_memory_limit", "256 KiB"),
-            ("galatea.chunk_rows", "4096"),
+            ("galatea.memory.gpu_limit", "256 KiB"),
+            ("galatea.tuning.chunk_rows", "4096"),
         ]);
         pair.table("r", &[table(60_000, |row| Some(shuffled(row, 60_000)))]);
         pair.table("s", &[table(70_000, |row| Some(row * 31 % 65_000))]);
@@ -213,11 +226,11 @@ async fn explain_analyze_says_how_many_partitions_and_why() {
         pair.table("s", &[table(9000, |row| Some(row * 31 % 3000))]);
         pair
     };
-    let told = partitions(&on(&[("galatea.join_partitions", "32")]), sql).await;
-    // The build side's rows, and those that look it up.
+    let told = partitions(&on(&[("galatea.join.partitions", "32")]), sql).await;
+    // The rows of the build side, and the probe rows.
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.iter().all(|told| told.starts_with("32")), "{told:?}");
-    for settings in [&[("galatea.join_partitions", "1")][..], &[]] {
+    for settings in [&[("galatea.join.partitions", "1")][..], &[]] {
         assert!(partitions(&on(settings), sql).await.is_empty(), "{settings:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Joins whose build side is larger than device memory: whatever their kind, their keys and what is made of
-//! their rows, they run on the device part after part and answer as the CPU does.
+//! Out-of-core joins, with a build side larger than device memory: all join types, with all keys and
+//! consumers of their rows, run on the device partition by partition and return the CPU's answers.
 
 use crate::builds::BUILT;
 use crate::compare::Pair;
@@ -12,10 +12,10 @@ use datafusion::arrow::array::{RecordBatch, StringArray};
 use std::sync::Arc;
 
 fn limit(size: &'static str) -> (&'static str, &'static str) {
-    ("galatea.gpu_memory_limit", size)
+    ("galatea.memory.gpu_limit", size)
 }
 
-/// A table of `rows` rows with the keys that `key` says, a tenth of them NULL if `nulls`.
+/// A table of `rows` rows with the keys of `key`, a tenth of them NULL if `nulls`.
 fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
     let key = |row: i64| (!nulls || row % 10 != 3).then(|| key(row));
     let column = |array: ArrayRef| array;
@@ -69,7 +69,7 @@ fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
         .expect("one length")
 }
 
-/// Checks that the query runs on the device alone, in at least so many parts.
+/// Checks that the query runs on the device alone, in at least `least` partitions.
 async fn in_parts(pair: &Pair, sql: &str, least: usize, context: &str) {
     pair.check(sql, true, context).await;
     let told = partitions(pair, sql).await;
@@ -94,18 +94,23 @@ const UNIQUE: &[&str] = &[
     "SELECT count(*), sum(s.v) FROM s WHERE s.small = 1 OR EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
 ];
 
-/// Numbers so far apart that arrays by key would not do.
+/// Numbers too sparse for arrays by key.
 fn far(row: i64) -> i64 {
     row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 2
 }
 
 #[tokio::test]
-async fn a_build_side_of_unique_keys_is_met_part_after_part() {
-    let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+async fn out_of_core_join_with_unique_build_keys() {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("256 KiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+    ]);
     // 7919 divides neither number of rows.
     pair.table("r", &[table(60_000, false, |row| row * 7919 % 60_000)]);
     pair.table("s", &[table(70_000, true, |row| row * 31 % 65_000)]);
-    // Whether there is a row takes a bit of memory a key, which fits.
+    // An existence test takes one bit of memory per key, which fits.
     let (values, bits) = UNIQUE.split_at(5);
     for sql in values {
         in_parts(&pair, sql, 2, "keys next to each other").await;
@@ -115,14 +120,19 @@ async fn a_build_side_of_unique_keys_is_met_part_after_part() {
     }
 }
 
-/// EXPLAIN shows the algorithm of a join before a run: by the rows of the build side, and device memory.
+/// EXPLAIN shows the algorithm of a join before a run, by the rows of the build side and device memory.
 #[tokio::test]
 async fn explain_shows_which_joins_are_planned_in_parts() {
     for (memory, planned) in [("256 KiB", "out of core"), ("64 MiB", "")] {
-        let pair = Pair::new(&[STRICT, BUILT, limit(memory), ("galatea.chunk_rows", "4096")]);
+        let pair = Pair::new(&[
+            STRICT,
+            BUILT,
+            limit(memory),
+            ("galatea.tuning.chunk_rows", "4096"),
+        ]);
         pair.table("r", &[table(60_000, false, |row| row * 7919 % 60_000)]);
         pair.table("s", &[table(70_000, true, |row| row * 31 % 65_000)]);
-        // The columns of the looked-up side are arrays by key, or lists where keys repeat.
+        // The columns of the build side are arrays by key, or multimaps if keys repeat.
         for (sql, otherwise) in [
             (UNIQUE[0], "device lookup"),
             (
@@ -131,7 +141,7 @@ async fn explain_shows_which_joins_are_planned_in_parts() {
             ),
         ] {
             let expected = if planned.is_empty() { otherwise } else { planned };
-            // The device is open once a query has run on it.
+            // The device is open after a query has run on it.
             pair.check("SELECT sum(v) FROM r", true, memory).await;
             let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
             assert!(plan.contains(expected), "{memory}\n{sql}\n{plan}");
@@ -139,10 +149,15 @@ async fn explain_shows_which_joins_are_planned_in_parts() {
     }
 }
 
-/// The rows that look up the build side are those of other pipelines.
+/// Other pipelines produce the probe rows.
 #[tokio::test]
-async fn rows_of_other_pipelines_meet_a_build_side_part_after_part() {
-    let pair = Pair::new(&[STRICT, BUILT, limit("1 MiB"), ("galatea.chunk_rows", "4096")]);
+async fn out_of_core_join_with_probe_rows_of_other_pipelines() {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("1 MiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+    ]);
     pair.table("r", &[table(60_000, false, |row| row * 7919 % 60_000)]);
     pair.table("s", &[table(70_000, false, |row| row * 31 % 65_000)]);
     let sql = "SELECT count(*), sum(r.v), max(r.paid), max(r.weight), max(r.small) FROM \
@@ -151,8 +166,13 @@ async fn rows_of_other_pipelines_meet_a_build_side_part_after_part() {
 }
 
 #[tokio::test]
-async fn keys_far_apart_are_met_part_after_part() {
-    let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+async fn out_of_core_join_with_sparse_keys() {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("256 KiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+    ]);
     pair.table("r", &[table(20_000, false, |row| far(row * 7919 % 20_000))]);
     pair.table("s", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
     for sql in UNIQUE {
@@ -160,10 +180,15 @@ async fn keys_far_apart_are_met_part_after_part() {
     }
 }
 
-/// Several pairs for each row, and rows without any, of both sides.
+/// Several matches for each row, and rows without any, on both sides.
 #[tokio::test]
-async fn pairs_are_made_part_after_part() {
-    let pair = Pair::new(&[STRICT, BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+async fn out_of_core_multimap_join() {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("256 KiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+    ]);
     pair.table("l", &[table(14_000, true, |row| row * 31 % 9_000)]);
     pair.table("r", &[table(16_000, true, |row| row * 7 % 11_000)]);
     for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
@@ -195,10 +220,15 @@ async fn pairs_are_made_part_after_part() {
     }
 }
 
-/// Text, decimals, several parts.
+/// Strings, decimals, keys of several parts.
 #[tokio::test]
-async fn keys_of_every_kind_have_the_same_part_on_both_sides() {
-    let pair = Pair::new(&[STRICT, BUILT, limit("320 KiB"), ("galatea.chunk_rows", "4096")]);
+async fn out_of_core_join_keys_of_every_type_hash_equally_on_both_sides() {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("320 KiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+    ]);
     pair.table("l", &[table(20_000, true, |row| row * 31 % 17_000 - 3_000)]);
     pair.table("r", &[table(20_000, true, |row| row * 7 % 18_000 - 3_500)]);
     for (condition, least) in [
@@ -212,10 +242,10 @@ async fn keys_of_every_kind_have_the_same_part_on_both_sides() {
     }
 }
 
-/// What is above a join: other joins, groups of groups, orders, limits, windows.
+/// Operators above a join: other joins, groups of groups, orders, limits, windows.
 #[tokio::test]
-async fn what_is_made_of_the_rows_of_a_join_in_parts() {
-    let pair = Pair::new(&[BUILT, limit("384 KiB"), ("galatea.chunk_rows", "4096")]);
+async fn operators_above_an_out_of_core_join() {
+    let pair = Pair::new(&[BUILT, limit("384 KiB"), ("galatea.tuning.chunk_rows", "4096")]);
     pair.table("r", &[table(20_000, false, |row| far(row * 7919 % 20_000))]);
     pair.table("s", &[table(24_000, true, |row| far(row * 31 % 25_000))]);
     pair.table("t", &[table(300, false, |row| row)]);
@@ -233,15 +263,15 @@ async fn what_is_made_of_the_rows_of_a_join_in_parts() {
     .enumerate()
     {
         pair.check(sql, false, "above").await;
-        // Windows and rows of a limit need a place for each row, for which there is no room here.
+        // Windows and rows of a limit need memory for each row, which does not fit here.
         let report = galatea::last_query_report(&pair.gpu).expect("a report");
         assert!(number > 5 || report.fell_back == 0, "{sql}\n{:?}", report.reasons);
     }
 }
 
-/// Two build sides of a pipeline, neither of which fits.
+/// Two build sides of a pipeline; neither fits.
 #[tokio::test]
-async fn two_build_sides_are_met_part_after_part() {
+async fn out_of_core_join_with_two_build_sides() {
     let r = table(20_000, false, |row| far(row * 7919 % 20_000));
     let q = table(16_000, false, |row| far(row * 31 % 16_000) + 1);
     let twice = table(30_000, true, |row| row * 7 % 20_000);
@@ -261,13 +291,18 @@ async fn two_build_sides_are_met_part_after_part() {
         "SELECT s.c, r.v, q.v FROM s LEFT JOIN r ON s.a = r.k LEFT JOIN q ON s.b = q.k",
         "SELECT s.c, r.v FROM s JOIN r ON s.a = r.k WHERE NOT EXISTS (SELECT 1 FROM q WHERE q.k = s.b AND q.small <> 2)",
     ];
-    // Of pairs, which need more memory beside the build sides.
+    // Multimap joins, which need additional memory beside the build sides.
     let pairs = [
         "SELECT count(*), sum(r.v), sum(twice.v) FROM s JOIN twice ON s.c = twice.k JOIN r ON s.a = r.k",
         "SELECT s.c, r.v, twice.v FROM s LEFT JOIN twice ON s.c = twice.k LEFT JOIN r ON s.a = r.k",
     ];
     for (memory, statements) in [("256 KiB", &unique[..]), ("512 KiB", &pairs)] {
-        let pair = Pair::new(&[STRICT, BUILT, limit(memory), ("galatea.chunk_rows", "4096")]);
+        let pair = Pair::new(&[
+            STRICT,
+            BUILT,
+            limit(memory),
+            ("galatea.tuning.chunk_rows", "4096"),
+        ]);
         for (name, batch) in [("r", &r), ("q", &q), ("twice", &twice), ("s", &s)] {
             pair.table(name, std::slice::from_ref(batch));
         }
@@ -279,10 +314,10 @@ async fn two_build_sides_are_met_part_after_part() {
     }
 }
 
-/// A key that alone is too much is left to the CPU, and the report says so with numbers.
+/// A single key that does not fit runs on the CPU, and the report contains the numbers.
 #[tokio::test]
-async fn one_key_that_does_not_fit_is_left_to_the_cpu() {
-    let pair = Pair::new(&[BUILT, limit("256 KiB"), ("galatea.chunk_rows", "4096")]);
+async fn single_oversized_key_falls_back_to_the_cpu() {
+    let pair = Pair::new(&[BUILT, limit("256 KiB"), ("galatea.tuning.chunk_rows", "4096")]);
     pair.table("l", &[table(300, false, |row| row)]);
     pair.table(
         "r",
@@ -294,7 +329,7 @@ async fn one_key_that_does_not_fit_is_left_to_the_cpu() {
     let told = report.reasons.iter().any(|reason| {
         reason.contains("rows of one part of a join")
             && reason.contains("262144")
-            && reason.contains("galatea.gpu_memory_limit")
+            && reason.contains("galatea.memory.gpu_limit")
     });
     assert!(told, "{report:?}");
     pair.gpu
@@ -318,17 +353,17 @@ async fn one_key_that_does_not_fit_is_left_to_the_cpu() {
     );
 }
 
-/// Texts that are keys of groups or the least of them fill the memory that there is for them at first: then
-/// all parts begin again with more.
+/// Strings that are group keys, or the minimum of a group, fill their initial memory. Then all partitions
+/// start again with more.
 #[tokio::test]
-async fn texts_of_a_join_in_parts_get_the_memory_that_they_need() {
-    // Tables of groups that are small at first have little memory for texts, too.
+async fn out_of_core_join_restarts_with_more_string_memory() {
+    // Group tables that are small at first have little memory for strings, too.
     let settings = [
         STRICT,
         BUILT,
         limit("1 MiB"),
-        ("galatea.chunk_rows", "4096"),
-        ("galatea.hash_slots", "64"),
+        ("galatea.tuning.chunk_rows", "4096"),
+        ("galatea.tuning.hash_slots", "64"),
     ];
     let pair = Pair::new(&settings);
     pair.table("r", &[table(60_000, false, |row| far(row * 7919 % 60_000))]);

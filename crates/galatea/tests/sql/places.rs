@@ -1,5 +1,5 @@
-//! Names of files and folders in queries: which are tables, which are refused, and what happens when they go.
-//! The folder of the process is left alone: names are absolute, but for one test that looks at bare names.
+//! Names of files and folders in queries: which are tables, which are refused, and the effect of deleting
+//! them. The process keeps its folder: names are absolute, except in one test of bare names.
 
 use crate::front::Both;
 use std::fs;
@@ -38,7 +38,7 @@ async fn a_folder_of_several_formats_is_refused() {
         "files of different formats",
     )
     .await;
-    // What is no data stays out of it.
+    // Files without data are skipped.
     let notes = folder(&[("a.csv", "a,b\n1,2\n"), ("_SUCCESS", ""), (".b.json", "{}")]);
     both.answers(&format!("SELECT * FROM '{}/'", notes.path().display()), "1 2")
         .await;
@@ -124,8 +124,8 @@ async fn columns_of_a_file_are_shown() {
         .await;
 }
 
-/// Bare names are tables, whatever the folder has. The only test here that needs names in the process's
-/// folder: those of this crate (`src`, `tests`).
+/// Bare names are tables, regardless of the folder's contents. This is the only test here that needs names in
+/// the process's folder: those of this crate (`src`, `tests`).
 #[tokio::test]
 async fn a_bare_name_is_no_folder() {
     assert!(Path::new("src").is_dir(), "tests run in their crate");

@@ -1,4 +1,4 @@
-//! Recursive queries: each step runs its term anew, on the device where that is forced.
+//! Recursive queries: each step runs its term anew, on the device if that is forced.
 
 use crate::compare::Pair;
 use crate::joins::{STRICT, text};
@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Edges of a random graph of so many nodes, which has cycles; a ninth leads from or to nowhere.
+/// Edges of a random graph of `nodes` nodes, which has cycles. A ninth starts or ends at no node.
 fn edges(rows: usize, nodes: i32, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut node = || (rng.random_range(0..9) > 0).then(|| rng.random_range(0..nodes));
@@ -24,7 +24,7 @@ fn edges(rows: usize, nodes: i32, seed: u64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).expect("one length")
 }
 
-/// Over edges `e`.
+/// Queries over edges `e`.
 const QUERIES: &[&str] = &[
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) SELECT count(*), sum(i) FROM n",
     // Steps with many rows, few, and none.
@@ -33,11 +33,11 @@ const QUERIES: &[&str] = &[
     "WITH RECURSIVE r(node, depth) AS (SELECT -1, 0 UNION ALL SELECT e.dst, r.depth + 1 FROM r JOIN e ON e.src = r.node WHERE r.depth < 4)
          SELECT * FROM r",
     "WITH RECURSIVE r(node) AS (SELECT dst FROM e WHERE weight < 0 UNION ALL SELECT e.dst FROM r JOIN e ON e.src = r.node) SELECT * FROM r",
-    // UNION ends in a graph with cycles.
+    // UNION terminates in a graph with cycles.
     "WITH RECURSIVE r(node) AS (SELECT 0 UNION SELECT e.dst FROM r JOIN e ON e.src = r.node) SELECT node FROM r",
     "WITH RECURSIVE r(node) AS (SELECT src FROM e WHERE weight < 3 UNION SELECT e.dst FROM r JOIN e ON e.src = r.node WHERE e.weight % 2 = 0)
          SELECT count(*), sum(node), count(node) FROM r",
-    // Rows of a step that are a build side, the rows with and without a partner, texts and groups.
+    // The rows of a step as a build side, rows with and without a match, strings and groups.
     "WITH RECURSIVE r(node, depth) AS (SELECT 0, 0 UNION ALL
            SELECT DISTINCT e.dst, r.depth + 1 FROM e LEFT JOIN r ON e.src = r.node WHERE r.depth < 5 AND e.dst IS NOT NULL)
          SELECT * FROM r",
@@ -51,7 +51,7 @@ const QUERIES: &[&str] = &[
            SELECT dst, place FROM (SELECT e.dst, row_number() OVER (ORDER BY e.weight) AS place, r.place AS before FROM r JOIN e ON e.src = r.node)
            WHERE place <= 3 AND before < 2)
          SELECT node, place FROM r LIMIT 100000",
-    // One in another.
+    // A recursive query inside another.
     "WITH RECURSIVE a(i, k) AS (SELECT 1, 1 UNION ALL SELECT i + 1, e.dst % 3 FROM a JOIN e ON e.weight = a.i WHERE i < 12)
          SELECT * FROM (WITH RECURSIVE b(j) AS (SELECT i FROM a UNION ALL SELECT j + 20 FROM b WHERE j < 70) SELECT j, count(*) FROM b GROUP BY j)",
 ];
@@ -59,7 +59,7 @@ const QUERIES: &[&str] = &[
 #[tokio::test]
 async fn every_step_reads_its_own_rows() {
     for (rows, nodes, seed) in [(0, 5, 1), (1, 1, 2), (33, 6, 3), (150, 40, 4), (700, 300, 5)] {
-        for settings in [&[][..], &[("galatea.build_rows", "0")][..]] {
+        for settings in [&[][..], &[("galatea.tuning.build_rows", "0")][..]] {
             let pair = Pair::new(settings);
             pair.table("e", &[edges(rows, nodes, seed)]);
             for sql in QUERIES {
@@ -70,7 +70,7 @@ async fn every_step_reads_its_own_rows() {
     }
 }
 
-/// The term is a GPU subtree, and the CPU goes through the steps.
+/// The term is a GPU subtree, and the CPU iterates over the steps.
 #[tokio::test]
 async fn the_recursive_term_is_placed() {
     let pair = Pair::new(&[STRICT]);
@@ -87,12 +87,15 @@ async fn the_recursive_term_is_placed() {
     assert_eq!(report.fell_back, 0, "{report:?}");
 }
 
-/// Where a step does not run on the device, the CPU reads the same rows.
+/// If a step does not run on the device, the CPU reads the same rows.
 #[tokio::test]
 async fn steps_that_fall_back_read_the_same_rows() {
     let mut fell_back = 0;
     for limit in ["8 KiB", "40 KiB", "100 KiB", "1 MiB"] {
-        let pair = Pair::new(&[("galatea.gpu_memory_limit", limit), ("galatea.chunk_rows", "100")]);
+        let pair = Pair::new(&[
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "100"),
+        ]);
         pair.table("e", &[edges(900, 250, 7)]);
         for sql in QUERIES {
             pair.check(sql, false, limit).await;

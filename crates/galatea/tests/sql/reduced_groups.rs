@@ -1,4 +1,4 @@
-//! Groups that no row of a join asks for are not made, and no answer changes.
+//! Semi-join reduction: groups without a match in a join are not computed, and no answer changes.
 
 use crate::compare::{Pair, same};
 use crate::join_order::{rows_of, run, session_with};
@@ -18,23 +18,23 @@ const TABLES: &[&str] = &[
     "CREATE TABLE offers AS SELECT value % 1000 AS o_part, value % 300 AS o_customer, value % 11 AS o_price FROM generate_series(0, 7999)",
 ];
 
-/// A session over the tables, whose queries run on the CPU.
+/// A session over the tables. Its queries run on the CPU.
 async fn session(reduces: &str) -> SessionContext {
-    session_with(("galatea.reduce_groups", reduces), TABLES).await
+    session_with(("galatea.join.semijoin_reduction", reduces), TABLES).await
 }
 
-/// Groups that the aggregates of a query make together.
+/// The total number of groups that the aggregates of a query compute.
 async fn groups(reduces: &str, sql: &str) -> usize {
     rows_of::<AggregateExec>(&session(reduces).await, sql).await
 }
 
 const REDUCED: &[&str] = &[
-    // A correlated subquery, whose key is equal to the filtered table's by a third.
+    // A correlated subquery with a key that equals the filtered table's key transitively.
     "SELECT sum(s_count) FROM sales, parts WHERE p_id = s_part AND p_size = 7 \
      AND s_count < (SELECT 0.5 * avg(s_count) FROM sales WHERE s_part = p_id)",
     // Two relations.
     "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part WHERE p_size = 7",
-    // One key of two, of a table that is asked only whether it has a row; groups are filtered.
+    // One key of two, of a table that only tests for existence; groups are filtered.
     "SELECT count(*), sum(n) FROM offers JOIN (SELECT s_part, s_customer, sum(s_count) AS n FROM sales GROUP BY s_part, s_customer HAVING sum(s_count) > 3) \
      ON o_part = s_part AND o_customer = s_customer WHERE o_part IN (SELECT p_id FROM parts WHERE p_name LIKE 'part 99%' AND p_size = 49)",
     // Groups of groups, over a join.
@@ -42,35 +42,35 @@ const REDUCED: &[&str] = &[
      ON p_id = s_part WHERE p_size = 7",
 ];
 
-/// Groups of keys that a filtered table leaves out are not made.
+/// Groups with keys that a filtered table excludes are not computed.
 #[tokio::test]
-async fn groups_that_nothing_asks_for_are_not_made() {
+async fn groups_without_a_join_match_are_not_computed() {
     for sql in REDUCED {
         let (all, wanted) = (groups("off", sql).await, groups("on", sql).await);
         assert!(wanted * 4 < all, "{sql}\n{wanted} groups instead of {all}");
     }
 }
 
-/// Where other groups may be returned, or few would be left out, plans are as they were.
+/// If other groups may be returned, or few would be excluded, plans are unchanged.
 #[tokio::test]
-async fn other_groups_are_all_made() {
+async fn aggregate_is_not_reduced_when_unsafe_or_unprofitable() {
     let others = [
-        // Its own rows are kept whatever the table has.
+        // An outer join keeps its own rows regardless of the other table.
         "SELECT s_part, n, p_name FROM (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) LEFT JOIN (SELECT * FROM parts WHERE p_size = 7) ON p_id = s_part",
         "SELECT s_part, n FROM (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) WHERE s_part NOT IN (SELECT p_id FROM parts WHERE p_size = 7)",
         // Without a filter, and with one that keeps most.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part",
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part WHERE p_size > 7",
-        // A key that is computed, an aggregate for a key, no key.
+        // A computed key, an aggregate as a key, no key.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part + 1 AS k, count(*) AS n FROM sales GROUP BY s_part + 1) ON p_id = k WHERE p_size = 7",
         "SELECT p_id, n FROM parts JOIN (SELECT s_customer, count(*) AS n FROM sales GROUP BY s_customer) ON p_id = n WHERE p_size = 7",
         "SELECT p_id, n FROM parts CROSS JOIN (SELECT count(*) AS n FROM sales) WHERE p_size = 7",
         // Fewer rows are grouped than the table has.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales WHERE s_id < 100 GROUP BY s_part) ON p_id = s_part WHERE p_size = 7",
-        // What is another table when it is read again.
+        // An input that returns other rows when it is read again.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part WHERE p_size = 7 AND random() < 0.5",
         "SELECT p_id, n FROM (SELECT p_id FROM (SELECT * FROM parts LIMIT 500) WHERE p_size = 7) JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY s_part) ON p_id = s_part",
-        // Keys that may be equal for groups and not for joins.
+        // Keys that may be equal in groups but not in joins.
         "SELECT f, n FROM (SELECT CAST(p_id AS DOUBLE) AS f FROM parts WHERE p_size = 7) JOIN (SELECT s_double, count(*) AS n FROM doubles GROUP BY s_double) ON f = s_double",
         // Totals are groups of all keys.
         "SELECT p_id, n FROM parts JOIN (SELECT s_part, count(*) AS n FROM sales GROUP BY ROLLUP (s_part)) ON p_id = s_part WHERE p_size = 7",
@@ -85,9 +85,9 @@ async fn other_groups_are_all_made() {
     }
 }
 
-/// They are whole queries of the device as others are.
+/// Such plans run as whole queries on the device, like others.
 #[tokio::test]
-async fn reduced_groups_are_made_on_the_device() {
+async fn reduced_aggregates_run_on_the_device() {
     let pair = Pair::new(&[STRICT]);
     for ctx in [&pair.cpu, &pair.gpu] {
         for table in TABLES {
@@ -99,9 +99,9 @@ async fn reduced_groups_are_made_on_the_device() {
     }
 }
 
-/// Keys that are NULL, repeat, or belong to nothing: answers are those of all groups.
+/// Keys that are NULL, repeat, or have no match: the answers are those without the reduction.
 #[tokio::test]
-async fn answers_do_not_depend_on_it() {
+async fn semijoin_reduction_changes_no_answer() {
     let first: u64 = rand::rng().random_range(0..1 << 40);
     for seed in first..first + 25 {
         let mut rng = SmallRng::seed_from_u64(seed);

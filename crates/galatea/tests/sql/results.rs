@@ -1,4 +1,4 @@
-//! Results larger than `galatea.result_buffer`: their rows are read while the query goes on.
+//! Results larger than `galatea.memory.result_buffer`: their rows are read while the query runs.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
@@ -12,12 +12,12 @@ use galatea::{EmulatorOptions, QueryDevice};
 use galatea_device::{DriverCall, FaultCode, Faults};
 use std::time::Duration;
 
-/// Chunks of the table.
+/// Number of chunks of the table.
 const CHUNKS: usize = 400;
 
 const ROWS: &str = "SELECT i32, i64, low FROM t WHERE v % 3 <> 1";
 
-/// A session that streams every chunk and returns what each launch leaves, and the handle that counts its
+/// A session that streams every chunk and returns the rows of each launch, and the handle that counts its
 /// launches.
 fn bed(settings: &[(&str, &str)]) -> (Pair, Faults) {
     let faults = Faults::default();
@@ -26,12 +26,12 @@ fn bed(settings: &[(&str, &str)]) -> (Pair, Faults) {
         ..EmulatorOptions::default()
     };
     let mut all = vec![
-        ("galatea.chunk_rows", "100"),
-        ("galatea.cache_device", "false"),
-        ("galatea.block_threads", "32"),
-        ("galatea.min_rows", "0"),
-        ("galatea.row_output", "direct"),
-        ("galatea.result_buffer", "64 KiB"),
+        ("galatea.tuning.chunk_rows", "100"),
+        ("galatea.cache.device", "false"),
+        ("galatea.tuning.block_threads", "32"),
+        ("galatea.tuning.min_rows", "0"),
+        ("galatea.tuning.row_output", "direct"),
+        ("galatea.memory.result_buffer", "64 KiB"),
     ];
     all.extend(settings);
     let pair = Pair::emulated(emulator, &all);
@@ -49,7 +49,7 @@ async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
     rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
 }
 
-/// Launches of a run of [`ROWS`] whose kernels are compiled: several chunks each.
+/// The number of launches of a run of [`ROWS`] with compiled kernels. Each reads several chunks.
 async fn launches(pair: &Pair, faults: &Faults) -> u64 {
     answer(&pair.gpu, ROWS).await;
     faults.clear();
@@ -59,7 +59,7 @@ async fn launches(pair: &Pair, faults: &Faults) -> u64 {
     launches
 }
 
-/// All that a stream returns, after a first batch.
+/// All batches of a stream, after a first one.
 async fn rest(first: RecordBatch, stream: SendableRecordBatchStream) -> Vec<RecordBatch> {
     let rows: Result<Vec<_>, _> = stream.try_collect().await;
     [vec![first], rows.expect("the other rows")].concat()
@@ -68,7 +68,7 @@ async fn rest(first: RecordBatch, stream: SendableRecordBatchStream) -> Vec<Reco
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_result_is_whole_and_in_order() {
     for buffer in ["1 B", "1 KiB", "100 KiB", "auto"] {
-        let (pair, _) = bed(&[("galatea.result_buffer", buffer)]);
+        let (pair, _) = bed(&[("galatea.memory.result_buffer", buffer)]);
         for sql in [
             ROWS,
             "SELECT i64, u64, count(*), sum(v) FROM t GROUP BY i64, u64",
@@ -92,7 +92,7 @@ async fn a_large_result_is_whole_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_leave_while_the_query_goes_on_and_wait_for_their_reader() {
+async fn results_stream_with_backpressure() {
     let (pair, faults) = bed(&[]);
     let (expected, all) = (answer(&pair.gpu, ROWS).await, launches(&pair, &faults).await);
     faults.clear();
@@ -111,7 +111,7 @@ async fn rows_leave_while_the_query_goes_on_and_wait_for_their_reader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_do_not_wait_for_the_reader_of_a_large_result() {
-    let (pair, _) = bed(&[("galatea.admission", "fix-1")]);
+    let (pair, _) = bed(&[("galatea.memory.admission", "fix-1")]);
     let expected = answer(&pair.gpu, ROWS).await;
     let mut stream = start(&pair.gpu, ROWS).await;
     let first = stream.next().await.expect("rows").expect("a batch");
@@ -132,7 +132,7 @@ async fn a_dropped_reader_ends_the_query() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     let launched = faults.calls(DriverCall::Launch);
     assert!(launched < all, "{launched} of {all} launches");
-    // Nothing of it is left.
+    // Nothing of the previous query remains.
     pair.check("SELECT count(*), sum(v) FROM t", true, "the next")
         .await;
 }
@@ -145,11 +145,11 @@ async fn a_failure_after_the_first_rows_fails_the_query_and_one_before_does_not(
     faults.fail(DriverCall::Launch, last, u64::MAX, FaultCode::Refused);
     let rows: Result<Vec<_>, _> = start(&pair.gpu, ROWS).await.try_collect().await;
     let error = rows.expect_err("rows had been read").to_string();
-    assert!(error.contains("galatea.result_buffer"), "{error}");
+    assert!(error.contains("galatea.memory.result_buffer"), "{error}");
     faults.clear();
     pair.check(ROWS, true, "after the failure").await;
 
-    let (pair, faults) = bed(&[("galatea.result_buffer", "auto")]);
+    let (pair, faults) = bed(&[("galatea.memory.result_buffer", "auto")]);
     let expected = answer(&pair.gpu, ROWS).await;
     faults.fail(DriverCall::Launch, last, u64::MAX, FaultCode::Refused);
     same(&expected, &answer(&pair.gpu, ROWS).await).expect("the CPU's rows");
@@ -166,9 +166,9 @@ async fn a_result_may_be_larger_than_the_sessions_memory() {
         .with_emulated_device(EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
         .with_setting("galatea.fallback", "error")
-        .with_setting("galatea.min_rows", "0")
-        .with_setting("galatea.chunk_rows", "1000")
-        .with_setting("galatea.cache_device", "false")
+        .with_setting("galatea.tuning.min_rows", "0")
+        .with_setting("galatea.tuning.chunk_rows", "1000")
+        .with_setting("galatea.cache.device", "false")
         .with_runtime(environment)
         .build()
         .expect("a session");
@@ -187,7 +187,7 @@ async fn a_result_may_be_larger_than_the_sessions_memory() {
     );
 }
 
-/// Answers whether a query ran while the only thread for blocking work was taken.
+/// The rows of a query, if it ran while the only thread for blocking work was occupied.
 async fn runs_on_its_own_thread(ctx: &SessionContext, sql: &str) -> Option<Vec<RecordBatch>> {
     let (release, taken) = std::sync::mpsc::channel::<()>();
     let holder = tokio::task::spawn_blocking(move || taken.recv());
@@ -197,10 +197,10 @@ async fn runs_on_its_own_thread(ctx: &SessionContext, sql: &str) -> Option<Vec<R
     rows.ok()
 }
 
-/// A query that is known to be brief runs on the thread that asks for it, where nobody reads its rows
-/// meanwhile: it does not wait for that, however little may wait to be read.
+/// A query that is predicted to be short runs on the caller's thread, which reads no rows meanwhile. It does
+/// not wait for a reader, even if the result buffer is small.
 #[test]
-fn a_brief_run_has_the_thread_of_its_query() {
+fn short_queries_run_on_the_callers_thread() {
     for current in [true, false] {
         let mut builder = match current {
             true => tokio::runtime::Builder::new_current_thread(),
@@ -210,10 +210,10 @@ fn a_brief_run_has_the_thread_of_its_query() {
         let runtime = runtime.build().expect("threads");
         runtime.block_on(async {
             let settings = [
-                ("galatea.cache_device", "true"),
-                ("galatea.chunk_rows", "1000"),
-                ("galatea.result_buffer", "1 B"),
-                ("galatea.row_output", "auto"),
+                ("galatea.cache.device", "true"),
+                ("galatea.tuning.chunk_rows", "1000"),
+                ("galatea.memory.result_buffer", "1 B"),
+                ("galatea.tuning.row_output", "auto"),
             ];
             let (pair, _) = bed(&settings);
             pair.table("few", &[batch(200, 11, Shape::Ordinary)]);
@@ -224,7 +224,7 @@ fn a_brief_run_has_the_thread_of_its_query() {
                 "SELECT a.low, count(*) FROM few a JOIN few b ON a.i32 = b.v GROUP BY a.low",
             ] {
                 pair.check(sql, true, "the first run").await;
-                // An earlier run must have been brief, which it may not be on a busy machine.
+                // An earlier run must have been short, which may fail on a busy machine.
                 let mut found = None;
                 for _ in 0..200 {
                     pair.check(sql, true, "not known to be brief").await;

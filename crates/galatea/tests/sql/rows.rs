@@ -28,7 +28,7 @@ async fn selected_rows_agree() {
     }
 }
 
-/// Functions whose results have types of their own, as they are returned and below aggregates.
+/// Functions with result types of their own, returned and below aggregates.
 #[tokio::test]
 async fn computed_numbers_and_times_agree() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);

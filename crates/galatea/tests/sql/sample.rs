@@ -1,10 +1,10 @@
-//! TABLESAMPLE: the number of rows, the rows themselves, and refusals. Of tables in memory and in files, on
+//! TABLESAMPLE: the number of rows, the rows themselves, and refusals. Over tables in memory and in files, on
 //! the CPU and on the emulated device.
 
 use crate::front::Both;
 use std::path::Path;
 
-/// Rows of the table.
+/// Number of rows of the table.
 const ROWS: usize = 40_000;
 
 /// Two sessions with a table t of n = 0, 1, 2, ... and the same rows in Parquet and CSV files of a folder.
@@ -32,7 +32,7 @@ async fn count(both: &Both, sql: &str) -> usize {
     both.rows(sql).await[0].parse().expect("a number")
 }
 
-/// Whether a number of drawn rows is within five standard deviations of the expected one.
+/// Whether a number of sampled rows is within five standard deviations of the expected one.
 fn is_likely(drawn: usize, share: f64) -> bool {
     let rows = ROWS as f64;
     (drawn as f64 - rows * share).abs() < 5.0 * (rows * share * (1.0 - share)).sqrt()
@@ -63,7 +63,7 @@ async fn samples_have_their_sizes() {
             let drawn = count(&both, &sql).await;
             assert!(is_likely(drawn, 0.1), "{sql}: {drawn}");
         }
-        // Whole blocks of 2,048 rows; the last one is not full. The table in memory may have another order.
+        // Complete blocks of 2,048 rows, except the last one. The table in memory may have another order.
         if t == "t" {
             continue;
         }
@@ -93,7 +93,7 @@ async fn repeatable_samples_do_not_depend_on_partitions() {
                 answers.push(both.each(&of(7)).await);
             }
             assert!(!answers[0][0].is_empty(), "{t} {clause}");
-            // The tables in memory are two, which need not have their rows in the same order.
+            // The sessions have separate tables in memory, possibly with different row orders.
             if t != "t" {
                 assert_eq!(answers[0][0], answers[0][1], "{t} {clause}");
             }
@@ -104,13 +104,14 @@ async fn repeatable_samples_do_not_depend_on_partitions() {
     }
 }
 
-/// The pipelines of the device draw by the number of a row in the table, whatever its files, row groups and
+/// The pipelines of the device sample by the row number in the table, regardless of its files, row groups and
 /// chunks.
 #[tokio::test]
 async fn samples_of_files_are_drawn_on_the_device() {
     let folder = tempfile::tempdir().expect("a folder");
     let both = Both::new();
-    both.run("ALTER SYSTEM SET galatea.chunk_rows = 4096").await;
+    both.run("ALTER SYSTEM SET galatea.tuning.chunk_rows = 4096")
+        .await;
     for (file, first) in [("a", 0), ("b", 10_000), ("c", 12_001)] {
         let last = [10_000, 12_001, 40_000].into_iter().find(|last| *last > first);
         both.run(&format!(

@@ -1,11 +1,11 @@
-//! Joins by keys that lie far apart, or do not fit 64 bits.
+//! Joins by sparse keys, or by keys wider than 64 bits.
 
 use crate::compare::Pair;
 use crate::joins::STRICT;
 use datafusion::arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray};
 use std::sync::Arc;
 
-/// Events of users, whose numbers are 64 random bits, or NULL.
+/// Events of users. The numbers of users are 64 random bits, or NULL.
 fn events(rows: u64) -> RecordBatch {
     let user = |row: u64| {
         let user = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (rows / 4 + 1);
@@ -35,14 +35,14 @@ const QUERIES: &[&str] = &[
     "SELECT e.kind, count(o.v) FROM e LEFT JOIN e AS o ON e.id = o.id GROUP BY e.kind",
 ];
 
-/// Arrays by key would be larger than the table: the groups are found by a table of keys.
+/// Arrays by key would be larger than the table, so the groups are looked up in a hash table.
 #[tokio::test]
 async fn groups_with_keys_far_apart_are_build_sides() {
     for rows in [0, 33, 4000] {
         let pair = Pair::new(if rows > 1000 { &[STRICT][..] } else { &[] });
         pair.table("e", &[events(rows)]);
         for sql in QUERIES {
-            // The second run knows.
+            // The second run uses the facts of the first.
             for run in 1..=2 {
                 pair.check(sql, rows > 1000, &format!("{rows} rows, run {run}"))
                     .await;
@@ -51,7 +51,7 @@ async fn groups_with_keys_far_apart_are_build_sides() {
     }
 }
 
-/// Rows of which some have equal keys of 64 random bits, of 128, and a text without a dictionary.
+/// Rows with keys of 64 random bits, of 128, and a string without a dictionary. Some keys are equal.
 fn wide(rows: u64, seed: u64) -> RecordBatch {
     let number = |row: u64, salt: u64| {
         let number = row.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % (rows / 3 + 1);
@@ -117,11 +117,11 @@ async fn keys_that_do_not_fit_a_word_are_joined() {
     for (settings, rows) in [
         (&[][..], 33),
         (&[STRICT], 3000),
-        (&[("galatea.collide_hashes", "true")], 300),
+        (&[("galatea.debug.collide_hashes", "true")], 300),
         (
             &[
-                ("galatea.gpu_memory_limit", "2 MiB"),
-                ("galatea.chunk_rows", "500"),
+                ("galatea.memory.gpu_limit", "2 MiB"),
+                ("galatea.tuning.chunk_rows", "500"),
             ],
             3000,
         ),

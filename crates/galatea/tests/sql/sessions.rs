@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 use galatea::{EmulatorOptions, QueryDevice};
 use std::sync::Arc;
 
-/// A client that may send SQL cannot have the process compile and load code.
+/// A client that may send SQL cannot make the process compile and load code.
 #[tokio::test]
 async fn sql_alone_does_not_get_the_emulated_device() {
     let ctx = galatea::session().build().expect("a session");
@@ -55,7 +55,7 @@ pub(crate) async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn Executio
     frame.create_physical_plan().await.expect("a physical plan")
 }
 
-/// Reports of queries that run at once belong to their plans.
+/// Reports of concurrent queries belong to their plans.
 #[tokio::test]
 async fn each_plan_has_a_report_of_its_own() {
     let ctx = emulated(EmulatorOptions::default());
@@ -67,7 +67,7 @@ async fn each_plan_has_a_report_of_its_own() {
     let sums = planned(&ctx, "SELECT k, sum(v) FROM t GROUP BY k").await;
     let list = planned(&ctx, "SELECT array_agg(v) FROM t").await;
     let report = |plan| galatea::query_report(plan).expect("a report");
-    // Both are under way: the second was planned last, and the first runs.
+    // Both are running: the second was planned last, and the first runs.
     collect(Arc::clone(&sums), ctx.task_ctx()).await.expect("sums");
     let (of_sums, of_list) = (report(&sums), report(&list));
     assert_eq!((of_sums.device, of_sums.placed), (QueryDevice::Emulated, 1));
@@ -84,7 +84,7 @@ async fn each_plan_has_a_report_of_its_own() {
     assert_eq!(report(&list).device_bytes, 0);
 }
 
-/// One subtree that falls back does not make a query of the CPU's.
+/// If one subtree falls back, the query still counts as one of the device.
 #[tokio::test]
 async fn subtrees_that_fall_back_are_counted() {
     let ctx = emulated(EmulatorOptions::default());
@@ -99,7 +99,7 @@ async fn subtrees_that_fall_back_are_counted() {
          FROM generate_series(1, 2)",
     )
     .await;
-    // That there is a letter whose lower case depends on its neighbours is known only when it has been read.
+    // Whether a letter exists whose lower case depends on its neighbours is known only after reading.
     let sql = "SELECT sum(v) FROM f WHERE v > 1 UNION ALL SELECT sum(w) FROM d WHERE lower(a || b) <> 'x'";
     run(&ctx, sql).await;
     let report = galatea::last_query_report(&ctx).expect("a report");
@@ -107,7 +107,7 @@ async fn subtrees_that_fall_back_are_counted() {
     assert_eq!(report.device, QueryDevice::Emulated, "{report:?}");
 }
 
-/// Memory that cannot be pinned costs speed, not the device.
+/// Without pinned memory, transfers are slower, but the device is still used.
 #[tokio::test]
 async fn memory_that_cannot_be_pinned_is_read_unpinned() {
     let ctx = emulated(EmulatorOptions {
@@ -120,7 +120,7 @@ async fn memory_that_cannot_be_pinned_is_read_unpinned() {
     )
     .await;
     for resident in ["true", "false"] {
-        run(&ctx, &format!("SET galatea.cache_device = {resident}")).await;
+        run(&ctx, &format!("SET galatea.cache.device = {resident}")).await;
         run(&ctx, "SELECT k, sum(v) FROM t GROUP BY k").await;
         let report = galatea::last_query_report(&ctx).expect("a report");
         assert_eq!(report.device, QueryDevice::Emulated, "{report:?}");

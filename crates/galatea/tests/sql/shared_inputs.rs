@@ -1,5 +1,5 @@
-//! Plans whose subtrees share an input: the grouping sets of an aggregate, several DISTINCT, a file that is
-//! scanned twice. Inputs are files, whose scans hand their rows out once.
+//! Plans with subtrees that share an input: the grouping sets of an aggregate, several DISTINCT, a file that
+//! is scanned twice. Inputs are files, because their scans return the rows only once.
 
 use crate::compare::answer;
 use datafusion::arrow::array::RecordBatch;
@@ -12,7 +12,7 @@ fn session(device: &str, partitions: usize, settings: &[(&str, &str)]) -> Sessio
     let mut builder = galatea::session()
         .with_file_queries(true)
         .with_setting("galatea.device", device)
-        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.tuning.min_rows", "0")
         .with_setting("datafusion.execution.target_partitions", partitions.to_string());
     if device == "emulated" {
         builder = builder.with_emulated_device(galatea::EmulatorOptions::default());
@@ -23,7 +23,7 @@ fn session(device: &str, partitions: usize, settings: &[(&str, &str)]) -> Sessio
     builder.build().expect("a session")
 }
 
-/// The rows as text, values separated by commas, in their order.
+/// The rows as strings, with comma-separated values, in their order.
 fn lines(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let mut lines = Vec::new();
@@ -62,7 +62,7 @@ async fn write(folder: &Path, extension: &str, rows: usize) {
     }
 }
 
-/// Queries with the answers that `rows` rows of facts have.
+/// Queries with their answers for `rows` rows of facts.
 fn cases(rows: usize) -> Vec<(&'static str, Vec<String>)> {
     let facts = 0..rows;
     let by = |c: usize| facts.clone().filter(|i| i % 100 % 3 == c).count();
@@ -109,7 +109,7 @@ async fn check(ctx: &SessionContext, rows: usize, context: &str) {
     for (sql, expected) in cases(rows) {
         let mut found = lines(&answer(ctx, sql).await);
         let mut expected = expected;
-        // ROLLUP's order has ties.
+        // The order of ROLLUP has ties.
         if sql.contains("ROLLUP") {
             found.sort();
             expected.sort();
@@ -125,7 +125,10 @@ async fn shared_inputs_are_read_whole() {
         let path = folder.path();
         for partitions in [1, 2, 16] {
             write(path, extension, 2_000).await;
-            let forced = [("galatea.build_rows", "0"), ("galatea.build_rows", "1000000")];
+            let forced = [
+                ("galatea.tuning.build_rows", "0"),
+                ("galatea.tuning.build_rows", "1000000"),
+            ];
             let sessions = [
                 session("cpu", partitions, &[]),
                 session("emulated", partitions, &[]),

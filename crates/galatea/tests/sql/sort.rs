@@ -1,10 +1,12 @@
-//! `ORDER BY` of all rows: the device sorts. DataFusion's sort is free to return equal rows in any order, so
-//! queries order by all that they return, or their keys are compared in order and their rows as a multiset.
+//! `ORDER BY` of all rows: the device sorts. DataFusion's sort may return equal rows in any order. So queries
+//! order by all columns that they return, or their keys are compared in order and their rows as a multiset.
 
-use crate::compare::{Comparison, Pair, same, same_in_order};
+use crate::compare::{Comparison, Pair, answer, same, same_in_order};
 use crate::data::{Shape, batch};
 use crate::joins::{STRICT, star, text};
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::error::ArrowError;
 use std::sync::Arc;
 
@@ -31,9 +33,9 @@ const ROWS: &[&str] = &[
     "SELECT i64 + 1 AS next, i64 FROM t WHERE low = 'AIR' ORDER BY next DESC NULLS LAST, i64",
     "SELECT i8, i16, i32, i64, u8, u32, u64, d9, d18, d38, f32, f64, day, ts, flag, low, high, view, k, v FROM t
      ORDER BY v DESC",
-    // All rows are as good.
+    // All rows are equal.
     "SELECT 1 AS one, i8 IS NULL AND false AS no FROM t ORDER BY one, no",
-    // More rows are wanted than are found by counting.
+    // The LIMIT is larger than the number of rows that candidate selection supports.
     "SELECT i32, v FROM t ORDER BY i32, v LIMIT 1000000",
     "SELECT high, i64 FROM t WHERE i8 > 0 ORDER BY high, i64",
 ];
@@ -44,7 +46,7 @@ async fn check(pair: &Pair, sql: &str, same: Comparison, context: &str) {
     }
 }
 
-/// Rows are the same, and their first two columns in the same order.
+/// Compares rows as multisets, and their first two columns in order.
 fn keys_in_order(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
     let keys = |batches: &[RecordBatch]| -> Result<Vec<RecordBatch>, ArrowError> {
         batches.iter().map(|batch| batch.project(&[0, 1])).collect()
@@ -58,9 +60,9 @@ fn keys_in_order(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(),
 async fn rows_of_a_table_are_in_the_same_order() {
     let shapes = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
     for (rows, seed) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2), (6000, 3)] {
-        // The distribution of few rows does not matter.
+        // For few rows, the distribution does not matter.
         for shape in shapes.into_iter().take(if rows < 1000 { 1 } else { 4 }) {
-            let pair = Pair::new(&[("galatea.chunk_rows", "2000")]);
+            let pair = Pair::new(&[("galatea.tuning.chunk_rows", "2000")]);
             pair.table("t", &[batch(rows, seed, shape)]);
             for sql in ROWS {
                 let context = format!("{shape:?}, {rows} rows, seed {seed}");
@@ -73,7 +75,7 @@ async fn rows_of_a_table_are_in_the_same_order() {
 #[tokio::test]
 async fn equal_keys_may_be_in_any_order() {
     for seed in 0..3 {
-        let pair = Pair::new(&[("galatea.chunk_rows", "700"), STRICT]);
+        let pair = Pair::new(&[("galatea.tuning.chunk_rows", "700"), STRICT]);
         pair.table("t", &[batch(5000, seed, Shape::Ordinary)]);
         for sql in [
             "SELECT k, i8, low, high, view, v FROM t ORDER BY k DESC, i8",
@@ -87,7 +89,7 @@ async fn equal_keys_may_be_in_any_order() {
 /// The device sorts rows of tables and groups, and the plan above relies on it.
 #[tokio::test]
 async fn sorted_rows_are_not_sorted_again() {
-    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "1")]);
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "1")]);
     pair.table("t", &[batch(4000, 7, Shape::Ordinary)]);
     for (sql, order) in [
         (
@@ -119,14 +121,14 @@ async fn sorted_rows_are_not_sorted_again() {
     }
 }
 
-/// More rows than can be sorted in device memory are sorted range after range, whatever the keys.
+/// If not all rows can be sorted in device memory, they are sorted range by range, for all keys.
 #[tokio::test]
 async fn rows_that_do_not_fit_are_sorted_in_ranges() {
     let settings = [
         STRICT,
-        ("galatea.gpu_memory_limit", "1 MiB"),
-        ("galatea.chunk_rows", "500"),
-        ("galatea.block_threads", "32"),
+        ("galatea.memory.gpu_limit", "1 MiB"),
+        ("galatea.tuning.chunk_rows", "500"),
+        ("galatea.tuning.block_threads", "32"),
     ];
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(30_000, 5, Shape::Ordinary)]);
@@ -140,19 +142,19 @@ async fn rows_that_do_not_fit_are_sorted_in_ranges() {
     ] {
         check(&pair, sql, same_in_order, "in ranges").await;
         let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-        let ranges = plan.split_once("ranges of the order=");
+        let ranges = plan.split_once("sort partitions=");
         let ranges = ranges.and_then(|(_, rest)| rest.split_once(','));
         let ranges: usize = ranges.map_or(0, |(number, _)| number.parse().expect("a number"));
         assert!(ranges > 1 && !plan.contains("fell back"), "{sql}\n{plan}");
     }
 }
 
-/// Of one key there are more rows than fit, so there is nothing to divide, and the CPU answers.
+/// The rows of one key do not fit, so they cannot be divided, and the CPU runs the query.
 #[tokio::test]
 async fn one_key_with_too_many_rows_is_sorted_by_the_cpu() {
     let settings = [
-        ("galatea.gpu_memory_limit", "1 MiB"),
-        ("galatea.chunk_rows", "500"),
+        ("galatea.memory.gpu_limit", "1 MiB"),
+        ("galatea.tuning.chunk_rows", "500"),
     ];
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(30_000, 5, Shape::Ordinary)]);
@@ -162,7 +164,45 @@ async fn one_key_with_too_many_rows_is_sorted_by_the_cpu() {
     assert!(plan.contains("fell back"), "{plan}");
 }
 
-/// A few groups are sorted by the CPU, even where the device is forced.
+/// The CPU sorts the rows of a join or a filter by keys that the query does not return.
+#[tokio::test]
+async fn rows_that_the_cpu_sorts_keep_the_order_of_dropped_keys() {
+    let settings = [
+        ("galatea.memory.gpu_limit", "1 MiB"),
+        ("galatea.tuning.chunk_rows", "500"),
+    ];
+    let pair = Pair::new(&settings);
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..30_000).map(|row| row % 2)));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..30_000));
+    let columns: Vec<(String, ArrayRef)> = ('a'..='h')
+        .map(|name| (name.to_string(), Arc::clone(&ids)))
+        .collect();
+    let columns = [("k".to_owned(), keys), ("id".to_owned(), ids)]
+        .into_iter()
+        .chain(columns);
+    pair.table(
+        "t",
+        &[RecordBatch::try_from_iter(columns).expect("columns of one length")],
+    );
+    let sql = "SELECT a + 1 AS a, b + 1 AS b, id, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
+    let sql = format!("{sql} LIMIT 200000");
+    let plain = "SELECT id, a, b, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
+    for sql in [plain, &sql] {
+        let rows = answer(&pair.gpu, sql).await;
+        let rows = concat_batches(&rows[0].schema(), &rows).expect("batches of one schema");
+        let ids = rows
+            .column_by_name("id")
+            .expect("a column")
+            .as_primitive::<Int64Type>();
+        let odd = ids.values().iter().take_while(|id| **id % 2 == 1).count();
+        assert_eq!((ids.len(), odd), (29_993, 14_997), "{sql}");
+        assert!(ids.values()[odd..].iter().all(|id| id % 2 == 0), "{sql}");
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains("fell back"), "{plan}");
+    }
+}
+
+/// The CPU sorts a few groups, even if the device is forced.
 #[tokio::test]
 async fn few_groups_are_sorted_by_the_cpu() {
     let pair = Pair::new(&[STRICT]);
@@ -192,10 +232,19 @@ const GROUPS: &[&str] = &[
 #[tokio::test]
 async fn groups_and_joined_rows_are_in_the_same_order() {
     let settings: &[&[(&str, &str)]] = &[
-        &[("galatea.build_rows", "1")],
-        &[("galatea.group_by", "hash"), ("galatea.build_rows", "1")],
-        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
-        &[("galatea.row_output", "direct"), ("galatea.chunk_rows", "700")],
+        &[("galatea.tuning.build_rows", "1")],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.tuning.build_rows", "1"),
+        ],
+        &[
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "32"),
+        ],
+        &[
+            ("galatea.tuning.row_output", "direct"),
+            ("galatea.tuning.chunk_rows", "700"),
+        ],
     ];
     for settings in settings {
         for (rows, seed) in [(31, 2), (1900, 3)] {
@@ -209,15 +258,15 @@ async fn groups_and_joined_rows_are_in_the_same_order() {
     }
 }
 
-/// Where the device has no memory to sort, the CPU sorts what the device returns, or does all of it.
+/// If the device has too little memory to sort, the CPU sorts the device's rows, or runs the whole query.
 #[tokio::test]
 async fn orders_are_the_same_when_memory_is_short() {
     for limit in ["300 KiB", "600 KiB", "2 MiB"] {
         let settings = [
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.chunk_rows", "500"),
-            ("galatea.block_threads", "32"),
-            ("galatea.build_rows", "1"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "500"),
+            ("galatea.tuning.block_threads", "32"),
+            ("galatea.tuning.build_rows", "1"),
         ];
         let pair = Pair::new(&settings);
         star(&pair, 5000, 12);
@@ -232,7 +281,7 @@ async fn orders_are_the_same_when_memory_is_short() {
     }
 }
 
-/// Columns of rows in seven chunks: `up` and `down` are in order, `steps` has ties, `swapped` is in order but
+/// Columns of rows in seven chunks: `up` and `down` are sorted, `steps` has ties, `swapped` is sorted except
 /// for two neighbours in a chunk, and `gaps` has a NULL.
 fn ordered_rows(rows: i64) -> RecordBatch {
     let column = |value: &dyn Fn(i64) -> i64| -> ArrayRef {
@@ -261,14 +310,14 @@ fn ordered_rows(rows: i64) -> RecordBatch {
     .expect("columns of one length")
 }
 
-/// A table in the order that is asked for is not sorted, and one that only seems to be is.
+/// A table in the requested order is not sorted; one that only appears to be in that order is.
 #[tokio::test]
 async fn rows_in_the_order_of_their_table_are_not_sorted() {
     for (rows, chunk_rows) in [(2000, "300"), (1, "300"), (31, "8"), (300, "300"), (301, "300")] {
         let settings = [
             STRICT,
-            ("galatea.chunk_rows", chunk_rows),
-            ("galatea.block_threads", "64"),
+            ("galatea.tuning.chunk_rows", chunk_rows),
+            ("galatea.tuning.block_threads", "64"),
         ];
         let pair = Pair::new(&settings);
         pair.table("t", &[ordered_rows(rows)]);
@@ -297,13 +346,13 @@ async fn rows_in_the_order_of_their_table_are_not_sorted() {
             let filtered = format!("SELECT up, mixed FROM t WHERE mixed > 100 ORDER BY {keys}");
             check(&pair, &filtered, same_in_order, &format!("{rows} rows")).await;
             let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-            let as_it_is = plan.contains("order=that of the table");
+            let as_it_is = plan.contains("sort=skipped (input sorted)");
             if rows >= 2000 {
                 assert_eq!(as_it_is, !sorts, "{keys}\n{plan}");
                 assert_eq!(plan.contains("sort passes="), sorts, "{keys}\n{plan}");
             }
             let plan = text(&pair, &format!("EXPLAIN ANALYZE {filtered}")).await;
-            assert!(!plan.contains("order=that of the table"), "{keys}\n{plan}");
+            assert!(!plan.contains("sort=skipped (input sorted)"), "{keys}\n{plan}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Statements that change stored tables: when they take effect, what a failure leaves, and which tables there
-//! can be.
+//! Statements that change stored tables: when they take effect, the state after a failure, and the supported
+//! kinds of tables.
 
 use crate::compare::same;
 use datafusion::arrow::array::RecordBatch;
@@ -28,7 +28,7 @@ async fn ran(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
         .unwrap_or_else(|error| panic!("{sql}\n{error}"))
 }
 
-/// Whether both answers have the same rows.
+/// Checks that both queries return the same rows.
 async fn agree(ctx: &SessionContext, actual: &str, expected: &str) {
     let (found, wanted) = (ran(ctx, actual).await, ran(ctx, expected).await);
     if let Err(difference) = same(&wanted, &found) {
@@ -63,7 +63,7 @@ async fn planning_changes_nothing() {
     let ctx = with_table(&[]).await;
     for sql in CHANGES {
         let explained = run(&ctx, &format!("EXPLAIN {sql}")).await;
-        // DataFusion's grammar knows no EXPLAIN TRUNCATE.
+        // DataFusion's grammar has no EXPLAIN TRUNCATE.
         assert!(
             explained.is_ok() || sql.starts_with("TRUNCATE"),
             "{sql}: {explained:?}"
@@ -99,7 +99,7 @@ async fn a_statement_that_fails_half_way_changes_nothing() {
         assert!(error.to_lowercase().contains("divide by zero"), "{sql}: {error}");
         agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
     }
-    // Rows that are not updated raise nothing.
+    // Rows that are not updated raise no error.
     ran(&ctx, "UPDATE t SET x = 1000 / (x - 50) WHERE x > 50").await;
 }
 
@@ -133,7 +133,7 @@ async fn changes_count_rows_and_answer_as_queries_do() {
 }
 
 #[tokio::test]
-async fn conditions_that_are_no_filters_are_not_lost() {
+async fn dml_with_constant_or_subquery_conditions() {
     let ctx = with_table(&[]).await;
     for sql in [
         "DELETE FROM t WHERE false",
@@ -162,7 +162,7 @@ async fn conditions_that_are_no_filters_are_not_lost() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_executed_again_applies_to_the_rows_of_then() {
+async fn reexecuted_dml_plan_sees_current_rows() {
     let ctx = with_table(&[]).await;
     let frame = ctx.sql("DELETE FROM t WHERE x <= 10").await.expect("plans");
     let plan = frame.create_physical_plan().await.expect("plans");
@@ -178,7 +178,7 @@ async fn a_plan_that_is_executed_again_applies_to_the_rows_of_then() {
     .await;
 }
 
-/// Types that DataFusion makes tables of, whether the store holds them or not.
+/// Types that DataFusion creates tables of, whether or not the store supports them.
 const TYPES: &[(&str, &str)] = &[
     ("'foo'", "Dictionary(Int32, Utf8)"),
     ("'foo'", "Dictionary(UInt8, Utf8View)"),
@@ -223,7 +223,7 @@ async fn every_type_makes_a_table() {
             &format!("SELECT {made} AS c, arrow_typeof({made}) AS t"),
         )
         .await;
-        // DataFusion cannot insert into every table it makes.
+        // DataFusion cannot insert into every table that it creates.
         match run(
             &ctx,
             &format!("INSERT INTO t SELECT {made} AS c UNION ALL SELECT NULL"),
@@ -263,7 +263,7 @@ async fn dictionaries_with_narrow_keys_hold_more_values_than_one_batch_can() {
     .await;
 }
 
-/// Queries whose columns get other types, or may hold NULL, only while they are planned.
+/// Queries with columns that change their type, or become nullable, only during planning.
 const CREATED: &[&str] = &[
     "SELECT x, CASE WHEN x > 50 THEN '' ELSE 'p' || CAST(x AS VARCHAR) END AS s FROM t WHERE x > 3",
     "SELECT CASE WHEN x > 50 THEN '' ELSE 'p' || CAST(x AS VARCHAR) END AS s, count(*) AS n FROM t GROUP BY s",
@@ -284,9 +284,9 @@ async fn created_tables_have_the_types_and_rows_of_their_queries() {
             ran(&ctx, &format!("SET galatea.device = '{device}'")).await;
             let (deferred, whole) = (format!("{device}_{number}"), format!("{device}_{number}_whole"));
             ran(&ctx, &format!("CREATE TABLE {deferred} AS {query}")).await;
-            ran(&ctx, "SET galatea.plan_cache = 0").await;
+            ran(&ctx, "SET galatea.cache.plans = 0").await;
             ran(&ctx, &format!("CREATE TABLE {whole} AS {query}")).await;
-            ran(&ctx, "SET galatea.plan_cache = 'default'").await;
+            ran(&ctx, "SET galatea.cache.plans = 'default'").await;
             ran(&ctx, "SET galatea.device = 'cpu'").await;
             let types = async |table: &str| {
                 let frame = ctx.table(table).await.expect("a table");

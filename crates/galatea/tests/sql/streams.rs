@@ -1,4 +1,4 @@
-//! Inputs that a pipeline must not collect: the steps of recursive queries, and streams without an end.
+//! Inputs that a pipeline must not collect: the steps of recursive queries, and unbounded streams.
 
 mod folders;
 mod rows;
@@ -41,11 +41,11 @@ async fn a_file_is_a_stream() {
         );
         ctx.sql(&sql).await.expect("a stream");
     }
-    // Refused: the first group would wait for the end of the stream.
+    // Refused, because the first group would wait for the end of the stream.
     let sql = "SELECT v, count(*) FROM s GROUP BY v";
     assert!(pair.cpu.sql(sql).await.expect("plans").collect().await.is_err());
     pair.check(sql, false, "a stream").await;
-    // Answered group by group, in the order of the stream, by DataFusion.
+    // DataFusion returns group by group, in the order of the stream.
     pair.check("SELECT k, sum(v) FROM s GROUP BY k", false, "a sorted stream")
         .await;
     pair.check("SELECT k, v + 1 FROM s WHERE v > 2", true, "a filtered stream")

@@ -1,5 +1,5 @@
-//! A query gives way to one that came before it: between two launches it parks what it has collected, others
-//! move that to the host or to a file, and when its turn comes again it continues where it was.
+//! Preemption: a query yields to an earlier one. Between two launches it parks its partial results, others
+//! move them to the host or to a file, and after readmission it continues from the same point.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
@@ -33,7 +33,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// Numbers and names of the pipelines of `galatea_queries()`, by arrival. An expression would run on the
-/// device, and wait.
+/// device and wait.
 async fn listed(ctx: &SessionContext) -> Vec<String> {
     let frame = ctx.sql("SELECT pipeline, work FROM galatea_queries()").await;
     let rows = frame.expect("a plan").collect().await.expect("rows");
@@ -47,8 +47,8 @@ async fn listed(ctx: &SessionContext) -> Vec<String> {
     names.collect()
 }
 
-/// Runs a query that an earlier one asks for its memory; whether it gave way before it was done. Meanwhile
-/// all it holds is on the host.
+/// Runs a query while an earlier one requests its memory. Returns whether it was preempted before its end. In
+/// between, all its data are on the host.
 async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     let device = device(&pair.gpu);
     let memory = device.memory();
@@ -86,7 +86,7 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
         ended.load(Ordering::SeqCst) || memory.turns().queries().len() > 1
     })
     .await;
-    // It wants memory from now on: the query gives way after its next launch, or ends.
+    // From now on the earlier query requests memory: this query yields after its next launch, or ends.
     tokio::task::block_in_place(|| earlier.wait_for_room(&never));
     let gave_way = !ended.load(Ordering::SeqCst) && memory.turns().queries().len() > 1;
     if gave_way {
@@ -109,21 +109,17 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
         .unwrap_or_else(|error| panic!("{sql}\n{error}"));
     same(expected, &rows).unwrap_or_else(|difference| panic!("{sql}\n{difference}"));
     let shown = displayable(plan.as_ref()).indent(true).to_string();
-    assert_eq!(
-        gave_way,
-        shown.contains("gave way to earlier queries=1"),
-        "{sql}\n{shown}"
-    );
+    assert_eq!(gave_way, shown.contains("preemptions=1"), "{sql}\n{shown}");
     gave_way
 }
 
 async fn check(settings: &[(&str, &str)], queries: &[&str]) {
     let mut all = vec![
-        ("galatea.chunk_rows", "300"),
-        ("galatea.block_threads", "32"),
-        ("galatea.min_rows", "0"),
-        // Chunks stream.
-        ("galatea.cache_device", "false"),
+        ("galatea.tuning.chunk_rows", "300"),
+        ("galatea.tuning.block_threads", "32"),
+        ("galatea.tuning.min_rows", "0"),
+        // Chunks are streamed.
+        ("galatea.cache.device", "false"),
     ];
     all.extend(settings);
     let pair = Pair::new(&all);
@@ -144,7 +140,7 @@ async fn check(settings: &[(&str, &str)], queries: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_query_goes_on_after_giving_way() {
+async fn preempted_query_resumes_where_it_stopped() {
     let queries = [
         "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
         "SELECT i64, u64, count(*), sum(d9) FROM t GROUP BY i64, u64",
@@ -153,17 +149,23 @@ async fn a_query_goes_on_after_giving_way() {
         "SELECT i32, v FROM t WHERE v % 3 = 1 ORDER BY i32, v",
     ];
     check(&[], &queries).await;
-    check(&[("galatea.row_output", "heap")], &queries[3..]).await;
-    check(&[("galatea.row_output", "direct")], &queries[3..]).await;
-    check(&[("galatea.persistent_scan", "on")], &queries).await;
-    let small = [("galatea.group_by", "hash"), ("galatea.hash_slots", "64")];
+    check(&[("galatea.tuning.row_output", "heap")], &queries[3..]).await;
+    check(&[("galatea.tuning.row_output", "direct")], &queries[3..]).await;
+    check(&[("galatea.tuning.persistent_scan", "on")], &queries).await;
+    let small = [
+        ("galatea.aggregate.strategy", "hash"),
+        ("galatea.tuning.hash_slots", "64"),
+    ];
     check(&small, &queries[1..3]).await;
 }
 
-/// Columns in device memory are read by few launches; what is done is not done again.
+/// Resident columns are read by few launches. Completed work is not repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn chunks_that_are_done_stay_done() {
-    let settings = [("galatea.cache_device", "true"), ("galatea.row_output", "direct")];
+async fn preempted_query_does_not_repeat_completed_chunks() {
+    let settings = [
+        ("galatea.cache.device", "true"),
+        ("galatea.tuning.row_output", "direct"),
+    ];
     check(
         &settings,
         &[

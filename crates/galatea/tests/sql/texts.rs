@@ -1,4 +1,4 @@
-//! Functions of long texts, which have no dictionary: nothing is left to the CPU.
+//! Functions of long strings without a dictionary: all of them run on the device.
 
 use crate::compare::{Pair, same_in_order};
 use crate::joins::STRICT;
@@ -24,7 +24,7 @@ const PIECES: [&str; 12] = [
     "İSTANBUL",
 ];
 
-/// Addresses, nearly all different; a tenth NULL.
+/// Addresses, nearly all distinct; a tenth NULL.
 fn table(rows: usize, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut texts = || -> Vec<Option<String>> {
@@ -60,7 +60,7 @@ const QUERIES: &[&str] = &[
     "SELECT url FROM t WHERE url SIMILAR TO 'http://%(com|/)'",
 ];
 
-/// Texts that are made of several columns, or of numbers, where no text is returned.
+/// Strings computed from several columns, or from numbers, in queries that return no string.
 const MADE: &[&str] = &[
     "SELECT count(*), sum(n) FROM t WHERE url || referer LIKE '%.com%.com%'",
     "SELECT count(*) FROM t WHERE upper(url || referer) LIKE '%EXAMPLE%' AND n <> 7",
@@ -73,7 +73,7 @@ const MADE: &[&str] = &[
     "SELECT sum(CASE WHEN upper(referer) > lower(url) THEN length(referer || url) ELSE n END) FROM t",
 ];
 
-/// Group keys that are made of several columns, or of numbers.
+/// Group keys computed from several columns, or from numbers.
 const GROUPS: &[&str] = &[
     "SELECT url || referer, count(*), sum(n) FROM t GROUP BY 1",
     "SELECT concat(url, '/', n) AS u, n, count(*) FROM t GROUP BY u, n",
@@ -86,7 +86,7 @@ const GROUPS: &[&str] = &[
     "SELECT upper(left(url, 6)) || n, CASE WHEN n > 0 THEN referer || n ELSE 'none' END, count(*) FROM t GROUP BY 1, 2",
 ];
 
-/// Join keys that are made of several columns, or of numbers; `d` is a table of the same columns.
+/// Join keys computed from several columns, or from numbers; `d` is a table of the same columns.
 const JOINS: &[&str] = &[
     "SELECT count(*), sum(t.n), sum(d.n) FROM t JOIN d ON concat(t.url, t.n) = concat(d.url, d.n)",
     "SELECT t.n, count(*) FROM t JOIN d ON t.url || CAST(t.n AS VARCHAR) = d.url GROUP BY t.n",
@@ -98,20 +98,20 @@ const JOINS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn computed_texts_are_join_keys() {
-    let on_device = ("galatea.build_rows", "1");
+async fn computed_strings_are_join_keys() {
+    let on_device = ("galatea.tuning.build_rows", "1");
     let hostile: [&[(&str, &str)]; 5] = [
-        // Small build sides are collected by the CPU, which computes their keys.
+        // The CPU collects small build sides, and computes their keys.
         &[],
         &[STRICT, on_device],
         &[
             STRICT,
             on_device,
-            ("galatea.hash_slots", "2"),
-            ("galatea.rows_per_thread", "1"),
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.tuning.rows_per_thread", "1"),
         ],
-        &[STRICT, on_device, ("galatea.collide_hashes", "true")],
-        &[STRICT, on_device, ("galatea.gpu_memory_limit", "4M")],
+        &[STRICT, on_device, ("galatea.debug.collide_hashes", "true")],
+        &[STRICT, on_device, ("galatea.memory.gpu_limit", "4M")],
     ];
     let runs = [
         (0, 1),
@@ -126,7 +126,7 @@ async fn computed_texts_are_join_keys() {
     for (seed, (settings, rows)) in (20..).zip(runs) {
         let settings: Vec<_> = hostile[settings]
             .iter()
-            .chain([&("galatea.chunk_rows", "512")])
+            .chain([&("galatea.tuning.chunk_rows", "512")])
             .copied()
             .collect();
         let pair = Pair::new(&settings);
@@ -140,12 +140,18 @@ async fn computed_texts_are_join_keys() {
 }
 
 #[tokio::test]
-async fn computed_texts_are_group_keys() {
+async fn computed_strings_are_group_keys() {
     let hostile: [&[(&str, &str)]; 4] = [
         &[],
-        &[("galatea.hash_slots", "2"), ("galatea.rows_per_thread", "1")],
-        &[("galatea.collide_hashes", "true")],
-        &[("galatea.gpu_memory_limit", "4M"), ("galatea.chunk_rows", "64")],
+        &[
+            ("galatea.tuning.hash_slots", "2"),
+            ("galatea.tuning.rows_per_thread", "1"),
+        ],
+        &[("galatea.debug.collide_hashes", "true")],
+        &[
+            ("galatea.memory.gpu_limit", "4M"),
+            ("galatea.tuning.chunk_rows", "64"),
+        ],
     ];
     for (settings, rows, seed) in [
         (0, 33, 7),
@@ -154,7 +160,7 @@ async fn computed_texts_are_group_keys() {
         (2, 400, 10),
         (3, 1000, 11),
     ] {
-        let settings: Vec<_> = [STRICT, ("galatea.chunk_rows", "512")]
+        let settings: Vec<_> = [STRICT, ("galatea.tuning.chunk_rows", "512")]
             .iter()
             .chain(hostile[settings])
             .copied()
@@ -170,7 +176,7 @@ async fn computed_texts_are_group_keys() {
     }
 }
 
-/// What is computed of long texts that are returned.
+/// Functions of long strings that are returned.
 const OUTPUTS: &[&str] = &[
     "SELECT upper(url), n FROM t WHERE n > 2",
     "SELECT substr(url, 3, 9), right(referer, 4), md5(url), length(url), n FROM t WHERE url LIKE '%.com%'",
@@ -182,13 +188,13 @@ const OUTPUTS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn what_is_computed_of_returned_texts_needs_no_dictionary() {
+async fn functions_of_returned_strings_need_no_dictionary() {
     for (rows, seed) in [(1, 30), (32, 31), (33, 32), (3000, 33)] {
         for output in ["direct", "heap"] {
             let settings = [
                 STRICT,
-                ("galatea.chunk_rows", "512"),
-                ("galatea.row_output", output),
+                ("galatea.tuning.chunk_rows", "512"),
+                ("galatea.tuning.row_output", output),
             ];
             let pair = Pair::new(&settings);
             pair.table("t", &[table(rows, seed)]);
@@ -200,7 +206,7 @@ async fn what_is_computed_of_returned_texts_needs_no_dictionary() {
     }
 }
 
-/// Texts of several columns, or of numbers, that are returned; `d` is a table of the same columns.
+/// Returned strings computed from several columns, or from numbers; `d` is a table of the same columns.
 const RETURNED: &[&str] = &[
     "SELECT url || '-' || referer FROM t WHERE n > 0",
     "SELECT CAST(n AS VARCHAR), concat(url, n), url, n, upper(url) FROM t WHERE n <> 2",
@@ -216,7 +222,7 @@ const RETURNED: &[&str] = &[
     "SELECT url || row_number() OVER (PARTITION BY n ORDER BY url, referer) FROM t",
 ];
 
-/// The same in order.
+/// The same with ORDER BY.
 const RETURNED_IN_ORDER: &[&str] = &[
     "SELECT url || n AS u, n, length(url) AS l FROM t WHERE n > -2 ORDER BY n, l, u",
     "SELECT concat(n, '-', url) AS u FROM t WHERE n > 0 ORDER BY u LIMIT 7",
@@ -224,19 +230,25 @@ const RETURNED_IN_ORDER: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn texts_of_several_columns_are_returned() {
+async fn strings_of_several_columns_are_returned() {
     let hostile: [&[(&str, &str)]; 4] = [
         &[],
-        &[("galatea.row_output", "heap"), ("galatea.build_rows", "1")],
         &[
-            ("galatea.row_output", "counted"),
-            ("galatea.rows_per_thread", "1"),
+            ("galatea.tuning.row_output", "heap"),
+            ("galatea.tuning.build_rows", "1"),
         ],
-        &[("galatea.gpu_memory_limit", "4M"), ("galatea.build_rows", "0")],
+        &[
+            ("galatea.tuning.row_output", "counted"),
+            ("galatea.tuning.rows_per_thread", "1"),
+        ],
+        &[
+            ("galatea.memory.gpu_limit", "4M"),
+            ("galatea.tuning.build_rows", "0"),
+        ],
     ];
     let runs = [(0, 0), (1, 1), (31, 2), (32, 3), (33, 0), (1200, 1), (3000, 0)];
     for (seed, (rows, settings)) in (40..).zip(runs) {
-        let settings: Vec<_> = [STRICT, ("galatea.chunk_rows", "512")]
+        let settings: Vec<_> = [STRICT, ("galatea.tuning.chunk_rows", "512")]
             .iter()
             .chain(hostile[settings])
             .copied()
@@ -256,9 +268,9 @@ async fn texts_of_several_columns_are_returned() {
     }
 }
 
-/// What the host computes is named, and its errors are the CPU's.
+/// EXPLAIN names the expressions that the host computes. Their errors are the CPU's.
 #[tokio::test]
-async fn what_the_host_computes_is_named() {
+async fn explain_names_expressions_computed_on_the_host() {
     let pair = Pair::new(&[]);
     pair.table("t", &[table(100, 5)]);
     let explained = pair
@@ -267,16 +279,16 @@ async fn what_the_host_computes_is_named() {
         .await;
     let explained = explained.expect("a plan").collect().await.expect("its text");
     let text = pretty_format_batches(&explained).expect("printable").to_string();
-    let named = "computed by the host=[concat(url, CAST(n AS Utf8))]";
+    let named = "computed on the CPU=[concat(url, CAST(n AS Utf8))]";
     assert!(text.contains(named), "{text}");
     let sql = "SELECT repeat(url || 'x', n * 1000000000) FROM t WHERE n > 2";
     pair.check(sql, false, "a text that is too long").await;
 }
 
 #[tokio::test]
-async fn long_texts_are_searched_on_the_device() {
+async fn long_strings_are_searched_on_the_device() {
     for (rows, seed) in [(1, 1), (31, 4), (32, 5), (33, 6), (700, 2), (3000, 3)] {
-        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "512")]);
+        let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "512")]);
         pair.table("t", &[table(rows, seed)]);
         for sql in QUERIES.iter().chain(MADE) {
             pair.check(sql, true, &format!("{rows} rows")).await;
@@ -284,10 +296,10 @@ async fn long_texts_are_searched_on_the_device() {
     }
 }
 
-/// Parts that a warp looks for in the bytes of its rows: at the ends of texts, across them, often in one, in
-/// texts longer than what a warp loads at once.
+/// Substring search by a warp in the bytes of its rows: at the ends of strings, across them, several times in
+/// one, and in strings longer than the bytes that a warp loads at once.
 #[tokio::test]
-async fn parts_are_found_wherever_they_are() {
+async fn substring_search_finds_matches_at_string_ends_and_across_load_windows() {
     let patterns = [
         "%goog%",
         "%google%",
@@ -346,7 +358,7 @@ async fn parts_are_found_wherever_they_are() {
         ];
         let table = RecordBatch::try_from_iter_with_nullable(columns).expect("one length");
         for chunk_rows in ["512", "100"] {
-            let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", chunk_rows)]);
+            let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", chunk_rows)]);
             pair.table("t", std::slice::from_ref(&table));
             for condition in &conditions {
                 let sql = format!("SELECT count(*), sum(n) FROM t WHERE {condition}");
@@ -361,9 +373,9 @@ async fn parts_are_found_wherever_they_are() {
     }
 }
 
-/// What has no automaton is the CPU's, which says why.
+/// Patterns without an automaton run on the CPU, with a reason.
 #[tokio::test]
-async fn what_is_not_regular_is_left_to_the_cpu() {
+async fn patterns_without_an_automaton_run_on_the_cpu() {
     let pair = Pair::new(&[]);
     pair.table("t", &[table(300, 4)]);
     pair.check(

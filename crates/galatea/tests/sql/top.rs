@@ -1,5 +1,5 @@
-//! `ORDER BY ... LIMIT`: the device returns the rows that may be among the first. Every query orders by all
-//! that it returns, so that there is one right answer.
+//! `ORDER BY ... LIMIT`: the device returns candidates for the first rows. Every query orders by all columns
+//! that it returns, so that it has one right answer.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
@@ -23,17 +23,17 @@ const ROWS: &[&str] = &[
     "SELECT flag, day, i64, f64, d18 FROM t ORDER BY flag DESC, day, i64, f64, d18 LIMIT 9",
     "SELECT k, low, high, i64, ts FROM t ORDER BY k, low DESC, high, i64, ts LIMIT 40",
     "SELECT i64 + 1 AS next, i64 FROM t WHERE low = 'AIR' ORDER BY next DESC NULLS LAST LIMIT 4",
-    // All rows are as good.
+    // All rows are equal.
     "SELECT 1 AS one, i8 IS NULL AND false AS no FROM t ORDER BY one, no LIMIT 12",
-    // Texts by their first bytes.
+    // Strings by their first bytes.
     "SELECT high, i64 FROM t WHERE i8 > 0 ORDER BY high, i64 LIMIT 6",
     "SELECT high, low, view FROM t ORDER BY high DESC NULLS LAST, view, low DESC LIMIT 40",
     "SELECT k, view, high FROM t ORDER BY k, view DESC, high LIMIT 12",
     "SELECT upper(high) AS u, i64 FROM t ORDER BY u, i64 LIMIT 6",
 ];
 
-/// Texts without a dictionary, of which many begin alike: as long as their first bytes, longer, shorter,
-/// empty, with zeros at the end, not of ASCII letters, and NULL.
+/// Strings without a dictionary. Many share a prefix: as long as the compared first bytes, longer, shorter,
+/// empty, ending in zeros, with non-ASCII letters, and NULL.
 fn texts(rows: u64) -> RecordBatch {
     let texts = (0..rows).map(|row| {
         let number = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -60,8 +60,8 @@ fn texts(rows: u64) -> RecordBatch {
 }
 
 #[tokio::test]
-async fn first_rows_by_texts_without_a_dictionary_are_found_on_the_device() {
-    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "3000")]);
+async fn first_rows_by_strings_without_a_dictionary_are_found_on_the_device() {
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "3000")]);
     pair.table("t", &[texts(9000)]);
     for order in [
         "text, v",
@@ -84,9 +84,9 @@ async fn first_rows_by_texts_without_a_dictionary_are_found_on_the_device() {
     }
 }
 
-/// Where very many texts begin alike, the CPU goes on.
+/// If very many strings share a prefix, the CPU takes over.
 #[tokio::test]
-async fn texts_that_begin_alike_are_not_returned_in_great_numbers() {
+async fn strings_that_begin_alike_are_not_returned_in_great_numbers() {
     let pair = Pair::new(&[]);
     let texts: StringArray = (0..90_000)
         .map(|row| Some(format!("https://{}", row * 7919 % 90_001)))
@@ -100,12 +100,12 @@ async fn texts_that_begin_alike_are_not_returned_in_great_numbers() {
         report.reasons.iter().any(|reason| reason.contains("begin alike")),
         "{report:?}"
     );
-    // Remembered.
+    // The refusal is remembered.
     pair.check(sql, false, "alike, again").await;
 }
 
-/// Columns of a table of 99 chunks: in the order of the rows and against it, random, of few values, equal,
-/// with NULLs, floats with NaN and infinities, texts; and one whose least values are in one chunk in the
+/// Columns of a table of 99 chunks: in the order of the rows and in reverse, random, of few values, equal,
+/// with NULLs, floats with NaN and infinities, strings; and one with its smallest values in one chunk in the
 /// middle.
 fn orders() -> RecordBatch {
     let rows = 9_900_i64;
@@ -144,7 +144,7 @@ fn orders() -> RecordBatch {
 
 #[tokio::test]
 async fn first_rows_of_many_chunks_are_found_by_some_of_them() {
-    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "100")]);
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "100")]);
     pair.table("t", &[orders()]);
     let keys = [
         "up",
@@ -177,7 +177,7 @@ async fn first_rows_of_many_chunks_are_found_by_some_of_them() {
 
 #[tokio::test]
 async fn first_rows_of_many_chunks_take_about_one_read() {
-    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "100")]);
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "100")]);
     pair.table("t", &[orders()]);
     let bytes = async |key: &str, limit: u64| {
         let sql = format!("SELECT v FROM t ORDER BY {key}, v LIMIT {limit}");
@@ -186,7 +186,7 @@ async fn first_rows_of_many_chunks_take_about_one_read() {
             .expect("a report")
             .device_bytes
     };
-    // So many rows are too many to be returned on the strength of a sample.
+    // Too many rows to return them based on a sample.
     let all = bytes("random", 1000).await;
     let one = bytes("random", 3).await;
     assert!(5 * one < 2 * all, "{one} of {all} bytes");
@@ -200,9 +200,9 @@ async fn first_rows_of_many_chunks_take_about_one_read() {
 async fn the_first_rows_of_a_table_are_the_same() {
     let shapes = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
     for (rows, seed) in [(0, 1), (33, 2), (1500, 3)] {
-        // Few rows are all returned: their distribution does not matter.
+        // Few rows are all returned, so their distribution does not matter.
         for shape in shapes.into_iter().take(if rows < 1000 { 1 } else { 4 }) {
-            let pair = Pair::new(&[("galatea.chunk_rows", "600")]);
+            let pair = Pair::new(&[("galatea.tuning.chunk_rows", "600")]);
             pair.table("t", &[batch(rows, seed, shape)]);
             for sql in ROWS {
                 let context = format!("{shape:?}, {rows} rows, seed {seed}");
@@ -230,11 +230,20 @@ const GROUPS: &[&str] = &[
 async fn the_first_groups_are_the_same() {
     let settings: &[&[(&str, &str)]] = &[
         &[],
-        &[("galatea.group_by", "hash")],
-        &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
-        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
-        &[("galatea.row_output", "counted")],
-        &[("galatea.row_output", "direct"), ("galatea.chunk_rows", "700")],
+        &[("galatea.aggregate.strategy", "hash")],
+        &[
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.debug.collide_hashes", "true"),
+        ],
+        &[
+            ("galatea.tuning.rows_per_thread", "1"),
+            ("galatea.tuning.block_threads", "32"),
+        ],
+        &[("galatea.tuning.row_output", "counted")],
+        &[
+            ("galatea.tuning.row_output", "direct"),
+            ("galatea.tuning.chunk_rows", "700"),
+        ],
     ];
     for settings in settings {
         for (rows, seed) in [(31, 2), (1900, 3)] {
@@ -248,7 +257,7 @@ async fn the_first_groups_are_the_same() {
     }
 }
 
-/// Rows that the GPU subtree of a plan has returned.
+/// The number of rows that the GPU subtree of a plan has returned.
 fn returned(plan: &str) -> f64 {
     let gpu = plan.split("GpuExec").nth(1).expect("a GPU subtree");
     let rows = gpu.split("output_rows=").nth(1).expect("a row count");
@@ -259,13 +268,13 @@ fn returned(plan: &str) -> f64 {
     }
 }
 
-/// Of very many rows that are equal in the order, as many are returned as are wanted.
+/// If very many rows are equal in the order, only the number of the LIMIT is returned.
 #[tokio::test]
 async fn rows_that_are_equal_in_the_order_are_not_all_returned() {
     let pair = Pair::new(&[
         STRICT,
-        ("galatea.chunk_rows", "2000"),
-        ("galatea.block_threads", "32"),
+        ("galatea.tuning.chunk_rows", "2000"),
+        ("galatea.tuning.block_threads", "32"),
     ]);
     pair.table("t", &[batch(60_000, 9, Shape::Ordinary)]);
     for (rows, key) in [
@@ -292,7 +301,7 @@ async fn rows_that_are_equal_in_the_order_are_not_all_returned() {
             assert!(returned(&plan) < most, "{plan}");
         }
     }
-    // The order has more bits than a key: which of the equal ones come first is not known on the device.
+    // The order has more bits than a key, so the device cannot order the rows with equal keys.
     let long = "SELECT flag, i64, u64, v FROM t WHERE v < 40000 ORDER BY flag, v % 1, i64, u64, v LIMIT 20";
     pair.check(long, true, "a long order").await;
 }
@@ -307,21 +316,21 @@ async fn few_rows_are_returned() {
         "SELECT v, day FROM f ORDER BY v LIMIT 10",
     ] {
         let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-        assert!(plan.contains("rows wanted=first 10 by"), "{plan}");
-        assert!(plan.contains("passes before="), "{plan}");
+        assert!(plan.contains("top k=first 10 by"), "{plan}");
+        assert!(plan.contains("counting passes="), "{plan}");
         let returned = returned(&plan);
         assert!((10.0..=1100.0).contains(&returned), "{returned}\n{plan}");
     }
 }
 
-/// A pipeline that cannot say which rows are wanted falls back to what DataFusion does.
+/// A pipeline that cannot select candidates falls back to DataFusion's operator.
 #[tokio::test]
 async fn the_first_rows_are_found_when_memory_is_short() {
     for limit in ["300 KiB", "2 MiB"] {
         let pair = Pair::new(&[
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.chunk_rows", "500"),
-            ("galatea.block_threads", "32"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "500"),
+            ("galatea.tuning.block_threads", "32"),
         ]);
         star(&pair, 5000, 12);
         for sql in GROUPS {

@@ -1,4 +1,4 @@
-//! UNION ALL below what computes with its rows: pipelines over all parts, and the answers of DataFusion's CPU
+//! UNION ALL below operators that process its rows: pipelines over all inputs, compared with DataFusion's CPU
 //! operators.
 
 use crate::compare::{Pair, same, same_in_order};
@@ -16,14 +16,14 @@ const QUERIES: &[&str] = &[
     "SELECT x, count(*) FROM (SELECT 1 AS x, v FROM t UNION ALL SELECT 2, v FROM u UNION ALL SELECT 3, v FROM t WHERE flag) GROUP BY x",
     "SELECT high, max(low), count(*) FROM (SELECT high, low FROM t UNION ALL SELECT view, high FROM u) GROUP BY high",
     "SELECT d38, f32, count(*), max(ts) FROM (SELECT d38, f32, ts FROM t UNION ALL SELECT d38, f32, ts FROM u) GROUP BY d38, f32",
-    // Duplicates go.
+    // Duplicates are removed.
     "SELECT i8, low FROM t UNION SELECT i8, low FROM u",
     "SELECT low FROM t WHERE flag UNION SELECT view FROM u UNION SELECT 'AIR'",
-    // Parts that are groups, pairs and windows themselves.
+    // Inputs that are groups, joins and windows themselves.
     "SELECT k, sum(n) FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, count(low) FROM u GROUP BY k) GROUP BY k",
     "SELECT count(*), sum(a) FROM (SELECT t.i32 AS a FROM t JOIN u ON t.v = u.v UNION ALL SELECT t.i32 FROM t JOIN u ON t.i8 = u.i8)",
     "SELECT r, count(*) FROM (SELECT rank() OVER (PARTITION BY k ORDER BY i8) AS r FROM t UNION ALL SELECT v FROM u) GROUP BY r",
-    // Sides of joins.
+    // Build and probe sides of joins.
     "SELECT count(*), sum(a.i32), max(b.low) FROM (SELECT * FROM t UNION ALL SELECT * FROM u) a JOIN t b ON a.v = b.v",
     "SELECT count(*), sum(a.i32) FROM t a JOIN (SELECT i8, i16 FROM t UNION ALL SELECT i8, i16 FROM u) b ON a.i8 = b.i8",
     "SELECT v FROM t WHERE i8 IN (SELECT i8 FROM t WHERE flag UNION ALL SELECT u8 FROM u)",
@@ -32,10 +32,10 @@ const QUERIES: &[&str] = &[
     "SELECT v, x, sum(x) OVER (PARTITION BY v ORDER BY x) AS s FROM (SELECT v, i16 AS x FROM t UNION ALL SELECT v, i8 FROM u)",
     "SELECT upper(low), v + 1 FROM (SELECT low, v FROM t UNION ALL SELECT low, v FROM u LIMIT 100000) WHERE v % 2 = 0",
     "SELECT CASE WHEN a.flag THEN a.low ELSE a.view END, count(*) FROM (SELECT * FROM t UNION ALL SELECT * FROM u) a GROUP BY 1",
-    // Empty parts, and parts of parts.
+    // Empty inputs, and nested unions.
     "SELECT k, count(*) FROM (SELECT k FROM t WHERE v < -10 UNION ALL SELECT k FROM u UNION ALL (SELECT k FROM t WHERE v > 1000000 UNION ALL SELECT k FROM u)) GROUP BY k",
     "SELECT count(*), max(low) FROM (SELECT low, v FROM t WHERE v < -10 UNION ALL SELECT low, v FROM u WHERE v < -10)",
-    // Constants by part.
+    // Constants per input.
     "SELECT ch, k, count(*), sum(x) FROM (SELECT 'store' AS ch, k, i32 AS x FROM t UNION ALL SELECT 'web', k, i32 FROM u UNION ALL SELECT 'store', k, i8 FROM t) GROUP BY ch, k",
     "SELECT ch, count(*), min(v) FROM (SELECT 'a' AS ch, v FROM t UNION ALL SELECT NULL, v FROM u UNION ALL SELECT '', v FROM u) GROUP BY ROLLUP (ch)",
     "SELECT ch, max(v), count(DISTINCT ch) FROM (SELECT 'same' AS ch, v FROM t UNION ALL SELECT 'same', v FROM u) WHERE ch > 'a' GROUP BY ch",
@@ -66,7 +66,7 @@ async fn rows_of_all_parts_are_the_rows() {
         QUERIES,
         [500, 300],
         Shape::Ordinary,
-        &[("galatea.chunk_rows", "128")],
+        &[("galatea.tuning.chunk_rows", "128")],
         false,
     )
     .await;
@@ -81,7 +81,7 @@ async fn orders_are_over_all_parts() {
         ORDERED,
         [700, 400],
         Shape::Ordinary,
-        &[("galatea.chunk_rows", "100")],
+        &[("galatea.tuning.chunk_rows", "100")],
         true,
     )
     .await;
@@ -90,11 +90,14 @@ async fn orders_are_over_all_parts() {
 
 #[tokio::test]
 async fn sides_go_through_partitions() {
-    let settings = [("galatea.join_partitions", "8"), ("galatea.chunk_rows", "128")];
+    let settings = [
+        ("galatea.join.partitions", "8"),
+        ("galatea.tuning.chunk_rows", "128"),
+    ];
     all(&QUERIES[12..16], [600, 300], Shape::Skewed, &settings, false).await;
 }
 
-/// Nothing is left to the CPU: one subtree has all of it.
+/// Nothing runs on the CPU: one subtree contains the whole query.
 #[tokio::test]
 async fn a_union_is_a_part_of_its_pipeline() {
     let pair = Pair::new(&[STRICT]);
@@ -110,10 +113,10 @@ async fn a_union_is_a_part_of_its_pipeline() {
     }
 }
 
-/// The parts' dictionaries differ, and some have no value of the others'.
+/// The dictionaries of the inputs differ, and some share no value with the others.
 #[tokio::test]
-async fn texts_of_different_dictionaries_are_equal_by_value() {
-    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "16")]);
+async fn strings_of_different_dictionaries_are_equal_by_value() {
+    let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "16")]);
     let table = |name: &str, words: Vec<Option<&str>>| {
         let numbers: Vec<i32> = (0..words.len() as i32).collect();
         let columns: Vec<(&str, ArrayRef, bool)> = vec![

@@ -1,6 +1,6 @@
-//! Window functions: everything runs in pipelines, and is what DataFusion's CPU operators say.
+//! Window functions: everything runs in pipelines, and returns the results of DataFusion's CPU operators.
 //!
-//! Functions that depend on the order of equal rows are over orders without any: `v` is unique.
+//! Functions that depend on the order of equal rows use orders without ties: `v` is unique.
 
 use crate::compare::{Pair, same, same_in_order};
 use crate::data::{Shape, batch};
@@ -19,7 +19,7 @@ async fn check(pair: &Pair, sql: &str, context: &str) {
     }
 }
 
-/// Ranks, and what else is numbered in a partition.
+/// Ranks and other numbers within a partition.
 const RANKS: &[&str] = &[
     "SELECT v, row_number() OVER (PARTITION BY k ORDER BY i8, v) AS n FROM t",
     "SELECT v, rank() OVER (PARTITION BY k ORDER BY i8) AS r, dense_rank() OVER (PARTITION BY k ORDER BY i8) AS d FROM t",
@@ -50,7 +50,7 @@ const VALUES: &[&str] = &[
             nth_value(i64, -2) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS c FROM t",
     "SELECT v, first_value(ts) OVER (PARTITION BY low ORDER BY v ROWS BETWEEN 3 FOLLOWING AND 5 FOLLOWING) AS a,
             last_value(f32) OVER (PARTITION BY low ORDER BY v ROWS BETWEEN 5 PRECEDING AND 3 PRECEDING) AS b FROM t",
-    // Rows that are NULL are passed over.
+    // NULL values are skipped.
     "SELECT v, first_value(i64) IGNORE NULLS OVER (PARTITION BY k ORDER BY v) AS a, last_value(low) IGNORE NULLS OVER (PARTITION BY k ORDER BY v) AS b FROM t",
     "SELECT v, nth_value(d38, 2) IGNORE NULLS OVER (PARTITION BY low ORDER BY v ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS a,
             nth_value(f64, -3) IGNORE NULLS OVER (PARTITION BY low ORDER BY v ROWS BETWEEN 5 PRECEDING AND 4 FOLLOWING) AS b,
@@ -62,13 +62,13 @@ const VALUES: &[&str] = &[
     "SELECT v, lead(i16) IGNORE NULLS OVER (PARTITION BY k ORDER BY v) AS a, lead(d9, 1, 1.5) IGNORE NULLS OVER (PARTITION BY flag ORDER BY v) AS b FROM t",
     "SELECT v, lead(low) IGNORE NULLS OVER (ORDER BY v DESC) AS a, lag(f64, -1, 0.5) IGNORE NULLS OVER (ORDER BY v) AS b,
             lead(day) IGNORE NULLS OVER (PARTITION BY i8 ORDER BY v) AS c FROM t",
-    // Beside what DataFusion computes of whole partitions.
+    // Together with functions that DataFusion computes over whole partitions.
     "SELECT v, lead(i64, 2) IGNORE NULLS OVER w AS a, lead(d9, 5, 2.25) IGNORE NULLS OVER w AS b, lead(flag, 100000) IGNORE NULLS OVER w AS c,
             count(*) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS n
      FROM t WINDOW w AS (PARTITION BY k ORDER BY v)",
 ];
 
-/// Aggregates that take each value once.
+/// DISTINCT aggregates.
 const DISTINCT: &[&str] = &[
     "SELECT v, count(DISTINCT i8) OVER (PARTITION BY k) AS a, sum(DISTINCT i16) OVER (PARTITION BY k) AS b, avg(DISTINCT d9) OVER (PARTITION BY k) AS c FROM t",
     "SELECT v, count(DISTINCT low) OVER (PARTITION BY k ORDER BY v) AS a, count(DISTINCT view) OVER (PARTITION BY k ORDER BY v) AS b,
@@ -85,7 +85,7 @@ const DISTINCT: &[&str] = &[
      WHERE r < 9 GROUP BY k, n",
 ];
 
-/// Aggregates of whole partitions, and of those so far.
+/// Aggregates of whole partitions, and running aggregates.
 const AGGREGATES: &[&str] = &[
     "SELECT v, sum(i8) FILTER (WHERE k > 3) OVER (PARTITION BY low ORDER BY v) AS s, count(*) FILTER (WHERE flag) OVER (PARTITION BY k) AS c,
             avg(f64) FILTER (WHERE i16 > 0) OVER (ORDER BY v ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) AS a,
@@ -138,7 +138,7 @@ const FRAMES: &[&str] = &[
             max(v) OVER (ORDER BY day RANGE BETWEEN INTERVAL '36 hours' PRECEDING AND INTERVAL '12 hours' FOLLOWING) AS m FROM t",
 ];
 
-/// What other pipelines make of rows with window functions.
+/// Window functions as input of other pipelines.
 const USED: &[&str] = &[
     "SELECT * FROM (SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY i32 DESC, v) AS n FROM t) WHERE n <= 3",
     "SELECT low, v, r FROM (SELECT low, v, rank() OVER (PARTITION BY low ORDER BY i16) AS r FROM t WHERE i8 > 0) WHERE r BETWEEN 2 AND 4",
@@ -168,10 +168,10 @@ async fn all(queries: &[&str], rows: usize, seed: u64, shape: Shape, settings: &
     }
 }
 
-/// Every distribution, then sizes around those of warps with some of the queries each.
+/// Runs the queries over every distribution, then some of them over sizes around those of warps.
 async fn everywhere(queries: &[&str]) {
     for shape in [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed] {
-        let settings = [STRICT, ("galatea.chunk_rows", "400")];
+        let settings = [STRICT, ("galatea.tuning.chunk_rows", "400")];
         all(queries, 1500, 3, shape, &settings).await;
     }
     for (number, (rows, seed)) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2)]
@@ -208,13 +208,13 @@ async fn values_that_count_once_are_those_of_the_cpu() {
     everywhere(DISTINCT).await;
 }
 
-/// Peers count by row where a frame ends in their midst: in the order of the table, by `v`.
+/// If a frame ends among peers, these count row by row in the order of the table, by `v`.
 #[tokio::test]
 async fn equal_rows_count_once_in_the_order_of_the_table() {
     let settings = [
         STRICT,
-        ("galatea.block_threads", "32"),
-        ("galatea.rows_per_thread", "1"),
+        ("galatea.tuning.block_threads", "32"),
+        ("galatea.tuning.rows_per_thread", "1"),
     ];
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(3000, 12, Shape::Skewed)]);
@@ -233,7 +233,7 @@ async fn equal_rows_count_once_in_the_order_of_the_table() {
     same(&expected, &actual).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
-/// Distances of floats that are no numbers, infinite, zeros of both signs, and next to each other.
+/// Distances of floats that are NaN, infinite, zeros of both signs, and adjacent.
 #[tokio::test]
 async fn frames_by_floats_at_the_edges() {
     let edges = [
@@ -293,7 +293,7 @@ async fn rows_with_window_functions_are_rows_of_other_pipelines() {
     everywhere(USED).await;
 }
 
-/// Plans name the functions and their window, and an order above that is the window's costs no other sort.
+/// Plans name the functions and their window. An ORDER BY equal to the window's order needs no other sort.
 #[tokio::test]
 async fn plans_name_windows() {
     let pair = Pair::new(&[STRICT]);
@@ -334,7 +334,7 @@ async fn plans_name_windows() {
 #[tokio::test]
 async fn windows_over_groups_and_joins() {
     for (rows, seed) in [(33, 2), (1900, 3)] {
-        let pair = Pair::new(&[STRICT, ("galatea.build_rows", "1")]);
+        let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "1")]);
         star(&pair, rows, seed);
         for sql in [
             "SELECT text, number, s, rank() OVER (PARTITION BY text ORDER BY s DESC) AS r
@@ -355,11 +355,11 @@ async fn windows_over_groups_and_joins() {
     }
 }
 
-/// Rows in the order that is asked for, whether it is that of the window or another.
+/// Rows in the requested order, whether or not it is the window's.
 #[tokio::test]
 async fn rows_of_windows_are_in_order() {
     for rows in [0, 33, 3000] {
-        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "700")]);
+        let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "700")]);
         pair.table("t", &[batch(rows, 11, Shape::Ordinary)]);
         for sql in [
             "SELECT k, i8, v, row_number() OVER (PARTITION BY k ORDER BY i8 DESC, v) AS n FROM t ORDER BY k, i8 DESC, v",
@@ -375,13 +375,13 @@ async fn rows_of_windows_are_in_order() {
     }
 }
 
-/// Rows that are equal in the order of a window are in that of the table, by `v`.
+/// Rows that are equal in the order of a window are in table order, by `v`.
 #[tokio::test]
 async fn equal_rows_are_in_the_order_of_the_table() {
     let settings = [
         STRICT,
-        ("galatea.block_threads", "32"),
-        ("galatea.rows_per_thread", "1"),
+        ("galatea.tuning.block_threads", "32"),
+        ("galatea.tuning.rows_per_thread", "1"),
     ];
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(5000, 12, Shape::Ordinary)]);
@@ -421,14 +421,14 @@ fn by(order: &str) -> String {
     }
 }
 
-/// Where memory is short the CPU computes windows, or the device does in turns; the answer is the same.
+/// If memory is short, the CPU computes windows, or the device does in turns. The answer is the same.
 #[tokio::test]
 async fn windows_are_the_same_when_memory_is_short() {
     for limit in ["100 KiB", "600 KiB", "2 MiB"] {
         let settings = [
-            ("galatea.gpu_memory_limit", limit),
-            ("galatea.chunk_rows", "500"),
-            ("galatea.block_threads", "32"),
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "500"),
+            ("galatea.tuning.block_threads", "32"),
         ];
         for queries in [&RANKS[..4], &AGGREGATES[..3], &FRAMES[..2], &USED[..3]] {
             all(queries, 6000, 8, Shape::Ordinary, &settings).await;
@@ -436,7 +436,7 @@ async fn windows_are_the_same_when_memory_is_short() {
     }
 }
 
-/// What the device does not compute, the CPU does, and the plan says why.
+/// The CPU computes the functions that the device does not support, and the plan shows the reason.
 #[tokio::test]
 async fn other_windows_stay_on_the_cpu() {
     let pair = Pair::new(&[]);
@@ -456,7 +456,7 @@ async fn other_windows_stay_on_the_cpu() {
         ),
         (
             "SELECT v, lag(low, 1, 'none') OVER (ORDER BY v) AS l FROM t",
-            "a default that is text",
+            "a default that is a string",
         ),
         (
             "SELECT v, sum(i8) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS s FROM t",
@@ -469,7 +469,7 @@ async fn other_windows_stay_on_the_cpu() {
     }
 }
 
-/// A window of random functions.
+/// A query with a window of random functions.
 fn random_query(rng: &mut SmallRng) -> String {
     let partitions = [
         "",
@@ -560,14 +560,14 @@ async fn random_windows_are_those_of_the_cpu() {
             .expect("not empty");
         let rows = *[1, 33, 300, 900].choose(&mut rng).expect("not empty");
         let chunk_rows = rng.random_range(30..900).to_string();
-        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", &chunk_rows)]);
+        let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", &chunk_rows)]);
         pair.table("t", &[batch(rows, rng.random(), shape)]);
         let sql = random_query(&mut rng);
         check(&pair, &sql, &format!("seed {seed}: {rows} rows, {shape:?}")).await;
     }
 }
 
-/// Where rows fill the levels of a tree of frames exactly, and one more or fewer.
+/// Rows fill the levels of a tree of frames exactly, or differ from that by one.
 #[tokio::test]
 async fn whole_partitions_of_any_size_are_folded() {
     let pair = Pair::new(&[]);

@@ -1,4 +1,4 @@
-//! Zone maps over sources whose columns share a name.
+//! Zone maps over sources with columns of equal names.
 
 use crate::compare::Pair;
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -12,7 +12,7 @@ fn table(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
 
 #[tokio::test]
 async fn of_two_columns_of_one_name_the_right_one_prunes() {
-    let pair = Pair::new(&[("galatea.chunk_rows", "64")]);
+    let pair = Pair::new(&[("galatea.tuning.chunk_rows", "64")]);
     pair.table("a", &[table(0..1000)]);
     pair.table("b", &[table((0..1000).filter(|id| id % 3 == 0))]);
     for sql in [

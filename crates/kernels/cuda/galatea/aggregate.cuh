@@ -1,4 +1,4 @@
-// Accumulators: 64-bit words whose identity is zero, so that a memset starts every aggregate.
+// Accumulators: 64-bit words with identity zero, so that a memset initialises every aggregate.
 //
 // - Sum64: wrapping 64-bit sum (counts, and sums proven to fit by their interval times the row count).
 // - Sum128: two words, low then high, wrapping 128-bit sum.
@@ -7,16 +7,16 @@
 //   (`rank_*`); MIN maps through the complement. Zero is the least rank, so it is the identity.
 // - Or64, Xor64: bits. AND is the complement of the OR of complements.
 //
-// Homes: registers of a thread, copies in shared memory, slots in global memory. Naive 64-bit atomics on
-// shared memory are loops of compare-and-swap: sums are never added so. A copy is private to a thread, or a
-// sum is split into planes of 32-bit words with native atomics and carry, so that neighbouring copies lie in
-// neighbouring banks. Counts take one plane there.
+// The words reside in registers of a thread, as copies in shared memory, or in slots in global memory. 64-bit
+// atomics on shared memory compile to compare-and-swap loops, so sums do not use them. A copy is private to a
+// thread, or a sum is split into planes of 32-bit words with native atomics and carry, so that neighbouring
+// copies are in neighbouring banks. Counts use one plane there.
 #pragma once
 #include "galatea/prelude.cuh"
 
 namespace galatea {
 
-// Order-preserving ranks; complement for MIN.
+// Order-preserving ranks; MIN uses the complement.
 GALATEA_INLINE u64 rank_i64(i64 v) { return u64(v) ^ 0x8000000000000000ull; }
 // Both zeros are equal, and every NaN is above infinity.
 GALATEA_INLINE u64 rank_f64(double v) {
@@ -25,7 +25,7 @@ GALATEA_INLINE u64 rank_f64(double v) {
     return v == 0.0 ? 0x8000000000000000ull : v != v ? 0xfff8000000000000ull : rank;
 }
 
-// One thread owns the words: no atomics.
+// One thread owns the words, so no atomics are needed.
 struct PrivateWords {
     static GALATEA_INLINE void sum64(u64* word, u64 v) { *word += v; }
     static GALATEA_INLINE void sum128(u64* low, u64* high, i128 v) {
@@ -42,16 +42,17 @@ struct PrivateWords {
     static GALATEA_INLINE void xor64(u64* word, u64 bits) { *word ^= bits; }
 };
 
-// Many threads of a block share the words, which lie in shared memory. Values are read only after a barrier.
+// Many threads of a block share the words, which reside in shared memory. Values are read only after a
+// barrier.
 struct SharedWords {
     static GALATEA_INLINE void count(u32* word) { atomicAdd(word, 1u); }
-    // Native 32-bit atomics on two planes: the low half's old value tells the carry.
+    // Native 32-bit atomics on two planes: the old value of the low half determines the carry.
     static GALATEA_INLINE void sum64(u32* low, u32* high, u64 v) {
         const u32 old = atomicAdd(low, u32(v));
         const u32 up = u32(v >> 32) + (old + u32(v) < old ? 1u : 0u);
         if (up != 0) atomicAdd(high, up);
     }
-    // The same of a number of 32 bits.
+    // The same for a 32-bit number.
     static GALATEA_INLINE void sum_narrow(u32* low, u32* high, u32 v) {
         if (atomicAdd(low, v) > ~v) atomicAdd(high, 1u);
     }
@@ -74,7 +75,7 @@ struct SharedWords {
         if (rank > *reinterpret_cast<volatile u64*>(word))
             atomicMax(word, rank);
     }
-    // By halves, whose atomics are native.
+    // Updates the two 32-bit halves, which have native atomics.
     static GALATEA_INLINE void or64(u64* word, u64 bits) {
         u32* const halves = reinterpret_cast<u32*>(word);
         const u32 low = u32(bits), high = u32(bits >> 32);
@@ -89,20 +90,20 @@ struct SharedWords {
     }
 };
 
-// Elements of an accumulator in shared memory, read back: `low` and `high` word of element `i`.
+// Elements of an accumulator in shared memory for reading: `low` and `high` word of element `i`.
 struct CountElements {
     const u32* words;
     GALATEA_INLINE u64 low(u32 i) const { return words[i]; }
     GALATEA_INLINE u64 high(u32) const { return 0; }
 };
-struct SplitElements {  // planes of halves, `plane` elements each; high words only with four of them
+struct SplitElements {  // planes of halves, `plane` elements each; high words only with four planes
     const u32* words;
     u32 plane;
     bool wide;
     GALATEA_INLINE u64 low(u32 i) const { return u64(words[plane + i]) << 32 | words[i]; }
     GALATEA_INLINE u64 high(u32 i) const { return wide ? u64(words[3 * plane + i]) << 32 | words[2 * plane + i] : 0; }
 };
-struct WholeElements {  // whole words, high ones `plane` elements further
+struct WholeElements {  // whole words, high words `plane` elements further
     const u64* words;
     u32 plane;
     bool wide;
@@ -110,7 +111,7 @@ struct WholeElements {  // whole words, high ones `plane` elements further
     GALATEA_INLINE u64 high(u32 i) const { return wide ? words[plane + i] : 0; }
 };
 
-// Anyone may update the words, which lie in global memory; atomics are resolved in L2.
+// Any thread may update the words, which reside in global memory; atomics are resolved in L2.
 struct GlobalWords {
     static GALATEA_INLINE void sum64(u64* word, u64 v) {
         atomicAdd(word, v);
@@ -129,12 +130,12 @@ struct GlobalWords {
     static GALATEA_INLINE void xor64(u64* word, u64 bits) { atomicXor(word, bits); }
 };
 
-// How two partial words become one, by kind; used by the merges below.
-// A widening sum is 64 bits within a block and 128 bits in global memory.
-// Least and greatest texts are places of texts, which interned.cuh compares; nothing here merges them.
-enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64, Or64, Xor64, LeastText, GreatestText };
+// How two partial words are merged, by kind; used by the merges below. A widening sum is 64 bits within a
+// block and 128 bits in global memory. The least and greatest strings are positions of strings, which
+// interned.cuh compares; they are not merged here.
+enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64, Or64, Xor64, LeastString, GreatestString };
 
-// Two partials of one accumulator become one.
+// Merges two partials of one accumulator.
 template <Merge M>
 GALATEA_INLINE void merge_words(u64& low, u64& high, u64 other, u64 other_high) {
     if (M == Merge::Sum64 || M == Merge::SumWidening) {
@@ -177,11 +178,11 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     else { if (low != 0) GlobalWords::max64(word, low); }
 }
 
-// How the second word of a 128-bit sum merges: with the first.
+// Marks the second word of a 128-bit sum, which is merged with the first.
 constexpr u8 MERGE_HIGH = 255;
 
-// Thread scope. Adds a partial group, whose words lie `stride` apart, to the group in global memory; `merges`
-// says how by word, Merge or MERGE_HIGH.
+// Thread scope. Adds a partial group, with words `stride` apart, to the group in global memory; `merges`
+// holds a Merge or MERGE_HIGH for each word.
 GALATEA_INLINE void merge_group(u64* group, const u64* partial, u64 stride, u32 words, const u8* merges) {
     for (u32 w = 0; w < words; ++w) {
         const u64 low = partial[w * stride];
@@ -193,13 +194,13 @@ GALATEA_INLINE void merge_group(u64* group, const u64* partial, u64 stride, u32 
             case Merge::Xor64: merge_into<Merge::Xor64>(group + w, low, 0); break;
             case Merge::Sum128:
             case Merge::SumWidening: merge_into<Merge::Sum128>(group + w, low, partial[(w + 1) * stride]); break;
-            default: break;  // MERGE_HIGH, and texts
+            default: break;  // MERGE_HIGH, and strings
         }
     }
 }
 
 // Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0
-// adds what they come to to `word`.
+// adds their combined value to `word`.
 template <Merge M, typename Elements>
 GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies, u64* word) {
     const u32 lane = threadIdx.x & 31u;
@@ -209,7 +210,7 @@ GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies
     if (lane == 0) merge_into<M>(word, low, high);
 }
 
-// Thread scope. The same by one thread, for few copies.
+// Thread scope. The same with one thread, for few copies.
 template <Merge M, typename Elements>
 GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u64* word) {
     u64 low = elements.low(first), high = elements.high(first);
@@ -217,9 +218,10 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
     merge_into<M>(word, low, high);
 }
 
-// Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all,
-// for atomics on one address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From
-// divergent code, for the lanes of `lanes`; all of them call everything:
+// Combines the updates of lanes of a warp that add to the same place: pairs of peers combine until one lane
+// remains, which adds for all, because atomics on one address are serialised. After Adinetz, "Warp-aggregated
+// reductions" (2014). It may be called from divergent code by the lanes of `lanes`; all of them call every
+// function:
 //
 //     WarpPeers peers(lanes, place);
 //     while (peers.pairs()) { peers.take<M>(low, high); ...; peers.halve(); }
@@ -237,13 +239,13 @@ public:
     // Whether the lane is the first of its peers.
     GALATEA_INLINE bool first() const { return lowest; }
 
-    // How many of the peers it holds for.
+    // The number of peers that `holds` is true for.
     GALATEA_INLINE u64 count(bool holds) const { return u64(__popc(__ballot_sync(active, holds) & peers)); }
 
-    // Whether there are pairs left.
+    // Whether pairs remain.
     GALATEA_INLINE bool pairs() const { return __any_sync(active, later != 0); }
 
-    // The words of the next of its peers are added to those of the lane.
+    // Adds the words of the lane's next peer to its own.
     template <Merge M> GALATEA_INLINE void take(u64& low, u64& high) const {
         const u32 next = later != 0 ? u32(__ffs(later)) - 1u : threadIdx.x & 31u;
         const u64 other = __shfl_sync(active, low, next);
@@ -251,7 +253,7 @@ public:
         if (later != 0) merge_words<M>(low, high, other, other_high);
     }
 
-    // Every second one is done.
+    // Removes every second peer, which has been combined.
     GALATEA_INLINE void halve() {
         later &= __ballot_sync(active, (rank & 1u) == 0);
         rank >>= 1;
@@ -259,7 +261,7 @@ public:
 
 private:
     u32 active, peers;
-    u32 later;  // the peers after it that are not done
+    u32 later;  // the peers after it that have not been combined
     u32 rank;
     bool lowest;
 };

@@ -1,4 +1,4 @@
-// Numbers of generated expressions: integer types, floats with the host's results, lookups of integers.
+// Numeric functions of generated expressions: integer types, floats with the host's results, integer lookups.
 // Scope: thread. No barriers, no shared memory.
 #pragma once
 
@@ -6,19 +6,19 @@
 
 namespace galatea {
 
-// Keeps the first error of a kernel; code is not 0.
+// Records the first error of a kernel; the code is not 0.
 static GALATEA_NOINLINE void galatea_raise(u32* error, u32 code) { atomicCAS(error, 0u, code); }
 
 static GALATEA_INLINE i128 make_i128(u64 low, u64 high) { return (i128)(((u128)high << 64) | low); }
 
-// high * 2^64 + low, or the nearest integer of 128 bits, which no decimal is.
+// high * 2^64 + low, saturated to 128 bits; no decimal is saturated.
 static GALATEA_INLINE i128 sum_of_halves(i128 high, i128 low) {
     const i128 upper = high + (low >> 64);
     if (upper == (i64)upper) return make_i128((u64)low, (u64)upper);
     return make_i128(upper < 0 ? 0ull : ~0ull, upper < 0 ? 1ull << 63 : ~0ull >> 1);
 }
 
-// The word that TABLESAMPLE draws for a number: different numbers have different words. Host twin:
+// The random word of TABLESAMPLE for a number: different numbers have different words. Host twin:
 // galatea_engine::sample::Lots.
 static GALATEA_INLINE u64 drawn_word(u64 state, u64 number) { return mix64(state + number * 0x9e3779b97f4a7c15ull); }
 
@@ -34,15 +34,15 @@ template <typename To, typename From> static GALATEA_INLINE To bits_as(From from
 static GALATEA_INLINE double double_of_bits(u64 bits) { return bits_as<double>(bits); }
 static GALATEA_INLINE float float_of_bits(u64 bits) { return bits_as<float>((u32)bits); }
 
-// Quotient rounded downwards; divisor positive.
+// Quotient rounded down; the divisor is positive.
 template <typename T> static GALATEA_INLINE T floor_divide(T value, T divisor) {
     const T quotient = value / divisor;
     return quotient - (value - quotient * divisor < 0 ? 1 : 0);
 }
 
 // ---- floats ---- Results are those of x86-64 with SSE: correctly rounded, never contracted to a fused
-// multiply-add; a NaN operand is passed on, and a NaN out of numbers has its sign set. Arrow compares floats
-// by bits, so the sign of a NaN is visible.
+// multiply-add; a NaN operand is propagated, and a NaN computed from numbers has its sign set. Arrow compares
+// floats by bits, so the sign of a NaN is visible.
 
 static GALATEA_NOINLINE double nan_of(double a, double b) {
     const u64 quiet = 0x0008000000000000ull;
@@ -89,7 +89,7 @@ static GALATEA_NOINLINE float float_remainder(float a, float b) {
     return r == r ? r : nan_of(a, b);
 }
 
-// Functions that pass a NaN on.
+// Functions that propagate a NaN.
 #define GALATEA_FLOAT_FUNCTION(name, type, host_function, device_function) \
     static GALATEA_INLINE type name(type a) { return a == a ? GALATEA_FUNCTION(host_function, device_function)(a) : nan_of(a, a); }
 GALATEA_FLOAT_FUNCTION(float_ceiling, double, __builtin_ceil, ::ceil)
@@ -105,9 +105,9 @@ GALATEA_FLOAT_FUNCTION(float_round, float, __builtin_roundf, ::roundf)
 static GALATEA_INLINE double float_truncate_to_zero(double a) { return a == 0.0 ? 0.0 : float_truncate(a); }
 static GALATEA_INLINE float float_truncate_to_zero(float a) { return a == 0.0f ? 0.0f : float_truncate(a); }
 
-// Of the C library, not correctly rounded: 2 units of the last place off at most (CUDA C++ Programming Guide,
-// "Mathematical Functions"). A NaN operand is passed on here, too; the sign of a NaN out of a number is that
-// of glibc, whose arc sine, arc cosine and common logarithm return positive ones.
+// Results of the C library are not correctly rounded: the error is at most 2 units in the last place (CUDA
+// C++ Programming Guide, "Mathematical Functions"). A NaN operand is propagated here, too; a NaN computed
+// from a number has the sign that glibc gives it: positive for arc sine, arc cosine and common logarithm.
 #define GALATEA_ELEMENTARY_NAN(name, nan) \
     static GALATEA_NOINLINE double double_##name(double a) { \
         const double r = GALATEA_FUNCTION(__builtin_##name, ::name)(a); \
@@ -173,7 +173,7 @@ static GALATEA_INLINE double galatea_fma(double a, double b, double c) {
 #undef GALATEA_OPERATION
 #undef GALATEA_FUNCTION
 
-// Between the two widths; the payload of a NaN keeps its leading bits.
+// Conversions between the two widths; the payload of a NaN keeps its leading bits.
 static GALATEA_INLINE float float_narrow(double a) {
     if (a == a) return (float)a;
     const u64 bits = bits_as<u64>(a);
@@ -185,7 +185,7 @@ static GALATEA_INLINE double float_widen(float a) {
     return double_of_bits((u64)(bits & 0x80000000u) << 32 | 0x7ff8000000000000ull | (u64)(bits & 0x3fffffu) << 29);
 }
 
-// The nearest double: the library's root, which may be the one beside it, and what its cube is off by, in
+// The nearest double: the library's root, which may be off by one unit, corrected by the error of its cube in
 // twice the precision.
 static GALATEA_NOINLINE double double_cbrt(double a) {
     if (a == 0.0 || a - a != 0.0) return a == a ? a : nan_of(a, a);
@@ -201,7 +201,7 @@ static GALATEA_NOINLINE double double_cbrt(double a) {
     const double rest = float_subtract(float_subtract(scaled, cube), cube_rest);
     return float_multiply(float_add(root, float_divide(rest, float_multiply(3.0, square))), down);
 }
-// As the host's standard library makes them of others.
+// The host's standard library computes these from other functions in the same way.
 static GALATEA_NOINLINE double double_acosh(double a) {
     if (a < 1.0) return double_of_bits(0x7ff8000000000000ull);
     const double roots = float_multiply(float_square_root(float_subtract(a, 1.0)), float_square_root(float_add(a, 1.0)));
@@ -218,7 +218,7 @@ static GALATEA_NOINLINE double double_atanh(double a) {
     return float_multiply(0.5, double_log1p(float_divide(float_multiply(2.0, a), float_subtract(1.0, a))));
 }
 
-// A result of 64 bits, and whether there is none; then the value may be used, but is of no meaning.
+// A 64-bit result, and whether it is invalid; an invalid value may be read but has no meaning.
 struct Checked64 {
     i64 value;
     bool fails;
@@ -248,7 +248,7 @@ static GALATEA_NOINLINE Checked64 common_multiple(i64 a, i64 b) {
     return {fails ? 0 : i64(multiple), fails};
 }
 
-// The greatest that 64 bits hold is that of 20.
+// 20! is the greatest factorial that fits 64 bits.
 static GALATEA_NOINLINE Checked64 factorial(i64 a) {
     if (a < 0 || a > 20) return {0, true};
     i64 product = 1;
@@ -256,7 +256,8 @@ static GALATEA_NOINLINE Checked64 factorial(i64 a) {
     return {product, false};
 }
 
-// Integers in the order of IEEE 754 totalOrder; float_key has one zero, and one NaN above infinity.
+// Integers in the order of IEEE 754 totalOrder; float_key maps both zeros to one key, and all NaNs to one key
+// above infinity.
 static GALATEA_INLINE i64 float_total_key(double a) {
     const i64 bits = bits_as<i64>(a);
     return bits ^ (i64)((u64)(bits >> 63) >> 1);
@@ -277,7 +278,7 @@ static GALATEA_INLINE bool table_bit(const u8* table, u32 index) {
     return (((const u32*)table)[index >> 5] >> (index & 31) & 1u) != 0;
 }
 
-// Whether a sorted table has the value.
+// Whether a sorted table contains the value.
 template <typename T> static GALATEA_NOINLINE bool sorted_contains(const T* table, u32 count, T value) {
     u32 low = 0, high = count;
     while (low < high) {

@@ -1,4 +1,4 @@
-// Regular expressions by the table of their automaton; its layout is in
+// Regular expression search with a table-driven automaton; the layout of the table is in
 // crates/expression/src/automaton.rs. Scope: thread.
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace galatea {
 
-// Index of the state to start in where there is no byte before.
-constexpr u32 AUTOMATON_TEXT_START = 256;
+// Index of the start state at the beginning of a string, which no byte precedes.
+constexpr u32 AUTOMATON_STRING_START = 256;
 constexpr u32 AUTOMATON_STARTS = 258;
 
-// Makes a search of a text end, and says so.
+// State that ends the search of a string.
 constexpr u32 AUTOMATON_DEAD = 0;
 
 struct Automaton {
@@ -35,15 +35,15 @@ struct Automaton {
     }
     // Whether a match ended before the byte that led to the state.
     GALATEA_INLINE bool matched(u32 state) const { return state >= first_match; }
-    // Whether a match ends with the text.
+    // Whether a match ends with the string.
     GALATEA_INLINE bool ends(u32 state) const { return __ldg(at_end + state) != 0; }
 };
 
-// Whether the expression matches a part of the text.
-static GALATEA_NOINLINE bool text_matches(Text text, const u8* table) {
+// Whether the expression matches a part of the string.
+static GALATEA_NOINLINE bool string_matches(Text text, const u8* table) {
     const Automaton automaton(table);
-    u32 state = automaton.start(AUTOMATON_TEXT_START);
-    TextBytes bytes(text);
+    u32 state = automaton.start(AUTOMATON_STRING_START);
+    StringBytes bytes(text);
     for (u32 at = 0; at < text.length; ++at) {
         if (state == AUTOMATON_DEAD) return false;
         state = automaton.next(state, bytes.take());
@@ -52,13 +52,13 @@ static GALATEA_NOINLINE bool text_matches(Text text, const u8* table) {
     return state != AUTOMATON_DEAD && automaton.ends(state);
 }
 
-// Matches that do not overlap, each the leftmost behind the one before; none of them is empty.
-static GALATEA_NOINLINE i64 text_count_matches(Text text, const u8* table) {
+// Number of matches that do not overlap, each the leftmost after the one before; none of them is empty.
+static GALATEA_NOINLINE i64 string_count_matches(Text text, const u8* table) {
     const Automaton automaton(table);
     constexpr u32 none = 0xffffffffu;
     i64 count = 0;
     for (u32 from = 0;; ++count) {
-        u32 state = automaton.start(from == 0 ? AUTOMATON_TEXT_START : u32(text.data[from - 1]));
+        u32 state = automaton.start(from == 0 ? AUTOMATON_STRING_START : u32(text.data[from - 1]));
         u32 end = none, at = from;
         for (; state != AUTOMATON_DEAD && at < text.length; ++at) {
             state = automaton.next(state, text.data[at]);

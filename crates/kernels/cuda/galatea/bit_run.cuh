@@ -1,5 +1,5 @@
-// Thread scope. Sets bits of a bitmap in global memory. Bits of one word that follow each other take one
-// atomic: of a clustered key the rows of a thread are mostly of one word.
+// Thread scope. Sets bits of a bitmap in global memory. Consecutive bits of one word take one atomic: if the
+// key is clustered, the rows of a thread are mostly in one word.
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -21,7 +21,7 @@ struct BitRun {
         bits |= 1u << (index & 31u);
     }
 
-    // Writes what has not been written; once after the last bit.
+    // Writes the pending bits; to be called once after the last bit.
     GALATEA_INLINE void flush() {
         if (bits != 0) atomicOr(words + word, bits);
         bits = 0;

@@ -1,7 +1,8 @@
 // Block scope: collectives of all threads of a one-dimensional block of any size from 1 to 1024.
 //
-// Who calls: every thread of the block, the same number of times. Shared memory: a `Scratch<T>` that the
-// caller declares `__shared__` and may use again right after the call: every function ends with a barrier.
+// Every thread of the block must call them, the same number of times. Shared memory: a `Scratch<T>` that the
+// caller declares `__shared__` and may reuse right after the call, because every function ends with a
+// barrier.
 #pragma once
 
 #include "galatea/warp.cuh"
@@ -21,7 +22,7 @@ template <typename T, typename Op> GALATEA_INLINE T block_reduce(T value, Op op,
     value = warp_reduce(value, op);
     if (lane() == 0) scratch.warp[warp()] = value;
     __syncthreads();
-    // With more than one warp the first is whole, so it has a lane for every warp.
+    // If the block has several warps, the first is complete, so it has a lane for every warp.
     if (warp() == 0) {
         const T of_warp = lane() < warps() ? scratch.warp[lane()] : op.template identity<T>();
         const T total = warp_reduce(of_warp, op);
@@ -33,8 +34,8 @@ template <typename T, typename Op> GALATEA_INLINE T block_reduce(T value, Op op,
     return total;
 }
 
-// Combines the values of the threads before this one (the operator's identity on thread 0), and of all of
-// them. Both valid on every thread. Barriers: 3.
+// Combines the values of the threads before this one (the operator's identity on thread 0), and of all
+// threads. Both are valid on every thread. Barriers: 3.
 template <typename T, typename Op>
 GALATEA_INLINE T block_exclusive_scan(T value, Op op, T& total, Scratch<T>& scratch) {
     T inclusive;
@@ -55,8 +56,8 @@ GALATEA_INLINE T block_exclusive_scan(T value, Op op, T& total, Scratch<T>& scra
     return op(before_warp, before_in_warp);
 }
 
-// Reserves `count` places in an output of unknown size for this thread, by one atomic per block. Returns the
-// first; the places of a block are in thread order and contiguous. Valid on every thread. Barriers: 5.
+// Reserves `count` positions in an output of unknown size for this thread, by one atomic per block. Returns
+// the first; the positions of a block are in thread order and contiguous. Valid on every thread. Barriers: 5.
 GALATEA_INLINE u64 block_append(u64* counter, u32 count, Scratch<u32>& scratch, u64& shared_first) {
     u32 total;
     const u32 before = block_exclusive_scan(count, Sum{}, total, scratch);

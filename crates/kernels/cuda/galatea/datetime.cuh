@@ -1,7 +1,6 @@
-// The proleptic Gregorian calendar over days since 1970-01-01. Scope: thread.
-// Valid for days of the years -262143 to 262142. Algorithms: H. Hinnant, "chrono-Compatible Low-Level Date
-// Algorithms"; years start in March, eras are 400 years, and all is shifted by 670 eras so that every
-// division is of unsigned numbers.
+// The proleptic Gregorian calendar over days since 1970-01-01. Scope: thread. Valid for days of the years
+// -262143 to 262142. Algorithms: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"; years start in
+// March, eras are 400 years, and all dates are shifted by 670 eras so that every division is unsigned.
 #pragma once
 
 #include "galatea/arithmetic.cuh"
@@ -37,7 +36,7 @@ static GALATEA_NOINLINE i32 days_of_date(i32 year, u32 month, u32 day) {
     return (i32)(era * 146097u + day_of_era) - CALENDAR_SHIFT;
 }
 
-// The day of year, month and day, if there is one.
+// The day of year, month and day, if it exists.
 static GALATEA_NOINLINE Checked64 date_of(i64 year, i64 month, i64 day) {
     if (year < -262143 || year > 262142 || month < 1 || month > 12 || day < 1) return {0, true};
     const i32 first = days_of_date((i32)year, (u32)month, 1u);
@@ -45,7 +44,7 @@ static GALATEA_NOINLINE Checked64 date_of(i64 year, i64 month, i64 day) {
     if (day > next - first) return {0, true};
     return {first + day - 1, false};
 }
-// The second of a day at an hour, minute and second, if there is one.
+// The second of a day at an hour, minute and second, if it exists.
 static GALATEA_INLINE Checked64 time_of(i64 hour, i64 minute, i64 second) {
     const bool fails = hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59;
     return {fails ? 0 : (hour * 60 + minute) * 60 + second, fails};
@@ -76,8 +75,8 @@ static GALATEA_INLINE i32 date_quarter_start(i32 days) {
 }
 static GALATEA_INLINE i32 date_year_start(i32 days) { return days_of_date(date_year(days), 1, 1); }
 
-// The same day `months` later (or earlier), or the last day of that month. Outside the calendar: a day
-// outside it.
+// The same day `months` later (or earlier), or the last day of that month. The result is outside the calendar
+// if the month is.
 static GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
     const CivilDate date = civil_date(days);
     const i64 total = (i64)date.year * 12 + (i64)date.month - 1 + months;
@@ -91,14 +90,15 @@ static GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
     return days_of_date((i32)year, month, date.day < length ? date.day : length);
 }
 
-// The cut at or before `value`, of cuts `stride` apart, one of which is `origin`; without overflow only where
-// date_bin_fits.
+// The bin boundary at or before `value`, with boundaries `stride` apart and one at `origin`; does not
+// overflow if date_bin_fits.
 static GALATEA_INLINE i64 date_bin(i64 value, i64 stride, i64 origin, i64) {
     const i128 distance = i128(value) - origin, rest = distance % stride;
     return i64(distance - rest - (rest < 0 ? i128(stride) : i128(0)) + origin);
 }
 
-// Whether a host that computes the cut with units of `scale` to one of `value` stays in 64 bits on the way.
+// Whether a host that computes the boundary with units of `scale` to one of `value` stays within 64 bits
+// throughout.
 static GALATEA_NOINLINE bool date_bin_fits(i64 value, i64 stride, i64 origin, i64 scale) {
     const auto fits = [&](i128 units) { const i128 fine = units * scale; return fine == i128(i64(fine)); };
     const i128 distance = i128(value) - origin, rest = distance % stride;
@@ -106,8 +106,8 @@ static GALATEA_NOINLINE bool date_bin_fits(i64 value, i64 stride, i64 origin, i6
     return fits(value) && fits(distance) && fits(bin) && fits(bin + origin);
 }
 
-// The cut at or before `value`, of cuts so many months apart, one of which is `origin`, with `day` units a
-// day; none where 64 bits do not hold value or cut in units of `scale`.
+// The bin boundary at or before `value`, with boundaries `months` months apart and one at `origin`, and `day`
+// units a day; fails if 64 bits do not hold the value or the boundary in units of `scale`.
 static GALATEA_NOINLINE Checked64 date_bin_months(i64 value, i64 months, i64 origin, i64 day, i64 scale) {
     const auto fits = [&](i64 units) { const i128 fine = i128(units) * scale; return fine == i128(i64(fine)); };
     if (!fits(value)) return {0, true};

@@ -1,11 +1,11 @@
-// 128-bit integers that notice overflow, and division with a direction. Scope: thread.
+// 128-bit integers with overflow detection, and division with a rounding direction. Scope: thread.
 #pragma once
 
 #include "galatea/arithmetic.cuh"
 
 namespace galatea {
 
-// A result modulo 2^128, and whether that is not the result.
+// A result modulo 2^128, and whether it overflowed.
 struct Checked {
     i128 value;
     bool overflow;
@@ -35,7 +35,7 @@ static GALATEA_NOINLINE Checked checked_multiply(i128 a, i128 b) {
     return {(i128)(negative ? 0 - product : product), overflow};
 }
 
-// Quotient rounded, halves away from zero; divisor positive and even.
+// Quotient rounded, halves away from zero; the divisor is positive and even.
 template <typename T> static GALATEA_INLINE T divide_rounded(T value, T divisor) {
     const T quotient = value / divisor, remainder = value - quotient * divisor, half = divisor / 2;
     return quotient + (remainder >= half ? 1 : 0) - (remainder <= -half ? 1 : 0);

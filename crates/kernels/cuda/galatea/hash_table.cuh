@@ -1,12 +1,13 @@
 // Grid scope: the group hash table in global memory, open addressing with linear probing.
 //
-// A slot is `slot_words` 64-bit words: the key words, then the accumulator words. Two forms:
-// - one key word: the key itself claims the slot by compare-and-swap; zero, an empty slot, is not a key.
+// A slot is `slot_words` 64-bit words: the key words, then the accumulator words. There are two forms:
+// - one key word: the key itself claims the slot by compare-and-swap; zero marks an empty slot and is not a
+//   key.
 // - several key words: word 0 is the state (0 empty, 1 being written, 2 ready), the keys follow.
-// Nothing is ever removed, and the table never fills: once it holds `limit` groups no new one is inserted,
-// and limit + threads of the launch < capacity, since a thread looks at the number of groups before each
-// insertion. A row whose group has no place is the caller's: the hash sink keeps it as a partial group in a
-// page chain, hash_merge.cu adds it later.
+// Entries are never removed, and the table never fills up: once it holds `limit` groups, no new one is
+// inserted, and limit + threads of the launch < capacity, since a thread checks the number of groups before
+// each insertion. The caller handles a row if its group has no slot: the hash sink stores it as a partial
+// group in a page chain, and hash_merge.cu adds it later.
 #pragma once
 #include "galatea/prelude.cuh"
 
@@ -25,28 +26,28 @@ GALATEA_INLINE u64 hash_next(u64 hash, u64 word, u32 i) {
     return hash_word(hash ^ (word + 0x9e3779b97f4a7c15ull * u64(i)));
 }
 
-// Thread scope. The bits of a float that is a group key: zeros of both signs are one group, and so are NaNs
-// of all bit patterns.
+// Thread scope. The bits of a float group key: zeros of both signs form one group, and so do NaNs of all bit
+// patterns.
 GALATEA_INLINE u64 float_group(double v) {
     return v == 0.0 ? 0 : v != v ? 0x7ff8000000000000ull : u64(__double_as_longlong(v));
 }
 
-// Where the words are constants they are propagated, and the loops over them unrolled.
+// If the word counts are constants, they are propagated, and the loops over them unrolled.
 struct GroupTable {
     u64* slots;
     u64 capacity;  // slots, a power of two
-    u64 limit;     // groups at which no new one is inserted; all ones where there are slots for all
-    u64* groups;   // groups it holds
+    u64 limit;     // number of groups at which no new one is inserted; all ones: slots suffice for all
+    u64* groups;   // number of groups in the table
     u32 key_words;
     u32 slot_words;
     bool collide;  // every hash is zero, for tests of long probe sequences
 
-    // Words before the accumulators: the keys, and the state of several.
+    // Words before the accumulators: the keys, and the state if there are several.
     GALATEA_INLINE u32 head() const { return key_words == 1 ? 1 : 1 + key_words; }
 
-    // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted when
-    // absent; nullptr when it is absent and the table is at its limit. A table with a limit counts its groups
-    // at once; without one `inserted` does, for atomics on one address follow each other.
+    // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted if
+    // absent; nullptr if it is absent and the table is at its limit. A table with a limit counts its groups
+    // at once; without one, groups are counted in `inserted`, because atomics on one address are serialised.
     GALATEA_INLINE u64* find_or_insert(const u64* key, u32& inserted, u64 stride = 1) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
@@ -87,7 +88,7 @@ struct GroupTable {
         }
     }
 
-    // Warp scope, full warp. Adds what its lanes have counted.
+    // Warp scope, full warp. Adds the counts of its lanes.
     GALATEA_INLINE void count(u32 inserted) const {
         inserted = __reduce_add_sync(0xffffffffu, inserted);
         if ((threadIdx.x & 31u) == 0 && inserted != 0) atomicAdd(groups, u64(inserted));
@@ -107,14 +108,14 @@ private:
 struct GroupTableView {
     u64* slots;
     u64* groups;
-    u64 capacity;  // more than there will be groups
+    u64 capacity;  // greater than the number of groups
     u32 slot_words;
     u32 key_words;
     u32 collide;
     u32 padding;
 };
 
-// Thread scope. The table, without a limit.
+// Thread scope. The table as a GroupTable without a limit.
 GALATEA_INLINE GroupTable group_table(const GroupTableView& view) {
     return GroupTable{view.slots, view.capacity, ~0ull, view.groups, view.key_words, view.slot_words, view.collide != 0};
 }

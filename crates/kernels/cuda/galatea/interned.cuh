@@ -1,36 +1,37 @@
-// Grid scope: texts that are keys, and the words of keys that do not fit one, each of which device memory has
-// once, at a place of its own: two texts are equal where their places are. Places say nothing of the order of
-// texts: where that is asked for, they are sorted and places become ranks (text_sort.cu, rank_keys.cu).
-// Beside them are the least and the greatest texts of groups, whose accumulator is the place.
+// Grid scope: strings that are keys, and the words of keys that do not fit one word. Device memory has each
+// of them once, at a unique position, so two strings are equal if their positions are. Positions do not
+// reflect the order of strings: if the order is needed, the strings are sorted and positions are replaced by
+// ranks (string_sort.cu, rank_keys.cu). The memory also contains the least and the greatest strings of
+// groups, with the position as the accumulator.
 //
-//     words  [0, INTERNED_HEAD)    how many words are used, and so on
-//            [.., + slots)         a table with open addressing: a part of the hash, and the place; 0: free
-//            [.., + words)         from place 1 on: the number of bytes, and the bytes up to the end of a word
+//     words  [0, INTERNED_HEAD)    the number of used words, and so on
+//            [.., + slots)         a table with open addressing: part of the hash, and the position; 0: free
+//            [.., + words)         from position 1 on: the number of bytes, and the bytes, as whole words
 //
-// A thread whose text is not there writes it first and puts its place into a free slot afterwards, by one
-// compare-and-swap: nobody waits for another. Where another thread was faster with the same text, what was
-// written is left unused; that happens once for a text and thread at most, and only while the text is new.
-// When the memory is full a row raises an error, and the host begins again with more of it.
+// If a string is not in the table, the thread first writes it and then stores its position in a free slot, by
+// one compare-and-swap: no thread waits for another. If another thread was faster with the same string, the
+// copy is left unused; that happens at most once for a string and thread, and only while the string is new.
+// If the memory is full, a row raises an error, and the host starts again with more memory.
 #pragma once
 
 #include "galatea/hash_table.cuh"
-#include "galatea/made_text.cuh"
+#include "galatea/computed_string.cuh"
 
 namespace galatea {
 
 // Words of the head. Host twin: crates/engine/src/string/interned.rs.
-constexpr u32 INTERNED_USED = 0;     // words of texts; the first is none
-constexpr u32 INTERNED_WORDS = 1;    // words there are for texts
+constexpr u32 INTERNED_USED = 0;     // words of strings; the first is unused
+constexpr u32 INTERNED_WORDS = 1;    // capacity in words of strings
 constexpr u32 INTERNED_SLOTS = 2;    // a power of two
-constexpr u32 INTERNED_HELD = 3;     // texts in the table
-constexpr u32 INTERNED_LIMIT = 4;    // texts it takes; with a thread's more each, fewer than slots
+constexpr u32 INTERNED_HELD = 3;     // strings in the table
+constexpr u32 INTERNED_LIMIT = 4;    // maximum number of strings; plus one per thread, fewer than slots
 constexpr u32 INTERNED_COLLIDE = 5;  // 1: every hash is zero, for tests
 constexpr u32 INTERNED_HEAD = 8;
 
 constexpr u32 INTERNED_PLACE_BITS = 40;
 constexpr u64 INTERNED_PLACE = (1ull << INTERNED_PLACE_BITS) - 1;
 
-// The next bytes of a walk as a word, of which there are `left`.
+// The next bytes of a walk as a word; `left` bytes remain.
 template <class W> GALATEA_INLINE u64 take_word(W& walk, u64 left) {
     const u32 bytes = left < 8 ? u32(left) : 8;
     u64 word = 0;
@@ -38,9 +39,9 @@ template <class W> GALATEA_INLINE u64 take_word(W& walk, u64 left) {
     return word;
 }
 
-// Thread scope. Writes a text down; its place, or 0 where there is none.
+// Thread scope. Writes a string; returns its position, or 0 if the memory is full.
 template <class T> GALATEA_NOINLINE u64 write_interned(u64* head, u64* texts, const T& text) {
-    const u64 length = text_length(text), words = 1 + (length + 7) / 8;
+    const u64 length = string_length(text), words = 1 + (length + 7) / 8;
     const u64 place = atomicAdd(head + INTERNED_USED, words);
     if (place + words > head[INTERNED_WORDS]) return 0;
     volatile u64* to = texts + place;
@@ -50,10 +51,10 @@ template <class T> GALATEA_NOINLINE u64 write_interned(u64* head, u64* texts, co
     return place;
 }
 
-// Thread scope. Whether a text is the one at a place.
+// Thread scope. Whether a string equals the one at a position.
 template <class T> GALATEA_NOINLINE bool is_interned(const u64* texts, u64 place, const T& text) {
     const volatile u64* from = texts + place;
-    const u64 length = text_length(text);
+    const u64 length = string_length(text);
     if (*from++ != length) return false;
     WalkOver<T> walk(text);
     for (u64 left = length; left > 0; left -= left < 8 ? left : 8) {
@@ -62,25 +63,25 @@ template <class T> GALATEA_NOINLINE bool is_interned(const u64* texts, u64 place
     return true;
 }
 
-// Thread scope. The hash of a text by its bytes.
-template <class T> GALATEA_NOINLINE u64 hash_text(const u64* head, const T& text) {
+// Thread scope. The hash of a string by its bytes.
+template <class T> GALATEA_NOINLINE u64 hash_string(const u64* head, const T& text) {
     if (head[INTERNED_COLLIDE] != 0) return 0;
-    const u64 length = text_length(text);
+    const u64 length = string_length(text);
     u64 hash = hash_word(length);
     WalkOver<T> walk(text);
     for (u64 left = length; left > 0; left -= left < 8 ? left : 8) hash = hash_word(hash ^ take_word(walk, left));
     return hash;
 }
 
-// Thread scope. The place of a text; 0, with the error `full`, where there is none for it.
+// Thread scope. The position of a string; 0, with the error `full`, if it does not fit.
 template <class T> GALATEA_NOINLINE u64 intern(const u8* memory, const T& text, u32* error, u32 full) {
-    // After an error no place counts.
+    // After an error positions are irrelevant.
     if (*reinterpret_cast<volatile u32*>(error) != 0) return 0;
     u64* const head = reinterpret_cast<u64*>(const_cast<u8*>(memory));
     const u64 count = head[INTERNED_SLOTS], mask = count - 1;
     u64* const slots = head + INTERNED_HEAD;
     u64* const texts = slots + count;
-    const u64 hash = hash_text(head, text), tag = hash & ~INTERNED_PLACE;
+    const u64 hash = hash_string(head, text), tag = hash & ~INTERNED_PLACE;
     u64 own = 0;
     for (u64 at = hash & mask;; at = (at + 1) & mask) {
         u64 found = *reinterpret_cast<volatile u64*>(slots + at);
@@ -107,12 +108,12 @@ template <class T> GALATEA_NOINLINE u64 intern(const u8* memory, const T& text, 
     }
 }
 
-// Thread scope. The place of a text among those that an earlier kernel has left; 0 if it is not there.
+// Thread scope. The position of a string among those that an earlier kernel has stored; 0 if absent.
 template <class T> GALATEA_NOINLINE u64 find_interned(const u8* memory, const T& text) {
     const u64* const head = reinterpret_cast<const u64*>(memory);
     const u64 count = head[INTERNED_SLOTS], mask = count - 1;
     const u64* const slots = head + INTERNED_HEAD;
-    const u64 hash = hash_text(head, text), tag = hash & ~INTERNED_PLACE;
+    const u64 hash = hash_string(head, text), tag = hash & ~INTERNED_PLACE;
     for (u64 at = hash & mask;; at = (at + 1) & mask) {
         const u64 found = slots[at];
         if (found == 0) return 0;
@@ -121,7 +122,7 @@ template <class T> GALATEA_NOINLINE u64 find_interned(const u8* memory, const T&
     }
 }
 
-// An integer as a text whose order is that of the integers.
+// An integer as a string, such that strings are in the order of the integers.
 struct WideBytes {
     u128 rank;
     GALATEA_INLINE explicit WideBytes(i128 value) : rank(u128(value) ^ (u128(1) << 127)) {}
@@ -137,7 +138,7 @@ struct WideBytes {
     };
 };
 
-// The words of a key that does not fit one, as a text.
+// The words of a key that does not fit one word, as a string.
 struct KeyWords {
     const u64* next;
     template <class K> GALATEA_INLINE explicit KeyWords(const K& key) : next(key.words) {}
@@ -152,7 +153,7 @@ template <class... Words> GALATEA_INLINE KeyBytes<u32(sizeof...(Words))> key_byt
     return {{u64(words)...}};
 }
 
-// The integer whose text is at a place.
+// The integer that is stored as the string at a position.
 GALATEA_INLINE i128 interned_integer(const u8* memory, u64 place) {
     if (place == 0) return 0;
     const u64* const head = reinterpret_cast<const u64*>(memory);
@@ -162,39 +163,40 @@ GALATEA_INLINE i128 interned_integer(const u8* memory, u64 place) {
     return i128(rank ^ (u128(1) << 127));
 }
 
-// The bytes of a word from its first to its last, in memory, as a number.
+// The bytes of a word in memory order as a big-endian number.
 GALATEA_INLINE u64 turned_bytes(u64 word) {
     return u64(__byte_perm(u32(word), 0, 0x0123)) << 32 | __byte_perm(u32(word >> 32), 0, 0x0123);
 }
 
-// Thread scope. Whether a text is before the one at a place (LEAST), or behind it.
+// Thread scope. Whether a string is before (LEAST) or after the one at a position.
 template <bool LEAST, class T> GALATEA_NOINLINE bool is_beyond(const u64* texts, u64 place, const T& text) {
     const volatile u64* from = texts + place;
-    const u64 length = text_length(text), other = *from++;
+    const u64 length = string_length(text), other = *from++;
     WalkOver<T> walk(text);
     const u64 both = length < other ? length : other;
     for (u64 at = 0; at < both; at += 8) {
-        // Bytes behind the end of one are zero, and where they are equal to the other's its length decides.
+        // Bytes after the end of a string are zero; if they equal those of the other string, the length
+        // decides.
         const u64 own = turned_bytes(take_word(walk, length - at)), its = turned_bytes(*from++);
         if (own != its) return (own < its) == LEAST;
     }
     return length != other && (length < other) == LEAST;
 }
 
-// Thread scope. Whether the text at one place is before the one at another, by their bytes.
+// Thread scope. Whether the string at `place` is before the one at `other`, by their bytes.
 static GALATEA_NOINLINE bool is_before(const u64* texts, u64 place, u64 other) {
     const u64 *one = texts + place, *its = texts + other;
     const u64 length = *one++, its_length = *its++;
     const u64 both = length < its_length ? length : its_length;
     for (u64 at = 0; at < both; at += 8, ++one, ++its) {
-        // As in is_beyond.
+        // See is_beyond.
         if (*one != *its) return turned_bytes(*one) < turned_bytes(*its);
     }
     return length < its_length;
 }
 
-// Thread scope. Makes a text, if it is before the one of a group (LEAST) or behind it, the one of the group,
-// whose place is `word`; 0: there is none. Raises the error `full` where there is no room.
+// Thread scope. If a string is before (LEAST) or after that of a group, makes it the string of the group;
+// `word` holds the position of the group's string, 0: none. Raises the error `full` if it does not fit.
 template <bool LEAST, class T>
 GALATEA_NOINLINE void keep_extreme(u64* word, const u8* memory, const T& text, u32* error, u32 full) {
     u64* const head = reinterpret_cast<u64*>(const_cast<u8*>(memory));
@@ -206,7 +208,7 @@ GALATEA_NOINLINE void keep_extreme(u64* word, const u8* memory, const T& text, u
             if (!is_beyond<LEAST>(texts, held, text)) return;
         }
         if (own == 0) {
-            // After an error no place counts.
+            // After an error positions are irrelevant.
             if (*reinterpret_cast<volatile u32*>(error) != 0) return;
             own = write_interned(head, texts, text);
             if (own == 0) {
@@ -221,7 +223,7 @@ GALATEA_NOINLINE void keep_extreme(u64* word, const u8* memory, const T& text, u
     }
 }
 
-// Thread scope. The same with a text that is at a place; 0: none.
+// Thread scope. The same with a string that is already stored at a position; 0: none.
 template <bool LEAST> GALATEA_NOINLINE void merge_extreme(u64* word, const u64* memory, u64 place) {
     const u64* const texts = memory + INTERNED_HEAD + memory[INTERNED_SLOTS];
     const Text text = {reinterpret_cast<const u8*>(texts + place + 1), u32(texts[place])};
@@ -233,8 +235,8 @@ template <bool LEAST> GALATEA_NOINLINE void merge_extreme(u64* word, const u64* 
     }
 }
 
-// Thread scope. The text at a place; empty at place 0.
-static GALATEA_INLINE Text interned_text(const u8* memory, u64 place) {
+// Thread scope. The string at a position; empty for position 0.
+static GALATEA_INLINE Text interned_string(const u8* memory, u64 place) {
     if (place == 0) return Text{nullptr, 0u};
     const u64* const head = reinterpret_cast<const u64*>(memory);
     const u64* const at = head + INTERNED_HEAD + head[INTERNED_SLOTS] + place;

@@ -1,6 +1,6 @@
-// Grid scope: keys of a build side, each at the slot that is its row's index: open addressing with linear
-// probing. A slot holds the key plus one, 0 where it is free. There are more slots than keys, so every
-// search ends.
+// Grid scope: the keys of a build side, each in the slot given by its row index: open addressing with linear
+// probing. A slot holds the key plus one, or 0 if it is free. There are more slots than keys, so every search
+// ends.
 #pragma once
 
 #include "galatea/hash_table.cuh"
@@ -10,12 +10,11 @@ namespace galatea {
 
 constexpr u32 NO_SLOT = ~0u;
 
-// Thread scope. Where the search for a key begins: the high bits of its hash, so that the slots of keys whose
-// hashes have equal high bits are next to each other in tables of any size. `mask` is not 0.
+// Thread scope. The first slot probed for a key: the high bits of its hash, so that keys with hashes of equal
+// high bits are next to each other in tables of any size. `mask` is not 0.
 GALATEA_INLINE u64 key_table_home(u64 mask, u64 key) { return hash_word(key) >> __clzll(i64(mask)); }
 
-// Thread scope. The slot of a key, which is inserted where it is not there; `inserted` counts the keys that
-// were new.
+// Thread scope. The slot of a key, which is inserted if absent; `inserted` counts the keys that were new.
 GALATEA_INLINE u32 key_table_insert(u64* slots, u64 mask, u64 key, u32& inserted) {
     for (u64 at = key_table_home(mask, key);; at = (at + 1) & mask) {
         u64 found = *reinterpret_cast<volatile u64*>(slots + at);
@@ -30,7 +29,7 @@ GALATEA_INLINE u32 key_table_insert(u64* slots, u64 mask, u64 key, u32& inserted
     }
 }
 
-// Thread scope. The slot of a key; NO_SLOT where it is not there.
+// Thread scope. The slot of a key; NO_SLOT if it is absent.
 GALATEA_INLINE u32 key_table_find(const u64* slots, u64 mask, u64 key) {
     for (u64 at = key_table_home(mask, key);; at = (at + 1) & mask) {
         const u64 found = __ldg(reinterpret_cast<const unsigned long long*>(slots + at));

@@ -1,15 +1,15 @@
-// Words that a running kernel shares with the host, or with other blocks: ordered loads and stores.
+// Ordered loads and stores of words that a running kernel shares with the host, or with other blocks.
 //
-// Over PCIe the processors have no atomic updates of one word in common: each word has one writer at a time,
-// which stores it whole. A reader that sees the stored value with an acquire sees all that the writer did
-// before its release. System scope where the other side is the host, device scope where it is another block.
+// Over PCIe the processors cannot atomically update a shared word: each word has one writer at a time, which
+// stores it whole. A reader that acquires the stored value sees all writes that precede the writer's release.
+// System scope is used if the other side is the host, device scope if it is another block.
 #pragma once
 
 #include "galatea/prelude.cuh"
 
 namespace galatea {
 
-// Loads a word that the host or any block stores. No later access of this thread moves before it.
+// Loads a word that the host or any block stores. No later access of this thread is reordered before it.
 GALATEA_INLINE u64 load_acquire_system(const u64* word) {
 #ifdef GALATEA_EMULATED
     return __nv_atomic_load_n(word, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
@@ -30,7 +30,7 @@ GALATEA_INLINE u32 load_acquire_system(const u32* word) {
 #endif
 }
 
-// Loads such a word without any order: several of them are under way at once.
+// Loads such a word without any order, so that several loads can be in flight at once.
 GALATEA_INLINE u64 load_relaxed_system(const u64* word) {
 #ifdef GALATEA_EMULATED
     return __nv_atomic_load_n(word, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM);
@@ -50,9 +50,9 @@ GALATEA_INLINE void store_relaxed_system(u64* word, u64 value) {
 #endif
 }
 
-// All that this thread has done, and has seen done, comes before what it does from now on, for the host
-// (`system`) or for this device alone. Not sequentially consistent, which __threadfence_system() is and pays
-// for: nothing here depends on one order of all stores.
+// Orders all earlier accesses of this thread, and those that it has observed, before its later ones, for the
+// host (`system`) or for this device alone. It is not sequentially consistent, unlike __threadfence_system(),
+// which is more expensive: nothing here depends on a total order of all stores.
 GALATEA_INLINE void fence(bool system) {
 #ifdef GALATEA_EMULATED
     __threadfence_system();
@@ -66,7 +66,7 @@ GALATEA_INLINE void fence(bool system) {
 #endif
 }
 
-// Loads a word that another block stores. No later access of this thread moves before it.
+// Loads a word that another block stores. No later access of this thread is reordered before it.
 GALATEA_INLINE u64 load_acquire_device(const u64* word) {
 #ifdef GALATEA_EMULATED
     return __nv_atomic_load_n(word, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
@@ -77,7 +77,7 @@ GALATEA_INLINE u64 load_acquire_device(const u64* word) {
 #endif
 }
 
-// Starts copying 16 bytes to shared memory, both aligned; the thread goes on at once.
+// Starts copying 16 bytes to shared memory, both aligned; the thread continues at once.
 GALATEA_INLINE void start_copy16(void* shared, const void* from) {
 #ifdef GALATEA_EMULATED
     const volatile u64* source = static_cast<const volatile u64*>(from);
@@ -107,10 +107,10 @@ GALATEA_INLINE u64 nanoseconds() {
 #endif
 }
 
-// Warp scope: every lane calls. Waits until a word says that a chunk is there: what stores it was queued
-// before the launch, behind the copies of the chunk, so it comes. The chunk may then be read by any load,
-// also one that takes memory for constant (`__ldg`): no line of it was in a cache of this launch before.
-// Barriers: none but the warp's, since warps may stop apart.
+// Warp scope: called by every lane. Waits until a word indicates that a chunk is resident: its store was
+// queued before the launch, after the copies of the chunk, so it will arrive. The chunk may then be read by
+// any load, including one that assumes constant memory (`__ldg`): no line of it was in a cache during this
+// launch before. Barriers: only the warp's, since warps may stop separately.
 GALATEA_INLINE void await_arrival(const u32* arrived) {
     if ((threadIdx.x & 31u) == 0)
         while (load_acquire_system(arrived) == 0) __nanosleep(200);

@@ -1,9 +1,9 @@
-// Warp scope: the matrix units, and numbers as they take them.
+// Warp scope: the matrix units, and the number format that they use.
 //
-// A 32-bit float is kept as two halves of 11 bits each, the nearest half and the nearest half of what that
-// leaves: 22 bits, as long as the float's magnitude is from 2^-3 to 65504; below, the error is at most 2^-25.
-// All four products of two such pairs, added up in 32-bit floats, are the product of the floats but for 2^-22
-// of its factors.
+// A 32-bit float is represented by two halves of 11 bits each, the nearest half and the nearest half of the
+// remainder: 22 bits, if the float's magnitude is from 2^-3 to 65504; below, the error is at most 2^-25. The
+// sum of all four products of two such pairs in 32-bit floats is the product of the floats, with a relative
+// error of 2^-22 of its factors.
 #pragma once
 
 #include "galatea/warp.cuh"
@@ -11,13 +11,13 @@
 namespace galatea {
 
 #ifdef GALATEA_EMULATED
-// The nearest half, ties to even, as bits; beyond the greatest half infinity.
+// The nearest half, ties to even, as bits; infinity beyond the greatest half.
 GALATEA_INLINE u32 half_bits(float value) {
     const u32 bits = __float_as_uint(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
     if (magnitude >= 0x477ff000u) return sign | 0x7c00u;
     if (magnitude < 0x38800000u) {
-        // Below 2^-14 halves are multiples of 2^-24: adding 2^-1 leaves such a multiple in a float's low
-        // bits.
+        // Below 2^-14 halves are multiples of 2^-24: adding 2^-1 leaves such a multiple in the low bits of a
+        // float.
         return sign | (__float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000u);
     }
     const u32 rebiased = magnitude - (112u << 23);

@@ -1,7 +1,7 @@
-// Grid scope: how a pipeline walks its chunks and a thread loads its rows.
+// Grid scope: how a pipeline walks its chunks and how a thread loads its rows.
 //
 // A thread holds V consecutive rows (V = 16 or 8 for narrow pipelines, fewer for wide ones); a block of B
-// threads covers B * V rows a step, so every load of a column is one or a few aligned vector loads per
+// threads covers B * V rows per step, so every load of a column is one or a few aligned vector loads per
 // thread. Chunk columns are aligned to, and padded to, 256 bytes: loads past the last row stay inside the
 // allocation and are masked.
 #pragma once
@@ -17,7 +17,7 @@ namespace galatea {
 constexpr u32 COLUMN_WORDS = 4;
 constexpr u32 CHUNK_HEADER_WORDS = 3;
 
-// What one load instruction of that many bytes moves.
+// The type that one load instruction of `Bytes` bytes moves.
 template <int Bytes> struct Piece;
 template <> struct Piece<1> { using Type = unsigned char; };
 template <> struct Piece<2> { using Type = unsigned short; };
@@ -58,9 +58,10 @@ GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
     return (u32(__ldg(bitmap + (row >> 3))) >> (row & 7)) & all;
 }
 
-// Where a block stands: the chunk of its current morsel. No chunk has more than `morsels_per_chunk` morsels,
-// so morsel / morsels_per_chunk is a lower bound of its chunk, exact when chunks are equal; from there it
-// walks forward. The table ends with a sentinel whose first morsel is past every morsel, so the walk ends.
+// Position of a block: the chunk of its current morsel. No chunk has more than `morsels_per_chunk` morsels,
+// so morsel / morsels_per_chunk is a lower bound of its chunk, exact if chunks are equal; from there it
+// searches forward. The table ends with a sentinel with a first morsel greater than every morsel, so the
+// search ends.
 struct ChunkCursor {
     const u64* table;
     const u64* chunk;
@@ -75,16 +76,16 @@ struct ChunkCursor {
         while (u32(__ldg(chunk + words + 1)) <= morsel) chunk += words;
     }
 #ifdef GALATEA_AWAITS_CHUNKS
-    // Warp scope. Waits for the chunk where it may still be on its way (PipelineArguments::arrivals).
+    // Warp scope. Waits for the chunk if it may still be in transfer (PipelineArguments::arrivals).
     GALATEA_INLINE void wait_for_arrival(const u32* arrivals) const {
         if (arrivals != nullptr) await_arrival(arrivals + index());
     }
 #endif
-    // Number of the chunk in the table.
+    // Index of the chunk in the table.
     GALATEA_INLINE u32 index() const { return u32((chunk - table) / words); }
     GALATEA_INLINE u32 rows() const { return u32(__ldg(chunk)); }
     GALATEA_INLINE u32 first_morsel() const { return u32(__ldg(chunk + 1)); }
-    // Rows of the table before those of the chunk.
+    // Number of rows of the table before those of the chunk.
     GALATEA_INLINE u64 first_row() const { return __ldg(chunk + 2); }
     GALATEA_INLINE u64 word(u32 column, u32 which) const {
         return __ldg(chunk + CHUNK_HEADER_WORDS + column * COLUMN_WORDS + which);

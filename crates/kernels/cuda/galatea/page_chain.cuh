@@ -1,23 +1,24 @@
-// Block scope: rows of unknown number, written once, into chains of heap pages. One chain per block; the next
-// kernel or the host walks it. No counting pass, no memory for the worst case, no host between.
+// Block scope: an unknown number of rows, written once, into chains of heap pages. There is one chain per
+// block; the next kernel or the host walks it. This needs no counting pass, no memory for the worst case, and
+// no host interaction.
 //
 //     chain ─► page ─► page ─► page    a page: header { next, rows }, then `words` columns of `page_rows`
 //              full    full    rows    values, so that lanes with neighbouring rows write (and read)
 //                                      neighbouring words
 //
-// Warps append on their own, whenever they have something, but whole: lanes of one warp that call apart would
-// wait for each other where a page is full, and on a GPU might do so for ever. They share the block's page:
-// its number and fill are one 64-bit word in shared memory, so one atomic reserves places for all rows of a
-// warp. The warp whose rows cross the end of the page takes the next page from the heap; warps that come in
-// between try again. A page holds at least a warp's rows.
+// Warps append independently, whenever they have rows, but converged: lanes of one warp that call separately
+// would wait for each other if a page is full, on a GPU possibly forever. Warps share the block's page: its
+// number and fill are one 64-bit word in shared memory, so one atomic reserves positions for all rows of a
+// warp. The warp with the rows that cross the end of the page takes the next page from the heap; other warps
+// retry meanwhile. A page holds at least a warp's rows.
 //
-// On an H200 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB;
-// 8.4 with one counter for all warps. When one row in a hundred is kept, the counter is 10 % faster.
+// On an H200, 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB;
+// 8.4 with one counter for all warps. If one row in a hundred is kept, the counter is 10 % faster.
 //
-// No row is lost when the heap is exhausted. Rows are committed by morsel: `begin_morsel` remembers the
-// chain, and when a page was refused `end_morsel` cuts the chain back to there, notes the morsel in the
-// chain, and says stop. The host, which drained the heap, launches again, and each block goes on with the
-// morsel it is told.
+// No row is lost if the heap is exhausted. Rows are committed by morsel: `begin_morsel` records the end of
+// the chain, and if a page was refused, `end_morsel` truncates the chain to it, stores the morsel in the
+// chain, and returns false. The host, after draining the heap, launches again, and each block continues with
+// the morsel in its chain.
 //
 //     __shared__ ChainState state;
 //     ChainWriter<3> rows(args.chains, state);
@@ -28,9 +29,9 @@
 //     }
 //     rows.finish(morsels);
 //
-// Or, where work on a morsel cannot be undone, `append` says which rows found no page, and `keep_morsel` in
-// place of `begin_morsel` and `end_morsel` keeps the others: the caller remembers which rows are still to
-// come when the block is resumed.
+// Alternatively, if work on a morsel cannot be undone, `append` returns which rows got no page, and
+// `keep_morsel` in place of `begin_morsel` and `end_morsel` keeps the others: the caller records which rows
+// remain when the block is resumed.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -39,28 +40,29 @@
 namespace galatea {
 
 struct PageHeader {
-    u64 next;  // NO_PAGE: the last
+    u64 next;  // NO_PAGE: this is the last
     u64 rows;
 };
 
-// Host twin: galatea_kernels::PageChain. What a launch leaves of a block's chain, and the next one continues.
+// Host twin: galatea_kernels::PageChain. State of a block's chain after a launch, from which the next one
+// continues.
 struct PageChain {
     u64 first;  // NO_PAGE: empty
     u64 last;
     u64 rows;
-    u64 morsel;   // where the block is to begin when the launch is a resumption
+    u64 morsel;   // the first morsel of the block if the launch is a resumption
 };
 
-// Host twin: galatea_kernels::PageChainsView. The chains of a launch, by value in its arguments: one per
-// block.
+// Host twin: galatea_kernels::PageChainsView. The chains of a launch, passed by value in its arguments: one
+// per block.
 struct PageChainsView {
     HeapView heap;
     PageChain* chains;
-    u64* overflow;  // [0] rows of morsels that were cut, a lower bound of what is missing; [1] blocks that stopped
-    u32 page_rows;  // rows a page has room for, 32 at least
+    u64* overflow;  // [0] rows of truncated morsels, at most the missing ones; [1] blocks that stopped
+    u32 page_rows;  // capacity of a page in rows, at least 32
     u32 words;      // 64-bit words of a row
-    u32 count;      // chains: blocks of the launch; 0: there are none, and every row is refused
-    u32 resume;     // 1: blocks begin with the morsel in their chain
+    u32 count;      // number of chains, one per block of the launch; 0: none, and every row is refused
+    u32 resume;     // 1: blocks begin with the morsel stored in their chain
 };
 
 GALATEA_INLINE PageHeader* page_header(const HeapView& heap, u64 page) {
@@ -72,26 +74,26 @@ GALATEA_INLINE u64* page_column(const PageChainsView& chains, u64 page, u32 colu
     return reinterpret_cast<u64*>(page_header(chains.heap, page) + 1) + u64(column) * chains.page_rows;
 }
 
-// The block's end of its chain, in shared memory.
+// The current end of the block's chain, in shared memory.
 struct ChainState {
-    u64 end;     // page in the high half, NO_LAST when there is none; rows in it in the low half, more than fit while it is full
+    u64 end;     // page in the high half, or NO_LAST; rows in it in the low half, over capacity if full
     u64 first;   // first page of the chain
     u64 full;    // rows in pages before the last
-    u64 marked_end, marked_first, marked_full;  // as they were when the morsel began
-    u64 dried;   // the last page, full, when the heap was exhausted
-    u32 missed;  // rows of this morsel that found no page
+    u64 marked_end, marked_first, marked_full;  // their values at the beginning of the morsel
+    u64 dried;   // the last page, full, at the time when the heap was exhausted
+    u32 missed;  // rows of this morsel that got no page
     u32 tile_rows;
 };
 
 template <u32 Words> struct ChainWriter {
-    // Instead of a page: none yet, and none any more, the heap is exhausted.
+    // Used in place of a page number: no page yet, and no page because the heap is exhausted.
     static constexpr u32 NO_LAST = u32(NO_PAGE), DRY = NO_LAST - 1;
 
     const PageChainsView& chains;
     ChainState& state;
     HeapWalk walk;
 
-    // Block scope. Goes on where the block's chain ends. Barriers: 1.
+    // Block scope. Continues at the end of the block's chain. Barriers: 1.
     GALATEA_INLINE ChainWriter(const PageChainsView& chains, ChainState& state)
         : chains(chains), state(state), walk(heap_walk(chains.heap, u64(blockIdx.x) * MAX_WARPS + warp())) {
         if (threadIdx.x == 0 && chains.count == 0) {
@@ -109,7 +111,7 @@ template <u32 Words> struct ChainWriter {
         __syncthreads();
     }
 
-    // The morsel this block is to begin with: where it stopped in an earlier launch, or `first`.
+    // The first morsel of this block: the one at which it stopped in an earlier launch, or `first`.
     GALATEA_INLINE u64 first_morsel(u64 first) const {
         return chains.resume != 0 ? chains.chains[blockIdx.x].morsel : first;
     }
@@ -126,8 +128,8 @@ template <u32 Words> struct ChainWriter {
         __syncthreads();
     }
 
-    // Warp scope: the lanes of `mask` call. Appends the row of each lane that keeps one; false when it found
-    // no page.
+    // Warp scope: called by the lanes of `mask`. Appends the row of each lane that keeps one; returns false
+    // if it got no page.
     GALATEA_INLINE bool append(u32 mask, bool keep, const u64 (&row)[Words]) {
         const u32 keepers = __ballot_sync(mask, keep);
         if (keepers == 0) return true;
@@ -142,14 +144,14 @@ template <u32 Words> struct ChainWriter {
         return true;
     }
 
-    // Places of one lane's rows, which follow each other from `at` on: in `page` as far as it goes, then in
+    // Positions of one lane's rows, which are consecutive from `at` on: in `page` up to its end, then in
     // `beyond`.
     struct Places {
         u32 page, beyond, at;
     };
 
-    // Warp scope: the lanes of `mask` call. Places for `count` rows of each lane; all lanes together ask for
-    // no more than a page has room for. What is reserved must be written.
+    // Warp scope: called by the lanes of `mask`. Reserves positions for `count` rows of each lane; all lanes
+    // together must not request more than a page holds. Reserved positions must be written.
     GALATEA_INLINE Places reserve_rows(u32 mask, u32 count) {
         u32 upto = count;
 #pragma unroll
@@ -164,16 +166,16 @@ template <u32 Words> struct ChainWriter {
         return Places{u32(place >> 32), u32(beyond), u32(place) + upto - count};
     }
 
-    // Thread scope. Word 0 of the lane's k-th row, word w lying w * page_rows further; nullptr when there was
-    // no page.
+    // Thread scope. Word 0 of the lane's k-th row; word w is w * page_rows further; nullptr if the row got no
+    // page.
     GALATEA_INLINE u64* row_of(const Places& places, u32 k) const {
         u32 page = places.page, at = places.at + k;
         if (at >= chains.page_rows) { page = places.beyond; at -= chains.page_rows; }
         return page >= DRY ? nullptr : page_column(chains, page, 0) + at;
     }
 
-    // Block scope. Whether to go on: false when rows of this morsel found no page; then none of them is in
-    // the chain, and the block is to begin with `morsel` next time. Barriers: 2.
+    // Block scope. Returns whether to continue: false if rows of this morsel got no page; then none of them
+    // is in the chain, and the block must begin with `morsel` next time. Barriers: 2.
     GALATEA_INLINE bool end_morsel(u64 morsel) {
         __syncthreads();
         const bool whole = state.missed == 0;
@@ -187,8 +189,8 @@ template <u32 Words> struct ChainWriter {
         return whole;
     }
 
-    // Block scope. Whether to go on: false when some thread says that a row of its found no page; the other
-    // rows are in the chain, and the block is to begin with `morsel` next time. Barriers: 1.
+    // Block scope. Returns whether to continue: false if a row of any thread got no page; the other rows are
+    // in the chain, and the block must begin with `morsel` next time. Barriers: 1.
     GALATEA_INLINE bool keep_morsel(u64 morsel, bool refused) {
         if (__syncthreads_or(refused) == 0) return true;
         if (threadIdx.x == 0) {
@@ -200,22 +202,22 @@ template <u32 Words> struct ChainWriter {
         return false;
     }
 
-    // Block scope. Writes the chain down; `morsel`: the one to begin with next time.
+    // Block scope. Stores the chain; `morsel`: the one to begin with next time.
     GALATEA_INLINE void finish(u64 morsel) {
         __syncthreads();
         if (threadIdx.x == 0 && chains.count != 0) store(morsel);
     }
 
 private:
-    // Reserves places for `n` rows of a warp: page and first place in it. `beyond`: the page of rows past the
-    // end of that one.
+    // Reserves positions for `n` rows of a warp: page and first position in it. `beyond`: the page of rows
+    // past the end of that one.
     GALATEA_INLINE u64 reserve(u32 mask, u32 n, u64& beyond) {
         const u32 leader = __ffs(mask) - 1, page_rows = chains.page_rows;
         beyond = NO_PAGE;
         u64 place = 0;
         if (lane() == leader) {
             place = atomicAdd(&state.end, u64(n));
-            // Another warp fetches the next page; its answer wipes this reservation out.
+            // Another warp takes the next page; its exchange of `end` discards this reservation.
             while (u32(place) > page_rows && u32(place >> 32) != DRY) {
                 u64 now;
                 do now = atomicAdd(&state.end, 0ull);
@@ -231,7 +233,7 @@ private:
             if (lane() == leader) atomicAdd(&state.missed, n);
             return place;
         }
-        // A call, once in many rows: `append` stays small.
+        // Not inlined, as it runs once in many rows: `append` stays small.
         const HeapTaken taken = heap_take_one(chains.heap, mask, walk);
         walk = taken.walk;
         beyond = taken.page;
@@ -239,9 +241,9 @@ private:
         return place;
     }
 
-    // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in
-    // it. One warp after the other does so, by the exchange of `end`; the other words are atomics for
-    // racecheck, which does not see that.
+    // Appends a page (NO_PAGE: the heap is exhausted) to the chain, with `rows` reserved in it. The exchange
+    // of `end` serialises the warps that do so; the other words are atomics for racecheck, which cannot
+    // detect that.
     GALATEA_INLINE void link(u32 page, u64 next, u32 rows) {
         if (next == NO_PAGE) {
             atomicAdd(&state.missed, rows);
@@ -260,7 +262,7 @@ private:
         atomicExch(&state.end, next << 32 | rows);
     }
 
-    // Back to where the morsel began: pages it added are freed. One thread.
+    // Restores the chain at the beginning of the morsel: pages added since are freed. By one thread.
     GALATEA_INLINE void cut() {
         const u32 last = u32(state.marked_end >> 32);
         u64 page = state.first;
@@ -278,7 +280,7 @@ private:
         state.full = state.marked_full;
     }
 
-    // Writes the chain down. One thread.
+    // Stores the chain. By one thread.
     GALATEA_INLINE void store(u64 morsel) {
         PageChain& chain = chains.chains[blockIdx.x];
         const u32 last = u32(state.end >> 32), rows = u32(state.end);

@@ -1,13 +1,13 @@
-// Grid scope: the rows of a join whose keys repeat, without writing them down.
+// Grid scope: the matches of a join with repeated keys, without materialising them.
 //
-//   probe rows      0    1    2      3       the rows that were looked up
-//   offsets         0    2    2      3   6   pairs before each, and all
-//   first           4    -    0      1       where the list of its partners starts
-//   lists           ... build rows, those of one key next to each other
+//   probe rows      0    1    2      3       the probed rows
+//   offsets         0    2    2      3   6   number of pairs before each, and of all pairs
+//   first           4    -    0      1       start of its matches in the lists
+//   lists           ... build rows, grouped by key
 //
-// Pair p belongs to the last probe row whose offset is at most p. A probe row without partners has no pair,
-// or, in an outer join, one whose build row is NO_ROW. After the pairs come rows that stand alone because no
-// pair of theirs fulfils the condition of an outer join.
+// Pair p belongs to the last probe row with an offset of at most p. A probe row without matches has no pair,
+// or, in an outer join, one with the build row NO_ROW. The pairs are followed by rows without a match,
+// because none of their pairs satisfies the condition of an outer join.
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -29,16 +29,16 @@ constexpr u32 PAIR_BUILD_NUMBERS = 8;
 
 struct Pair {
     u64 number;
-    u32 probe; // NO_ROW: the build row stands alone
-    u32 build; // NO_ROW: the probe row stands alone
-    bool kept; // it fulfils the condition
+    u32 probe; // NO_ROW: the build row has no match
+    u32 build; // NO_ROW: the probe row has no match
+    bool kept; // it satisfies the condition
 };
 
-// Finds pairs by their numbers, which a thread asks for in ascending order mostly.
+// Finds pairs by number; a thread mostly requests them in ascending order.
 struct PairCursor {
     const u64* directory;
     const u64* offsets;
-    u64 begin = ~0ull; // the pairs of probe row `row`; none at first
+    u64 begin = ~0ull; // the pairs of probe row `row`; initially none
     u64 end = ~0ull;
     u32 row = 0;
 
@@ -61,7 +61,7 @@ struct PairCursor {
         return pair;
     }
 
-    // The row of the probe side that has the pair: the next one, or by binary search.
+    // Finds the probe row of the pair: the next one, or by binary search.
     GALATEA_INLINE void seek(u64 number) {
         const u64 rows = directory[PAIR_PROBE_ROWS];
         if (number == end && u64(row) + 1 < rows && number < offsets[row + 2]) {
@@ -98,11 +98,11 @@ struct PairCursor {
     }
 };
 
-// Thread scope. Sets a bit of a bitmap, which is not there if null.
+// Thread scope. Sets a bit of a bitmap; null: no bitmap.
 GALATEA_INLINE void mark(u8* bitmap, u64 bit) {
     u32* const word = reinterpret_cast<u32*>(bitmap) + (bit >> 5);
     const u32 mask = 1u << (bit & 31u);
-    // Most bits of a row with many partners are set already.
+    // For a row with many matches, most bits are set already.
     if (bitmap != nullptr && (*reinterpret_cast<volatile u32*>(word) & mask) == 0) atomicOr(word, mask);
 }
 

@@ -1,18 +1,18 @@
-// Block scope: the rows of a step on their way into partitions in device memory (Lutz 2022, §4.3: the linear
-// allocator with software write combining). Rows are counted by partition in shared memory, which gives each
-// a place among those of the step; one atomic a partition reserves a run in device memory, and threads next
-// to each other write rows next to each other.
+// Block scope: partitions the rows of a step into device memory (Lutz 2022, §4.3: the linear allocator with
+// software write combining). Rows are counted by partition in shared memory, which gives each a position
+// among those of the step; one atomic per partition reserves a run in device memory, and adjacent threads
+// write adjacent rows.
 #pragma once
 
 #include "galatea/block.cuh"
 
 namespace galatea {
 
-// What a block knows of a step, in shared memory.
+// State of a step of a block, in shared memory.
 template <u32 PARTS> struct PartitionStep {
     static_assert(PARTS > 1 && PARTS <= 256 && (PARTS & (PARTS - 1)) == 0, "a partition's number has at most 8 bits");
-    u32 rows[PARTS];   // of the step
-    u32 first[PARTS];  // the place of the first one among the rows of the step
+    u32 rows[PARTS];   // of the step, by partition
+    u32 first[PARTS];  // position of the partition's first row among the rows of the step
     u64 shift[PARTS];  // from places in the step to positions in device memory, modulo 2^64
     Scratch<u32> scratch;
 };
@@ -23,18 +23,19 @@ template <u32 PARTS> GALATEA_INLINE void partition_begin(PartitionStep<PARTS>& s
     __syncthreads();
 }
 
-// Thread scope. Counts a row of the partition: the partition above 16 bits with the rows of it before.
+// Thread scope. Counts a row of the partition. Returns `part << 16 | rank`, with rank = the partition's
+// number of rows before it in this step.
 template <u32 PARTS> GALATEA_INLINE u32 partition_take(PartitionStep<PARTS>& step, u32 part) {
     return part << 16 | atomicAdd(&step.rows[part], 1u);
 }
 
-// Thread scope, after `partition_reserve`: the place of such a row among those of the step.
+// Thread scope, after `partition_reserve`: the position of such a row among those of the step.
 template <u32 PARTS> GALATEA_INLINE u32 partition_place(const PartitionStep<PARTS>& step, u32 taken) {
     return step.first[taken >> 16] + (taken & 0xffffu);
 }
 
-// After all rows of a step are counted: reserves their positions. `cursors` has the next free position of
-// each partition. Returns the rows of the step; counts are 0 again. Barriers: 5.
+// Called after all rows of a step are counted: reserves their positions. `cursors` holds the next free
+// position of each partition. Returns the number of rows of the step; counts are reset to 0. Barriers: 5.
 template <u32 PARTS, u32 BLOCK>
 GALATEA_INLINE u32 partition_reserve(PartitionStep<PARTS>& step, u64* cursors) {
     constexpr u32 EACH = PARTS > BLOCK ? PARTS / BLOCK : 1;

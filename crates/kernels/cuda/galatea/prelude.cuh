@@ -1,6 +1,6 @@
-// Prelude: what every device source starts from. Includes nothing, since each standard header costs half a
-// second of compilation; compiles under NVRTC (--minimal, --device-int128) and under the emulated device's
-// shim (GALATEA_EMULATED).
+// Prelude: the basic definitions of every device source. It includes nothing, since each standard header
+// costs half a second of compilation; it compiles under NVRTC (--minimal, --device-int128) and under the
+// emulated device's shim (GALATEA_EMULATED).
 #pragma once
 
 namespace galatea {
@@ -22,7 +22,7 @@ static_assert(sizeof(u8) == 1 && sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(
               "unsigned integers have the width in their names");
 static_assert(sizeof(void*) == 8, "addresses travel as 64-bit integers");
 
-// The unsigned integer of the same width: for arithmetic that wraps. Other types are themselves.
+// The unsigned integer of the same width, for wrapping arithmetic. Other types are unchanged.
 template <typename T> struct Unsigned { using Type = T; };
 template <> struct Unsigned<i8> { using Type = u8; };
 template <> struct Unsigned<i16> { using Type = u16; };
@@ -59,16 +59,16 @@ template <> struct Limits<double> {
 
 }  // namespace galatea
 
-// A helper that is part of its caller: short, or called once.
+// A helper that is always inlined: short, or called once.
 #define GALATEA_INLINE __device__ __forceinline__
-// A helper that stays a call: long, or called from many places. Compile time follows code size after
+// A helper that is never inlined: long, or called from many places. Compile time depends on code size after
 // inlining.
 #define GALATEA_NOINLINE __device__ __noinline__
 
 namespace galatea {
 
-// A bijection of 64-bit integers whose every output bit depends on every input bit (Stafford's variant 13 of
-// the murmur3 finaliser): pseudo-random values from counters, and a hash of integers.
+// A bijection of 64-bit integers in which every output bit depends on every input bit (Stafford's variant 13
+// of the murmur3 finaliser): pseudo-random values from counters, and a hash of integers.
 GALATEA_INLINE u64 mix64(u64 x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;

@@ -1,8 +1,9 @@
-// Radix sort from the least significant digit on: what its kernels agree on. A digit is 8 bits of a key.
+// Radix sort from the least significant digit on: definitions shared by its kernels. A digit is 8 bits of a
+// key.
 //
-// Definitions of the compiler choose the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_THREADS are the
-// threads of a pass's block, one for each value of a digit at least, GALATEA_SORT_ITEMS the keys that each
-// holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for more than 2^30 keys.
+// Compiler definitions select the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_THREADS is the number
+// of threads of a pass's block, at least one for each value of a digit, GALATEA_SORT_ITEMS the number of keys
+// that each holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for more than 2^30 keys.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -32,8 +33,8 @@ constexpr u32 SORT_DIGITS = sizeof(SortKey);
 GALATEA_INLINE u32 sort_digit(SortKey key, u32 shift) { return u32(key >> shift) & (SORT_BINS - 1); }
 
 // The lanes of a whole warp with the same digit as this one. Each sets its bit in the word of its digit, and
-// the highest of them clears the word again: conflicts are few where digits differ, and where they do not,
-// the lanes read one word. `masks` are words of this warp alone, all 0 before and after.
+// the highest of them clears the word again: conflicts are few if digits differ; if they are equal, the lanes
+// read one word. `masks` are words used only by this warp, all 0 before and after.
 GALATEA_INLINE u32 lanes_with_digit(u32 digit, u32* masks) {
     atomicOr(masks + digit, 1u << lane());
     __syncwarp();
@@ -44,22 +45,23 @@ GALATEA_INLINE u32 lanes_with_digit(u32 digit, u32* masks) {
     return lanes;
 }
 
-// Counts of the digits of tiles, for the tiles behind them: one word a tile and digit, which its tile stores
-// whole, so that nothing but the word itself has to be ordered. Zero is unknown.
+// Digit counts of tiles, for the tiles after them: one word per tile and digit, which its tile stores whole,
+// so that no ordering other than that of the word itself is needed. Zero means unknown.
 #ifdef GALATEA_SORT_WIDE
 using TilePrefix = u64;
 #else
 using TilePrefix = u32;
 #endif
 constexpr u32 TILE_PREFIX_BITS = sizeof(TilePrefix) * 8 - 2;
-// Keys of this tile with that digit; keys of this tile and of all before it.
+// Flags: count of keys of this tile with that digit; count of keys of this tile and of all before it.
 constexpr TilePrefix TILE_ALONE = TilePrefix(1) << TILE_PREFIX_BITS;
 constexpr TilePrefix TILE_INCLUSIVE = TilePrefix(2) << TILE_PREFIX_BITS;
 
-// The keys with a digit in the tiles before `tile`. `prefixes` is the word of that digit in the first tile.
-// Tiles are numbered in the order in which they begin, so those before this one are done or running.
+// The number of keys with a digit in the tiles before `tile`. `prefixes` is the word of that digit in the
+// first tile. Tiles are numbered in the order in which they begin, so those before this one are finished or
+// running.
 GALATEA_INLINE u32 keys_in_tiles_before(const TilePrefix* prefixes, u32 tile) {
-    constexpr u32 AHEAD = sizeof(SortKey) == 4 ? 2 : 1;  // loads under way at once
+    constexpr u32 AHEAD = sizeof(SortKey) == 4 ? 2 : 1;  // loads in flight
     u32 keys = 0;
     while (tile > 0) {
         TilePrefix words[AHEAD];
@@ -71,7 +73,7 @@ GALATEA_INLINE u32 keys_in_tiles_before(const TilePrefix* prefixes, u32 tile) {
         const u32 from = tile;
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k) {
-            // The tile that is next in the order, unless one before it was not ready, or all are added up.
+            // The next tile in the order, unless the one before it was not ready, or all have been added.
             if (tile == 0 || tile != from - k || words[k] == 0) continue;
             keys += u32(words[k] & (TILE_ALONE - 1));
             tile = words[k] >= TILE_INCLUSIVE ? 0 : tile - 1;

@@ -1,4 +1,4 @@
-// Strings as bytes in memory. Scope: thread. UTF-8 where characters are counted; comparisons are of bytes.
+// Strings as bytes in memory. Scope: thread. Characters are counted as UTF-8; comparisons are of bytes.
 #pragma once
 
 #include "galatea/arithmetic.cuh"
@@ -10,14 +10,14 @@ struct Text {
     u32 length;  // bytes
 };
 
-static GALATEA_INLINE Text make_text(const u8* data, u64 length) { return {data, (u32)length}; }
+static GALATEA_INLINE Text compute_string(const u8* data, u64 length) { return {data, (u32)length}; }
 
-// In bytes.
-static GALATEA_INLINE u64 text_length(Text text) { return text.length; }
+// Length in bytes.
+static GALATEA_INLINE u64 string_length(Text text) { return text.length; }
 
-// String of row `row` of a text column with offsets of type O; empty for rows from `end` on, whose offsets
-// may not be there.
-template <typename O> GALATEA_INLINE Text text_at(const u8* offsets, const u8* bytes, u32 row, u32 end) {
+// String of row `row` of a string column with offsets of type O; empty for rows from `end` on, because their
+// offsets may not exist.
+template <typename O> GALATEA_INLINE Text string_at(const u8* offsets, const u8* bytes, u32 row, u32 end) {
     if (row >= end) return {bytes, 0};
     const O* at = reinterpret_cast<const O*>(offsets) + row;
     const O start = __ldg(at);
@@ -30,15 +30,15 @@ static GALATEA_INLINE Text table_text(const u32* offsets, const u8* bytes, u32 i
     return {bytes + start, offsets[index + 1] - start};
 }
 
-// The bytes of a text, one after another, of which eight are loaded at once: the aligned words that hold them
-// are inside the allocation.
-class TextBytes {
+// Iterates over the bytes of a string, loading eight at once: the aligned words that hold them are inside the
+// allocation.
+class StringBytes {
     const u64* next_word;
     u64 word;
     u32 left;
 
 public:
-    GALATEA_INLINE explicit TextBytes(Text text) : word(0), left(0) {
+    GALATEA_INLINE explicit StringBytes(Text text) : word(0), left(0) {
         const u64 address = reinterpret_cast<u64>(text.data);
         const u32 skipped = u32(address & 7);
         next_word = reinterpret_cast<const u64*>(address - skipped);
@@ -46,7 +46,7 @@ public:
         word = *next_word++ >> 8 * skipped;
         left = 8 - skipped;
     }
-    // The next byte; there must be one.
+    // The next byte, which must exist.
     GALATEA_INLINE u32 take() {
         if (left == 0) {
             word = *next_word++;
@@ -66,12 +66,12 @@ static GALATEA_NOINLINE bool bytes_equal(const u8* a, const u8* b, u32 length) {
     return true;
 }
 
-static GALATEA_INLINE bool text_equal(Text a, Text b) {
+static GALATEA_INLINE bool string_equal(Text a, Text b) {
     return a.length == b.length && bytes_equal(a.data, b.data, a.length);
 }
 
-// Negative, zero or positive.
-static GALATEA_NOINLINE i32 text_compare(Text a, Text b) {
+// Returns a negative number, zero or a positive number.
+static GALATEA_NOINLINE i32 string_compare(Text a, Text b) {
     const u32 common = a.length < b.length ? a.length : b.length;
     for (u32 i = 0; i < common; ++i) {
         if (a.data[i] != b.data[i]) return (i32)a.data[i] - (i32)b.data[i];
@@ -79,25 +79,25 @@ static GALATEA_NOINLINE i32 text_compare(Text a, Text b) {
     return a.length == b.length ? 0 : (a.length < b.length ? -1 : 1);
 }
 
-// The first eight bytes as a number in the order of texts; behind the end of a shorter one are zeros.
-static GALATEA_INLINE u64 text_prefix(Text text) {
-    TextBytes bytes(text);
+// The first eight bytes as a number in the order of strings; a shorter string is padded with zeros.
+static GALATEA_INLINE u64 string_prefix(Text text) {
+    StringBytes bytes(text);
     u64 prefix = 0;
 #pragma unroll
     for (u32 i = 0; i < 8; ++i) prefix = prefix << 8 | (i < text.length ? bytes.take() : 0);
     return prefix;
 }
 
-static GALATEA_INLINE bool text_starts_with(Text text, Text prefix) {
+static GALATEA_INLINE bool string_starts_with(Text text, Text prefix) {
     return prefix.length <= text.length && bytes_equal(text.data, prefix.data, prefix.length);
 }
 
-static GALATEA_INLINE bool text_ends_with(Text text, Text suffix) {
+static GALATEA_INLINE bool string_ends_with(Text text, Text suffix) {
     return suffix.length <= text.length &&
            bytes_equal(text.data + (text.length - suffix.length), suffix.data, suffix.length);
 }
 
-static GALATEA_NOINLINE bool text_contains(Text text, Text part) {
+static GALATEA_NOINLINE bool string_contains(Text text, Text part) {
     if (part.length == 0) return true;
     const u8 first = part.data[0];
     for (u32 i = 0; i + part.length <= text.length; ++i) {
@@ -111,14 +111,14 @@ static GALATEA_INLINE u32 character_bytes(u8 lead) {
     return lead < 0x80 ? 1u : (lead < 0xe0 ? 2u : (lead < 0xf0 ? 3u : 4u));
 }
 
-static GALATEA_NOINLINE i32 text_characters(Text text) {
+static GALATEA_NOINLINE i32 string_characters(Text text) {
     i32 count = 0;
     for (u32 i = 0; i < text.length; ++i) count += (text.data[i] & 0xc0) != 0x80 ? 1 : 0;
     return count;
 }
 
-// Characters `from` to before `to`, counted from 0; empty if there are none.
-static GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
+// Characters from `from` to before `to`, counted from 0; empty if there are none.
+static GALATEA_NOINLINE Text string_substring(Text text, u64 from, u64 to) {
     u32 at = 0, start = text.length, end = text.length;
     for (u64 character = 0; at < text.length; ++character) {
         if (character == from) start = at;
@@ -131,8 +131,8 @@ static GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
     return end <= start ? Text{text.data, 0u} : Text{text.data + start, end - start};
 }
 
-// Where the last `characters` characters start.
-static GALATEA_NOINLINE u32 text_last(Text text, u64 characters) {
+// Start of the last `characters` characters.
+static GALATEA_NOINLINE u32 string_last(Text text, u64 characters) {
     u32 at = text.length;
     for (; at > 0 && characters > 0; --characters) {
         do --at;
@@ -141,27 +141,27 @@ static GALATEA_NOINLINE u32 text_last(Text text, u64 characters) {
     return at;
 }
 
-// The first `count` characters; all but the last ones where it is negative.
-static GALATEA_NOINLINE Text text_left(Text text, i64 count) {
-    if (count >= 0) return text_substring(text, 0, u64(count));
-    return {text.data, text_last(text, magnitude(count))};
+// The first `count` characters; all but the last -count if it is negative.
+static GALATEA_NOINLINE Text string_left(Text text, i64 count) {
+    if (count >= 0) return string_substring(text, 0, u64(count));
+    return {text.data, string_last(text, magnitude(count))};
 }
 
-// The last `count` characters; all but the first ones where it is negative.
-static GALATEA_NOINLINE Text text_right(Text text, i64 count) {
-    if (count < 0) return text_substring(text, magnitude(count), ~0ull);
-    const u32 start = text_last(text, u64(count));
+// The last `count` characters; all but the first -count if it is negative.
+static GALATEA_NOINLINE Text string_right(Text text, i64 count) {
+    if (count < 0) return string_substring(text, magnitude(count), ~0ull);
+    const u32 start = string_last(text, u64(count));
     return {text.data + start, text.length - start};
 }
 
-// From character `start` on, counted from 1.
-static GALATEA_INLINE Text text_from(Text text, i64 start) {
-    return text_substring(text, start <= 1 ? 0ull : u64(start) - 1, ~0ull);
+// The string from character `start` on, counted from 1.
+static GALATEA_INLINE Text string_from(Text text, i64 start) {
+    return string_substring(text, start <= 1 ? 0ull : u64(start) - 1, ~0ull);
 }
 
-// The piece with that number, from 1 on or from the last one where it is negative, of those between
-// delimiters, which are not empty; empty if there are fewer.
-static GALATEA_NOINLINE Text text_piece(Text text, Text delimiter, i64 number) {
+// Piece `number` of those between delimiters, counted from 1, or from the last one if it is negative; empty
+// if there are fewer. Delimiters are not empty.
+static GALATEA_NOINLINE Text string_piece(Text text, Text delimiter, i64 number) {
     u64 others = magnitude(number) - 1;
     const u32 width = delimiter.length;
     if (number > 0) {
@@ -188,19 +188,19 @@ static GALATEA_NOINLINE Text text_piece(Text text, Text delimiter, i64 number) {
     return others == 0 ? Text{text.data, end} : Text{text.data, 0u};
 }
 
-// Number of the character, from 1, where `part` begins for the first time; 0 if it does not.
-static GALATEA_NOINLINE i32 text_position(Text text, Text part) {
+// Index of the character, from 1, at which `part` occurs first; 0 if it does not occur.
+static GALATEA_NOINLINE i32 string_position(Text text, Text part) {
     i32 characters = 1;
     for (u32 i = 0; i + part.length <= text.length; ++i) {
         if (bytes_equal(text.data + i, part.data, part.length)) return characters;
-        // The bytes that follow the first of a character have 10 at the top.
+        // The bytes that follow the first of a character have 10 as their top bits.
         characters += i + 1 < text.length && (text.data[i + 1] & 0xc0) == 0x80 ? 0 : 1;
     }
     return 0;
 }
 
 // Code point of the first character; 0 if there is none.
-static GALATEA_NOINLINE i32 text_first_character(Text text) {
+static GALATEA_NOINLINE i32 string_first_character(Text text) {
     if (text.length == 0) return 0;
     const u32 lead = text.data[0], bytes = character_bytes(u8(lead));
     u32 point = bytes == 1 ? lead : lead & (0x7fu >> bytes);
@@ -208,16 +208,16 @@ static GALATEA_NOINLINE i32 text_first_character(Text text) {
     return i32(point);
 }
 
-// Without spaces at the start, or at the end.
-static GALATEA_NOINLINE Text text_trim(Text text, bool start, bool end) {
+// The string without leading spaces (`start`) or trailing spaces (`end`).
+static GALATEA_NOINLINE Text string_trim(Text text, bool start, bool end) {
     while (start && text.length > 0 && text.data[0] == ' ') text = {text.data + 1, text.length - 1};
     while (end && text.length > 0 && text.data[text.length - 1] == ' ') --text.length;
     return text;
 }
 
-// SQL LIKE: % is any characters, _ one character, \ takes the next literally. On a mismatch only the last %
-// has to be extended.
-static GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
+// SQL LIKE: % matches any characters, _ one character, \ escapes the next. On a mismatch only the last % has
+// to be extended.
+static GALATEA_NOINLINE bool string_like(Text text, Text pattern) {
     const u32 none = 0xffffffffu;
     u32 at = 0, in_pattern = 0, after_percent = none, retry = 0;
     while (at < text.length) {
@@ -253,13 +253,13 @@ static GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
     return in_pattern == pattern.length;
 }
 
-// The number of the text in a sorted table of strings; `count` where it is not there.
+// The index of the string in a sorted table of strings; `count` if it is absent.
 template <class T>
-GALATEA_NOINLINE u32 sorted_text_rank(const u32* offsets, const u8* bytes, u32 count, const T text) {
+GALATEA_NOINLINE u32 sorted_string_rank(const u32* offsets, const u8* bytes, u32 count, const T text) {
     u32 low = 0, high = count;
     while (low < high) {
         const u32 middle = low + (high - low) / 2;
-        const i32 order = text_compare(table_text(offsets, bytes, middle), text);
+        const i32 order = string_compare(table_text(offsets, bytes, middle), text);
         if (order == 0) return middle;
         if (order < 0) low = middle + 1;
         else high = middle;

@@ -1,5 +1,5 @@
-// Thread scope: what one thread does alone. No barriers, no shared memory; any thread may call anything here
-// at any time.
+// Thread scope: operations of a single thread. No barriers, no shared memory; any thread may call any
+// function here at any time.
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -27,13 +27,13 @@ template <u32 N, typename T> GALATEA_INLINE void store_vector(T* array, u64 inde
     reinterpret_cast<Vector<T, N>*>(array)[index] = values;
 }
 
-// Words in shared memory, by an address that stays in a register: where a pointer is into the block's dynamic
-// memory, the compiler works out where that begins again for each access.
+// Words in shared memory, by an address that stays in a register: for a pointer into the block's dynamic
+// memory, the compiler recomputes the base address for each access.
 struct SharedFloats {
 #ifdef GALATEA_EMULATED
     float* words;
     GALATEA_INLINE explicit SharedFloats(float* words) : words(words) {}
-    // Those from a word on.
+    // The words from an index on.
     GALATEA_INLINE SharedFloats from(u32 index) const { return SharedFloats(words + index); }
     GALATEA_INLINE float load(u32 index) const { return words[index]; }
     GALATEA_INLINE void store(u32 index, float value) const { words[index] = value; }
@@ -65,8 +65,8 @@ struct SharedFloats {
 #endif
 };
 
-// Index of this thread in a one-dimensional grid, and the number of threads of that grid: the two ends of a
-// grid-stride loop
+// Index of this thread in a one-dimensional grid, and the number of threads of that grid: the start and the
+// step of a grid-stride loop
 //     for (u64 i = grid_thread(); i < count; i += grid_threads()) ...
 GALATEA_INLINE u64 grid_thread() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 GALATEA_INLINE u64 grid_threads() { return u64(gridDim.x) * blockDim.x; }

@@ -1,8 +1,8 @@
 // Warp scope: collectives of the (up to 32) threads of a warp in a one-dimensional block.
 //
-// Who calls: every live thread of the warp, converged in program order, unless a function takes a mask: then
-// exactly the threads of the mask. No barriers beyond the warp, no shared memory. The last warp of a block
-// may be partial: lanes that do not exist are left out everywhere.
+// Every live thread of the warp must call them, converged in program order, unless a function takes a mask:
+// then exactly the threads of the mask. No barriers except the warp's, no shared memory. The last warp of a
+// block may be partial: missing lanes are always excluded.
 #pragma once
 
 #include "galatea/thread.cuh"
@@ -28,7 +28,7 @@ GALATEA_INLINE u32 first_lanes(u32 count) { return 0xffffffffu >> (WARP - count)
 // The lanes before this one.
 GALATEA_INLINE u32 lanes_before() { return (1u << lane()) - 1; }
 
-// The value of another lane, as the instructions of the same names; of 128 bits by halves.
+// The value of another lane, like the instructions of the same names; 128-bit values are shuffled by halves.
 template <typename T> GALATEA_INLINE T shuffle_up(u32 mask, T value, u32 distance) {
     return __shfl_up_sync(mask, value, distance);
 }
@@ -46,8 +46,8 @@ GALATEA_INLINE u128 shuffle_down(u32 mask, u128 value, u32 distance) {
     return u128(high) << 64 | low;
 }
 
-// The same value, which the compiler keeps instead of working it out again where it is needed. All lanes of a
-// whole warp.
+// Returns the value unchanged; the compiler keeps it instead of recomputing it at each use. Called by all
+// lanes of a whole warp.
 GALATEA_INLINE u32 kept(u32 value) { return __shfl_sync(0xffffffffu, value, lane()); }
 
 // Combines the values of all live lanes. Valid on lane 0 only; other lanes hold partial results.
@@ -76,9 +76,9 @@ template <typename T, typename Op> GALATEA_INLINE T warp_exclusive_scan(T value,
     return lane() == 0 ? op.template identity<T>() : before;
 }
 
-// Reserves one place in an output of unknown size for every lane that keeps its row, by one atomic per warp.
-// Who calls: exactly the lanes of `mask`. Returns the place, valid on lanes that keep; places are in lane
-// order.
+// Reserves one position in an output of unknown size for every lane that keeps its row, by one atomic per
+// warp. Called by exactly the lanes of `mask`. Returns the position, valid on lanes that keep; positions are
+// in lane order.
 GALATEA_INLINE u64 warp_append(u32 mask, u64* counter, bool keep) {
     const u32 keepers = __ballot_sync(mask, keep);
     if (keepers == 0) return 0;
@@ -89,9 +89,9 @@ GALATEA_INLINE u64 warp_append(u32 mask, u64* counter, bool keep) {
     return first + __popc(keepers & lanes_before());
 }
 
-// Stores a bit for each of `items` items in words of 32, whole words. All lanes of a whole warp, each for the
-// item of its place from a multiple of 32 on. Of items past the last nothing is stored: what follows their
-// last word may be another array, which other warps write at the same time.
+// Stores a bit for each of `items` items in words of 32, whole words. Called by all lanes of a whole warp;
+// the items of a warp are consecutive from a multiple of 32 on. Nothing is stored for words past the last
+// item: the memory after the last word may be another array, which other warps write at the same time.
 GALATEA_INLINE void store_bits(u32* words, u32 item, u32 items, bool bit) {
     const u32 bits = __ballot_sync(0xffffffffu, bit);
     if (lane() == 0 && item < items) words[item / WARP] = bits;

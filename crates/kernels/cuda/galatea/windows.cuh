@@ -1,13 +1,13 @@
-// Grid scope: rows in the order of a window, and what functions need of it to be computed at any of them.
+// Grid scope: rows in the order of a window, and the arrays from which functions are computed at any of them.
 //
-//   place                0   1   2   3   4   5      the row in the order: partitions one after another
-//   ids                  7   2   9   4   1   3      the stored row that is there
-//   partitions       0   1   1   1   2   2   2      partitions that begin before the place
-//   partition starts     0           3           6  the first place of each, and the number of rows
-//   peers, peer starts                              the same of the rows that are equal in the order
+//   place                0   1   2   3   4   5      position in the order: partitions are contiguous
+//   ids                  7   2   9   4   1   3      the stored row at the position
+//   partitions       0   1   1   1   2   2   2      partitions that begin before the position
+//   partition starts     0           3           6  the first position of each, and the number of rows
+//   peers, peer starts                              the same for peers (rows equal in the order)
 //
 // Ranks are differences of these numbers. An aggregate of a frame is a difference of two prefix sums, or is
-// folded from a tree whose nodes hold WINDOW_FAN of those below.
+// folded from a tree with nodes that hold WINDOW_FAN of those below.
 #pragma once
 
 #include "galatea/aggregate.cuh"
@@ -23,23 +23,23 @@ constexpr u32 WINDOW_PARTITION_STARTS = 3;
 constexpr u32 WINDOW_PEERS = 4;
 constexpr u32 WINDOW_PEER_STARTS = 5;
 
-// Nodes below one of a tree.
+// Number of children of a tree node.
 constexpr u32 WINDOW_FAN = 16;
 
-// A place of the order.
+// A position of the order.
 struct WindowPlace {
     u32 place;
-    u32 row;   // the stored row that is there
+    u32 row;   // the stored row at the position
     u32 begin; // of its partition
     u32 end;
-    u32 peer; // the number of its peers among all
+    u32 peer; // index of its peer group among all
     u32 peers_begin;
     u32 peers_end;
-    u32 first_peer; // the number of the first peers of the partition
-    u32 end_peer;   // one more than that of the last
+    u32 first_peer; // index of the first peer group of the partition
+    u32 end_peer;   // index of the last one, plus one
 };
 
-// The places of a frame: from `begin` to before `end`.
+// The positions of a frame: from `begin` to before `end`.
 struct WindowFrame {
     u32 begin;
     u32 end;
@@ -51,13 +51,13 @@ template <typename T> GALATEA_INLINE const T* window_part(const u8* table, u32 w
     return reinterpret_cast<const T*>(window_directory(table)[word]);
 }
 
-// The stored row at a place.
+// The stored row at a position.
 GALATEA_INLINE u32 window_row(const u8* table, u32 place) {
     const u32* const ids = window_part<u32>(table, WINDOW_IDS);
     return ids == nullptr ? place : ids[place];
 }
 
-// What is not used of it is not loaded.
+// Unused fields are not loaded.
 GALATEA_INLINE WindowPlace window_place(const u8* table, u32 place) {
     const u32* const partitions = window_part<u32>(table, WINDOW_PARTITIONS);
     const u32* const partition_starts = window_part<u32>(table, WINDOW_PARTITION_STARTS);
@@ -77,7 +77,7 @@ GALATEA_INLINE WindowPlace window_place(const u8* table, u32 place) {
     return at;
 }
 
-// The part of NTILE(n): the first ones have a row more where rows do not divide.
+// The bucket of NTILE(n): if the number of rows is not divisible, the first buckets have one row more.
 GALATEA_INLINE u64 window_tile(const WindowPlace& at, u64 tiles) {
     const u64 rows = at.end - at.begin;
     const u64 row = at.place - at.begin;
@@ -95,17 +95,17 @@ GALATEA_INLINE double window_cume_dist(const WindowPlace& at) {
     return double(at.peers_end - at.begin) / double(at.end - at.begin);
 }
 
-// The frame between two places, which may be none.
+// The frame between two positions, which may be empty.
 GALATEA_INLINE WindowFrame window_frame(u32 begin, u32 end) { return {begin, end < begin ? begin : end}; }
 
-// ROWS: the place so many before, or behind, within the partition.
+// ROWS: the position `rows` before or after the current one, within the partition.
 GALATEA_INLINE u32 window_before(const WindowPlace& at, u64 rows) {
     return u64(at.place - at.begin) > rows ? at.place - u32(rows) : at.begin;
 }
 GALATEA_INLINE u32 window_behind(const WindowPlace& at, u64 rows) {
     return u64(at.end - at.place) > rows ? at.place + u32(rows) : at.end;
 }
-// One behind it: where a frame ends that it is the last row of.
+// One after that position: the end of a frame that includes it as the last row.
 GALATEA_INLINE u32 window_end_before(const WindowPlace& at, u64 rows) {
     return u64(at.place - at.begin) >= rows ? at.place - u32(rows) + 1 : at.begin;
 }
@@ -113,7 +113,7 @@ GALATEA_INLINE u32 window_end_behind(const WindowPlace& at, u64 rows) {
     return u64(at.end - at.place) > rows ? at.place + u32(rows) + 1 : at.end;
 }
 
-// GROUPS: where the peers begin that are so many before, or behind; within the partition.
+// GROUPS: the start of the peer group `groups` before or after the current one, within the partition.
 GALATEA_INLINE u32 window_groups_before(const u8* table, const WindowPlace& at, u64 groups) {
     return u64(at.peer - at.first_peer) > groups ? window_part<u32>(table, WINDOW_PEER_STARTS)[at.peer - u32(groups)]
                                                  : at.begin;
@@ -128,8 +128,8 @@ GALATEA_INLINE u32 window_groups_end_before(const u8* table, const WindowPlace& 
                : at.begin;
 }
 
-// RANGE: the first place of the partition whose key is not before `bound`, or with `past` is behind it. Keys
-// ascend between `low` and `high`, or descend.
+// RANGE: the first position of the partition with a key that is not before `bound`, or with `past`, that is
+// after it. Keys between `low` and `high` ascend, or descend.
 template <typename Key, typename Bound>
 GALATEA_INLINE u32 window_search(u32 low, u32 high, Bound bound, bool descending, bool past, Key key) {
     while (low < high) {
@@ -142,8 +142,8 @@ GALATEA_INLINE u32 window_search(u32 low, u32 high, Bound bound, bool descending
     return low;
 }
 
-// The place of the value that so many before it are not NULL, by the counts of those before each place:
-// between `low` and `high`, where there is one.
+// The position of the non-NULL value that has `before` non-NULL values before it, by the counts at each
+// position: between `low` and `high`, if it exists.
 GALATEA_INLINE u32 window_value(const u8* table, u32 word, u32 low, u32 high, u32 before) {
     const u32* const counts = window_part<u32>(table, word);
     while (low < high) {
@@ -154,8 +154,8 @@ GALATEA_INLINE u32 window_value(const u8* table, u32 word, u32 low, u32 high, u3
     return low;
 }
 
-// The fold of the values at places from `begin` to before `end`, by a tree over `rows` values: whole nodes
-// where there are some.
+// The fold of the values at positions from `begin` to before `end`, by a tree over `rows` values: complete
+// nodes are used if possible.
 template <typename T, typename Op> GALATEA_NOINLINE T window_fold(const u8* table, u32 word, WindowFrame frame, Op op) {
     const T* level = window_part<T>(table, word);
     u64 size = window_directory(table)[WINDOW_ROWS];
@@ -174,7 +174,7 @@ template <typename T, typename Op> GALATEA_NOINLINE T window_fold(const u8* tabl
     return op(left, right);
 }
 
-// A rank of aggregate.cuh or window_values.cu as the value it is of.
+// Converts a rank of aggregate.cuh or window_values.cu back to its value.
 GALATEA_INLINE i64 window_ranked_i64(u64 rank) { return i64(rank ^ (1ull << 63)); }
 GALATEA_INLINE double window_ranked_f64(u64 rank) {
     return __longlong_as_double(i64((rank >> 63) != 0 ? rank ^ (1ull << 63) : ~rank));

@@ -1,4 +1,4 @@
-// A checksum that depends on every value and its place, whatever the geometry.
+// A checksum that depends on every value and its position, but not on the launch geometry.
 #include "galatea/args/checksum.h"
 #include "galatea/block.cuh"
 

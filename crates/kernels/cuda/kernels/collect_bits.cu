@@ -1,4 +1,4 @@
-// Grid scope. Collects the numbers of the bits of a bitmap that are 1, or 0.
+// Grid scope. Collects the indices of the bits of a bitmap that are 1, or 0.
 #include "galatea/args/collect_bits.h"
 #include "galatea/block.cuh"
 
@@ -9,7 +9,7 @@ extern "C" __global__ void collect_bits(const __grid_constant__ CollectBitsArgum
     __shared__ u64 first;
     const u64 words = (args.bits + 31) / 32;
     const u64 step = u64(gridDim.x) * blockDim.x;
-    // Whole blocks: all threads take part in reserving.
+    // Whole blocks iterate, because all threads take part in the reservation.
     for (u64 from = u64(blockIdx.x) * blockDim.x; from < words; from += step) {
         const u64 at = from + threadIdx.x;
         u32 word = 0;

@@ -1,12 +1,12 @@
-// Grid scope. Counts the entries of an array that are not what it was filled with.
+// Grid scope. Counts the entries of an array that differ from the fill value.
 #include "galatea/args/count_written.h"
 #include "galatea/thread.cuh"
 
 using namespace galatea;
 
-// Entries of `width` bytes among eight that are not 0.
+// Number of entries of `width` bytes among eight bytes that are not 0.
 static GALATEA_INLINE u32 other_than_zero(u64 bytes, u32 width) {
-    // Each bit of an entry is brought to its lowest one; what comes in from its neighbour stays above.
+    // ORs all bits of an entry into its lowest one; bits shifted in from its neighbour stay above.
     u64 lowest = 1;
     for (u32 shift = 8 * width; shift < 64; shift *= 2) lowest |= lowest << shift;
     for (u32 shift = 4 * width; shift > 0; shift /= 2) bytes |= bytes >> shift & lowest * ((1ull << shift) - 1);

@@ -1,5 +1,5 @@
-// Grid scope. The smallest topology's operators: one that copies its frames. Generated ones have this frame,
-// this entry and these headers; galatea-flow writes the bodies (galatea_flow::GpuOperator).
+// Grid scope. The operators of the smallest topology: one that copies its frames. Generated kernels have the
+// same structure, entry point and headers; galatea-flow generates the bodies (galatea_flow::GpuOperator).
 #include "galatea/flow/run.cuh"
 
 using namespace galatea;

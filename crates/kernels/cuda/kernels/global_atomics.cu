@@ -1,4 +1,4 @@
-// How many 64-bit atomics device memory takes: every thread adds to words drawn anew each time.
+// Measures the throughput of 64-bit atomics in device memory: every thread adds to random words.
 #include "galatea/args/global_atomics.h"
 #include "galatea/block.cuh"
 

@@ -1,5 +1,5 @@
-// Grid scope. Merges partial groups, rows of page chains, into a group hash table, and gives their pages
-// back. A block takes whole chains and leaves them empty, but for the tile their writers resume at.
+// Grid scope. Merges partial groups, rows of page chains, into a group hash table, and releases their pages.
+// A block takes whole chains and leaves them empty, except for the tile at which their writers resume.
 #include "galatea/aggregate.cuh"
 #include "galatea/args/hash_merge.h"
 #include "galatea/interned.cuh"
@@ -25,8 +25,8 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
                 if (args.texts == nullptr) continue;
                 for (u32 w = 0; w < words; ++w) {
                     const u64 place = partial[w * chains.page_rows];
-                    if (Merge(args.merges[w]) == Merge::LeastText) merge_extreme<true>(group + w, args.texts, place);
-                    if (Merge(args.merges[w]) == Merge::GreatestText) merge_extreme<false>(group + w, args.texts, place);
+                    if (Merge(args.merges[w]) == Merge::LeastString) merge_extreme<true>(group + w, args.texts, place);
+                    if (Merge(args.merges[w]) == Merge::GreatestString) merge_extreme<false>(group + w, args.texts, place);
                 }
             }
             __syncthreads();

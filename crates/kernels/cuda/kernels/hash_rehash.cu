@@ -1,4 +1,4 @@
-// Grid scope. Moves every used slot of a group hash table to a larger one, whose count of groups it makes.
+// Grid scope. Moves every used slot of a group hash table to a larger one, and counts its groups.
 #include "galatea/args/hash_rehash.h"
 #include "galatea/thread.cuh"
 

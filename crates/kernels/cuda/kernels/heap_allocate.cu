@@ -1,5 +1,5 @@
-// Grid scope. One request per thread: what experiments on allocation measure, and the host's way to get
-// blocks.
+// Grid scope. One request per thread: measured by the allocation experiments, and used by the host to
+// allocate blocks.
 #include "galatea/args/heap_allocate.h"
 #include "galatea/heap.cuh"
 

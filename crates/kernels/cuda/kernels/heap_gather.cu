@@ -1,6 +1,6 @@
-// Grid scope. Copies the rows of page chains next to each other, column by column, in the order of chains. A
-// block takes whole chains; the rows of the chains before give its place, so nothing is counted first and the
-// order is always the same.
+// Grid scope. Copies the rows of page chains to contiguous memory, column by column, in the order of chains.
+// A block takes whole chains; the rows of the previous chains give its position, so no counting pass is
+// needed and the order is deterministic.
 #include "galatea/args/heap_gather.h"
 
 using namespace galatea;

@@ -1,5 +1,5 @@
-// Grid scope. Makes a heap whose free pages are those of a bitmap, or all. One warp per superblock, one lane
-// per word.
+// Grid scope. Initialises a heap with the free pages given by a bitmap, or all pages. One warp per
+// superblock, one lane per word.
 #include "galatea/args/heap_reset.h"
 
 using namespace galatea;
@@ -14,7 +14,7 @@ extern "C" __global__ void heap_reset(const HeapResetArguments args) {
         u64 bits = 0;
         if (word < words) {
             bits = args.free == nullptr ? ~0ull : args.free[word];
-            // The bits after the last page start in use.
+            // The bits after the last page are initially in use.
             if (word == words - 1) bits &= low_bits(u32(heap.page_count - word * 64));
         }
         if (superblock < heap.superblocks) heap.bitmap[word] = bits;

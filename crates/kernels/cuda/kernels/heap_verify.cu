@@ -1,5 +1,5 @@
-// Grid scope. Counts the free pages of a heap that no kernel is using, and compares what should agree. One
-// warp per superblock.
+// Grid scope. Counts the free pages of a heap that no kernel is using, and checks that its structures are
+// consistent. One warp per superblock.
 #include "galatea/args/heap_verify.h"
 
 using namespace galatea;

@@ -2,7 +2,7 @@
 // (kmeans/pass.cuh), a barrier of all blocks, new centroids, a barrier. A row of the grid is a start with its
 // own centroids, barriers and end, so that restarts over few points share the device.
 //
-// Launched cooperatively: all blocks are resident at once.
+// It is launched cooperatively: all blocks are resident at once.
 #include "galatea/args/kmeans_fit.h"
 #include "galatea/grid.cuh"
 #include "galatea/kmeans/pass.cuh"
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
     __shared__ CentroidUpdate::Memory sums;
     const u64* const words = args.starts + blockIdx.y * KMEANS_START_WORDS;
     KmeansState* const state = reinterpret_cast<KmeansState*>(words[4]);
-    // The same for all blocks of a start: its state changes behind barriers only.
+    // The same for all blocks of a start: its state changes only after barriers.
     if (__ldcg(&state->done) != 0) return;
     const CentroidUpdate update{reinterpret_cast<double*>(words[1]),
                                 reinterpret_cast<float*>(words[0]),

@@ -1,14 +1,14 @@
-// Grid scope. How many points each cluster has, from their labels: the thesis' Mass Sum (§5.2.2), a histogram
-// whose buckets are labels.
+// Grid scope. Counts the points of each cluster from their labels: the thesis' Mass Sum (§5.2.2), a histogram
+// with labels as buckets.
 //
-//   KMEANS_MASSES  0 global atomic      one histogram, which all threads add to
+//   KMEANS_MASSES  0 global atomic      one histogram, to which all threads add
 //                  1 partitioned global one a block, in device memory
-//                  2 partitioned local  one a block, in shared memory, by its native integer atomics       4 k bytes
-//                  3 partitioned private one a thread, in shared memory: nothing is atomic                 4 k t bytes
+//                  2 partitioned local  one a block, in shared memory, by native integer atomics   4 k bytes
+//                  3 partitioned private one a thread, in shared memory, without atomics           4 k t bytes
 //   KMEANS_LABELS  bytes of a label
 //
-// A thread reads 16 bytes of labels at a time. Words of a private histogram are [bucket][thread]: a lane's in
-// its own bank.
+// A thread reads 16 bytes of labels at a time. Words of a private histogram are [bucket][thread]: each in its
+// lane's own bank.
 #include "galatea/args/kmeans_masses.h"
 #include "galatea/kmeans/points.cuh"
 
@@ -50,7 +50,7 @@ extern "C" __global__ void kmeans_masses(const __grid_constant__ KmeansMassesArg
     if (last < args.count) count(reinterpret_cast<const T*>(args.labels)[last]);
     if constexpr (!GLOBAL) {
         __syncthreads();
-        // A warp a bucket where it has many words, a thread where it has one.
+        // One warp per bucket if a bucket has many words, one thread if it has one.
         if constexpr (PRIVATE) {
             for (u32 c = warp(); c < k; c += warps()) {
                 u32 total = 0;

@@ -1,5 +1,5 @@
-// Grid scope. New centroids from the partials of all passes of an iteration: a block a cluster; the block
-// that ends last sums up how far the centroids moved and says whether the fit is done.
+// Grid scope. New centroids from the partials of all passes of an iteration: one block per cluster; the block
+// that ends last sums the distances that the centroids moved and determines whether the fit is done.
 #include "galatea/args/kmeans_update.h"
 #include "galatea/kmeans/update.cuh"
 

@@ -1,6 +1,6 @@
-// Grid scope. Reads or writes pieces of memory, wherever that is. A lane moves 4, 8 or 16 bytes at once, so a
-// piece is one lane's or that of adjacent lanes, and keeps the loads of several pieces under way. What is
-// written into word i is a hash of i and the seed.
+// Grid scope. Reads or writes pieces of memory, host or device. A lane moves 4, 8 or 16 bytes at once, so a
+// piece belongs to one lane or to adjacent lanes, and a lane has the loads of several pieces in flight. The
+// value written to word i is a hash of i and the seed.
 #include "galatea/args/link_access.h"
 #include "galatea/warp.cuh"
 
@@ -8,8 +8,8 @@ using namespace galatea;
 
 namespace {
 
-// The units of `W` words that a lane takes: of all pieces' units, one after another, every
-// `grid_threads()`th.
+// The units of `W` words that a lane accesses: every `grid_threads()`th of the units of all pieces in
+// sequence.
 struct Cursor {
     u64 units;         // of a piece
     u64 piece;
@@ -31,14 +31,14 @@ struct Cursor {
     }
 };
 
-// The place of a piece in memory.
+// The position of a piece in memory.
 GALATEA_INLINE u64 place_of(const LinkAccessArguments& args, u64 piece) {
-    // The high half of a product instead of a remainder, which takes a hundred instructions.
+    // Uses the high half of a product instead of a remainder, which takes a hundred instructions.
     if (args.random) return u64((u128(mix64(args.seed + piece)) * args.places) >> 64);
     return piece < args.places ? piece : piece % args.places;
 }
 
-// Accesses all units of this lane by instructions that move `W` words each; the sum of words read.
+// Accesses all units of this lane by instructions that move `W` words each; returns the sum of words read.
 template <u32 W> GALATEA_INLINE u64 access(const LinkAccessArguments& args) {
     constexpr u32 TOGETHER = 8;
     u64 sum = 0;

@@ -1,6 +1,6 @@
-// Grid scope. The probe of a no-partitioning hash join: looks tuples up, wherever they are, in a hash table
-// of device memory with linear probing, and sums the payloads of the pairs. A thread has the tuples, and then
-// the first slots, of several under way.
+// Grid scope. The probe of a no-partitioning hash join: looks up tuples, in host or device memory, in a hash
+// table in device memory with linear probing, and sums the payloads of the matches. A thread has the loads of
+// several tuples, and then of their first slots, in flight.
 #include "galatea/args/link_probe.h"
 #include "galatea/warp.cuh"
 

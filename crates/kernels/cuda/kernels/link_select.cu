@@ -1,5 +1,5 @@
-// Grid scope. Sums products of the rows that a condition selects, as TPC-H's query 6: by a branch, which
-// loads the values of selected rows alone, or predicated, which loads all and keeps those.
+// Grid scope. Sums products of the rows that a predicate selects, like TPC-H query 6: with a branch, which
+// loads the values of selected rows only, or predicated, which loads all and keeps the selected ones.
 #include "galatea/args/link_select.h"
 #include "galatea/warp.cuh"
 

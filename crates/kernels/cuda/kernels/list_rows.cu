@@ -1,4 +1,4 @@
-// Grid scope. Puts the numbers of rows of one key next to each other.
+// Grid scope. Groups row numbers by key.
 #include "galatea/args/list_rows.h"
 #include "galatea/thread.cuh"
 

@@ -1,4 +1,4 @@
-// What finding the lanes of a warp with the same value costs: every warp does it again and again.
+// Measures the cost of finding the lanes of a warp with the same value: every warp does so repeatedly.
 #include "galatea/args/match_lanes.h"
 #include "galatea/block.cuh"
 

@@ -1,5 +1,5 @@
 // Grid scope. The smallest pipeline: counts the rows of its morsels in counters[2]. Generated pipelines have
-// this frame, this entry and these headers; the engine writes what happens to a row.
+// the same structure, entry point and headers; the engine generates the code for a row.
 #include "galatea/aggregate.cuh"
 #include "galatea/hash_table.cuh"
 #include "galatea/morsel.cuh"

@@ -1,5 +1,5 @@
-// Grid scope. Sums of all counts before each one, and of all: first every block adds up its own counts, then,
-// in another launch, it adds what the blocks before it have and goes through its counts again. Sums wrap.
+// Grid scope. Exclusive prefix sums of counts, and their total: first every block sums its own counts, then,
+// in another launch, it adds the totals of the blocks before it and scans its counts again. Sums wrap.
 #include "galatea/args/prefix_sum.h"
 #include "galatea/block.cuh"
 

@@ -1,5 +1,5 @@
-// Grid scope. Reads or writes words of a table at random places, eight of each thread under way. Access i is
-// to place hash(seed + i); what is written there is the low bits of that place.
+// Grid scope. Reads or writes words of a table at random positions, with eight accesses of each thread in
+// flight. Access i is to position hash(seed + i); the value written there is the low bits of that position.
 #include "galatea/args/random_access.h"
 #include "galatea/warp.cuh"
 

@@ -1,5 +1,5 @@
-// Grid scope. Replaces the place of a text in the keys of rows by the rank of the text: from then on keys are
-// in the order of rows. A field of a key that is 0 is that of NULL, and stays.
+// Grid scope. Replaces the position of a string in the keys of rows by the rank of the string: from then on
+// keys are in the order of rows. A key field of 0 represents NULL, and is unchanged.
 #include "galatea/args/rank_keys.h"
 #include "galatea/thread.cuh"
 

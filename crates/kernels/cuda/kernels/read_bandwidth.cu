@@ -1,4 +1,4 @@
-// Reads an array once, as fast as device memory delivers it: four independent 16-byte loads in flight per
+// Reads an array once, at the full bandwidth of device memory: four independent 16-byte loads in flight per
 // thread.
 #include "galatea/args/read_bandwidth.h"
 #include "galatea/block.cuh"

@@ -1,4 +1,4 @@
-// Sums chunks, a block a chunk, which waits for it where it may still be on its way.
+// Sums chunks, one block per chunk, which waits for it if it may still be in transfer.
 #include "galatea/args/read_chunks.h"
 #include "galatea/block.cuh"
 #include "galatea/link.cuh"

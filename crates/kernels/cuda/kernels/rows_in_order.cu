@@ -1,4 +1,4 @@
-// Grid scope. Whether rows are in the order of their keys: compares each with the one before it.
+// Grid scope. Checks whether rows are in the order of their keys, by comparing each with the one before it.
 #include "galatea/args/rows_in_order.h"
 #include "galatea/thread.cuh"
 

@@ -1,12 +1,12 @@
-// What an atomic in shared memory costs by the number of conflicting lanes: every thread adds to one word of
-// its block, again and again.
+// Measures the cost of an atomic in shared memory by the number of conflicting lanes: every thread repeatedly
+// adds to one word of its block.
 #include "galatea/args/shared_updates.h"
 #include "galatea/block.cuh"
 
 using namespace galatea;
 
-// Word of this lane: `lanes` of the warp per bank, in one word of it or in different ones. Warps begin at
-// different words.
+// Word of this lane: `lanes` of the warp per bank, in one word of the bank or in different ones. Warps begin
+// at different words.
 GALATEA_INLINE u32 word_of(const SharedUpdatesArguments& args) {
     const u32 banks = WARP / u32(args.lanes);
     const u32 bank = (lane() % banks + warp()) % WARP;
@@ -14,12 +14,11 @@ GALATEA_INLINE u32 word_of(const SharedUpdatesArguments& args) {
     return row * WARP + bank;
 }
 
-// Constant increments are a form of their own: the device counts lanes of the same word in one go.
+// Constant increments are a separate case: the device counts lanes of the same word in one step.
 template <bool DIFFER, bool WAITS> GALATEA_INLINE void add_up(u32* word, u32 updates) {
     u32 seen = 0;
     for (u32 i = 0; i < updates; ++i) {
-        // Words stay below 2^31, so that what was there before adds nothing, and must be waited for all the
-        // same.
+        // Words stay below 2^31, so the previous value adds nothing, but the update still depends on it.
         const u32 increment = DIFFER ? 1u + (lane() & 1) + (WAITS ? seen >> 31 : 0) : 1u;
         if (WAITS) seen = atomicAdd(word, increment);
         else atomicAdd(word, increment);

@@ -1,11 +1,12 @@
-// Grid scope. Counts the values of every digit of the keys in one read. Digits that a warp's keys have in
-// common are counted by one lane: the upper digits of small keys would be conflicts of all lanes otherwise.
+// Grid scope. Counts the values of every digit of the keys in one read. Digits that are equal in all of a
+// warp's keys are counted by one lane: otherwise the upper digits of small keys would cause conflicts of all
+// lanes.
 #include "galatea/args/sort_histogram.h"
 
 using namespace galatea;
 
 constexpr u32 KEYS = 16 / sizeof(SortKey);  // of a load
-constexpr u32 LOADS = 4;                    // under way at once
+constexpr u32 LOADS = 4;                    // in flight
 
 extern "C" __global__ void sort_histogram(const __grid_constant__ SortHistogramArguments args) {
     __shared__ u32 counts[SORT_DIGITS][SORT_BINS];
@@ -20,8 +21,7 @@ extern "C" __global__ void sort_histogram(const __grid_constant__ SortHistogramA
         }
     };
     constexpr u32 ALL = (1u << SORT_DIGITS) - 1;
-    // Warps take whole runs of keys, so that all their lanes take part in finding what the keys have in
-    // common.
+    // Warps take whole runs of keys, so that all their lanes take part in finding the common digits.
     constexpr u32 RUN = WARP * LOADS;  // loads of a warp
     const u64 runs = args.rows / (KEYS * RUN);
     for (u64 run = grid_thread() / WARP; run < runs; run += grid_threads() / WARP) {

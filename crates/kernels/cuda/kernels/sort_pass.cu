@@ -1,12 +1,11 @@
 // Grid scope. One pass of a stable radix sort in the manner of Onesweep (Adinets and Merrill 2022): a block
-// sorts a tile by one digit in shared memory, adds up the counts of the tiles before it, and writes runs of
+// sorts a tile by one digit in shared memory, sums the counts of the tiles before it, and writes runs of
 // equal digits.
 //
-//   keys ── counted, so that tiles behind learn the counts soon ── ranked in the warp ── shared memory, in
-//   order
+//   keys ── counts published early for later tiles ── ranked in the warp ── shared memory, in order
 //        ── tiles before ── memory
 //
-// Every key is read once and written once. Keys of 32 bits move with their ids as one item of 64 bits.
+// Every key is read once and written once. 32-bit keys move with their ids as one 64-bit item.
 #include "galatea/args/sort_pass.h"
 
 using namespace galatea;
@@ -16,14 +15,14 @@ constexpr u32 THREADS = GALATEA_SORT_THREADS;
 constexpr u32 TILE = THREADS * ITEMS;
 constexpr u32 TILE_WARPS = THREADS / WARP;
 constexpr bool PAIRS = sizeof(SortKey) == 4;
-// Blocks of a multiprocessor, which bounds registers.
+// Blocks per multiprocessor, which limits registers.
 constexpr u32 RESIDENT = 2;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     sort_pass(const __grid_constant__ SortPassArguments args) {
     GALATEA_DYNAMIC_SHARED(tile_memory);
     u64* const staged = reinterpret_cast<u64*>(tile_memory);
-    u32* const staged_ids = reinterpret_cast<u32*>(staged + TILE);  // where they are not in pairs
+    u32* const staged_ids = reinterpret_cast<u32*>(staged + TILE);  // if they are not in pairs
     __shared__ u32 places_of[TILE_WARPS][SORT_BINS];
     __shared__ u32 masks_of[TILE_WARPS][SORT_BINS];
     __shared__ u32 target_of[SORT_BINS];
@@ -32,7 +31,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 
     const u32 shift = u32(args.shift);
     const auto digit_of = [&](u64 item) { return u32(item >> shift) & (SORT_BINS - 1); };
-    // Tiles are numbered as blocks begin: a tile waits only for those that have begun before.
+    // Tiles are numbered in the order in which blocks begin: a tile waits only for those that have begun
+    // before.
     if (threadIdx.x == 0) tile_number = atomicAdd(args.tiles, 1u);
     for (u32 at = threadIdx.x; at < TILE_WARPS * SORT_BINS; at += THREADS) {
         (&places_of[0][0])[at] = 0;
@@ -43,14 +43,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const u64 first = u64(tile) * TILE;
     const u32 rows = args.rows - first < TILE ? u32(args.rows - first) : TILE;
 
-    // Each warp has a part of the tile, and loads it row by row of 32 keys: the order of ranks is the order
-    // of keys. What is missing in the last tile counts as keys with the greatest digit, which are behind all
-    // that exist.
+    // Each warp has a part of the tile, and loads it in rows of 32 keys: the order of ranks is the order of
+    // keys. Missing keys of the last tile count as keys with the greatest digit, after all that exist.
     const u32 strip = warp() * (WARP * ITEMS) + lane();
     u64 items[ITEMS];
     u32 ids[ITEMS];
     const auto load_ids = [&] {
-        // A test of all loads at once, not one before each: they are under way together.
+        // One test for all loads, not one before each, so that they are in flight together.
         if (args.ids == nullptr) {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; ++i) ids[i] = u32(first) + strip + i * WARP;
@@ -85,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
     for (u32 i = 0; i < ITEMS; ++i) atomicAdd(places_of_warp + digit_of(items[i]), 1u);
     if (!PAIRS) {
-        load_ids();  // on their way while the block counts
+        load_ids();  // in flight while the block counts
     }
     __syncthreads();
 

@@ -1,15 +1,15 @@
-// Grid scope. Finishes a sort whose keys are in order by their upper bits: where keys with the same upper
+// Grid scope. Completes a sort of keys that are in order by their upper bits: if keys with the same upper
 // bits are not in order by the lower ones, one lane sorts them. Such runs are few and short, or the sort
-// would not have left bits out.
+// would not have skipped bits.
 #include "galatea/args/sort_runs.h"
 #include "galatea/thread.cuh"
 
 using namespace galatea;
 
-constexpr u32 LONGEST = 32;  // keys of a run that is sorted
+constexpr u32 LONGEST = 32;  // maximum number of keys of a run that is sorted
 
-// Keys of the run around `at`, of which `at` is the last in order: [begin, end). Empty where another lane
-// sorts the run, because keys before are not in order either.
+// Keys of the run around `at`, the last key in order: [begin, end). Empty if another lane sorts the run,
+// because earlier keys are not in order either.
 struct Run {
     u64 begin, end;
 };
@@ -29,7 +29,7 @@ GALATEA_INLINE Run run_to_sort(const SortRunsArguments& args, u64 at) {
     return {0, 0};
 }
 
-// A key goes behind smaller ones, and behind equal ones before it.
+// A key is placed after smaller ones, and after equal ones before it.
 GALATEA_NOINLINE void sort_run(const SortRunsArguments& args, Run run) {
     const u32 length = u32(run.end - run.begin);
     u32 ids[LONGEST];
@@ -57,7 +57,7 @@ extern "C" __global__ void sort_runs(const __grid_constant__ SortRunsArguments a
             keys[1] = loaded.item[1];
             keys[2] = args.keys[at + KEYS];
         } else {
-            // Nothing is behind the last key.
+            // No key follows the last one.
             keys[0] = args.keys[at];
             keys[1] = at + 1 < args.rows ? args.keys[at + 1] : ~0ull;
             keys[2] = ~0ull;

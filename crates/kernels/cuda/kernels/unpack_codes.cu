@@ -1,5 +1,5 @@
-// Grid scope. Unpacks the codes of a chunk's columns: a warp brings a block of them into shared memory and
-// stores its codes, 16 bytes a lane at a time.
+// Grid scope. Unpacks the codes of a chunk's columns: a warp loads a block of them into shared memory and
+// stores its codes, each lane 16 bytes at a time.
 #include "galatea/args/unpack_codes.h"
 #include "galatea/warp.cuh"
 
@@ -30,7 +30,7 @@ static GALATEA_INLINE void store_codes(const u32* words, PackedBlock block, u32 
         CodeVector<Code> vector;
 #pragma unroll
         for (u32 k = 0; k < TOGETHER; ++k) {
-            // Behind the last row, the last code once more.
+            // After the last row, the last code is repeated.
             const u32 code = first + k < count ? first + k : count - 1;
             const u32 bit = code * block.bits;
             const u64 pair = u64(words[bit / 32]) | u64(words[bit / 32 + 1]) << 32;

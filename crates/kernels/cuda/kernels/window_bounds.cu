@@ -1,5 +1,5 @@
-// Grid scope. Where partitions and peers begin in the order of a window: where a key word is not that of the
-// place before.
+// Grid scope. Finds the positions where partitions and peer groups begin in the order of a window: where a
+// key word differs from that of the previous position.
 #include "galatea/args/window_bounds.h"
 #include "galatea/thread.cuh"
 

@@ -1,4 +1,4 @@
-// Grid scope. The first place of each run of places, by the sums of where they begin.
+// Grid scope. The first position of each run of positions, from the prefix sums of the run beginnings.
 #include "galatea/args/window_starts.h"
 #include "galatea/thread.cuh"
 

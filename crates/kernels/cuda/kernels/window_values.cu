@@ -1,4 +1,4 @@
-// Grid scope. The values of a column in the order of a window, as aggregates of frames take them.
+// Grid scope. Converts the values of a column, in the order of a window, to the inputs of frame aggregates.
 #include "galatea/aggregate.cuh"
 #include "galatea/args/window_values.h"
 #include "galatea/thread.cuh"

@@ -1,5 +1,5 @@
-//! What a small chunk that comes over the link takes: by a launch behind its copy, and by one launch for
-//! many, which waits for them.
+//! Measures the time of a small chunk transferred over the link: with one launch after each copy, and with
+//! one launch for many chunks, which waits for them.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const VALUES: usize = 2048;
 const CHUNKS: usize = 1024;
 /// Chunks that one launch waits for.
 const TOGETHER: usize = 64;
-/// Runs, of which the fastest counts.
+/// Number of runs; the fastest counts.
 const RUNS: usize = 5;
 
 /// Chunks of host memory that are copied to the device and summed there.
@@ -28,7 +28,7 @@ struct Chunks {
     arrivals: DeviceBuffer<u32>,
 }
 
-/// Measures both ways; their answers are checked.
+/// Measures both methods, and checks their results.
 ///
 /// # Errors
 /// [`DeviceError::WrongResult`]; the device's.
@@ -74,7 +74,8 @@ impl Chunks {
         })
     }
 
-    /// All chunks, so many by a launch; from the first call to the end of the last kernel.
+    /// Processes all chunks, `together` per launch; returns the time from the first call to the end of the
+    /// last kernel.
     fn run(&mut self, compute: &Stream, copies: &Stream, together: usize) -> Result<Duration> {
         compute.fill(&mut self.values, 0xa5)?;
         compute.fill(&mut self.sums, 0xa5)?;

@@ -1,19 +1,19 @@
-//! Rates that the model of grouped aggregation uses, each measured by a small kernel whose result is checked
-//! before it is timed.
+//! Rates for the cost model of grouped aggregation, each measured by a small kernel with a result that is
+//! checked before it is timed.
 //!
 //! | figure | from |
 //! | --- | --- |
 //! | rounds per second | native atomics with differing increments, 8 lanes conflicting in each bank, in different words |
-//! | update latency | one warp per multiprocessor, each atomic waiting for the result of the one before |
-//! | match rounds | matching of lanes, mean of 1, 8 and 32 different values, in rounds by that rate |
-//! | bytes per second | a kernel that reads, of as many blocks as run at once |
-//! | bytes in flight | the same with one block on each multiprocessor, by the model's law: 16 KiB asked for reach 1 - exp(-16 KiB / bytes in flight) of that rate; times 2.55 |
+//! | update latency | one warp per multiprocessor, each atomic depends on the result of the one before |
+//! | match rounds | matching of lanes, mean of 1, 8 and 32 distinct values, in rounds by that rate |
+//! | bytes per second | a read-only kernel with the maximum number of resident blocks |
+//! | bytes in flight | the same with one block on each multiprocessor, by the model's law: 16 KiB requested reach 1 - exp(-16 KiB / bytes in flight) of that rate; times 2.55 |
 //! | global atomics | 64-bit additions to random words of 4 MiB, and to one word; each lane's counts |
 //!
-//! Warps of a pipeline update between their loads, and ask for nothing meanwhile: to keep so many bytes in
-//! flight they must be able to ask for more. On an H200 grouped sums follow the law with 30 KB (40, 49 and 82
-//! KB reach 72, 84 and 93 %), a kernel that only reads with 11.8 KB (16 KiB reach 75 %). Both scale alike
-//! with a device's memory, so the second is measured and the first is 2.55 times it.
+//! Warps of a pipeline update between their loads, and request nothing meanwhile: to keep a number of bytes
+//! in flight they must be able to request more. On an H200 grouped sums follow the law with 30 KB (40, 49 and
+//! 82 KB reach 72, 84 and 93 %), a read-only kernel with 11.8 KB (16 KiB reach 75 %). Both scale alike with a
+//! device's memory, so the second is measured and the first is 2.55 times it.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::kernels::{
     Update, pattern,
 };
 
-/// Words of 4 MiB, which the level-2 cache holds.
+/// Words of 4 MiB, which fit in the L2 cache.
 const RANDOM_WORDS: usize = 1 << 19;
 const ONE_LANE: ConflictingLanes = ConflictingLanes {
     lanes: 1,
@@ -34,15 +34,15 @@ const EIGHT_LANES: ConflictingLanes = ConflictingLanes {
     lanes: 8,
     same_word: false,
 };
-/// Different values among the lanes that are matched.
+/// Numbers of distinct values among the matched lanes.
 const MATCHED: [u32; 3] = [1, 8, 32];
-/// Bytes that a pipeline must be able to ask for, times those that a kernel which only reads must.
+/// Ratio of the bytes that a pipeline must be able to request to those of a read-only kernel.
 const PIPELINES_ASK: f64 = 2.55;
 
-/// Device memory read with so much asked for.
+/// Read rate of device memory with a number of bytes in flight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadRate {
-    /// Bytes that a multiprocessor has asked for at any time.
+    /// Bytes in flight per multiprocessor at any time.
     pub asked: u64,
     /// Bytes per second, all multiprocessors together.
     pub bytes_per_second: f64,
@@ -65,7 +65,7 @@ pub struct GroupingProbes {
 }
 
 impl GroupingProbes {
-    /// For medians of so many runs of each kernel; the values read and the words added to are drawn from
+    /// Measures medians of `runs` runs of each kernel; the values read and the words updated are random with
     /// `seed`.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl GroupingProbes {
     /// Atomics of warps in shared memory per second, all multiprocessors together.
     ///
     /// # Errors
-    /// [`DeviceError::WrongResult`]; the device's. So for all that measure.
+    /// [`DeviceError::WrongResult`]; the device's. The same holds for all measuring functions.
     pub fn shared(&self, update: Update, conflicting: ConflictingLanes) -> Result<f64> {
         self.shared_by(self.full, update, conflicting)
     }
@@ -122,10 +122,10 @@ impl GroupingProbes {
         Ok(per_second(repetition.accesses(), time))
     }
 
-    /// Matches of warps by so many different values per second, all multiprocessors together.
+    /// Matches per second of warps with `values` distinct values, all multiprocessors together.
     ///
     /// # Errors
-    /// As [`Self::shared`].
+    /// See [`Self::shared`].
     pub fn matching(&self, values: u32) -> Result<f64> {
         let expected = MatchLanes::added(self.full, values);
         let time = self.time("matching of lanes", 1, expected, |total| {
@@ -134,10 +134,10 @@ impl GroupingProbes {
         Ok(per_second(self.full.accesses(), time))
     }
 
-    /// Atomics of lanes on so many words of device memory per second; words are a power of two.
+    /// Atomics of lanes per second on `words` words of device memory; the number is a power of two.
     ///
     /// # Errors
-    /// As [`Self::shared`].
+    /// See [`Self::shared`].
     pub fn global(&self, words: usize) -> Result<f64> {
         let fewer = if words == 1 { 64 } else { 16 };
         let repetition = Repetition {
@@ -151,10 +151,11 @@ impl GroupingProbes {
         Ok(per_second(repetition.lanes(), time))
     }
 
-    /// Device memory read by one block on each multiprocessor, and by as many as run at once.
+    /// Read rates of device memory with one block on each multiprocessor, and with the maximum number of
+    /// resident blocks.
     ///
     /// # Errors
-    /// As [`Self::shared`].
+    /// See [`Self::shared`].
     pub fn reads(&self) -> Result<[ReadRate; 2]> {
         let count = usize::try_from(self.read_bytes / 8).unwrap_or(usize::MAX);
         let mut values = self.device.alloc::<u64>(&self.stream, count)?.assume_written();
@@ -180,7 +181,7 @@ impl GroupingProbes {
     /// All figures of the model.
     ///
     /// # Errors
-    /// As [`Self::shared`]; [`DeviceError::OutOfMemory`] when the budget leaves too little to read.
+    /// See [`Self::shared`]; [`DeviceError::OutOfMemory`] when the budget leaves too little to read.
     pub fn rates(&self) -> Result<GroupingRates> {
         let rounds_per_second = 8.0 * self.shared(Update::Sum, EIGHT_LANES)?;
         let one_warp = Repetition {
@@ -188,7 +189,7 @@ impl GroupingProbes {
             threads: 32,
             ..self.full
         };
-        // All multiprocessors do it at once, in both.
+        // In both measurements all multiprocessors run at once.
         let update_latency = rounds_per_second / self.shared_by(one_warp, Update::ReturningSum, ONE_LANE)?;
         let mut match_rounds = 0.0;
         for values in MATCHED {
@@ -206,7 +207,7 @@ impl GroupingProbes {
         })
     }
 
-    /// Median time of some work, whose `words` words must add up to `expected` when they were zero before.
+    /// Median time of a launch; its `words` words, initially zero, must sum to `expected`.
     fn time(
         &self,
         what: &'static str,
@@ -234,18 +235,18 @@ impl GroupingProbes {
     }
 }
 
-/// The bytes in flight by which the law explains the rate of a few.
+/// The bytes in flight for which the law yields the rate `few`.
 fn in_flight(few: ReadRate, full: ReadRate) -> f64 {
     let share = (few.bytes_per_second / full.bytes_per_second).clamp(0.01, 0.99);
     -(few.asked as f64) / (-share).ln_1p()
 }
 
 fn per_second(operations: u64, time: Duration) -> f64 {
-    // A timer too coarse to see the work measures one microsecond.
+    // A timer too coarse to measure the work yields one microsecond.
     operations as f64 / time.as_secs_f64().max(1e-6)
 }
 
-/// In whole thousandths, at least one: what is told from nothing can be used.
+/// Rounds to thousandths, at least one, so that a result without a measured difference remains usable.
 fn thousandths(number: f64) -> f64 {
     (number * 1e3).round().max(1.0) / 1e3
 }
@@ -255,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_in_flight_are_the_laws() {
+    fn in_flight_inverts_the_read_rate_law() {
         let read = |asked: u64, bytes_per_second: f64| ReadRate {
             asked,
             bytes_per_second,
@@ -266,7 +267,7 @@ mod tests {
             let found = in_flight(read(asked, 4e12 * share), full);
             assert!((found - 11.8e3).abs() < 1.0, "{asked}: {found}");
         }
-        // Where a timer sees no difference, or an absurd one.
+        // The timer measured no difference, or an absurd one.
         for rate in [0.0, 4e12, 9e12] {
             let found = in_flight(read(16 << 10, rate), full);
             assert!(found.is_finite() && found > 0.0, "{rate}: {found}");

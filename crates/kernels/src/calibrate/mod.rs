@@ -1,11 +1,11 @@
-//! Measuring a device: the rates that its memory and its link reach with our own kernels and copies, the
-//! ceilings that plans and reports are compared with.
+//! Measuring a device: the rates of its memory and its link with our own kernels and copies, as ceilings for
+//! plans and reports.
 //!
-//! Ceilings are the best of several runs after one that warms up, timed by events on the device; latencies
-//! are medians of host time, and the rates for the model of grouped aggregation ([`GroupingProbes`]) medians
-//! of device time. Sizes are large enough to hide start-up and small enough to measure all in a few seconds:
-//! a quarter of the free memory at most, and 1 GiB on a large card. On an emulated device everything is small
-//! and the figures mean nothing, so that none are kept.
+//! Ceilings are the best of several runs after a warm-up run, timed by events on the device; latencies are
+//! medians of host time, and the rates for the model of grouped aggregation ([`GroupingProbes`]) medians of
+//! device time. Sizes are large enough to hide start-up and small enough to measure everything in a few
+//! seconds: at most a quarter of the free memory, and 1 GiB on a large card. On an emulated device all sizes
+//! are small and the figures are meaningless, so none are stored.
 
 mod chunks;
 mod grouping;
@@ -24,7 +24,7 @@ const RUNS: usize = 5;
 const LAUNCHES: u32 = 1000;
 const MIB: u64 = 1 << 20;
 
-/// Measures a device, which should be idle, and stores the figures in place of those stored before.
+/// Measures a device, which should be idle, and replaces the stored figures.
 ///
 /// # Errors
 /// [`DeviceError::NotTimed`] for the emulated device, [`DeviceError::Io`] when the cache folder cannot be
@@ -55,15 +55,15 @@ pub fn calibration(device: &Device) -> Result<Calibration> {
 /// Measures a device, which should be idle. Takes a few seconds on a GPU.
 ///
 /// # Errors
-/// [`DeviceError::OutOfMemory`] when the budget leaves too little; [`DeviceError::WrongResult`] when a kernel
-/// that is measured goes wrong; the device's.
+/// [`DeviceError::OutOfMemory`] when the budget leaves too little; [`DeviceError::WrongResult`] when a
+/// measured kernel returns a wrong result; the device's.
 pub fn measure(device: &Device) -> Result<Calibration> {
     let stream = device.stream()?;
     let bytes = measured_bytes(device);
     let (hbm_read, hbm_copy) = device_memory(device, &stream, bytes)?;
     let link = link(device, &stream, (bytes / 4).max(MIB / 4))?;
     let (launch_nanoseconds, round_trip_nanoseconds) = launches(device, &stream)?;
-    // Other data each time.
+    // Different data each time.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = u64::from(now.subsec_nanos());
     let probes = GroupingProbes::new(device, RUNS, seed)?;
@@ -79,7 +79,7 @@ pub fn measure(device: &Device) -> Result<Calibration> {
         launch_nanoseconds,
         round_trip_nanoseconds,
         grouping: probes.rates()?,
-        // Measured above this crate, where the ways are.
+        // Measured above this crate, which has no transfer methods.
         link: LinkRates::default(),
         chunks: Some(chunks::times(device, seed)?),
     })
@@ -152,7 +152,7 @@ fn link(device: &Device, stream: &Stream, bytes: u64) -> Result<Link> {
     })
 }
 
-/// Best time of a copy up and one down on two streams, from the start of the first to the end of the last.
+/// Best time of an upload and a download on two streams, from the start of the first to the end of the last.
 fn both_ways(
     device: &Device,
     up: &Stream,
@@ -174,7 +174,7 @@ fn both_ways(
     Ok(both)
 }
 
-/// Nanoseconds of a launch in a row of many, and of one that is waited for.
+/// Nanoseconds of a launch in a sequence of many, and of one that the host waits for.
 fn launches(device: &Device, stream: &Stream) -> Result<(f64, f64)> {
     let nothing = Nothing::new(device)?;
     let count = if device.info().emulated {
@@ -205,7 +205,7 @@ fn launches(device: &Device, stream: &Stream) -> Result<(f64, f64)> {
     Ok((each, nanoseconds(median)))
 }
 
-/// Best device time of some work, after one run to warm up.
+/// Best device time of some work, after a warm-up run.
 fn best(stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Duration> {
     work()?;
     let mut best = Duration::MAX;
@@ -224,7 +224,7 @@ fn time(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Duration> 
 }
 
 fn rate(bytes: u64, time: Duration) -> f64 {
-    // A timer too coarse to see the work measures one microsecond.
+    // A timer too coarse to measure the work yields one microsecond.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let bytes = bytes as f64;
     (bytes / time.as_secs_f64().max(1e-6)).round()

@@ -1,28 +1,28 @@
-//! The memory of frames, and the host's heap of them.
+//! The memory of frames, and the host's heap over it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use galatea_device::SharedMemory;
 
-/// Frames of a heap: equal parts of buffers, which may come one after another, and be lent to other heaps.
+/// Frames of a heap: equal parts of buffers, which may be added one at a time, and be lent to other heaps.
 #[derive(Debug)]
 pub struct FrameMemory {
     frame_bytes: usize,
     frames_per_buffer: usize,
     most: usize,
     least: usize,
-    /// Those that were granted, in this order; a lent one keeps its number.
+    /// Granted buffers, in order; a lent one keeps its number.
     buffers: Box<[OnceLock<Arc<SharedMemory>>]>,
     granted: AtomicUsize,
     lent: AtomicUsize,
 }
 
 impl FrameMemory {
-    /// No buffer yet, of up to `most` at a time; `least` of them, at least one, are not lent.
+    /// Memory without buffers, of up to `most` at a time; `least` of them, at least one, are not lent.
     ///
-    /// As many can be lent as there can be at a time: then others can still take their places, with numbers
-    /// of their own.
+    /// The number of buffers that can be lent equals the maximum at a time: then others can still replace
+    /// them, with their own numbers.
     #[must_use]
     pub fn new(frame_bytes: usize, frames_per_buffer: usize, least: usize, most: usize) -> Self {
         let numbers = if most <= 1 { most } else { 2 * most };
@@ -55,19 +55,19 @@ impl FrameMemory {
         self.frames_per_buffer
     }
 
-    /// Buffers granted, those that are lent among them.
+    /// Number of granted buffers, including those that are lent.
     #[must_use]
     pub fn granted(&self) -> usize {
         self.granted.load(Ordering::Acquire)
     }
 
-    /// Most buffers that it is granted.
+    /// Maximum number of buffers that it can be granted.
     #[must_use]
     pub fn most_granted(&self) -> usize {
         self.buffers.len()
     }
 
-    /// Buffers that it has now.
+    /// Number of buffers that it has now.
     #[must_use]
     pub fn buffers(&self) -> usize {
         self.granted() - self.lent.load(Ordering::Relaxed)
@@ -85,16 +85,16 @@ impl FrameMemory {
         self.buffers() > self.least && self.lent.load(Ordering::Relaxed) < self.buffers.len() - self.most
     }
 
-    /// Notes that one of its buffers is lent, for ever. Called by one thread at a time, which has asked
-    /// [`FrameMemory::may_lend`].
+    /// Records that one of its buffers is lent, permanently. Called by one thread at a time, after it has
+    /// checked [`FrameMemory::may_lend`].
     pub fn lend(&self) {
         self.lent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds a buffer; its number. Called by one thread at a time.
+    /// Adds a buffer and returns its number. Called by one thread at a time.
     ///
     /// # Errors
-    /// The buffer, where their number is at the limit, or it is too small.
+    /// The buffer, if their number is at the limit, or it is too small.
     pub fn grant(&self, buffer: Arc<SharedMemory>) -> Result<usize, Arc<SharedMemory>> {
         let number = self.granted.load(Ordering::Relaxed);
         let Some(place) = self.buffers.get(number) else {
@@ -114,7 +114,7 @@ impl FrameMemory {
         self.buffers.get(number)?.get()
     }
 
-    /// The host's and the device's address of a frame, by buffer and place in it.
+    /// The host's and the device's address of a frame, by buffer and index in it.
     pub(super) fn frame(&self, buffer: usize, place: usize) -> (*mut u8, u64) {
         let memory = self.buffers[buffer]
             .get()
@@ -126,8 +126,8 @@ impl FrameMemory {
         (pointer, memory.address() + offset as u64)
     }
 
-    /// The host's address of a frame, by the device's; `None` for one that is not the start
-    /// of a frame of this memory, or shorter than `length`.
+    /// The host's address of a frame, by the device's; `None` for an address that is not the start of a frame
+    /// of this memory, or if the frame is shorter than `length`.
     pub(super) fn find(&self, address: u64, length: usize) -> Option<*mut u8> {
         let frame = self.frame_bytes as u64;
         let found = self.buffers.iter().filter_map(OnceLock::get).find_map(|memory| {
@@ -140,7 +140,7 @@ impl FrameMemory {
     }
 }
 
-/// A frame in use, by its buffer's number and its place in it.
+/// A frame in use, by its buffer's number and its index in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameNumber {
     pub(super) buffer: u32,
@@ -149,8 +149,8 @@ pub(super) struct FrameNumber {
 
 /// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, 1 = free, as in the device's heaps
 /// (`cuda/galatea/heap/bits.cuh`). A buffer's frames are probed word by word from a hashed start. Earlier
-/// buffers come first, so that a heap with more frames than are in use keeps its last buffers free: only a
-/// buffer without a frame in use can be lent.
+/// buffers are probed first, so that a heap with more frames than are in use keeps its last buffers free:
+/// only a buffer without a frame in use can be lent.
 #[derive(Debug)]
 pub struct HostHeap {
     memory: Arc<FrameMemory>,
@@ -179,7 +179,7 @@ impl HostHeap {
         &self.memory
     }
 
-    /// Takes a frame; `None` when all that were granted are in use.
+    /// Takes a frame; `None` if all granted frames are in use.
     pub(super) fn take(&self, seed: u64) -> Option<FrameNumber> {
         let start = mix64(seed) as usize % self.words_per_buffer;
         for probe in 0..self.memory.granted() * self.words_per_buffer {
@@ -189,7 +189,7 @@ impl HostHeap {
             let mut free = self.bitmap[word].load(Ordering::Relaxed);
             while free != 0 {
                 let bit = free.trailing_zeros();
-                // Acquire: the last user's accesses are over.
+                // Acquire: the last user's accesses are complete.
                 free = self.bitmap[word].fetch_and(!(1 << bit), Ordering::Acquire);
                 if free >> bit & 1 != 0 {
                     return Some(FrameNumber {
@@ -202,7 +202,7 @@ impl HostHeap {
         None
     }
 
-    /// Gives a frame back.
+    /// Releases a frame.
     pub(super) fn give(&self, frame: FrameNumber) {
         let word = frame.buffer as usize * self.words_per_buffer + frame.place as usize / 64;
         let bit = 1_u64 << (frame.place % 64);
@@ -219,7 +219,7 @@ impl HostHeap {
             .all(|word| word.load(Ordering::Relaxed) == 0)
     }
 
-    /// Frames in use; those of buffers that were lent do not count.
+    /// Number of frames in use, excluding those of lent buffers.
     #[must_use]
     pub fn in_use(&self) -> usize {
         let words = self.bitmap.iter();
@@ -228,9 +228,9 @@ impl HostHeap {
         (self.memory.most_granted() - lent) * self.memory.frames_per_buffer - free as usize
     }
 
-    /// Takes a whole buffer out of the heap for another one to use, the last one none of whose frames is in
-    /// use; its frames stay marked here for ever. `None` where each has a frame in use, and where the heap
-    /// may not lend. Called by one thread at a time.
+    /// Removes a whole buffer from the heap for use by another one: the last one without a frame in use; its
+    /// frames stay marked here permanently. `None` if each has a frame in use, and if the heap may not lend.
+    /// Called by one thread at a time.
     pub fn lend_buffer(&self) -> Option<Arc<SharedMemory>> {
         if !self.memory.may_lend() {
             return None;
@@ -254,8 +254,8 @@ impl HostHeap {
     }
 }
 
-/// A word of so many bits of the bitmap of a heap none of whose frames is in use. Each buffer has words of
-/// its own, and what its last word has more than the buffer has frames is never free.
+/// A word of `bits` bits of the bitmap of a heap without frames in use. Each buffer has its own words, and
+/// the bits of its last word beyond the buffer's frames are never free.
 #[must_use]
 pub fn all_free(frames_per_buffer: usize, word: usize, bits: u32) -> u64 {
     let bits_before = word % frames_per_buffer.div_ceil(bits as usize) * bits as usize;
@@ -263,7 +263,7 @@ pub fn all_free(frames_per_buffer: usize, word: usize, bits: u32) -> u64 {
     u64::MAX >> (u64::BITS as usize - frames)
 }
 
-/// As `mix64` in `cuda/galatea/thread.cuh`.
+/// See `mix64` in `cuda/galatea/prelude.cuh`.
 #[must_use]
 pub fn mix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -8,7 +8,7 @@ use super::catalogue::{FlowTopic, OPEN, SLOT_WORDS};
 use super::inline::slot_words;
 use super::words::Words;
 
-/// How many slots and subscribers a topic has, and what a slot is.
+/// Number of slots and subscribers of a topic, and the kind of slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicShape {
     depth: u32,
@@ -17,7 +17,7 @@ pub struct TopicShape {
 }
 
 impl TopicShape {
-    /// A topic of `depth` slots, a power of two, which name frames of a heap.
+    /// A topic of `depth` slots, a power of two, which refer to frames of a heap.
     #[must_use]
     pub fn of_frames(depth: u32, subscribers: u32) -> Self {
         assert!(depth.is_power_of_two(), "a depth of {depth} slots");
@@ -28,7 +28,7 @@ impl TopicShape {
         }
     }
 
-    /// A topic whose slots hold frames of up to so many bytes, at most
+    /// A topic with slots that contain frames of up to `bytes` bytes, at most
     /// [`MOST_INLINE_BYTES`](super::MOST_INLINE_BYTES).
     #[must_use]
     pub fn inline(depth: u32, subscribers: u32, bytes: usize) -> Self {
@@ -46,7 +46,7 @@ impl TopicShape {
         self.subscribers
     }
 
-    /// Most bytes of a frame, where slots hold them.
+    /// Maximum number of bytes of a frame, if slots contain frames.
     #[must_use]
     pub fn inline_bytes(self) -> Option<usize> {
         self.inline_bytes
@@ -67,13 +67,13 @@ impl TopicShape {
         (self.depth as usize * self.subscribers as usize).next_multiple_of(SLOT_WORDS)
     }
 
-    /// The word that says where the topic ends.
+    /// Index of the word with the end of the topic.
     #[must_use]
     pub fn end(self) -> usize {
         self.words() - SLOT_WORDS
     }
 
-    /// Describes a topic of this shape whose first word is at an address.
+    /// Describes a topic of this shape with its first word at an address.
     pub fn describe(self, first: u64, topic: &mut FlowTopic) {
         let slots = self.depth as usize * self.slot_words();
         topic.slots = first;
@@ -116,7 +116,7 @@ impl TopicWords {
         self.shape
     }
 
-    /// Fills in where the words are.
+    /// Fills in the addresses of the words.
     pub fn describe(&self, topic: &mut FlowTopic) {
         self.shape.describe(self.words.address(0), topic);
     }
@@ -127,7 +127,7 @@ impl TopicWords {
         (number < self.shape.subscribers).then_some(number)
     }
 
-    /// Whether the publishing side was free; it is the caller's then.
+    /// Claims the publishing side; returns whether it was free.
     pub(super) fn claim_publishing(&self) -> bool {
         !self.published.swap(true, Ordering::Relaxed)
     }

@@ -1,26 +1,26 @@
-//! Inline frames: frames of a few bytes, stored in the slots of the offset index themselves.
+//! Inline frames: frames of a few bytes, stored in the slots of the offset index.
 //!
 //! A reader of a frame in a heap waits for two reads over the link, one after the other: of the slot that
-//! names the frame, and of the frame. The device, before it publishes one, waits for a fence of system scope,
-//! so that the frame's bytes are visible before the word that names it. An inline frame needs neither: each
-//! 64-bit word of its slot has 32 bits of data and 32 bits of the offset. Words are stored and loaded whole,
-//! so a reader that finds the offset in all of them has all of the data, in whatever order they arrived. The
-//! protocol "LL" of NCCL does so.
+//! refers to the frame, and of the frame. The device, before it publishes one, waits for a fence of system
+//! scope, so that the frame's bytes are visible before the word that refers to it. An inline frame needs
+//! neither: each 64-bit word of its slot has 32 bits of data and 32 bits of the offset. Words are stored and
+//! loaded whole, so a reader that finds the offset in all of them has all of the data, in whatever order they
+//! arrived. The protocol "LL" of NCCL works in this way.
 //!
 //! | word | data |
 //! | --- | --- |
-//! | 0 | bytes of the frame |
-//! | 1 | nothing |
-//! | 2, 3 | its place at the source, low half first |
+//! | 0 | number of bytes of the frame |
+//! | 1 | unused |
+//! | 2, 3 | its offset at the source, low half first |
 //! | 4, 5 | the source's stamp |
-//! | 6 on | its bytes, four a word |
+//! | 6 on | its bytes, four per word |
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::catalogue::{INLINE_HEADER, MOST_INLINE_BYTES, SLOT_WORDS, inline_tag};
 
-/// Words of a slot that holds frames of so many bytes: whole lines of 64 bytes, more than a slot has that
-/// names a frame.
+/// Words of a slot that contains frames of `bytes` bytes: whole lines of 64 bytes, more than a slot that
+/// refers to a frame has.
 pub(super) fn slot_words(bytes: usize) -> usize {
     assert!(bytes <= MOST_INLINE_BYTES, "an inline frame of {bytes} bytes");
     (INLINE_HEADER + bytes.div_ceil(4))
@@ -28,7 +28,7 @@ pub(super) fn slot_words(bytes: usize) -> usize {
         .max(2 * SLOT_WORDS)
 }
 
-/// Words of a slot, at most: a lane of a warp has one.
+/// Maximum number of words of a slot: each lane of a warp has one.
 const WORDS: usize = INLINE_HEADER + MOST_INLINE_BYTES / 4;
 
 /// A copy of an inline frame, aligned for items of up to 16 bytes.
@@ -49,7 +49,7 @@ impl InlineBytes {
     }
 }
 
-/// A frame with what its slot says about it.
+/// A frame with the other contents of its slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InlineFrame {
     pub(super) bytes: InlineBytes,
@@ -59,8 +59,8 @@ pub(super) struct InlineFrame {
 }
 
 impl InlineFrame {
-    /// Stores the frame in the words of its slot. All of them: what is left of an earlier frame could
-    /// otherwise be taken for one of 2^32 offsets later.
+    /// Stores the frame in all words of its slot: a remainder of an earlier frame could otherwise be mistaken
+    /// for one of 2^32 offsets later.
     pub(super) fn store<'w>(&self, offset: u64, words: usize, word: impl Fn(usize) -> &'w AtomicU64) {
         let items: &[u32] = bytemuck::cast_slice(&self.bytes.0);
         for at in 0..words {
@@ -73,7 +73,7 @@ impl InlineFrame {
                 5 => (self.stamp >> 32) as u32,
                 at => items.get(at - INLINE_HEADER).copied().unwrap_or(0),
             };
-            // Relaxed: each word says by itself whether it is there.
+            // Relaxed: each word carries its own offset.
             word(at).store(u64::from(data) << 32 | inline_tag(offset), Ordering::Relaxed);
         }
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_comes_out_as_it_went_in() {
+    fn inline_frame_load_returns_stored_bytes_and_origin() {
         for length in [0, 1, 3, 4, 8, 63, 64, 103, MOST_INLINE_BYTES] {
             let words = slot_words(length);
             assert!(
@@ -139,9 +139,9 @@ mod tests {
         }
     }
 
-    /// Words may arrive in any order: as long as one is missing, there is no frame.
+    /// Words may arrive in any order: while one is missing, no frame is returned.
     #[test]
-    fn a_torn_frame_is_none() {
+    fn inline_frame_load_returns_none_while_a_word_is_missing() {
         let words = slot_words(64);
         let (before, after) = (slot(words), slot(words));
         let frame = |source| InlineFrame {

@@ -10,11 +10,11 @@ use super::frames::{FrameMemory, FrameNumber, HostHeap};
 use super::index::TopicWords;
 use super::inline::{InlineBytes, InlineFrame};
 
-/// The publishing side of a topic, where that is the host.
+/// The publishing side of a topic, if that is the host.
 #[derive(Debug)]
 pub struct HostPublisher {
     topic: Arc<TopicWords>,
-    /// None where frames are in the slots.
+    /// `None` if frames are in the slots.
     heap: Option<Arc<HostHeap>>,
     tail: AtomicU64,
     in_use: AtomicU32,
@@ -24,11 +24,11 @@ pub struct HostPublisher {
 }
 
 impl HostPublisher {
-    /// A topic's publishing side, for so many publishers: when all have left, the topic ends. With a heap,
-    /// unless the topic's frames are in its slots.
+    /// A topic's publishing side, for `publishers` publishers: when all have left, the topic ends. It needs a
+    /// heap, unless the topic's frames are in its slots.
     ///
     /// # Panics
-    /// For a topic that has one, or a heap too few or too many.
+    /// If the topic has a publishing side, or if a heap is missing or superfluous.
     #[must_use]
     pub fn new(topic: Arc<TopicWords>, heap: Option<Arc<HostHeap>>, publishers: u32) -> Self {
         assert!(topic.claim_publishing(), "a topic has one publishing side");
@@ -51,7 +51,7 @@ impl HostPublisher {
         self.tail.load(Ordering::Relaxed)
     }
 
-    /// The heap of its frames; none where they are in its slots.
+    /// The heap of its frames; `None` if they are in its slots.
     #[must_use]
     pub fn heap(&self) -> Option<&Arc<HostHeap>> {
         self.heap.as_ref()
@@ -66,8 +66,8 @@ impl HostPublisher {
         }
     }
 
-    /// Takes a frame to be published. `None` while subscribers are too far behind, or the heap is exhausted:
-    /// [`HostPublisher::is_behind`] tells which.
+    /// Takes a frame to be published. `None` while subscribers are too far behind, or if the heap is
+    /// exhausted: [`HostPublisher::is_behind`] distinguishes the two.
     pub fn take(&self, seed: u64) -> Option<OutputFrame<'_>> {
         let depth = self.topic.shape().depth();
         let before = self.in_use.fetch_add(1, Ordering::Relaxed);
@@ -90,17 +90,17 @@ impl HostPublisher {
         })
     }
 
-    /// Whether all slots are in use, so that only subscribers can help.
+    /// Whether all slots are in use, so that only subscribers can free one.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.in_use.load(Ordering::Relaxed) >= self.topic.shape().depth()
     }
 
-    /// Gives back the frames of the oldest offsets that every subscriber has acknowledged; how many. Does
-    /// nothing while another thread reclaims.
+    /// Reclaims the frames of the oldest offsets that every subscriber has acknowledged, and returns their
+    /// number. Does nothing while another thread reclaims.
     ///
-    /// [`HostPublisher::take`] does so when half of the slots are in use, and when the heap is exhausted. A
-    /// topic without publishers at work keeps its frames until this is called.
+    /// [`HostPublisher::take`] calls it when half of the slots are in use, and when the heap is exhausted. A
+    /// topic without active publishers keeps its frames until this is called.
     pub fn reclaim(&self) -> u64 {
         let Some(mut reclaimed) = self.reclaimed.try_lock() else {
             return 0;
@@ -115,7 +115,7 @@ impl HostPublisher {
 
     fn is_read(&self, offset: u64) -> bool {
         (0..self.topic.shape().subscribers()).all(|subscriber| {
-            // Acquire: the subscriber's reads are over.
+            // Acquire: the subscriber's reads are complete.
             self.topic
                 .acknowledged(subscriber, offset)
                 .load(Ordering::Acquire)
@@ -131,14 +131,15 @@ impl HostPublisher {
         self.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Frames that are published and not reclaimed: with those that handles hold, all frames in use for it.
+    /// Number of frames that are published and not reclaimed: together with those of handles, all frames in
+    /// use for it.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         let reclaimed = self.reclaimed.lock();
         self.tail.load(Ordering::Acquire) - *reclaimed
     }
 
-    /// A publisher has published its last frame; the last one to leave ends the topic.
+    /// Called after a publisher has published its last frame; the last one to leave ends the topic.
     pub fn leave(&self) {
         if self.publishers.fetch_sub(1, Ordering::AcqRel) == 1 {
             let tail = self.tail.load(Ordering::Acquire);
@@ -147,16 +148,16 @@ impl HostPublisher {
     }
 }
 
-/// Where a frame is that is being written.
+/// Location of a frame that is being written.
 #[derive(Debug)]
 enum Place {
     /// In the heap.
     Heap(FrameNumber),
-    /// Here, until it is stored in its slot.
+    /// In this handle, until it is stored in its slot.
     Slot(InlineBytes),
 }
 
-/// A frame to be written and published. Dropped instead, it goes back to its heap.
+/// A frame to be written and published. If dropped instead, it is released to its heap.
 #[derive(Debug)]
 pub struct OutputFrame<'a> {
     publisher: &'a HostPublisher,
@@ -164,7 +165,7 @@ pub struct OutputFrame<'a> {
 }
 
 impl OutputFrame<'_> {
-    /// Its bytes, whose content is unspecified.
+    /// Its bytes, with unspecified content.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
         let publisher = self.publisher;
@@ -174,14 +175,14 @@ impl OutputFrame<'_> {
             Place::Heap(number) => {
                 let (pointer, _) = publisher.located(*number);
                 // SAFETY: the frame is mapped and initialised. Its bit in the heap was set by the one take
-                // that made this handle, so no other handle writes it; it was free, so all that read it
-                // before have acknowledged it.
+                // that created this handle, so no other handle writes it; it was free, so all earlier readers
+                // have acknowledged it.
                 unsafe { std::slice::from_raw_parts_mut(pointer, publisher.frame_bytes()) }
             }
         }
     }
 
-    /// Publishes its first `length` bytes; the offset.
+    /// Publishes its first `length` bytes and returns the offset.
     ///
     /// # Panics
     /// For a length above the frame's.
@@ -191,7 +192,7 @@ impl OutputFrame<'_> {
         offset
     }
 
-    /// As [`Self::publish`] by a source, whose frames' source offsets are their own.
+    /// The same as [`Self::publish`] for a source: the source offsets of its frames are their own offsets.
     ///
     /// # Panics
     /// For a length above the frame's.
@@ -264,7 +265,7 @@ fn unpack(word: u64) -> FrameNumber {
 #[derive(Debug)]
 pub struct HostSubscriber {
     topic: Arc<TopicWords>,
-    /// None where frames are in the slots.
+    /// `None` if frames are in the slots.
     frames: Option<Arc<FrameMemory>>,
     number: u32,
     next: AtomicU64,
@@ -272,10 +273,10 @@ pub struct HostSubscriber {
 }
 
 impl HostSubscriber {
-    /// A subscription of a topic whose frames are in `frames`, or in its slots.
+    /// A subscription to a topic with frames in `frames`, or in its slots.
     ///
     /// # Panics
-    /// For a topic all of whose subscriptions are taken.
+    /// If all subscriptions of the topic are taken.
     #[must_use]
     pub fn new(topic: Arc<TopicWords>, frames: Option<Arc<FrameMemory>>) -> Self {
         let number = topic
@@ -290,13 +291,13 @@ impl HostSubscriber {
         }
     }
 
-    /// Frames that its threads have read so far.
+    /// Number of frames that its threads have read so far.
     #[must_use]
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// A thread's place in the subscription.
+    /// A thread's position in the subscription.
     #[must_use]
     pub fn reader(&self) -> Reader<'_> {
         Reader {
@@ -306,32 +307,32 @@ impl HostSubscriber {
     }
 }
 
-/// One thread's place in a subscription: the offset that it reads next, which no other thread reads.
+/// One thread's position in a subscription: the offset that it reads next, which no other thread reads.
 #[derive(Debug)]
 pub struct Reader<'a> {
     subscriber: &'a HostSubscriber,
     offset: u64,
 }
 
-/// The outcome of a look at a topic.
+/// The outcome of polling a topic.
 #[derive(Debug)]
 pub enum Look<'f, 's> {
-    /// A frame. The reader goes on to another offset when it is dropped.
+    /// A frame. The reader proceeds to another offset when it is dropped.
     Frame(InputFrame<'f, 's>),
-    /// Nothing yet: look again.
+    /// No frame yet: poll again.
     Empty,
     /// The topic has ended.
     Ended,
-    /// A frame word that names no frame of the topic: the other side is broken.
+    /// A frame word that is not a frame of the topic: the other side is broken.
     Corrupt(u64),
 }
 
 impl<'s> Reader<'s> {
-    /// Looks whether the next frame is there; does not wait.
+    /// Polls for the next frame, without waiting.
     pub fn look(&mut self) -> Look<'_, 's> {
         let (subscriber, offset) = (self.subscriber, self.offset);
         let topic = &*subscriber.topic;
-        // The end first: a topic that has ended has published all before.
+        // The end is loaded first: a topic that has ended has published all before.
         let end = topic.end().load(Ordering::Acquire);
         let nothing = if end <= offset { Look::Ended } else { Look::Empty };
         let Some(frames) = &subscriber.frames else {
@@ -361,7 +362,7 @@ impl<'s> Reader<'s> {
         let source = topic.slot(offset, SLOT_SOURCE).load(Ordering::Relaxed);
         let stamp = topic.slot(offset, SLOT_STAMP).load(Ordering::Relaxed);
         // SAFETY: the memory is mapped and initialised, and held by the subscriber. The acquire of the frame
-        // word comes after all writes of the frame, and nobody writes it before this handle's drop
+        // word is ordered after all writes of the frame, and no thread writes it before this handle's drop
         // acknowledges it: its publisher reclaims it only then, and no other reader has this offset.
         let bytes = unsafe { std::slice::from_raw_parts(pointer.cast_const(), length as usize) };
         Look::Frame(InputFrame {
@@ -373,14 +374,14 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// The bytes of a frame that is read.
+/// The bytes of a frame being read.
 #[derive(Debug)]
 enum Content<'f> {
     Frame(&'f [u8]),
     Slot(InlineBytes, usize),
 }
 
-/// A frame to read; acknowledged when it is dropped, and its reader goes on to another offset.
+/// A frame to read; when it is dropped, it is acknowledged, and its reader proceeds to another offset.
 #[derive(Debug)]
 pub struct InputFrame<'f, 's> {
     reader: &'f mut Reader<'s>,
@@ -405,7 +406,7 @@ impl InputFrame<'_, '_> {
         self.reader.offset
     }
 
-    /// Its place among the frames of the source.
+    /// Its offset among the frames of the source.
     #[must_use]
     pub fn source(&self) -> u64 {
         self.source
@@ -422,7 +423,7 @@ impl Drop for InputFrame<'_, '_> {
     fn drop(&mut self) {
         let Reader { subscriber, offset } = &mut *self.reader;
         let word = subscriber.topic.acknowledged(subscriber.number, *offset);
-        // Release: the reads of the frame are over.
+        // Release: the reads of the frame are complete.
         word.store(*offset + 1, Ordering::Release);
         subscriber.read.fetch_add(1, Ordering::Relaxed);
         *offset = subscriber.next.fetch_add(1, Ordering::Relaxed);
@@ -436,7 +437,7 @@ mod tests {
     use super::super::index::TopicShape;
     use super::*;
 
-    /// A topic whose slot of offset 0 another side has stored.
+    /// A topic with slot 0 stored by the other side.
     fn subscriber(shape: TopicShape, words: &[u64]) -> HostSubscriber {
         let device = galatea_device::Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
             .expect("the emulated device is always there");
@@ -449,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_names_no_frame_is_corrupt() {
+    fn frame_word_outside_the_frame_memory_is_reported_as_corrupt() {
         let word = frame_word(0x7000, 100, 0, 4);
         let subscriber = subscriber(TopicShape::of_frames(4, 1), &[word]);
         assert!(matches!(subscriber.reader().look(), Look::Corrupt(found) if found == word));

@@ -1,11 +1,11 @@
-//! Words that host and device store whole, one writer at a time.
+//! Words that host and device store whole, with one writer at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use galatea_device::{Device, Result, SharedMemory};
 
-/// 64-bit words in host memory that a running kernel reaches, zero at first.
+/// 64-bit words in host memory that a running kernel can access, initially zero.
 #[derive(Debug, Clone)]
 pub struct Words {
     memory: Arc<SharedMemory>,
@@ -13,7 +13,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Makes words for a device.
+    /// Allocates words for a device.
     ///
     /// # Errors
     /// Those of [`SharedMemory::new`].
@@ -25,13 +25,13 @@ impl Words {
     /// A word, for the host.
     ///
     /// # Panics
-    /// For an index that is not below the number of words.
+    /// If the index is not less than the number of words.
     #[must_use]
     pub fn get(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len, "word {index} of {}", self.len);
         // SAFETY: the memory is page-aligned, mapped and initialised, and `len` words long; it lives as long
-        // as `self`; the host accesses it by atomics only, here, and the device by loads and stores of whole
-        // words.
+        // as `self`; the host accesses it only by atomics, in this function, and the device by loads and
+        // stores of whole words.
         unsafe { AtomicU64::from_ptr(self.memory.pointer().cast::<u64>().add(index)) }
     }
 

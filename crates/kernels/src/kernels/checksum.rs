@@ -12,7 +12,7 @@ kernel_arguments! {
         pub values: DevicePointer<u64>,
         /// Number of values.
         pub count: u64,
-        /// The sum, added to what is there.
+        /// The sum, to which the checksum is added.
         pub sum: DevicePointer<u64>,
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers of the bits of a bitmap.
+//! Collecting the indices of the bits of a bitmap.
 
 use galatea_device::{DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
 
@@ -10,31 +10,31 @@ kernel_arguments! {
     pub struct CollectBitsArguments in "galatea/args/collect_bits.h" {
         /// The bitmap, in words of 32 bits.
         pub words: DevicePointer<u32>,
-        /// The numbers of the bits that are `wanted`, in any order.
+        /// The indices of the bits equal to `wanted`, in any order.
         pub numbers: DevicePointer<u32>,
-        /// How many there are is added to it.
+        /// Their number is added to it.
         pub found: DevicePointer<u64>,
-        /// Bits.
+        /// Number of bits.
         pub bits: u64,
         /// 0 or 1.
         pub wanted: u32,
-        /// Fills the struct.
+        /// Padding.
         pub unused: u32,
     }
 }
 
 resident_kernel! {
-    /// Collects the numbers of the bits of a bitmap that are 1, or 0.
+    /// Collects the indices of the bits of a bitmap that are 1, or 0.
     CollectBits, "collect_bits", CollectBitsArguments
 }
 
 impl CollectBits {
-    /// Writes the numbers of the first `numbers.len()` bits of `words` that are `wanted`, in any order, and
-    /// adds how many there are to the one value of `found`.
+    /// Writes the indices of those of the first `numbers.len()` bits of `words` that are equal to `wanted`,
+    /// in any order, and adds their number to the one value of `found`.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when `words` has not just as many bits, or `found` is not one
-    /// value; the device's.
+    /// [`galatea_device::DeviceError::Range`] when `words` does not have exactly that number of bits, or
+    /// `found` is not one value; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

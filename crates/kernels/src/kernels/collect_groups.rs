@@ -1,4 +1,4 @@
-//! Reading a table of groups: those that there are, column by column.
+//! Reading the groups of a table, column by column.
 
 use galatea_device::{DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
 
@@ -10,19 +10,19 @@ kernel_arguments! {
     pub struct CollectGroupsArguments in "galatea/args/collect_groups.h" {
         /// Table read, `[entry][word]`.
         pub table: DevicePointer<u64>,
-        /// Groups, `[word][place]`.
+        /// Groups, `[word][position]`.
         pub groups: DevicePointer<u64>,
         /// Their number.
         pub used: DevicePointer<u64>,
         /// Entries of the table.
         pub entries: u64,
-        /// Groups there is room for.
+        /// Capacity in groups.
         pub room: u64,
         /// Words of an entry.
         pub words: u32,
-        /// The word that is 0 where an entry is no group.
+        /// The word that is 0 in an entry that is not a group.
         pub marker: u32,
-        /// 1: numbers of entries come first.
+        /// 1: the numbers of entries are the first column.
         pub numbered: u32,
         /// Zero.
         pub padding: u32,
@@ -34,13 +34,13 @@ resident_kernel! {
     CollectGroups, "collect_groups", CollectGroupsArguments
 }
 
-/// A table of groups: a hash table, whose slots begin with a word that is 0 where they are free, or a dense
+/// A table of groups: a hash table with slots that begin with a word that is 0 if they are free, or a dense
 /// one, in which the number of an entry is the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupEntries {
     /// Words of an entry.
     pub words: u32,
-    /// The word that is 0 where an entry is no group.
+    /// The word that is 0 in an entry that is not a group.
     pub marker: u32,
     /// Whether the number of the entry is a column before its words.
     pub numbered: bool,
@@ -55,12 +55,12 @@ impl GroupEntries {
 }
 
 impl CollectGroups {
-    /// Fills `groups`, `[column][place]`, with the groups of a table; `used`, which must be zero before,
-    /// receives their number, also when `groups` is too small for all of them.
+    /// Fills `groups`, `[column][position]`, with the groups of a table; `used`, which must be zero before,
+    /// receives their number, even if `groups` is too small for all of them.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when the table is not some whole entries, or has no such
-    /// marker; the device's.
+    /// [`galatea_device::DeviceError::Range`] when the table does not consist of whole entries, or has no
+    /// such marker; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -6,23 +6,23 @@ use super::BLOCK;
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
-    /// Arguments of `count_written`; see the header for the meaning of each field.
+    /// Arguments of `count_written`; the header describes each field.
     pub struct CountWrittenArguments in "galatea/args/count_written.h" {
         /// The entries.
         pub entries: DevicePointer<u8>,
-        /// Bytes of all.
+        /// Bytes of all entries.
         pub bytes: u64,
-        /// Bytes of one.
+        /// Bytes of an entry.
         pub width: u64,
-        /// What unwritten entries are made of.
+        /// The byte that an unwritten entry consists of.
         pub byte: u64,
-        /// The number of the others is added to it.
+        /// The number of written entries is added to it.
         pub written: DevicePointer<u64>,
     }
 }
 
 resident_kernel! {
-    /// Counts the entries of an array that are not what it was filled with.
+    /// Counts the entries of an array that differ from the fill value.
     CountWritten, "count_written", CountWrittenArguments
 }
 

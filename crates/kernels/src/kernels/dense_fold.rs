@@ -1,4 +1,4 @@
-//! Adding up the replicated accumulators of dense groups.
+//! Summing the replicated accumulators of dense groups.
 
 use galatea_device::{DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
@@ -10,7 +10,7 @@ kernel_arguments! {
     pub struct DenseFoldArguments in "galatea/args/dense_fold.h" {
         /// `[copy][group][word]`.
         pub groups: DevicePointer<u64>,
-        /// By word: how it merges.
+        /// By word: how it is merged.
         pub merges: DevicePointer<u8>,
         /// Groups.
         pub count: u64,
@@ -27,11 +27,11 @@ resident_kernel! {
 }
 
 impl DenseFold {
-    /// Adds copies 1 and on of `count` groups to copy 0; `groups` is `[copy][group][word]`, and `merges` has
+    /// Adds copies 1 and up of `count` groups to copy 0; `groups` is `[copy][group][word]`, and `merges` has
     /// a [`MergeWord`](crate::MergeWord) for each word of a group.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when `groups` is not some whole copies; the device's.
+    /// [`galatea_device::DeviceError::Range`] when `groups` does not consist of whole copies; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -1,4 +1,4 @@
-//! Pseudo-random values made on the device, for tests and measurements.
+//! Pseudo-random values generated on the device, for tests and measurements.
 
 use galatea_device::{DevicePointer, Geometry, Out, Result, Stream, kernel_arguments};
 
@@ -39,7 +39,7 @@ impl FillPattern {
     }
 }
 
-/// Value `index` of the pattern with a seed: `mix64(seed + index)` of `thread.cuh`.
+/// Value `index` of the pattern with a seed: `mix64(seed + index)` of `prelude.cuh`.
 #[must_use]
 pub fn pattern(seed: u64, index: u64) -> u64 {
     let x = seed.wrapping_add(index);

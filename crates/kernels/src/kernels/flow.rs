@@ -1,8 +1,8 @@
 //! The persistent kernel of a topology: its arguments, and how it is compiled and launched.
 //!
-//! `galatea-flow` generates the operators' bodies; this type fixes everything around them: the one entry
-//! `flow`, its by-value argument and the headers it may include. See [`crate::flow`] for the memory that the
-//! addresses lead to.
+//! `galatea-flow` generates the operators' bodies; this type defines everything around them: the one entry
+//! point `flow`, its by-value argument and the headers it may include. The memory at the addresses is
+//! described in [`crate::flow`].
 
 use galatea_device::{
     Compiled, Device, Function, Geometry, Program, Resources, Result, Stream, Tier, kernel_arguments,
@@ -13,7 +13,7 @@ use crate::heap::HEAP_CHECK;
 use crate::kernel::kernel;
 
 kernel_arguments! {
-    /// The argument of the kernel; see the header for the meaning of each field.
+    /// The argument of the kernel; the header describes each field.
     pub struct FlowArguments in "galatea/args/flow.h" {
         /// Topics of the catalogue.
         pub topics: u64,
@@ -25,11 +25,11 @@ kernel_arguments! {
         pub control: u64,
         /// Notes of blocks to the host.
         pub outbox: u64,
-        /// Its entries.
+        /// Entries of the outbox.
         pub notes: u64,
         /// Clocks by step, or 0.
         pub times: u64,
-        /// Nanoseconds without a beat of the host after which a block gives up.
+        /// Nanoseconds without a heartbeat of the host after which a block gives up.
         pub patience: u64,
         /// Topics.
         pub topic_count: u32,
@@ -37,12 +37,12 @@ kernel_arguments! {
         pub operator_count: u32,
         /// Heaps.
         pub heap_count: u32,
-        /// 1: warps go to operators that have a frame; 0: to all that are not finished.
+        /// 1: warps serve operators that have a frame; 0: all unfinished operators.
         pub ready_only: u32,
-        /// Notes that a station leaves before it waits for the first to be told; 1 to
+        /// Notes that a station leaves before it waits for the delivery of the first; 1 to
         /// [`MOST_NOTES`](crate::flow::MOST_NOTES).
         pub notes_in_flight: u32,
-        /// Nothing.
+        /// Unused.
         pub unused: u32,
     }
 }
@@ -65,11 +65,11 @@ impl Flow {
             .tier(Tier::Optimised)
     }
 
-    /// Compiles a generated source, or finds it compiled. On the emulated device frames that are given back
+    /// Compiles a generated source, or finds it compiled. On the emulated device frames that are released
     /// twice are counted.
     ///
     /// # Errors
-    /// As [`Device::compile`].
+    /// See [`Device::compile`].
     pub fn compile(device: &Device, source: &str) -> Result<Self> {
         let mut program = Self::program(source);
         if device.info().emulated {
@@ -81,7 +81,7 @@ impl Flow {
         })
     }
 
-    /// Blocks of it that the whole device runs at once.
+    /// Maximum number of resident blocks on the whole device.
     ///
     /// # Errors
     /// The device's.
@@ -95,8 +95,8 @@ impl Flow {
         self.function.resources()
     }
 
-    /// Queues the launch. It ends when every operator has finished or the control words say stop; until then
-    /// its memory must live, and nothing may wait for the stream.
+    /// Queues the launch. It ends when every operator has finished or the control words request a stop; until
+    /// then its memory must live, and nothing may wait for the stream.
     ///
     /// # Errors
     /// [`DeviceError::Geometry`](galatea_device::DeviceError::Geometry); the device's.

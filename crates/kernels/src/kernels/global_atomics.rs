@@ -1,4 +1,4 @@
-//! 64-bit atomics in device memory, again and again.
+//! Repeated 64-bit atomics in device memory.
 
 use galatea_device::{Device, DevicePointer, InOut, Result, Stream, kernel_arguments};
 
@@ -8,20 +8,20 @@ use crate::kernel::{KernelFunction, kernel};
 kernel_arguments! {
     /// Arguments of `global_atomics`.
     pub struct GlobalAtomicsArguments in "galatea/args/global_atomics.h" {
-        /// Words added to.
+        /// The updated words.
         pub words: DevicePointer<u64>,
         /// Their number.
         pub count: u64,
-        /// Updates of each thread.
+        /// Updates per thread.
         pub updates: u64,
-        /// Of the words drawn.
+        /// Seed of the random words.
         pub seed: u64,
     }
 }
 
 kernel!(GlobalAtomics, "global_atomics", GlobalAtomicsArguments);
 
-/// Adds 1 and 2 in turn to words drawn at random.
+/// Adds 1 and 2 in turn to random words.
 #[derive(Debug, Clone)]
 pub struct GlobalAtomics {
     function: KernelFunction<Self>,
@@ -44,11 +44,11 @@ impl GlobalAtomics {
         repetition.lanes() / 2 * 3
     }
 
-    /// Adds [`Self::added`] to `words`, spread over them; `seed` decides which.
+    /// Adds a total of [`Self::added`] to random `words`, selected by `seed`.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for words that are no power of two and threads that are no
-    /// whole warps; the device's.
+    /// [`galatea_device::DeviceError::Range`] if the number of words is not a power of two or the threads are
+    /// not whole warps; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -10,15 +10,15 @@ use crate::kernel::{KernelFunction, kernel};
 kernel_arguments! {
     /// Arguments of `hash_merge`.
     pub struct HashMergeArguments in "galatea/args/hash_merge.h" {
-        /// Table filled.
+        /// The table to fill.
         pub table: GroupTableView,
         /// Partial groups.
         pub chains: PageChainsView,
-        /// By accumulator word, how it merges.
+        /// By accumulator word: how it is merged.
         pub merges: DevicePointer<u8>,
-        /// The texts whose places are accumulators; null where there are none.
+        /// The strings that accumulators hold positions of; null: none do.
         pub texts: DevicePointer<u64>,
-        /// Counts pages.
+        /// Receives the number of pages released.
         pub pages: DevicePointer<u64>,
     }
 }
@@ -33,7 +33,7 @@ pub struct HashMerge {
 }
 
 impl HashMerge {
-    /// Loads the kernel with the build of the heap whose pages it gives back.
+    /// Loads the kernel with the build of the heap that owns the pages.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -43,13 +43,14 @@ impl HashMerge {
         Ok(Self { function, blocks })
     }
 
-    /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which have room for
-    /// all their groups, and adds the number of new ones to `groups`. Pages go back to the heap, `pages`
-    /// counts them; the chains are empty. `merges` has a [`MergeWord`](crate::MergeWord) for every
-    /// accumulator word, and `texts` is the memory of those that are places of texts (`interned.cuh`).
+    /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which must have space
+    /// for all their groups, and adds the number of new ones to `groups`. Pages are released to the heap and
+    /// counted in `pages`; the chains are then empty. `merges` has a [`MergeWord`](crate::MergeWord) for
+    /// every accumulator word, and `texts` is the memory of the strings that accumulators hold positions of
+    /// (`interned.cuh`).
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte a
+    /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte per
     /// word; the device's.
     #[expect(
         clippy::too_many_arguments,

@@ -9,11 +9,11 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `hash_rehash`.
     pub struct HashRehashArguments in "galatea/args/hash_rehash.h" {
-        /// Table filled.
+        /// The table to fill.
         pub to: GroupTableView,
-        /// Slots read.
+        /// The slots to read.
         pub from: DevicePointer<u64>,
-        /// How many.
+        /// Number of slots to read.
         pub from_capacity: u64,
     }
 }

@@ -17,14 +17,14 @@ kernel_arguments! {
         pub addresses: DevicePointer<u64>,
         /// Requests.
         pub count: u64,
-        /// Bytes of each, without `sizes`.
+        /// Bytes of each request if `sizes` is null.
         pub bytes: u64,
     }
 }
 
 kernel!(HeapAllocate, "heap_allocate", HeapAllocateArguments);
 
-/// Asks for blocks, one thread per block.
+/// Requests blocks, one thread per block.
 #[derive(Debug, Clone)]
 pub struct HeapAllocate {
     function: KernelFunction<Self>,
@@ -40,13 +40,13 @@ impl HeapAllocate {
         Ok(Self { function })
     }
 
-    /// The resources of a multiprocessor that it takes.
+    /// The resources of a multiprocessor that it needs.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.function.resources()
     }
 
-    /// One block of `bytes` bytes for each of `addresses`, which receive 0 where there was none.
+    /// Allocates one block of `bytes` bytes for each of `addresses`, which receive 0 on failure.
     ///
     /// # Errors
     /// The device's.
@@ -64,10 +64,11 @@ impl HeapAllocate {
             .launch(stream, geometry, &arguments, &[addresses.reference()])
     }
 
-    /// As [`HeapAllocate::launch`], with a size for each.
+    /// The same as [`HeapAllocate::launch`], with a size for each.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when there are not as many sizes as addresses; the device's.
+    /// [`galatea_device::DeviceError::Range`] when the number of sizes is not that of the addresses; the
+    /// device's.
     pub fn launch_sizes(
         &self,
         stream: &Stream,

@@ -11,15 +11,15 @@ kernel_arguments! {
     pub struct HeapGatherArguments in "galatea/args/heap_gather.h" {
         /// The chains.
         pub chains: PageChainsView,
-        /// Column after column.
+        /// The columns, one after another.
         pub columns: DevicePointer<u64>,
         /// Receives the number of rows.
         pub rows: DevicePointer<u64>,
-        /// Rows a column has room for.
+        /// Capacity of a column in rows.
         pub room: u64,
         /// 1: pages are freed.
         pub release: u32,
-        /// Nothing.
+        /// Unused.
         pub padding: u32,
     }
 }
@@ -34,7 +34,7 @@ pub struct HeapGather {
 }
 
 impl HeapGather {
-    /// Loads the kernel with a page search, by which pages are freed.
+    /// Loads the kernel with a page search, with which pages are freed.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -44,10 +44,9 @@ impl HeapGather {
         Ok(Self { function, blocks })
     }
 
-    /// Writes word `c` of row `r` to `columns[c * room + r]`, where `columns` holds `room` rows; chains
-    /// follow each other in order. `rows` (one word) receives the number of rows, also when
-    /// `columns` is too small for all. With `release`, the pages go back to the heap, and the chains in
-    /// device memory are no longer valid.
+    /// Writes word `c` of row `r` to `columns[c * room + r]`; `columns` holds `room` rows; chains are copied
+    /// in order. `rows` (one word) receives the number of rows, even if `columns` is too small for all. With
+    /// `release`, the pages are released to the heap, and the chains in device memory are no longer valid.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `rows` is not one word; the device's.

@@ -11,7 +11,7 @@ kernel_arguments! {
     pub struct HeapReleaseArguments in "galatea/args/heap_release.h" {
         /// The heap.
         pub heap: HeapView,
-        /// Addresses of blocks to free; 0 is passed over.
+        /// Addresses of blocks to free; 0 is skipped.
         pub addresses: DevicePointer<u64>,
         /// Number of addresses.
         pub count: u64,
@@ -36,7 +36,7 @@ impl HeapRelease {
         Ok(Self { function })
     }
 
-    /// Frees the blocks at `addresses`; zeros are passed over.
+    /// Frees the blocks at `addresses`; zeros are skipped.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,4 @@
-//! Making a heap whose free pages are given.
+//! Initialising a heap with given free pages.
 
 use galatea_device::{DevicePointer, Geometry, In, Result, Stream, kernel_arguments};
 
@@ -9,13 +9,13 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `heap_reset`.
     pub struct HeapResetArguments in "galatea/args/heap_reset.h" {
-        /// The heap; everything but its bitmap is cleared.
+        /// The heap; everything except its bitmap is cleared.
         pub heap: HeapView,
-        /// A bit per page, 1 = free; null: all are.
+        /// A bit per page, 1 = free; null: all are free.
         pub free: DevicePointer<u64>,
-        /// First values of the search's own words.
+        /// Initial values of the search's own words.
         pub own: u32,
-        /// Nothing.
+        /// Unused.
         pub padding: u32,
     }
 }
@@ -26,8 +26,8 @@ resident_kernel! {
 }
 
 impl HeapReset {
-    /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the search's
-    /// words must be zero.
+    /// Frees the pages with a bit of 1 in `free`, or all. Balances, summary, status and the search's words
+    /// must be zero.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,4 @@
-//! Counting a heap's free pages, and comparing figures that should agree.
+//! Counting a heap's free pages, and checking that its figures are consistent.
 
 use galatea_device::{DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
 
@@ -9,13 +9,13 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `heap_verify`.
     pub struct HeapVerifyArguments in "galatea/args/heap_verify.h" {
-        /// The heap, which no kernel is using.
+        /// The heap, which must not be in use by a kernel.
         pub heap: HeapView,
         /// Receives [`HeapCounts`].
         pub result: DevicePointer<u64>,
-        /// 1: pages are free by flags.
+        /// 1: flags mark free pages.
         pub flags: u32,
-        /// 1: balances and summary are kept.
+        /// 1: balances and summary are maintained.
         pub balances: u32,
     }
 }
@@ -25,11 +25,11 @@ kernel_arguments! {
 pub struct HeapCounts {
     /// Free pages.
     pub free: u64,
-    /// Free pages by the balances; 0 for searches without.
+    /// Free pages according to the balances; 0 for searches without balances.
     pub balance: u64,
-    /// Superblocks whose balance is not the number of their free pages.
+    /// Superblocks with a balance other than the number of their free pages.
     pub wrong_balances: u64,
-    /// Superblocks with free pages that the summary leaves out.
+    /// Superblocks with free pages that are not in the summary.
     pub unannounced: u64,
     /// Free bits after the last page.
     pub stray: u64,
@@ -39,7 +39,7 @@ impl HeapCounts {
     /// Words of the result.
     pub const WORDS: usize = 5;
 
-    /// From the words of the result.
+    /// Constructs it from the words of the result.
     #[must_use]
     pub fn from_words(words: [u64; Self::WORDS]) -> Self {
         let [free, balance, wrong_balances, unannounced, stray] = words;
@@ -54,12 +54,12 @@ impl HeapCounts {
 }
 
 resident_kernel! {
-    /// Counts and compares.
+    /// Counts free pages and checks consistency.
     HeapVerify, "heap_verify", HeapVerifyArguments
 }
 
 impl HeapVerify {
-    /// Adds to `result`, [`HeapCounts::WORDS`] zeros before.
+    /// Adds to `result`, which is [`HeapCounts::WORDS`] zeros before.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `result` is of another length; the device's.

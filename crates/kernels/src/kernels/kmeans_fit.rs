@@ -10,7 +10,7 @@ use crate::kernel::{KernelFunction, kernel};
 use crate::kmeans::{CHUNK_WORDS, Centroids, FIT_STARTS, PassShape, START_WORDS};
 
 kernel_arguments! {
-    /// Arguments of `kmeans_fit`; see the header for the meaning of each field.
+    /// Arguments of `kmeans_fit`; the header describes each field.
     pub struct KmeansFitArguments in "galatea/args/kmeans_fit.h" {
         /// Chunk table.
         pub chunks: DevicePointer<u64>,
@@ -20,7 +20,7 @@ kernel_arguments! {
         pub tolerance: f64,
         /// Chunks.
         pub chunk_count: u32,
-        /// Most tiles of a chunk.
+        /// Maximum number of tiles of a chunk.
         pub tiles_per_chunk: u32,
         /// Clusters.
         pub clusters: u32,
@@ -28,22 +28,22 @@ kernel_arguments! {
         pub slots: u32,
         /// Tiles between flushes.
         pub flush_tiles: u32,
-        /// Copies that threads of a block share.
+        /// Copies that the threads of a block share.
         pub copies: u32,
         /// Factor of keys for matrix units.
         pub key_factor: u32,
         /// Features.
         pub features: u32,
-        /// Most iterations.
+        /// Maximum number of iterations.
         pub iterations: u32,
-        /// Fills up the last word.
+        /// Padding.
         pub unused: u32,
     }
 }
 
 kernel!(KmeansFit, "kmeans_fit", KmeansFitArguments);
 
-/// Iterations compiled for one [`PassShape`], which neither writes labels nor reads them.
+/// Iterations compiled for one [`PassShape`], which neither writes nor reads labels.
 #[derive(Debug, Clone)]
 pub struct KmeansFit {
     function: KernelFunction<Self>,
@@ -51,20 +51,20 @@ pub struct KmeansFit {
     blocks: u64,
 }
 
-/// Memory of a start: as of [`KmeansPass`](crate::KmeansPass) and [`KmeansUpdate`](crate::KmeansUpdate).
+/// Memory of a start: as in [`KmeansPass`](crate::KmeansPass) and [`KmeansUpdate`](crate::KmeansUpdate).
 #[derive(Debug)]
 pub struct FitMemory<'a> {
     /// Centroids.
     pub centroids: InOut<'a, f32>,
     /// Sums of each slot, which are zero before and after.
     pub partials: InOut<'a, f64>,
-    /// How far each centroid moved, squared.
+    /// Squared distance that each centroid moved.
     pub shifts: Out<'a, f64>,
     /// Points of each cluster.
     pub masses: Out<'a, u64>,
     /// State of the fit.
     pub state: InOut<'a, KmeansState>,
-    /// For matrix units.
+    /// Scale for matrix units.
     pub scale: f32,
 }
 
@@ -72,7 +72,7 @@ impl KmeansFit {
     /// Loads the kernel for a shape.
     ///
     /// # Errors
-    /// As [`KmeansPass::new`](crate::KmeansPass::new).
+    /// See [`KmeansPass::new`](crate::KmeansPass::new).
     pub fn new(device: &Device, shape: PassShape) -> Result<Self> {
         let (function, blocks) = load(device, &shape)?;
         Ok(Self {
@@ -88,18 +88,18 @@ impl KmeansFit {
         self.function.resources()
     }
 
-    /// Starts that one launch takes.
+    /// Maximum number of starts of one launch.
     #[must_use]
     pub fn most_starts(&self) -> usize {
         FIT_STARTS.min(self.blocks as usize)
     }
 
-    /// Up to `iterations` iterations of each start over chunks, none of which has more than `most` points. A
-    /// start ends when its centroids move no further than the tolerance. Launches of one start go over the
-    /// same chunks with as many other starts until its state begins anew.
+    /// Runs up to `iterations` iterations of each start over chunks of at most `most` points. A start ends
+    /// when its centroids move no further than the tolerance. Until its state is reset, all launches of a
+    /// start must process the same chunks with the same number of other starts.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for lengths that do not belong together or more starts than
+    /// [`galatea_device::DeviceError::Range`] for inconsistent lengths or more starts than
     /// [`Self::most_starts`]; the device's.
     pub fn launch(
         &self,
@@ -159,7 +159,7 @@ impl KmeansFit {
             chunk_count: count as u32,
             tiles_per_chunk: tiles as u32,
             clusters: shape.clusters,
-            // Others stay zero.
+            // The other slots remain zero.
             slots: slots.min(blocks as usize) as u32,
             flush_tiles: shape.flush_tiles(),
             copies: shape.copies,

@@ -1,4 +1,4 @@
-//! How many points each cluster has, from labels.
+//! Counting the points of each cluster from labels.
 
 use galatea_device::{
     Device, DeviceBuffer, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments,
@@ -9,7 +9,7 @@ use crate::kernel::{KernelFunction, kernel};
 use crate::kmeans::LabelWidth;
 
 kernel_arguments! {
-    /// Arguments of `kmeans_masses`; see the header for the meaning of each field.
+    /// Arguments of `kmeans_masses`; the header describes each field.
     pub struct KmeansMassesArguments in "galatea/args/kmeans_masses.h" {
         /// Labels.
         pub labels: DevicePointer<u8>,
@@ -31,16 +31,16 @@ kernel!(KmeansMasses, "kmeans_masses", KmeansMassesArguments);
 pub enum MassSum {
     /// One in device memory.
     GlobalAtomic,
-    /// One a block, in device memory.
+    /// One per block, in device memory.
     PartitionedGlobal,
-    /// One a block, in shared memory.
+    /// One per block, in shared memory.
     PartitionedLocal,
-    /// One a thread, in shared memory.
+    /// One per thread, in shared memory.
     PartitionedPrivate,
 }
 
 impl MassSum {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] = [
         Self::GlobalAtomic,
         Self::PartitionedGlobal,
@@ -59,7 +59,7 @@ impl MassSum {
         }
     }
 
-    /// Bytes of shared memory of a block of so many threads.
+    /// Bytes of shared memory of a block of `threads` threads.
     #[must_use]
     pub fn shared_bytes(self, clusters: u32, threads: u32) -> u64 {
         let histogram = 4 * u64::from(clusters);
@@ -71,7 +71,7 @@ impl MassSum {
     }
 }
 
-/// A histogram of labels, compiled for a way of replicating it.
+/// A histogram of labels, compiled for one method of replication.
 #[derive(Debug)]
 pub struct KmeansMasses {
     function: KernelFunction<Self>,
@@ -85,8 +85,8 @@ pub struct KmeansMasses {
 }
 
 impl KmeansMasses {
-    /// Loads it, and allocates the memory that blocks need. Private histograms have as many threads a
-    /// block, 32 at least, as fit `limit` bytes of shared memory; none: they do not fit.
+    /// Loads the kernel, and allocates the memory that blocks need. For private histograms, a block has the
+    /// number of threads, at least 32, that fit `limit` bytes of shared memory; `None` if they do not fit.
     ///
     /// # Errors
     /// The device's.
@@ -136,17 +136,17 @@ impl KmeansMasses {
         self.threads
     }
 
-    /// Blocks that run at once.
+    /// Maximum number of resident blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Adds the numbers of labels to `masses`, one a cluster. Labels are of the width of so many clusters,
-    /// and below their number.
+    /// Adds the number of labels of each cluster to `masses`, one word per cluster. Labels have the width for
+    /// the number of clusters, and are less than it.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for lengths that do not belong together; the device's.
+    /// [`galatea_device::DeviceError::Range`] for inconsistent lengths; the device's.
     pub fn launch(&mut self, stream: &Stream, labels: In<'_, u8>, masses: InOut<'_, u64>) -> Result<()> {
         same_length("masses of kmeans_masses", self.clusters as usize, masses.len())?;
         let width = self.width.bytes();

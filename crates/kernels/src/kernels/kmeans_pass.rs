@@ -9,7 +9,7 @@ use crate::kernel::{Kernel, KernelFunction, kernel};
 use crate::kmeans::{CHUNK_WORDS, PassShape};
 
 kernel_arguments! {
-    /// Arguments of `kmeans_pass`; see the header for the meaning of each field.
+    /// Arguments of `kmeans_pass`; the header describes each field.
     pub struct KmeansPassArguments in "galatea/args/kmeans_pass.h" {
         /// Chunk table.
         pub chunks: DevicePointer<u64>,
@@ -21,7 +21,7 @@ kernel_arguments! {
         pub state: DevicePointer<KmeansState>,
         /// Chunks.
         pub chunk_count: u32,
-        /// Most tiles of a chunk.
+        /// Maximum number of tiles of a chunk.
         pub tiles_per_chunk: u32,
         /// Clusters.
         pub clusters: u32,
@@ -29,7 +29,7 @@ kernel_arguments! {
         pub slots: u32,
         /// Tiles between flushes.
         pub flush_tiles: u32,
-        /// Copies that threads of a block share.
+        /// Copies that the threads of a block share.
         pub copies: u32,
         /// Factor of points and centroids for matrix units.
         pub scale: f32,
@@ -51,12 +51,12 @@ pub struct KmeansPass {
 /// Memory that a launch of a pass reads and adds to.
 #[derive(Debug)]
 pub struct PassMemory<'a> {
-    /// [`CHUNK_WORDS`] words a chunk: address of the points, address of the labels or 0, points, stride. The
-    /// caller keeps the chunks alive and in place until the launch is done.
+    /// [`CHUNK_WORDS`] words per chunk: address of the points, address of the labels or 0, points, stride.
+    /// The caller keeps the chunks alive and in place until the launch is done.
     pub chunks: In<'a, u64>,
     /// Centroids in the layout of [`Centroids`](crate::kmeans::Centroids).
     pub centroids: In<'a, f32>,
-    /// Sums of each slot, which the pass adds to.
+    /// Sums of each slot, to which the pass adds.
     pub partials: InOut<'a, f64>,
     /// State of the fit: once it is done, the pass does nothing.
     pub state: Option<In<'a, KmeansState>>,
@@ -65,7 +65,7 @@ pub struct PassMemory<'a> {
     pub scale: f32,
 }
 
-/// A kernel that is made of a pass of that shape, and how many of its blocks run at once.
+/// A kernel compiled for a pass of that shape, and the maximum number of its resident blocks.
 pub(super) fn load<K: Kernel>(device: &Device, shape: &PassShape) -> Result<(KernelFunction<K>, u64)> {
     let function = KernelFunction::<K>::load_with(device, shape.options())?;
     let shared = shape.shared_bytes();
@@ -86,8 +86,8 @@ impl KmeansPass {
     /// Loads the kernel for a shape.
     ///
     /// # Errors
-    /// Those of [`Device::compile`]; [`DeviceError::Geometry`] for a shape whose blocks the device cannot
-    /// run, with the number of bytes of shared memory and the limit.
+    /// Those of [`Device::compile`]; [`DeviceError::Geometry`] if the device cannot run blocks of that shape,
+    /// with the number of bytes of shared memory and the limit.
     pub fn new(device: &Device, shape: PassShape) -> Result<Self> {
         let (function, blocks) = load(device, &shape)?;
         Ok(Self {
@@ -103,7 +103,7 @@ impl KmeansPass {
         &self.shape
     }
 
-    /// Blocks that run at once: the most that a launch has.
+    /// Maximum number of resident blocks, and of blocks of a launch.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.blocks
@@ -115,10 +115,10 @@ impl KmeansPass {
         self.function.resources()
     }
 
-    /// Passes over chunks, none of which has more than `most` points.
+    /// Runs a pass over chunks of at most `most` points.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for lengths that do not belong together; the device's.
+    /// [`DeviceError::Range`] for inconsistent lengths; the device's.
     pub fn launch(&self, stream: &Stream, most: u32, memory: PassMemory<'_>) -> Result<()> {
         let PassMemory {
             chunks,

@@ -13,7 +13,7 @@ kernel_arguments! {
         pub partials: DevicePointer<f64>,
         /// Centroids, in the layout of [`Centroids`](crate::kmeans::Centroids).
         pub centroids: DevicePointer<f32>,
-        /// How far each centroid moved, squared.
+        /// Squared distance that each centroid moved.
         pub shifts: DevicePointer<f64>,
         /// Points of each cluster.
         pub masses: DevicePointer<u64>,
@@ -27,7 +27,7 @@ kernel_arguments! {
         pub features: u32,
         /// Slots of the partials.
         pub slots: u32,
-        /// 1: centroids stay.
+        /// 1: centroids are unchanged.
         pub fixed: u32,
     }
 }
@@ -38,44 +38,44 @@ kernel_arguments! {
 pub struct KmeansState {
     /// Updates done.
     pub iterations: u64,
-    /// 1 when the centroids moved no further than the tolerance.
+    /// 1 once the centroids moved no further than the tolerance.
     pub done: u64,
     /// Sum of the squared distances that centroids moved.
     pub shift: f64,
-    /// Sum of squared distances of points to their centroids, where passes summed it.
+    /// Sum of squared distances of points to their centroids, if passes computed it.
     pub inertia: f64,
     /// Clusters without points.
     pub empty: u64,
     /// Blocks that have finished; 0 between launches.
     pub ticket: u64,
-    /// Blocks that have come to a barrier of [`KmeansFit`](crate::KmeansFit).
+    /// Arrivals of blocks at barriers of [`KmeansFit`](crate::KmeansFit).
     pub arrived: u64,
 }
 
 resident_kernel! {
-    /// Takes the sums of a pass, and moves the centroids.
+    /// Consumes the sums of a pass, and moves the centroids.
     KmeansUpdate, "kmeans_update", KmeansUpdateArguments
 }
 
 /// How an update ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum UpdateRule {
-    /// Centroids move to the means; the fit is done when the squares of how far they moved sum up to no more
-    /// than this.
+    /// Centroids move to the means; the fit is done when the sum of the squared distances that they moved is
+    /// at most the tolerance.
     Means {
-        /// Negative: never.
+        /// Negative: the fit is never done.
         tolerance: f64,
     },
-    /// Centroids stay: masses and inertia are wanted.
+    /// Centroids are unchanged: only masses and inertia are computed.
     Fixed,
 }
 
 impl KmeansUpdate {
-    /// Moves `clusters` centroids of `features` by the partials of so many slots, which are cleared. `shifts`
-    /// and `masses` have a word a cluster, `state` one element.
+    /// Moves `clusters` centroids of `features` features by the partials of `slots` slots, which are cleared.
+    /// `shifts` and `masses` have a word per cluster, `state` one element.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for lengths that do not belong together; the device's.
+    /// [`galatea_device::DeviceError::Range`] for inconsistent lengths; the device's.
     #[expect(
         clippy::too_many_arguments,
         reason = "each is a range of device memory of its own"

@@ -1,4 +1,4 @@
-//! Reading and writing pieces of memory by address: for measuring ways across the link.
+//! Reading and writing pieces of memory by address, to measure transfer methods.
 
 use galatea_device::{DeviceBuffer, DevicePointer, Geometry, Result, Stream, kernel_arguments};
 
@@ -7,45 +7,44 @@ use crate::flow::mix64;
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
-    /// Arguments of `link_access`; see the header for the meaning of each field.
+    /// Arguments of `link_access`; the header describes each field.
     pub struct LinkAccessArguments in "galatea/args/link_access.h" {
-        /// Memory that the device reaches.
+        /// Device-accessible memory.
         pub words: DevicePointer<u32>,
-        /// Receives the sum.
+        /// The sum is added to it.
         pub sum: DevicePointer<u64>,
         /// Pieces to access.
         pub granules: u64,
         /// Words of a piece.
         pub granule_words: u64,
-        /// Pieces that the memory has room for.
+        /// Capacity of the memory in pieces.
         pub places: u64,
-        /// Seed of random order, and of written values.
+        /// Seed of the random order and the written values.
         pub seed: u64,
         /// Words that a lane moves by one instruction.
         pub unit_words: u32,
-        /// 1: at random places.
+        /// 1: at random positions.
         pub random: u32,
-        /// 1: written.
+        /// 1: words are written.
         pub writes: u32,
-        /// Nothing.
+        /// Unused.
         pub unused: u32,
     }
 }
 
 resident_kernel! {
-    /// Accesses pieces of memory, each by one lane or by adjacent ones, several under way at once.
+    /// Accesses pieces of memory, each by one lane or by adjacent ones, with several in flight at once.
     ///
-    /// A lane moves as much at once as the pieces' length and alignment allow, 4, 8 or 16 bytes: after C.
-    /// Lutz' thesis, section 4.2.4, where pieces up to 16 bytes are one thread's and larger ones are
-    /// coalesced.
+    /// A lane moves the maximum that the pieces' length and alignment allow, 4, 8 or 16 bytes: after C. Lutz'
+    /// thesis, section 4.2.4, in which a thread accesses pieces up to 16 bytes and larger ones are coalesced.
     LinkAccess, "link_access", LinkAccessArguments
 }
 
 /// The accesses of a launch of [`LinkAccess`].
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces {
-    /// Address of the memory for the device, 4-byte aligned; it must be that of `bytes` bytes for as long as
-    /// the launch runs.
+    /// Device address of the memory, 4-byte aligned; `bytes` bytes must be valid there for the duration of
+    /// the launch.
     pub address: u64,
     /// Bytes of the memory.
     pub bytes: u64,
@@ -53,7 +52,7 @@ pub struct Pieces {
     pub piece: u64,
     /// Pieces to access.
     pub count: u64,
-    /// Whether at random places.
+    /// Whether pieces are at random positions.
     pub random: bool,
     /// Whether they are written.
     pub writes: bool,
@@ -62,12 +61,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Places that pieces may have: pieces that the memory has room for.
+    /// Number of positions of pieces: the capacity of the memory in pieces.
     fn places(&self) -> u64 {
         (self.bytes / 4 / (self.piece / 4).max(1)).max(1)
     }
 
-    /// The place of a piece: the number of its first word, in pieces.
+    /// The position of a piece: the index of its first word, in pieces.
     #[must_use]
     pub fn place(&self, piece: u64) -> u64 {
         match self.random {
@@ -80,7 +79,7 @@ impl Pieces {
 }
 
 impl LinkAccess {
-    /// The kernel with a part of the device's blocks, so that so many kernels, of other streams, run at the
+    /// The kernel with a part of the device's blocks, so that `kernels` kernels, of other streams, run at the
     /// same time.
     #[must_use]
     pub fn beside(mut self, kernels: u64) -> Self {
@@ -94,7 +93,7 @@ impl LinkAccess {
     /// The device's.
     pub fn launch(&self, stream: &Stream, pieces: Pieces, sum: &mut DeviceBuffer<u64>) -> Result<()> {
         let granule_words = (pieces.piece / 4).max(1);
-        // The greatest power of two that divides both, which all pieces begin at.
+        // The greatest power of two that divides both: all pieces begin at multiples of it.
         let unit_words = 1 << ((pieces.address / 4) | granule_words).trailing_zeros().min(2);
         let arguments = LinkAccessArguments {
             words: DevicePointer::new(pieces.address),

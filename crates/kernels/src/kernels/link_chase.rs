@@ -1,17 +1,17 @@
-//! Following a chain by address: for measuring the latency of ways across the link.
+//! Following a chain by address, to measure the latency of transfer methods.
 
 use galatea_device::{DeviceBuffer, DeviceError, DevicePointer, Geometry, Result, Stream, kernel_arguments};
 
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
-    /// Arguments of `link_chase`; see the header for the meaning of each field.
+    /// Arguments of `link_chase`; the header describes each field.
     pub struct LinkChaseArguments in "galatea/args/link_chase.h" {
-        /// Of each place, the place that follows it.
+        /// For each place, the place that follows it.
         pub next: DevicePointer<u32>,
         /// Receives the last place and the time.
         pub out: DevicePointer<u64>,
-        /// Words from one place to the next.
+        /// Words between neighbouring places.
         pub stride: u64,
         /// Steps that are not timed.
         pub warm_steps: u64,
@@ -21,27 +21,27 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Follows a chain through memory, by one thread, and says how long its loads took.
+    /// Follows a chain through memory, by one thread, and measures the time of its loads.
     LinkChase, "link_chase", LinkChaseArguments
 }
 
 /// The chain of a launch of [`LinkChase`], which begins at place 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Chain {
-    /// Address of the first place for the device; the memory of all places must be the chain's for as long as
-    /// the launch runs.
+    /// Device address of the first place; the memory of all places must be valid for the duration of the
+    /// launch.
     pub address: u64,
-    /// Words from one place to the next in memory.
+    /// Words between neighbouring places in memory.
     pub stride: u64,
-    /// Steps that come first and are not timed.
+    /// Steps before timing starts.
     pub warm_steps: u64,
-    /// Steps that are timed.
+    /// Timed steps.
     pub steps: u64,
 }
 
 impl LinkChase {
-    /// Queues the steps along a chain; the place reached and the nanoseconds of the timed steps go to `out`,
-    /// of two values.
+    /// Queues the steps along a chain; `out`, of two values, receives the last place and the nanoseconds of
+    /// the timed steps.
     ///
     /// # Errors
     /// [`DeviceError::Range`] for another number of values; the device's.

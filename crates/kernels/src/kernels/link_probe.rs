@@ -1,4 +1,4 @@
-//! Probing a hash table with tuples by address: for measuring ways across the link by a join.
+//! Probing a hash table with tuples by address, to measure transfer methods with a join.
 
 use galatea_device::{DeviceError, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
@@ -7,13 +7,13 @@ use crate::flow::mix64;
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
-    /// Arguments of `link_probe`; see the header for the meaning of each field.
+    /// Arguments of `link_probe`; the header describes each field.
     pub struct LinkProbeArguments in "galatea/args/link_probe.h" {
-        /// Keys and payloads.
+        /// Keys and payloads of the tuples.
         pub tuples: DevicePointer<u64>,
         /// Keys and payloads of the table.
         pub entries: DevicePointer<u64>,
-        /// Receives the sum.
+        /// The sum is added to it.
         pub sum: DevicePointer<u64>,
         /// Tuples.
         pub count: u64,
@@ -23,17 +23,17 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Looks tuples of 16 bytes up in a hash table with linear probing, and sums the payloads of the pairs.
+    /// Looks up tuples of 16 bytes in a hash table with linear probing, and sums the payloads of the matches.
     LinkProbe, "link_probe", LinkProbeArguments
 }
 
 /// The tuples of a launch of [`LinkProbe`].
 #[derive(Debug, Clone, Copy)]
 pub struct Tuples {
-    /// Address of the first for the device, 16-byte aligned; it must be that of all for as long as the launch
-    /// runs. A tuple is a key of 64 bits and a payload of 64 bits.
+    /// Device address of the first, 16-byte aligned; all tuples must be valid for the duration of the launch.
+    /// A tuple is a 64-bit key and a 64-bit payload.
     pub address: u64,
-    /// How many.
+    /// Number of tuples.
     pub count: u64,
 }
 
@@ -41,19 +41,19 @@ impl LinkProbe {
     /// The key of an empty slot, which no tuple may have.
     pub const EMPTY: u64 = 0;
 
-    /// The slot at which a key is looked for first, of a power of two.
+    /// The first slot probed for a key, of a power of two.
     #[must_use]
     pub fn slot(key: u64, slots: u64) -> u64 {
         mix64(key) & (slots - 1)
     }
 
-    /// Queues looking up tuples in a table, of a key and a payload a slot; the payloads of both sides of each
-    /// pair are added to `sum`, of one value. At least one slot is empty, and keys are in the table at most
-    /// once.
+    /// Queues the lookup of tuples in a table with a key and a payload per slot; the payloads of both sides
+    /// of each match are added to `sum`, of one value. At least one slot is empty, and each key is in the
+    /// table at most once.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for a table without a power of two of slots, or another number of sums; the
-    /// device's.
+    /// [`DeviceError::Range`] if the number of slots is not a power of two, or for another number of sums;
+    /// the device's.
     pub fn launch(
         &self,
         stream: &Stream,

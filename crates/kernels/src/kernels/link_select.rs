@@ -1,4 +1,4 @@
-//! Selecting rows by address: for measuring ways across the link by selectivity.
+//! Selecting rows by address, to measure transfer methods by selectivity.
 
 use galatea_device::{DeviceBuffer, DevicePointer, Geometry, Result, Stream, kernel_arguments};
 
@@ -6,39 +6,39 @@ use super::BLOCK;
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
-    /// Arguments of `link_select`; see the header for the meaning of each field.
+    /// Arguments of `link_select`; the header describes each field.
     pub struct LinkSelectArguments in "galatea/args/link_select.h" {
         /// Three columns, one after another.
         pub columns: DevicePointer<u32>,
-        /// Receives the sum.
+        /// The sum is added to it.
         pub sum: DevicePointer<u64>,
         /// Values of a column.
         pub rows: u64,
-        /// Rows are selected whose key is below it.
+        /// A row is selected if its key is below it.
         pub threshold: u64,
         /// 1: all columns are loaded for every row.
         pub predicated: u32,
-        /// Nothing.
+        /// Unused.
         pub unused: u32,
     }
 }
 
 resident_kernel! {
-    /// Sums products of selected rows, as TPC-H's query 6.
+    /// Sums products of selected rows, like TPC-H query 6.
     LinkSelect, "link_select", LinkSelectArguments
 }
 
 /// The rows of a launch of [`LinkSelect`].
 #[derive(Debug, Clone, Copy)]
 pub struct Selection {
-    /// Address of three columns of 32-bit values for the device: keys, then two whose product is summed; it
-    /// must be theirs for as long as the launch runs.
+    /// Device address of three columns of 32-bit values: keys, then the two factors of the summed product;
+    /// they must be valid for the duration of the launch.
     pub address: u64,
     /// Values of a column.
     pub rows: u64,
-    /// Rows are selected whose key is below it.
+    /// A row is selected if its key is below it.
     pub threshold: u64,
-    /// Whether values are loaded of all rows, not of those alone that are selected.
+    /// Whether values of all rows are loaded, rather than only those of selected rows.
     pub predicated: bool,
 }
 

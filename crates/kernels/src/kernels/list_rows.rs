@@ -1,4 +1,4 @@
-//! Lists of the rows of each key.
+//! Multimap of the rows of each key.
 
 use galatea_device::{DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
@@ -10,11 +10,11 @@ kernel_arguments! {
     pub struct ListRowsArguments in "galatea/args/list_rows.h" {
         /// By row: the index of its key, `u32::MAX` for none.
         pub slots: DevicePointer<u32>,
-        /// By row: its place among the rows of its key.
+        /// By row: its rank among the rows of its key.
         pub ranks: DevicePointer<u32>,
-        /// By index: where the list of the key starts.
+        /// By index: start of the rows of the key.
         pub starts: DevicePointer<u32>,
-        /// The rows of each key, next to each other.
+        /// The rows of each key, contiguous.
         pub lists: DevicePointer<u32>,
         /// Rows.
         pub count: u64,
@@ -22,7 +22,7 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Puts the numbers of rows of one key next to each other.
+    /// Groups row numbers by key.
     ListRows, "list_rows", ListRowsArguments
 }
 

@@ -1,4 +1,4 @@
-//! Finding the lanes of a warp with the same value, again and again.
+//! Repeatedly finding the lanes of a warp with the same value.
 
 use galatea_device::{Device, DevicePointer, InOut, Result, Stream, kernel_arguments};
 
@@ -8,11 +8,11 @@ use crate::kernel::{KernelFunction, kernel};
 kernel_arguments! {
     /// Arguments of `match_lanes`.
     pub struct MatchLanesArguments in "galatea/args/match_lanes.h" {
-        /// Added to it: over all threads and matches, how many lanes had this lane's value.
+        /// Added to it: the number of lanes with this lane's value, over all threads and matches.
         pub total: DevicePointer<u64>,
-        /// Matches of each warp.
+        /// Matches per warp.
         pub matches: u64,
-        /// Different values in a warp.
+        /// Distinct values in a warp.
         pub values: u64,
     }
 }
@@ -45,8 +45,8 @@ impl MatchLanes {
     /// Adds [`Self::added`] to the first word of `total`.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for values that are no power of two up to 32 and threads that
-    /// are no whole warps; the device's.
+    /// [`galatea_device::DeviceError::Range`] if the number of values is not a power of two up to 32 or the
+    /// threads are not whole warps; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

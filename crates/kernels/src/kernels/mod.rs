@@ -9,7 +9,7 @@ mod count_written;
 mod dense_fold;
 mod fill_pattern;
 mod flow;
-mod gather_texts;
+mod gather_strings;
 mod global_atomics;
 mod hash_merge;
 mod hash_rehash;
@@ -42,8 +42,8 @@ mod sort_gather;
 mod sort_histogram;
 mod sort_pass;
 mod sort_runs;
-mod text_ranks;
-mod text_sort;
+mod string_ranks;
+mod string_sort;
 mod unpack_codes;
 mod window_bounds;
 mod window_starts;
@@ -59,7 +59,7 @@ pub use count_written::{CountWritten, CountWrittenArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use flow::{Flow, FlowArguments};
-pub use gather_texts::{GatherTexts, GatherTextsArguments, TextChunk, WantedTexts};
+pub use gather_strings::{GatherStrings, GatherStringsArguments, StringChunk, WantedStrings};
 pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
 pub use hash_merge::{HashMerge, HashMergeArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments};
@@ -95,8 +95,8 @@ pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
 pub use sort_pass::{SortInput, SortOutput, SortPass, SortPassArguments, SortStep};
 pub use sort_runs::{RunParts, SortRuns, SortRunsArguments};
-pub use text_ranks::{TextRanks, TextRanksArguments};
-pub use text_sort::{TextSort, TextSortArguments};
+pub use string_ranks::{StringRanks, StringRanksArguments};
+pub use string_sort::{StringSort, StringSortArguments};
 pub use unpack_codes::{PACKED_BLOCK_CODES, PackedColumn, UNPACK_COLUMNS, UnpackCodes, UnpackCodesArguments};
 pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
 pub use window_starts::{WindowStarts, WindowStartsArguments};
@@ -118,7 +118,7 @@ pub const KERNELS: &[KernelEntry] = &[
     DenseFold::ENTRY,
     FillPattern::ENTRY,
     Flow::ENTRY,
-    GatherTexts::ENTRY,
+    GatherStrings::ENTRY,
     GlobalAtomics::ENTRY,
     HashMerge::ENTRY,
     HashRehash::ENTRY,
@@ -150,8 +150,8 @@ pub const KERNELS: &[KernelEntry] = &[
     SortHistogram::ENTRY,
     SortPass::ENTRY,
     SortRuns::ENTRY,
-    TextRanks::ENTRY,
-    TextSort::ENTRY,
+    StringRanks::ENTRY,
+    StringSort::ENTRY,
     UnpackCodes::ENTRY,
     WindowBounds::ENTRY,
     WindowStarts::ENTRY,
@@ -162,7 +162,7 @@ pub const KERNELS: &[KernelEntry] = &[
 /// Values in a 16-byte load of 64-bit values.
 pub(crate) const PAIR: usize = 2;
 
-/// Refuses a length that is not whole pairs.
+/// Rejects a length that is not a whole number of pairs.
 pub(crate) fn whole_pairs(what: &'static str, len: usize) -> galatea_device::Result<()> {
     if len.is_multiple_of(PAIR) {
         return Ok(());
@@ -176,7 +176,7 @@ pub(crate) fn whole_pairs(what: &'static str, len: usize) -> galatea_device::Res
     })
 }
 
-/// Refuses lengths that should agree and do not.
+/// Rejects lengths that should be equal but are not.
 pub(crate) fn same_length(what: &'static str, asked: usize, len: usize) -> galatea_device::Result<()> {
     if asked == len {
         return Ok(());

@@ -1,36 +1,36 @@
 //! The generated pipeline kernel: its arguments, and how it is compiled and launched.
 //!
-//! The engine generates the body; this type fixes everything around it: the one entry `pipeline`, its
+//! The engine generates the body; this type defines everything around it: the one entry point `pipeline`, its
 //! by-value argument (`cuda/galatea/args/pipeline.h`) and the headers it may include. Addresses in the
-//! arguments are those of buffers the engine keeps alive until the launch has finished.
+//! arguments are those of buffers that the engine keeps alive until the launch has finished.
 
 use crate::headers;
 use crate::heap::PageChainsView;
 use crate::kernel::kernel;
 use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
 
-/// Literals a pipeline may have.
+/// Maximum number of literals of a pipeline.
 pub const MAX_LITERALS: usize = 184;
-/// Lookup tables a pipeline may have.
+/// Maximum number of lookup tables of a pipeline.
 pub const MAX_TABLES: usize = 40;
-/// Output buffers a pipeline may have: values, then validity. With the rest, the argument stays below the 4
-/// KiB that every device takes.
+/// Maximum number of output buffers of a pipeline: values, then validity. With the rest, the argument stays
+/// below the 4 KiB that every device supports.
 pub const MAX_OUTPUTS: usize = 256;
 /// Words of a [`PageChainsView`].
 pub const CHAINS_VIEW_WORDS: usize = size_of::<PageChainsView>() / 8;
-/// Words of a chunk before its columns: rows, first morsel.
+/// Words of a chunk before its columns: rows, first morsel, rows of the table before it.
 pub const CHUNK_HEADER_WORDS: usize = 3;
 /// Words of a column in a chunk: data, validity, base, offsets.
 pub const COLUMN_WORDS: usize = 4;
 
 kernel_arguments! {
-    /// The argument of a pipeline kernel; see the header for the meaning of each field.
+    /// The argument of a pipeline kernel; the header describes each field.
     pub struct PipelineArguments in "galatea/args/pipeline.h" {
         /// Chunk table.
         pub chunks: u64,
-        /// Per block: the morsel that it takes next.
+        /// Per block: its next morsel.
         pub progress: u64,
-        /// Per chunk: whether it has arrived; 0 where all have.
+        /// Per chunk: whether it has arrived; 0: all have.
         pub arrivals: u64,
         /// Group words, or hash slots.
         pub groups: u64,
@@ -50,9 +50,9 @@ kernel_arguments! {
         pub chunk_words: u32,
         /// Rows per morsel.
         pub morsel_rows: u32,
-        /// Most morsels of a chunk.
+        /// Maximum number of morsels of a chunk.
         pub morsels_per_chunk: u32,
-        /// 1: start where `progress` says.
+        /// 1: start at `progress`.
         pub resume: u32,
         /// Lookup tables.
         pub tables: [u64; MAX_TABLES],
@@ -73,14 +73,14 @@ impl PipelineArguments {
     /// Arguments with these literals, everything else zero.
     ///
     /// # Panics
-    /// With more than [`MAX_LITERALS`] literals, which binding refuses.
+    /// With more than [`MAX_LITERALS`] literals, which binding rejects.
     pub fn new(literals: &[u64]) -> Self {
         let mut args: Self = bytemuck::Zeroable::zeroed();
         args.literals[..literals.len()].copy_from_slice(literals);
         args
     }
 
-    /// Points sinks that write page chains at them.
+    /// Sets the page chains for sinks that write them.
     pub fn set_chains(&mut self, chains: &PageChainsView) {
         self.chains_view
             .copy_from_slice(bytemuck::cast_slice(bytemuck::bytes_of(chains)));
@@ -105,15 +105,15 @@ impl Pipeline {
     /// Compiles a generated source, or finds it compiled.
     ///
     /// # Errors
-    /// As [`Device::compile`].
+    /// See [`Device::compile`].
     pub fn compile(device: &Device, source: &str, tier: Tier) -> Result<(Self, Compiled)> {
         Self::of(device.compile(&Self::program(source, tier))?)
     }
 
-    /// Finds it compiled, or has it compiled soon, see [`Device::compile_soon`].
+    /// Finds it compiled, or compiles it soon; see [`Device::compile_soon`].
     ///
     /// # Errors
-    /// As [`Device::compile_soon`].
+    /// See [`Device::compile_soon`].
     pub fn compile_soon(device: &Device, source: &str) -> Result<(Self, Compiled)> {
         Self::of(device.compile_soon(&Self::program(source, Tier::Optimised))?)
     }
@@ -121,7 +121,7 @@ impl Pipeline {
     /// The optimised kernel of a generated source, if it is compiled.
     ///
     /// # Errors
-    /// As [`Device::compile`].
+    /// See [`Device::compile`].
     pub fn compiled(device: &Device, source: &str) -> Result<Option<(Self, Compiled)>> {
         let compiled = device.compiled(&Self::program(source, Tier::Optimised));
         compiled.map(Self::of).transpose()
@@ -132,7 +132,7 @@ impl Pipeline {
         Ok((Self { function }, compiled))
     }
 
-    /// Blocks of it that the whole device runs at once.
+    /// Maximum number of resident blocks on the whole device.
     ///
     /// # Errors
     /// The device's.

@@ -16,9 +16,9 @@ kernel_arguments! {
         pub wide: DevicePointer<u64>,
         /// By block: the sum of its counts, as wide as the sums.
         pub totals: DevicePointer<u64>,
-        /// Counts; there is one sum more.
+        /// Number of counts; the output has one sum more.
         pub count: u64,
-        /// Counts of a block, which are consecutive.
+        /// Consecutive counts per block.
         pub per_block: u64,
         /// 0: totals, 1: sums.
         pub phase: u32,
@@ -28,21 +28,21 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Of each count the sum of those before it.
+    /// Computes the exclusive prefix sums of counts.
     PrefixSum, "prefix_sum", PrefixSumArguments
 }
 
 impl PrefixSum {
-    /// Counts that are worth a block of their own.
+    /// Number of counts that justify a separate block.
     const LEAST_OF_A_BLOCK: u64 = 4096;
 
-    /// Totals that a launch needs.
+    /// Number of totals that a launch needs.
     #[must_use]
     pub fn totals(&self) -> usize {
         self.blocks as usize
     }
 
-    /// Replaces counts by the sums of those before them; the last place, whose content does not matter, gets
+    /// Replaces each count by the sum of those before it; the last element, with irrelevant content, receives
     /// the sum of all, which must fit 32 bits.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl PrefixSum {
         self.run(stream, count, arguments, &references)
     }
 
-    /// Writes to `sums` the sums of the counts before each, and last the sum of all.
+    /// Writes the sum of the counts before each count to `sums`, followed by the sum of all.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `sums` is not one longer than `counts`, or `totals` not
@@ -93,8 +93,8 @@ impl PrefixSum {
         self.run(stream, count, arguments, &references)
     }
 
-    /// Replaces values of 64 or 128 bits by the sums of those before them, which wrap; the last place, whose
-    /// content does not matter, gets the sum of all. `sums` are words of 64 bits, `words` (1 or 2) a value.
+    /// Replaces each 64- or 128-bit value by the sum of those before it, which wraps; the last element, with
+    /// irrelevant content, receives the sum of all. `sums` are 64-bit words, `words` (1 or 2) per value.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `sums` is empty or not whole values, or `totals` not
@@ -138,7 +138,7 @@ impl PrefixSum {
         })
     }
 
-    /// The number of counts before so many sums.
+    /// The number of counts for a number of sums.
     fn check(&self, sums: usize, totals: usize) -> Result<u64> {
         same_length("totals of blocks", self.totals(), totals)?;
         same_length("sums of counts", sums.max(1), sums)?;

@@ -1,4 +1,4 @@
-//! Reading and writing words of a table at random places.
+//! Reading and writing words of a table at random positions.
 
 use galatea_device::{
     DeviceError, DevicePointer, Geometry, In, InOut, Reference, Result, Stream, kernel_arguments,
@@ -9,27 +9,27 @@ use crate::kernel::resident_kernel;
 use crate::sort::KeyWidth;
 
 kernel_arguments! {
-    /// Arguments of `random_access`; see the header for the meaning of each field.
+    /// Arguments of `random_access`; the header describes each field.
     pub struct RandomAccessArguments in "galatea/args/random_access.h" {
         /// Address of the words.
         pub table: u64,
-        /// Their number.
+        /// Number of words.
         pub words: u64,
         /// Accesses.
         pub accesses: u64,
-        /// Seed of the places.
+        /// Seed of the random positions.
         pub seed: u64,
-        /// Receives the sum.
+        /// The sum is added to it.
         pub sum: DevicePointer<u64>,
         /// Bytes of a word.
         pub width: u32,
-        /// 1: written.
+        /// 1: words are written.
         pub writes: u32,
     }
 }
 
 resident_kernel! {
-    /// Accesses words of a table at random places.
+    /// Accesses words of a table at random positions.
     RandomAccess, "random_access", RandomAccessArguments
 }
 
@@ -38,14 +38,14 @@ resident_kernel! {
 pub struct Accesses {
     /// Bytes of a word.
     pub width: KeyWidth,
-    /// Their number.
+    /// Number of accesses.
     pub count: u64,
-    /// Seed of the places.
+    /// Seed of the random positions.
     pub seed: u64,
 }
 
 impl Accesses {
-    /// The word that access `number` is to, of so many.
+    /// The index of the word of access `number`, out of `words`.
     #[must_use]
     pub fn place(&self, number: u64, words: u64) -> u64 {
         ((pattern(self.seed, number) >> 32) * words) >> 32
@@ -56,7 +56,7 @@ impl RandomAccess {
     /// Reads words of `table`; their wrapping sum is added to the one value of `sum`.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for a table of no word, or of 2^32 and more, and for more than one sum; the
+    /// [`DeviceError::Range`] for an empty table or one of 2^32 words or more, and for more than one sum; the
     /// device's.
     pub fn read(
         &self,
@@ -74,10 +74,10 @@ impl RandomAccess {
         self.launch(stream, &arguments, &[table.reference(), sum.reference()])
     }
 
-    /// Writes words of `table`, each its own number, or the lower half of that.
+    /// Writes its own index, or the lower half of it, to each accessed word of `table`.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// See [`Self::read`].
     pub fn write(&self, stream: &Stream, accesses: Accesses, table: InOut<'_, u8>) -> Result<()> {
         let arguments = RandomAccessArguments {
             table: table.pointer().address(),
@@ -97,7 +97,7 @@ impl RandomAccess {
     }
 }
 
-/// The arguments of accesses to a table of so many bytes, without addresses.
+/// The arguments of accesses to a table of `bytes` bytes, without addresses.
 fn arguments(accesses: Accesses, bytes: usize, writes: u32) -> Result<RandomAccessArguments> {
     let words = (bytes / accesses.width.bytes()) as u64;
     if words == 0 || words > u64::from(u32::MAX) {

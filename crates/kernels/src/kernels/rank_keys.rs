@@ -1,4 +1,4 @@
-//! Keys with places of texts, which become their ranks.
+//! Replacing positions of strings in keys by their ranks.
 
 use galatea_device::{DeviceError, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
@@ -6,53 +6,54 @@ use super::{BLOCK, same_length};
 use crate::kernel::resident_kernel;
 use crate::sort::KeyWidth;
 
-/// Bits of the field of a place.
+/// Bits of the field of a position.
 pub const PLACE_FIELD_BITS: u32 = 31;
 
 kernel_arguments! {
     /// Arguments of `rank_keys`.
     pub struct RankKeysArguments in "galatea/args/rank_keys.h" {
-        /// By row the word of its key that has the last bit of the place.
+        /// By row: the word of its key that contains the last bit of the position.
         pub low: DevicePointer<u8>,
-        /// By row the word before it, which has the first bits, or null.
+        /// By row: the preceding word, which contains the first bits, or null.
         pub high: DevicePointer<u8>,
-        /// By place the rank.
+        /// By position: the rank.
         pub ranks: DevicePointer<u32>,
-        /// Texts.
+        /// Strings.
         pub texts: u64,
         /// Rows.
         pub rows: u64,
-        /// Where in the lower word the last bit is.
+        /// Position of the last bit in the lower word.
         pub bit: u32,
         /// Bytes of that word.
         pub low_bytes: u32,
         /// Bytes of the word before it.
         pub high_bytes: u32,
-        /// 1: places are complemented, and ranks count from the last text.
+        /// 1: positions are complemented, and ranks count from the last string.
         pub descending: u32,
     }
 }
 
 resident_kernel! {
-    /// Replaces places of texts in keys by their ranks.
+    /// Replaces positions of strings in keys by their ranks.
     RankKeys, "rank_keys", RankKeysArguments
 }
 
-/// The place of a text in the keys of rows: a field of [`PLACE_FIELD_BITS`] bits, 0 where the text is NULL.
+/// The position of a string in the keys of rows: a field of [`PLACE_FIELD_BITS`] bits, 0 if the string is
+/// NULL.
 #[derive(Debug)]
 pub struct PlaceField<'a> {
-    /// By row the word that has the last bit of the field.
+    /// By row: the word that contains the last bit of the field.
     pub low: (KeyWidth, InOut<'a, u8>),
     /// The word before it, if the field begins there.
     pub high: Option<(KeyWidth, InOut<'a, u8>)>,
-    /// Where in the lower word the last bit is.
+    /// Position of the last bit in the lower word.
     pub bit: u32,
-    /// Whether the greatest text comes first: the field is the complement of the place.
+    /// Whether the greatest string is first: the field is the complement of the position.
     pub descending: bool,
 }
 
 impl PlaceField<'_> {
-    /// Whether a field whose last bit is there begins in the word before.
+    /// Whether a field with its last bit at `bit` begins in the preceding word.
     #[must_use]
     pub fn begins_before(bit: u32) -> bool {
         bit + PLACE_FIELD_BITS > u64::BITS
@@ -60,11 +61,12 @@ impl PlaceField<'_> {
 }
 
 impl RankKeys {
-    /// Replaces the field of `rows` keys by the rank of the text whose place it is, from 1 on, counted from
-    /// the last of the `texts` where the greatest comes first. `ranks` has one for each place.
+    /// Replaces the field of `rows` keys, the position of a string, by the rank of the string, from 1 on; if
+    /// the greatest string is first, ranks count from the last of the `texts`. `ranks` has a rank for each
+    /// position.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] when a word has other than `rows` keys, or the field does not fit them; the
+    /// [`DeviceError::Range`] when a word does not have `rows` keys, or the field does not fit them; the
     /// device's.
     pub fn launch(
         &self,
@@ -76,7 +78,7 @@ impl RankKeys {
     ) -> Result<()> {
         let mut references = vec![ranks.reference()];
         for (width, keys) in std::iter::once(&field.low).chain(&field.high) {
-            same_length("keys with places of texts", width.bytes() * rows, keys.len())?;
+            same_length("keys with addresses of strings", width.bytes() * rows, keys.len())?;
             references.push(keys.reference());
         }
         let widths = field

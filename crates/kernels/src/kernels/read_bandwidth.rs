@@ -1,4 +1,4 @@
-//! Reading device memory at full speed: the ceiling every scan is compared with.
+//! Reading device memory at full speed: the ceiling for every scan.
 
 use galatea_device::{DeviceError, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
@@ -25,17 +25,17 @@ resident_kernel! {
 impl ReadBandwidth {
     /// Threads of a block.
     pub const BLOCK: u32 = BLOCK;
-    /// Bytes that a thread asks for at once.
+    /// Bytes that a thread has in flight.
     pub const BYTES_AT_ONCE: u64 = 64;
 
-    /// Blocks that the device runs at once: the most that a launch has.
+    /// Maximum number of resident blocks, and of blocks of a launch.
     #[must_use]
     pub fn blocks(&self) -> usize {
         usize::try_from(self.blocks).unwrap_or(usize::MAX)
     }
 
-    /// Reads `values`, an even number of them, with a block per sum; the sum of `sums` is the wrapping sum of
-    /// the values.
+    /// Reads `values`, an even number of them, with one block per sum; the total of `sums` is the wrapping
+    /// sum of the values.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] for an odd number, or more sums than [`Self::blocks`]; the

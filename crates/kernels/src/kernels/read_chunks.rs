@@ -1,4 +1,4 @@
-//! Reading chunks that come over the link: by a launch each, or by one that waits for them.
+//! Reading chunks transferred over the link: with one launch each, or with one launch that waits for them.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `read_chunks`.
     pub struct ReadChunksArguments in "galatea/args/read_chunks.h" {
-        /// Chunks, one after the other.
+        /// Consecutive chunks.
         pub values: DevicePointer<u64>,
-        /// A word for each, not 0 once it is there; 0: all are.
+        /// A word for each chunk, not 0 once it is resident; 0: all are resident.
         pub arrivals: u64,
         /// Values of a chunk.
         pub chunk_values: u64,
@@ -26,16 +26,16 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Sums chunks of an array, a block a chunk.
+    /// Sums chunks of an array, one block per chunk.
     ReadChunks, "read_chunks", ReadChunksArguments
 }
 
 impl ReadChunks {
     /// Sums the chunks of a range, each of `chunk_values` values. `arrivals`: the address of a word for each
-    /// chunk, for whose store, queued before, its block waits.
+    /// chunk; the chunk's block waits for a store to it, which was queued before.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for chunks that `values` or `sums` do not have; the device's.
+    /// [`DeviceError::Range`] for chunks that are not in `values` or `sums`; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

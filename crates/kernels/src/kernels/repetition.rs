@@ -3,34 +3,34 @@
 use galatea_device::{DeviceError, Geometry, Result};
 
 const LANES: u64 = 32;
-/// Updates of a block at most: each adds up to 2, all of them perhaps to one 32-bit word.
+/// Maximum number of updates of a block: each adds up to 2, possibly all of them to one 32-bit word.
 const MOST: u64 = 1 << 29;
 
-/// How often an operation is done, and by how many threads.
+/// Number of repetitions of an operation, and of the threads that perform it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
     /// Blocks.
     pub blocks: u64,
     /// Threads of a block, whole warps.
     pub threads: u64,
-    /// How often each thread does it.
+    /// Repetitions per thread.
     pub updates: u64,
 }
 
 impl Repetition {
-    /// Operations of warps, all together.
+    /// Total number of operations of warps.
     #[must_use]
     pub fn accesses(self) -> u64 {
         self.lanes() / LANES
     }
 
-    /// Operations of lanes, all together.
+    /// Total number of operations of lanes.
     #[must_use]
     pub fn lanes(self) -> u64 {
         self.blocks * self.threads * self.updates
     }
 
-    /// The launch, whose result has `len` words, at least one.
+    /// The geometry of a launch with a result of `len` words, at least one.
     pub(super) fn geometry(self, len: usize) -> Result<Geometry> {
         let refused = |what, asked, most| {
             Err(DeviceError::Range {
@@ -57,7 +57,7 @@ impl Repetition {
     }
 }
 
-/// Refuses numbers that are no power of two up to `most`.
+/// Rejects numbers that are not a power of two up to `most`.
 pub(super) fn power_of_two(what: &'static str, number: u64, most: u64) -> Result<()> {
     if number.is_power_of_two() && number <= most {
         return Ok(());

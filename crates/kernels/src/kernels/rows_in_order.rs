@@ -1,4 +1,4 @@
-//! Whether rows are in the order of their keys.
+//! Checking whether rows are in the order of their keys.
 
 use galatea_device::{
     DeviceError, DevicePointer, DeviceSlice, Geometry, In, InOut, Reference, Result, Stream, kernel_arguments,
@@ -8,7 +8,7 @@ use super::{BLOCK, same_length};
 use crate::kernel::resident_kernel;
 use crate::sort::KeyWidth;
 
-/// Key words at most.
+/// Maximum number of key words.
 pub const ORDER_WORDS: usize = 16;
 
 kernel_arguments! {
@@ -20,17 +20,17 @@ kernel_arguments! {
         pub widths: [u32; ORDER_WORDS],
         /// Rows.
         pub rows: u64,
-        /// 1 where a row comes after one with a greater key.
+        /// Set to 1 if a row follows one with a greater key.
         pub out_of_order: DevicePointer<u32>,
-        /// How many words there are.
+        /// Number of key words.
         pub key_words: u32,
-        /// Nothing.
+        /// Unused.
         pub padding: u32,
     }
 }
 
 resident_kernel! {
-    /// Says whether rows are in the order of their keys.
+    /// Checks whether rows are in the order of their keys.
     RowsInOrder, "rows_in_order", RowsInOrderArguments
 }
 
@@ -39,8 +39,8 @@ impl RowsInOrder {
     /// row before it; `words` are the keys, the most significant first.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for more than [`ORDER_WORDS`] words, words of fewer keys than there are rows,
-    /// or when `out_of_order` is not one value; the device's.
+    /// [`DeviceError::Range`] for more than [`ORDER_WORDS`] words, words of fewer keys than rows, or when
+    /// `out_of_order` is not one value; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

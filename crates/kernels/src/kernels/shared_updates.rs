@@ -1,4 +1,4 @@
-//! Atomics in shared memory again and again: their cost by the number of conflicting lanes.
+//! Repeated atomics in shared memory: their cost by the number of conflicting lanes.
 
 use galatea_device::{Device, DevicePointer, InOut, Result, Stream, kernel_arguments};
 
@@ -10,15 +10,15 @@ kernel_arguments! {
     pub struct SharedUpdatesArguments in "galatea/args/shared_updates.h" {
         /// Added to it: the sum of all threads' increments.
         pub total: DevicePointer<u64>,
-        /// Updates of each thread.
+        /// Updates per thread.
         pub updates: u64,
         /// Conflicting lanes of a bank.
         pub lanes: u64,
-        /// 1 where they conflict in one word.
+        /// 1: they conflict in one word.
         pub same: u64,
-        /// 1 where increments differ.
+        /// 1: increments differ.
         pub differ: u64,
-        /// 1 where an update waits for the one before.
+        /// 1: an update depends on the one before.
         pub waits: u64,
     }
 }
@@ -32,16 +32,16 @@ pub enum Update {
     Count,
     /// 1 and 2 in turn, so that lanes of one word differ.
     Sum,
-    /// As sums, each after what the one before returned.
+    /// Like `Sum`, and each update depends on the result of the one before.
     ReturningSum,
 }
 
 /// How the lanes of a warp conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConflictingLanes {
-    /// Lanes in a bank: a power of two up to 32.
+    /// Lanes per bank: a power of two up to 32.
     pub lanes: u32,
-    /// In one word of it, or in different ones.
+    /// Whether they conflict in one word of the bank, or use different ones.
     pub same_word: bool,
 }
 
@@ -75,8 +75,8 @@ impl SharedUpdates {
     /// Adds [`Self::added`] to the first word of `total`.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for lanes that are no power of two up to 32, threads that are
-    /// no whole warps, and more updates than 32-bit words have room for; the device's.
+    /// [`galatea_device::DeviceError::Range`] if the number of lanes is not a power of two up to 32, if the
+    /// threads are not whole warps, and for more updates than 32-bit words can count; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -10,9 +10,9 @@ kernel_arguments! {
     pub struct SortGatherArguments in "galatea/args/sort_gather.h" {
         /// Values.
         pub values: DevicePointer<u8>,
-        /// Which of them are wanted.
+        /// Indices of the wanted values.
         pub ids: DevicePointer<u32>,
-        /// Receives them.
+        /// Receives the values.
         pub gathered: DevicePointer<u8>,
         /// Number of ids.
         pub rows: u64,
@@ -30,11 +30,12 @@ impl SortGather {
     /// Widths of values, in bytes.
     pub const WIDTHS: [usize; 4] = [1, 4, 8, 16];
 
-    /// Writes value `ids[i]` to `gathered[i]`; values are `width` bytes. Every id is the number of a value.
+    /// Writes value `ids[i]` to `gathered[i]`; values are `width` bytes. Every id must be the index of a
+    /// value.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for another width than [`Self::WIDTHS`], and when `gathered` is not as many
-    /// values as there are ids; the device's.
+    /// [`DeviceError::Range`] for another width than [`Self::WIDTHS`], and when the number of values of
+    /// `gathered` is not that of the ids; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -6,7 +6,7 @@ use super::same_length;
 use crate::kernel::{KernelFunction, kernel};
 use crate::sort::{DIGIT_VALUES, KeyWidth};
 
-/// Threads of a block: their counts are merged once a block.
+/// Threads of a block: their counts are merged once per block.
 const THREADS: u32 = 512;
 
 kernel_arguments! {
@@ -32,7 +32,7 @@ pub struct SortHistogram {
 }
 
 impl SortHistogram {
-    /// Loads the kernel for keys of that width.
+    /// Loads the kernel for keys of a width.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -46,8 +46,8 @@ impl SortHistogram {
         })
     }
 
-    /// Adds to `counts[digit * 256 + value]` the keys that have this value in that digit, of which the first
-    /// is the least significant. `keys` are whole keys from an address that is a multiple of 16.
+    /// Adds the number of keys with each value of each digit to `counts[digit * 256 + value]`; the first
+    /// digit is the least significant. `keys` are whole keys from an address that is a multiple of 16.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] for other lengths; the device's.

@@ -9,14 +9,14 @@ use super::same_length;
 use crate::kernel::{KernelFunction, kernel};
 use crate::sort::{DIGIT_BITS, DIGIT_VALUES, KeyWidth};
 
-/// Keys whose prefixes fit 32 bits beside what is known of them.
+/// Maximum number of keys for 32-bit prefixes, which also contain two flag bits.
 const NARROW_ROWS: u64 = 1 << 30;
 
 /// Words before the prefixes of tiles: the next tile's number, and 15 that keep the rest aligned.
 const HEAD_WORDS: usize = 16;
 
 kernel_arguments! {
-    /// Arguments of `sort_pass`; see the header for the meaning of each field.
+    /// Arguments of `sort_pass`; the header describes each field.
     pub struct SortPassArguments in "galatea/args/sort_pass.h" {
         /// Keys, or null.
         pub keys: DevicePointer<u8>,
@@ -28,11 +28,11 @@ kernel_arguments! {
         pub sorted_items: DevicePointer<u8>,
         /// Receives ids, or null.
         pub sorted_ids: DevicePointer<u32>,
-        /// Smaller keys, by value of the digit.
+        /// Number of smaller keys, by value of the digit.
         pub offsets: DevicePointer<u32>,
         /// Counts of tiles.
         pub prefixes: DevicePointer<u8>,
-        /// Numbers tiles.
+        /// Counter that numbers tiles.
         pub tiles: DevicePointer<u32>,
         /// Number of keys.
         pub rows: u64,
@@ -43,7 +43,7 @@ kernel_arguments! {
 
 kernel!(SortPass, "sort_pass", SortPassArguments);
 
-/// Sorts keys by one digit, stably.
+/// Sorts keys stably by one digit.
 #[derive(Debug, Clone)]
 pub struct SortPass {
     function: KernelFunction<Self>,
@@ -51,16 +51,16 @@ pub struct SortPass {
     wide: bool,
 }
 
-/// What a pass reads and writes: the result is other memory than what is read.
+/// Input and output of a pass: the result must not overlap the input.
 #[derive(Debug)]
 pub struct SortStep<'a> {
     /// The digit to sort by, 0 being the least significant.
     pub digit: usize,
     /// The keys.
     pub input: SortInput<'a>,
-    /// By value of the digit, how many keys have a smaller one: 256 words.
+    /// By value of the digit, the number of keys with a smaller one: 256 words.
     pub offsets: In<'a, u32>,
-    /// Receives them in order.
+    /// Receives the keys in order.
     pub output: SortOutput<'a>,
     /// [`SortPass::scratch_words`] words, of any content.
     pub scratch: &'a mut DeviceBuffer<u32>,
@@ -71,23 +71,23 @@ pub struct SortStep<'a> {
 pub enum SortInput<'a> {
     /// Keys, and their ids; without them ids are the keys' positions.
     Keys(In<'a, u8>, Option<In<'a, u32>>),
-    /// Keys of 32 bits, each above its id, as another pass left them.
+    /// 32-bit keys, each above its id, as another pass wrote them.
     Pairs(In<'a, u64>),
 }
 
-/// What is wanted of the keys in order.
+/// Output of the keys in order.
 #[derive(Debug)]
 pub enum SortOutput<'a> {
     /// Their ids.
     Ids(Out<'a, u32>),
-    /// Keys of 64 bits, and their ids.
+    /// 64-bit keys, and their ids.
     Keys(Out<'a, u8>, Out<'a, u32>),
-    /// Keys of 32 bits, each above its id.
+    /// 32-bit keys, each above its id.
     Pairs(Out<'a, u64>),
 }
 
 impl SortPass {
-    /// Loads the kernel for at most `rows` keys of that width.
+    /// Loads the kernel for at most `rows` keys of a width.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -96,7 +96,7 @@ impl SortPass {
         Self::load(device, width, wide)
     }
 
-    /// As [`Self::new`] for so many keys that prefixes take 64 bits.
+    /// The same as [`Self::new`] for a number of keys that needs 64-bit prefixes.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -112,7 +112,7 @@ impl SortPass {
         })
     }
 
-    /// Definitions that compile the kernel for keys of that width, and for prefixes of 64 bits where `wide`.
+    /// Definitions that compile the kernel for keys of a width, with 64-bit prefixes if `wide`.
     #[must_use]
     pub fn options(width: KeyWidth, wide: bool) -> Vec<String> {
         let (threads, items) = width.block();
@@ -134,7 +134,7 @@ impl SortPass {
         u64::from(threads * items)
     }
 
-    /// Words of 32 bits that a pass over `rows` keys of that width needs.
+    /// 32-bit words of scratch memory that a pass over `rows` keys of a width needs.
     #[must_use]
     pub fn scratch_words(width: KeyWidth, rows: u64) -> usize {
         Self::scratch_words_of(width, rows, rows > NARROW_ROWS)
@@ -145,17 +145,17 @@ impl SortPass {
         HEAD_WORDS + tiles * DIGIT_VALUES * if wide { 2 } else { 1 }
     }
 
-    /// Words of 32 bits that this kernel needs for `rows` keys.
+    /// 32-bit words of scratch memory that this kernel needs for `rows` keys.
     #[must_use]
     pub fn scratch_words_for(&self, rows: u64) -> usize {
         Self::scratch_words_of(self.width, rows, self.wide)
     }
 
-    /// Sorts by one digit: keys of equal digits stay in their order.
+    /// Sorts by one digit: the order of keys with equal digits is kept.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for lengths that do not agree, for more than 2^32 - 1 keys, for a digit that
-    /// keys do not have, and for pairs of keys of 64 bits; the device's.
+    /// [`DeviceError::Range`] for inconsistent lengths, for more than 2^32 - 1 keys, for a digit that keys do
+    /// not have, and for pairs of 64-bit keys; the device's.
     pub fn launch(&self, stream: &Stream, step: SortStep<'_>) -> Result<()> {
         let rows = match &step.input {
             SortInput::Keys(keys, _) => self.width.rows(keys.len())?,
@@ -163,7 +163,7 @@ impl SortPass {
         };
         let most = if self.wide { u32::MAX.into() } else { NARROW_ROWS };
         let digits = self.width.digits() as u64 - 1;
-        // Keys of 64 bits take more than what is left beside an id.
+        // 64-bit keys do not fit beside an id.
         let paired = u64::from(matches!(step.input, SortInput::Pairs(_)))
             + u64::from(matches!(step.output, SortOutput::Pairs(_)));
         let pairs = if self.width == KeyWidth::Four { 2 } else { 0 };

@@ -1,4 +1,4 @@
-//! Finishing a sort by upper bits.
+//! Completing a sort by upper bits.
 
 use galatea_device::{DeviceError, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
@@ -15,11 +15,11 @@ kernel_arguments! {
         pub ids: DevicePointer<u32>,
         /// A copy of the keys, or null.
         pub sorted: DevicePointer<u64>,
-        /// Set where a run is too long.
+        /// Set to 1 if a run is too long.
         pub unsorted: DevicePointer<u32>,
         /// Number of keys.
         pub rows: u64,
-        /// Lowest bit by which keys are in order.
+        /// Lowest bit that the keys are already sorted by.
         pub shift: u64,
     }
 }
@@ -29,7 +29,7 @@ resident_kernel! {
     SortRuns, "sort_runs", SortRunsArguments
 }
 
-/// What is sorted of the keys in a run.
+/// The output that is sorted within runs.
 #[derive(Debug)]
 pub enum RunParts<'a> {
     /// Their ids.
@@ -39,17 +39,15 @@ pub enum RunParts<'a> {
 }
 
 impl SortRuns {
-    /// Keys of the longest run that is sorted.
+    /// Length of the longest run that is sorted.
     pub const LONGEST: u64 = 32;
 
-    /// Brings ids or a copy of keys into the order of whole keys: `keys`, of 64 bits, are in order by their
-    /// bits from `shift` on, and stay where they are. Equal keys stay in their order. Where more than
-    /// [`Self::LONGEST`] keys with the same upper bits are not in order, they are left as they are, and
-    /// `unsorted` becomes 1.
+    /// Sorts ids or a copy of keys by whole keys: `keys`, of 64 bits, are in order by their bits from `shift`
+    /// on, and are not moved. The order of equal keys is kept. If more than [`Self::LONGEST`] keys with the
+    /// same upper bits are not in order, they are unchanged, and `unsorted` becomes 1.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for lengths that do not agree and for a `shift` that is not below 64; the
-    /// device's.
+    /// [`DeviceError::Range`] for inconsistent lengths and for a `shift` that is not below 64; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -5,54 +5,54 @@ use galatea_device::{DeviceError, Geometry, In, Out, Reference, Result, Stream, 
 use super::BLOCK;
 use crate::kernel::resident_kernel;
 
-/// Columns of a launch at most.
+/// Maximum number of columns of a launch.
 pub const UNPACK_COLUMNS: usize = 16;
 
 /// Codes of a block.
 pub const PACKED_BLOCK_CODES: usize = 512;
 
 kernel_arguments! {
-    /// Arguments of `unpack_codes`; see the header for the meaning of each field.
+    /// Arguments of `unpack_codes`; the header describes each field.
     pub struct UnpackCodesArguments in "galatea/args/unpack_codes.h" {
         /// Packed codes of each column.
         pub packed: [u64; UNPACK_COLUMNS],
-        /// Where its codes go.
+        /// Destination of the codes of each column.
         pub codes: [u64; UNPACK_COLUMNS],
-        /// Codes of each.
+        /// Number of codes of each column.
         pub rows: u64,
         /// Bytes of a code.
         pub widths: [u32; UNPACK_COLUMNS],
-        /// Columns.
+        /// Number of columns.
         pub columns: u32,
-        /// Nothing.
+        /// Unused.
         pub padding: u32,
     }
 }
 
 resident_kernel! {
-    /// Unpacks codes of columns, a warp a block of them.
+    /// Unpacks codes of columns, one warp per block of codes.
     UnpackCodes, "unpack_codes", UnpackCodesArguments
 }
 
-/// A column to unpack, in parts of two buffers.
+/// A column to unpack, as parts of two buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PackedColumn {
-    /// Where its packed codes begin in their buffer, whole 16 bytes.
+    /// Start of its packed codes in their buffer, a multiple of 16 bytes.
     pub packed: u64,
-    /// Bytes of them.
+    /// Number of bytes of packed codes.
     pub packed_bytes: u64,
-    /// Where its codes begin in theirs, whole 16 bytes.
+    /// Start of its codes in their buffer, a multiple of 16 bytes.
     pub codes: u64,
     /// Bytes of a code: 1, 2, 4 or 8.
     pub width: u32,
 }
 
 impl UnpackCodes {
-    /// Queues unpacking `rows` codes of each column from `packed` to `codes`. What is in `packed` must be as
-    /// the store packs codes; of the last 16 bytes that hold codes of a column all are written.
+    /// Queues unpacking `rows` codes of each column from `packed` to `codes`. `packed` must be in the store's
+    /// packed format; all of the last 16 bytes that hold codes of a column are written.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for a column that does not lie within the buffers, or not at whole 16 bytes;
+    /// [`DeviceError::Range`] for a column that is not within the buffers, or not at a multiple of 16 bytes;
     /// the device's.
     pub fn launch(
         &self,
@@ -96,7 +96,7 @@ impl UnpackCodes {
     }
 }
 
-/// Refuses a part that is not within a buffer of `len` bytes, or does not begin at whole 16 bytes.
+/// Rejects a part that is not within a buffer of `len` bytes, or does not begin at a multiple of 16 bytes.
 fn within(what: &'static str, start: u64, bytes: u64, len: usize) -> Result<()> {
     let end = start.saturating_add(bytes);
     if end <= len as u64 && start.is_multiple_of(16) {

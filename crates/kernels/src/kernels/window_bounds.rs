@@ -1,4 +1,4 @@
-//! Where partitions and peers of a window begin.
+//! Finding the beginnings of partitions and peer groups of a window.
 
 use galatea_device::{
     DeviceError, DevicePointer, DeviceSlice, Geometry, In, Out, Reference, Result, Stream, kernel_arguments,
@@ -8,52 +8,52 @@ use super::{BLOCK, same_length};
 use crate::kernel::resident_kernel;
 use crate::sort::KeyWidth;
 
-/// Key words at most.
+/// Maximum number of key words.
 pub const WINDOW_KEYS: usize = 16;
 
 kernel_arguments! {
     /// Arguments of `window_bounds`.
     pub struct WindowBoundsArguments in "galatea/args/window_bounds.h" {
-        /// By place the row, or null.
+        /// By position: the row, or null.
         pub ids: DevicePointer<u32>,
-        /// By place 1 where a partition begins.
+        /// By position: 1 if a partition begins.
         pub partitions: DevicePointer<u32>,
-        /// By place 1 where peers begin.
+        /// By position: 1 if a peer group begins.
         pub peers: DevicePointer<u32>,
-        /// Places.
+        /// Number of positions.
         pub rows: u64,
-        /// By row, key words: those of partitions, then those of the order.
+        /// By row, key words: those of PARTITION BY, then those of ORDER BY.
         pub words: [u64; WINDOW_KEYS],
         /// Bytes of each.
         pub widths: [u32; WINDOW_KEYS],
-        /// How many are of partitions.
+        /// Number of key words of PARTITION BY.
         pub partition_words: u32,
-        /// How many there are.
+        /// Number of key words.
         pub key_words: u32,
     }
 }
 
 resident_kernel! {
-    /// Marks the places of an order where partitions and peers begin.
+    /// Marks the positions of an order at which partitions and peer groups begin.
     WindowBounds, "window_bounds", WindowBoundsArguments
 }
 
-/// The key words of rows, of which the first are those of partitions.
+/// The key words of rows; the first ones are those of PARTITION BY.
 #[derive(Debug)]
 pub struct WindowKeys<'a> {
-    /// The words, and how wide they are.
+    /// The words, and their widths.
     pub words: Vec<(KeyWidth, DeviceSlice<'a, u8>)>,
-    /// How many are of partitions.
+    /// Number of key words of PARTITION BY.
     pub partition_words: usize,
 }
 
 impl WindowBounds {
-    /// Writes 1 to the places of `partitions` and `peers` where one begins and 0 to the others; `ids` are the
-    /// rows in order, or none where they are in order already. Every id is the number of a row.
+    /// Writes 1 to the positions of `partitions` and `peers` at which one begins and 0 to the others; `ids`
+    /// are the rows in order, or `None` if they are in order already. Every id must be the number of a row.
     ///
     /// # Errors
-    /// [`DeviceError::Range`] for more than [`WINDOW_KEYS`] words, words of fewer keys than there are places,
-    /// and when partitions, peers and ids differ in length; the device's.
+    /// [`DeviceError::Range`] for more than [`WINDOW_KEYS`] words, words of fewer keys than positions, and
+    /// when partitions, peers and ids differ in length; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

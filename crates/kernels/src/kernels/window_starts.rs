@@ -1,4 +1,4 @@
-//! The first place of each run of a window's order.
+//! The first position of each run of a window's order.
 
 use galatea_device::{DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
@@ -8,24 +8,24 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `window_starts`.
     pub struct WindowStartsArguments in "galatea/args/window_starts.h" {
-        /// By place the runs that begin before it; one more: all.
+        /// By position: the number of runs that begin before it; one more: all runs.
         pub sums: DevicePointer<u32>,
-        /// The first place of each run, and the number of places.
+        /// The first position of each run, and the number of positions.
         pub starts: DevicePointer<u32>,
-        /// Places.
+        /// Number of positions.
         pub rows: u64,
     }
 }
 
 resident_kernel! {
-    /// Writes the first place of each run of places.
+    /// Writes the first position of each run.
     WindowStarts, "window_starts", WindowStartsArguments
 }
 
 impl WindowStarts {
-    /// Writes to `starts[r]` the first place of run `r`, and behind the last one the number of places, where
-    /// `sums` are the runs that begin before each place, and last all of them. There are no more runs than
-    /// places.
+    /// Writes the first position of run `r` to `starts[r]`, and after the last one the number of positions;
+    /// `sums` are the numbers of runs that begin before each position, and last the number of all runs. There
+    /// are no more runs than positions.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `sums` is empty, or starts and sums differ in length; the

@@ -1,11 +1,11 @@
-//! Trees that frames of a window are folded from.
+//! Trees from which frames of a window are folded.
 
 use galatea_device::{DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
 use crate::kernel::resident_kernel;
 
-/// Nodes below one of a tree. Device twin: `WINDOW_FAN` of `galatea/windows.cuh`.
+/// Number of children of a tree node. Device twin: `WINDOW_FAN` of `galatea/windows.cuh`.
 const FAN: u64 = 16;
 
 kernel_arguments! {
@@ -13,13 +13,13 @@ kernel_arguments! {
     pub struct WindowTreeArguments in "galatea/args/window_tree.h" {
         /// A level of the tree.
         pub below: DevicePointer<u8>,
-        /// Receives the one above it.
+        /// Receives the level above it.
         pub above: DevicePointer<u8>,
         /// Nodes of the level below.
         pub nodes: u64,
         /// A [`Fold`].
         pub fold: u32,
-        /// Fills the struct.
+        /// Padding.
         pub unused: u32,
     }
 }
@@ -53,22 +53,22 @@ impl Fold {
 }
 
 impl WindowTree {
-    /// Nodes of a tree over so many values, which are its lowest level and come first.
+    /// Number of nodes of a tree over `values` values, which are its lowest level and are stored first.
     #[must_use]
     pub fn nodes(values: u64) -> u64 {
         Self::levels(values).sum()
     }
 
-    /// Nodes of each level.
+    /// Number of nodes of each level.
     fn levels(values: u64) -> impl Iterator<Item = u64> {
         std::iter::successors(Some(values), |nodes| (*nodes >= FAN).then(|| nodes.div_ceil(FAN)))
     }
 
-    /// Folds the `values` at the beginning of the tree into the levels behind them.
+    /// Folds the `values` at the beginning of the tree into the levels after them.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when `tree` has not the bytes of [`Self::nodes`] nodes; the
-    /// device's.
+    /// [`galatea_device::DeviceError::Range`] when the size of `tree` is not that of [`Self::nodes`] nodes;
+    /// the device's.
     pub fn launch(&self, stream: &Stream, tree: InOut<'_, u8>, values: u64, fold: Fold) -> Result<()> {
         let bytes = fold.bytes() as u64;
         same_length(

@@ -8,15 +8,15 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `window_values`.
     pub struct WindowValuesArguments in "galatea/args/window_values.h" {
-        /// By row.
+        /// Entries, by row.
         pub entries: DevicePointer<u8>,
-        /// A bit a row, or null.
+        /// A bit per row, or null.
         pub nulls: DevicePointer<u32>,
-        /// By place the row, or null.
+        /// By position: the row, or null.
         pub ids: DevicePointer<u32>,
-        /// Receives the values by place.
+        /// Receives the values by position.
         pub values: DevicePointer<u8>,
-        /// Places.
+        /// Number of positions.
         pub rows: u64,
         /// An [`Entry`].
         pub entry: u32,
@@ -30,7 +30,7 @@ resident_kernel! {
     WindowValues, "window_values", WindowValuesArguments
 }
 
-/// What an entry of a column is.
+/// Type of an entry of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Entry {
@@ -64,11 +64,11 @@ impl Entry {
     }
 }
 
-/// What is made of an entry; NULL is 0.
+/// The value computed from an entry; NULL becomes 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum WindowValue {
-    /// 1 unless it is NULL, in 32 bits.
+    /// 1, or 0 for NULL, in 32 bits.
     Valid,
     /// The integer modulo 2^64.
     Integer,
@@ -78,11 +78,11 @@ pub enum WindowValue {
     Float,
     /// The rank among integers of 64 bits, or doubles.
     Rank,
-    /// The complement of that.
+    /// The complement of the rank.
     ComplementedRank,
     /// The rank among integers of 128 bits.
     WideRank,
-    /// The complement of that.
+    /// The complement of the wide rank.
     ComplementedWideRank,
 }
 
@@ -101,18 +101,18 @@ impl WindowValue {
 /// A column by row.
 #[derive(Debug)]
 pub struct WindowColumn<'a> {
-    /// What its entries are.
+    /// Type of its entries.
     pub entry: Entry,
     /// The entries.
     pub entries: In<'a, u8>,
-    /// A bit a row: whether it is NULL.
+    /// A bit per row: whether it is NULL.
     pub nulls: Option<In<'a, u32>>,
 }
 
 impl WindowValues {
-    /// Writes to `values`, by place, what `value` says of the column's entries; `ids` are the rows in order,
-    /// or none where they are in order already. Every id is the number of an entry, and doubles and singles
-    /// are no integers.
+    /// Writes to `values`, by position, the value that `value` selects for each entry of the column; `ids`
+    /// are the rows in order, or `None` if they are in order already. Every id must be the number of an
+    /// entry; doubles and singles do not count as integers.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when values, ids and entries differ in number; the device's.

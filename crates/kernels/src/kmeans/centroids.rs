@@ -1,7 +1,7 @@
 //! The layout of centroids.
 
-/// Centroids as device code has them: an origin, rows relative to it, and first values of scores.
-/// `kmeans/nearest.cuh` has the layout.
+/// Centroids in the layout of device code: an origin, rows relative to it, and initial values of scores.
+/// `kmeans/nearest.cuh` describes the layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Centroids {
     clusters: usize,
@@ -10,18 +10,18 @@ pub struct Centroids {
 }
 
 impl Centroids {
-    /// Floats of `clusters` centroids of `features`.
+    /// Number of floats of `clusters` centroids of `features` features.
     #[must_use]
     pub fn floats(clusters: usize, features: usize) -> usize {
         features.next_multiple_of(4) + clusters.next_multiple_of(4) * (features + 1)
     }
 
-    /// Lays centroids out, `rows` of `features` each, relative to a value amid them. That value has few
-    /// significant bits, so that its difference to a point is exact wherever the point is not much nearer to
-    /// zero than the centroids are to each other.
+    /// Lays out centroids, `rows` of `features` each, relative to a value at their centre. That value has few
+    /// significant bits, so that its difference to a point is exact unless the point is much nearer to zero
+    /// than the centroids are to each other.
     ///
     /// # Panics
-    /// Where `rows` is not whole rows, or empty.
+    /// If `rows` is not a whole number of rows, or empty.
     #[must_use]
     pub fn new(rows: &[f64], features: usize) -> Self {
         assert!(
@@ -78,10 +78,10 @@ impl Centroids {
         &self.words[self.features.next_multiple_of(4)..][..self.clusters * self.features]
     }
 
-    /// Moves the rows; the origin stays.
+    /// Replaces the rows; the origin is unchanged.
     ///
     /// # Panics
-    /// With another number of values.
+    /// If the number of values differs.
     pub fn set_relative(&mut self, rows: &[f32]) {
         let start = self.features.next_multiple_of(4);
         let norms = start + self.clusters.next_multiple_of(4) * self.features;
@@ -92,16 +92,16 @@ impl Centroids {
         }
     }
 
-    /// The words for a device.
+    /// The words to upload to a device.
     #[must_use]
     pub fn words(&self) -> &[f32] {
         &self.words
     }
 
-    /// Takes the words of a device.
+    /// Replaces the words by those of a device.
     ///
     /// # Panics
-    /// With another number of words.
+    /// If the number of words differs.
     pub fn set_words(&mut self, words: Vec<f32>) {
         assert_eq!(words.len(), self.words.len(), "words of the same centroids");
         self.words = words;

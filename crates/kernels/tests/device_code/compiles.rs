@@ -1,4 +1,4 @@
-//! Every kernel for every target, and both sides of every argument struct.
+//! Compiles every kernel for every target, and checks both sides of every argument struct.
 
 use galatea_device::{
     Architecture, DeviceError, DevicePointer, Layout, Nvrtc, Program, Tier, compile_for, kernel_arguments,
@@ -9,7 +9,7 @@ use galatea_kernels::{HEADERS, KERNELS, KeyWidth, SortPass, flow, headers};
 
 pub(crate) const ARCHITECTURES: [Architecture; 2] = [Architecture::SM_80, Architecture::SM_90];
 
-/// A program that compiles only where every argument struct has the layout Rust has.
+/// A program that compiles only if every argument struct has the same layout as in Rust.
 fn layout_probe() -> Program {
     let mut source: String = KERNELS.iter().map(|kernel| kernel.layout.probe()).collect();
     source.extend(flow::LAYOUTS.iter().map(Layout::probe));
@@ -19,7 +19,7 @@ fn layout_probe() -> Program {
         .entry("probe")
 }
 
-/// A program for each header alone: each must include what it uses.
+/// A program for each header alone: each must include its dependencies.
 fn header_probes() -> Vec<Program> {
     let probe = |name: &str| {
         let source =
@@ -49,8 +49,8 @@ fn nvrtc_compiles_every_kernel() {
     }
 }
 
-/// Passes and fits of k-means: by lanes, of more features than registers hold, by matrix units with centroids
-/// in registers and in shared memory, each way of summing.
+/// Passes and fits of k-means: by lanes, with more features than registers hold, by matrix units with
+/// centroids in registers and in shared memory, with each summing method.
 #[test]
 fn nvrtc_compiles_passes_and_fits() {
     let Some(nvrtc) = testing::nvrtc() else { return };
@@ -93,7 +93,7 @@ fn nvrtc_compiles_passes_and_fits() {
     }
 }
 
-/// The kernels of a sort by both widths of keys, and passes over more rows than 32 bits count beside a state.
+/// The kernels of a sort for both key widths, and passes over more rows than 32-bit prefixes can count.
 #[test]
 fn nvrtc_compiles_every_sort() {
     let Some(nvrtc) = testing::nvrtc() else { return };
@@ -139,7 +139,7 @@ fn emulated_device_agrees_on_every_layout() {
 }
 
 kernel_arguments! {
-    /// Declared with a field order that is not the header's.
+    /// Declared with a field order that differs from the header's.
     struct CopyBandwidthArguments in "galatea/args/copy_bandwidth.h" {
         target: DevicePointer<u64>,
         source: DevicePointer<u64>,
@@ -147,9 +147,9 @@ kernel_arguments! {
     }
 }
 
-/// The probe itself can fail: a swapped pair of fields of equal size is seen.
+/// The probe itself can fail: it detects a swapped pair of fields of equal size.
 #[test]
-fn a_swapped_field_is_noticed() {
+fn layout_probe_detects_swapped_fields() {
     use galatea_device::ArgumentStruct as _;
     let source = CopyBandwidthArguments::LAYOUT.probe()
         + "extern \"C\" __global__ void probe(unsigned long long) {}\n";

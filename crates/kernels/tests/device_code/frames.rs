@@ -1,5 +1,4 @@
-//! Frames of streams: those that blocks take from a heap's bitmap, by many threads at once, under any
-//! interleaving.
+//! Frames of streams: many threads take frames from a heap's bitmap concurrently, under any interleaving.
 
 use std::sync::atomic::Ordering;
 
@@ -9,8 +8,8 @@ use galatea_device::{
 use galatea_kernels::flow::{FlowHeap, Words, all_free};
 use galatea_kernels::headers;
 
-/// Threads take frames and note who has each: [0] taken, [1] not taken, [2] taken by two at a time. They give
-/// them back, or keep them, or give each back twice.
+/// Threads take frames and record the owner of each: [0] taken, [1] not taken, [2] taken by two at a time.
+/// They release them, or keep them, or release each twice.
 const SOURCE: &str = r#"
 #include "galatea/flow/frame.cuh"
 using namespace galatea;
@@ -126,7 +125,7 @@ fn device(seed: u64) -> Device {
 }
 
 #[test]
-fn a_frame_has_one_owner_and_comes_back() {
+fn concurrently_taken_frames_have_one_owner_and_are_released() {
     for (seed, frames) in [1, 2, 31, 32, 33, 64, 65].into_iter().enumerate() {
         let device = device(seed as u64);
         let heap = Heap::new(&device, frames, 1 + seed % 3, 3);
@@ -142,7 +141,7 @@ fn a_frame_has_one_owner_and_comes_back() {
 }
 
 #[test]
-fn an_exhausted_heap_has_given_every_frame_once_and_asks_for_a_buffer() {
+fn exhausted_frame_heap_requests_a_buffer_from_the_host() {
     for (seed, frames) in [1, 31, 32, 33, 65, 100].into_iter().enumerate() {
         let buffers = 1 + seed % 2;
         let device = device(seed as u64);
@@ -159,7 +158,7 @@ fn an_exhausted_heap_has_given_every_frame_once_and_asks_for_a_buffer() {
         assert_eq!(heap.free(), heap.frames - taken as usize);
         let wanted = heap.granted.get(3).load(Ordering::Acquire);
         assert_eq!(wanted as u32 as usize, if refused > 0 { buffers + 1 } else { 0 });
-        // A buffer that the host grants is taken up by a look that finds nothing, and used by the next.
+        // A buffer that the host grants is taken over by a call that finds no frame, and used by the next.
         if refused == 0 || buffers == 2 {
             continue;
         }
@@ -170,10 +169,10 @@ fn an_exhausted_heap_has_given_every_frame_once_and_asks_for_a_buffer() {
 }
 
 #[test]
-fn frames_given_back_twice_are_counted() {
+fn double_release_of_frames_is_counted() {
     let device = device(7);
     let heap = Heap::new(&device, 33, 1, 1);
-    // One thread of each block, and more frames than threads: nobody takes a frame between its two ends.
+    // One thread of each block, and more frames than threads: no frame is taken between its two releases.
     let [taken, _, shared] = heap.take(&device, 1, 1, 2);
     assert_eq!((taken, shared), (3, 0));
     assert_eq!((heap.free(), heap.given_twice()), (33, 3));

@@ -1,4 +1,5 @@
-//! The device heap's headers: every page search for every target, and what both languages must agree on.
+//! The device heap's headers: every page search for every target, and the definitions shared by both
+//! languages.
 
 use galatea_device::{ArgumentStruct, Nvrtc, Program, testing};
 use galatea_kernels::heap::{

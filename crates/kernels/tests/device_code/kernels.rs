@@ -1,4 +1,4 @@
-//! What each kernel computes, on the emulated device and on a GPU where there is one.
+//! Tests the results of each kernel, on the emulated device and on a GPU if available.
 
 use galatea_device::{
     Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, In, InOut,
@@ -122,7 +122,7 @@ fn wrong_lengths_are_refused() {
 }
 
 #[test]
-fn nothing_launches() {
+fn empty_kernel_can_be_launched() {
     for device in devices() {
         let stream = device.stream().unwrap();
         Nothing::new(&device).unwrap().launch(&stream).unwrap();
@@ -130,8 +130,8 @@ fn nothing_launches() {
     }
 }
 
-/// Chunks that come while the kernel runs, in an order of two copying streams, after it was launched or
-/// before.
+/// Chunks that arrive while the kernel runs, in an order determined by two copying streams; the kernel is
+/// launched before or after the copies.
 #[test]
 fn chunks_are_read_when_they_have_arrived() {
     const VALUES: usize = 100;
@@ -181,9 +181,9 @@ fn chunks_are_read_when_they_have_arrived() {
     }
 }
 
-/// Threads, conflicting lanes, and ways of adding, in orders that the seeds choose.
+/// Threads, conflicting lanes, and methods of adding, in orders determined by the seeds.
 #[test]
-fn repeated_operations_add_up() {
+fn repeated_operations_have_the_expected_totals() {
     let repetition = |blocks, threads, updates| Repetition {
         blocks,
         threads,
@@ -227,7 +227,7 @@ fn repeated_operations_add_up() {
                     GlobalAtomics::added(repetition),
                     "{what}"
                 );
-                // Words are drawn: those of many threads are not all the same.
+                // Words are random: those of many threads are not all the same.
                 assert!(
                     words == 1 || found.iter().filter(|word| **word > 0).count() > 1,
                     "{what}"
@@ -238,7 +238,7 @@ fn repeated_operations_add_up() {
 }
 
 #[test]
-fn wrong_repetitions_are_refused() {
+fn invalid_repetitions_are_rejected() {
     let device = emulated(1);
     let stream = device.stream().unwrap();
     let shared = SharedUpdates::new(&device).unwrap();
@@ -276,7 +276,7 @@ fn wrong_repetitions_are_refused() {
     assert!(matches!(result, Err(DeviceError::Range { .. })), "{result:?}");
 }
 
-/// Everything is measured on the emulated device, with every result checked; the figures are not kept.
+/// Everything is measured on the emulated device, with every result checked; the figures are not stored.
 #[test]
 fn the_emulated_device_is_measured_and_not_calibrated() {
     let folder = tempfile_folder("calibration");
@@ -286,7 +286,7 @@ fn the_emulated_device_is_measured_and_not_calibrated() {
     };
     let device = Device::emulated(EmulatorOptions::default(), options).unwrap();
     let measured = measure(&device).unwrap();
-    // What can be stored can be used: every figure is finite and positive.
+    // All stored figures are usable: every figure is finite and positive.
     measured.store(&device).unwrap();
     assert_eq!(Calibration::load(&device).unwrap(), Some(measured));
     assert_eq!(calibration(&device).unwrap(), measured);
@@ -303,9 +303,9 @@ fn the_emulated_device_is_measured_and_not_calibrated() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Prints what a GPU delivers; run with `--nocapture`.
+/// Prints the measured rates of a GPU; run with `--nocapture`.
 #[test]
-fn gpu_delivers() {
+fn gpu_rates_are_measured_and_printed() {
     let Some(device) = testing::exclusive_gpu() else {
         return;
     };
@@ -356,7 +356,7 @@ fn written_entries_are_counted() {
                 let mut expected = 0;
                 for (number, entry) in array.chunks_mut(width).enumerate() {
                     let drawn = pattern(8, number as u64) as usize;
-                    // One bit of it may be all that is different.
+                    // Entries may differ in only one bit.
                     if !drawn.is_multiple_of(3) {
                         entry[(drawn / 3) % width] ^= 1 << (drawn >> 20 & 7);
                         expected += 1;
@@ -381,7 +381,7 @@ fn written_entries_are_counted() {
 }
 
 #[test]
-fn random_accesses_are_to_the_places_of_their_numbers() {
+fn random_access_uses_hashed_positions() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let access = RandomAccess::new(&device).unwrap();
@@ -422,7 +422,7 @@ fn random_accesses_are_to_the_places_of_their_numbers() {
 }
 
 #[test]
-fn groups_of_a_table_are_told_from_other_entries() {
+fn collect_groups_skips_empty_entries() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let collect = CollectGroups::new(&device).unwrap();
@@ -453,7 +453,7 @@ fn groups_of_a_table_are_told_from_other_entries() {
                 marker: marker as u32,
                 numbered,
             };
-            // Also where there is room for none, and for one less than there are.
+            // Also with a capacity of zero, and of one less than the number of groups.
             for room in [0, expected.len().saturating_sub(1), expected.len()] {
                 let table = device.upload(&stream, &table).unwrap();
                 let poison = vec![0xdead; room * entries.columns() + 1];
@@ -492,8 +492,8 @@ fn groups_of_a_table_are_told_from_other_entries() {
 }
 
 #[test]
-fn copies_of_groups_are_added_up_word_by_word() {
-    // A wrapping sum, a sum of 128 bits, one of doubles, a maximum, and bits.
+fn dense_fold_merges_copies_by_word() {
+    // A wrapping sum, a 128-bit sum, one of doubles, a maximum, and bits.
     let merges = [
         MergeWord::Sum64,
         MergeWord::Sum128,
@@ -558,7 +558,7 @@ fn copies_of_groups_are_added_up_word_by_word() {
     }
 }
 
-/// Counts that are not alike: (7 n) mod 5, and one large one now and then.
+/// Uneven counts: (7 n) mod 5, and occasionally a large one.
 fn uneven(len: usize) -> Vec<u32> {
     let count = |n: usize| (7 * n % 5) as u32 + if n.is_multiple_of(97) { 1000 } else { 0 };
     (0..len).map(count).collect()
@@ -596,12 +596,12 @@ fn prefix_sums_are_those_of_the_host() {
 }
 
 #[test]
-fn lists_hold_each_row_once_beside_those_of_its_key() {
+fn list_rows_groups_rows_by_key() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = ListRows::new(&device).unwrap();
         for len in LENGTHS {
-            // Every third row has no key; the others one of seven.
+            // Every third row has no key; the others have one of seven.
             let slots: Vec<u32> = (0..len as u32)
                 .map(|row| if row % 3 == 0 { u32::MAX } else { row * 5 % 7 })
                 .collect();
@@ -649,7 +649,7 @@ fn bits_are_collected_by_their_value() {
             let set = |bit: usize| bit.is_multiple_of(3) || bit % 64 == 63;
             let word =
                 |word: usize| (0..32).fold(0u32, |bits, bit| bits | u32::from(set(32 * word + bit)) << bit);
-            // What is behind the last bit is set and not to be found.
+            // Bits after the last one are set and must not be found.
             let words: Vec<u32> = (0..len.div_ceil(32)).map(word).collect();
             let words = device.upload(&stream, &words).unwrap();
             for wanted in [false, true] {

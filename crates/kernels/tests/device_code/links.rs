@@ -1,4 +1,4 @@
-//! Kernels that measure ways across the link, over memory of the device.
+//! Kernels that measure transfer methods, tested on device memory.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ fn devices() -> Vec<Device> {
 }
 
 /// Every width of accesses, at the ends of pieces, with pieces that do not divide a warp and with fewer and
-/// more than a grid has lanes: what is read is summed up once for each piece, what is written is written
-/// there and nowhere else.
+/// more pieces than a grid has lanes: each piece is summed once when read, and written exactly once when
+/// written, and no other memory is written.
 #[test]
-fn pieces_of_every_size_and_shift_are_accessed_once() {
+fn link_access_accesses_each_piece_once() {
     const WORDS: usize = 12 << 10;
     for device in devices() {
         let stream = device.stream().unwrap();
@@ -56,7 +56,7 @@ fn pieces_of_every_size_and_shift_are_accessed_once() {
                     assert_eq!(stream.read(&sum, ..).unwrap(), [expected.sum::<u64>()], "{what}");
 
                     if count > 33 && device.info().emulated && piece > 128 {
-                        // Enough of the same.
+                        // Enough similar cases.
                         continue;
                     }
                     let target = device.zeroed::<u32>(&stream, WORDS).unwrap();
@@ -78,14 +78,14 @@ fn pieces_of_every_size_and_shift_are_accessed_once() {
                 }
             }
         }
-        // It was alive until here.
+        // Keeps the memory alive until here.
         source.used_by(&stream).unwrap();
     }
 }
 
-/// Chains end where the host's do, whatever part of the steps is timed.
+/// Chains end at the same place as on the host, whichever part of the steps is timed.
 #[test]
-fn chains_lead_where_the_host_is_led() {
+fn link_chase_matches_the_host() {
     const STRIDE: usize = 8;
     for device in devices() {
         let stream = device.stream().unwrap();
@@ -128,7 +128,7 @@ fn chains_lead_where_the_host_is_led() {
     }
 }
 
-/// Tuples find the entry of their key past those of others, and none where there is none.
+/// Tuples find the entry of their key behind those of other keys, or none if it is absent.
 #[test]
 fn tuples_are_probed_by_linear_probing() {
     for device in devices() {
@@ -148,7 +148,7 @@ fn tuples_are_probed_by_linear_probing() {
             }
             let table = device.upload(&stream, &table).unwrap();
             for count in [0_u64, 1, 31, 32, 33, 257, 5000] {
-                // Two of three keys have no entry, and some of those that would are beyond the last.
+                // Two of three keys have no entry, and some of the others are beyond the last.
                 let keys = (0..count).map(|row| 1 + (row * 7 + count) % (3 * entries + 9));
                 let tuples: Vec<u64> = keys
                     .clone()

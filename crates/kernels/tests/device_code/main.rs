@@ -1,5 +1,5 @@
 //! Tests of the device code: that lists and folders agree, that everything compiles for every target, that
-//! both sides agree on every argument struct, and what each kernel and primitive computes.
+//! both sides agree on every argument struct, and the results of each kernel and primitive.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -26,7 +26,7 @@ fn emulated(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// Emulated devices, one of which switches threads at every basic block, and a GPU where there is one.
+/// Emulated devices, including one that switches threads at every basic block, and a GPU if available.
 fn stressed_devices() -> Vec<Device> {
     let mut devices: Vec<Device> = [0, 7].map(emulated).into();
     let stress = EmulatorOptions {

@@ -1,11 +1,12 @@
-//! Unpacking codes, against a packing that is written here from the description of the format.
+//! Unpacking codes, compared with a packing implemented here from the description of the format.
 
 use galatea_device::{DeviceError, In, Out};
 use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UNPACK_COLUMNS, UnpackCodes};
 
 use crate::stressed_devices as devices;
 
-/// Codes as a directory of (least, place in units of 16 bytes, bits), bits block by block, and a unit of 0.
+/// Codes as a directory of (least, position in units of 16 bytes, bits), bits block by block, and a unit of
+/// 0.
 fn packed(codes: &[u64]) -> Vec<u8> {
     let blocks: Vec<_> = codes.chunks(PACKED_BLOCK_CODES).collect();
     let (mut directory, mut bytes) = (Vec::new(), Vec::new());
@@ -28,7 +29,7 @@ fn packed(codes: &[u64]) -> Vec<u8> {
     [directory, bytes, vec![0; 16]].concat()
 }
 
-/// Codes of some bits above a least one, of which some blocks have fewer bits.
+/// Codes of `bits` bits above a least one; some blocks have fewer bits.
 fn codes(rows: usize, bits: u32, least: u64, seed: u64) -> Vec<u64> {
     let mut state = seed | 1;
     let number = |row: usize| {
@@ -50,7 +51,8 @@ fn codes_are_unpacked() {
             .into_iter()
             .enumerate()
         {
-            // Of each width, columns of few bits and of as many as fit; more than one launch takes.
+            // For each width, columns with few bits and with the maximum; more columns than one launch
+            // processes.
             let shapes = [
                 (1, 0, 5),
                 (1, 1, 0),

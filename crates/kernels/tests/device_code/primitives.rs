@@ -1,5 +1,5 @@
-//! Warp and block primitives against the host, for block sizes around the boundaries of a warp, every type,
-//! several seeds.
+//! Warp and block primitives, compared with the host, for block sizes around the boundaries of a warp, every
+//! type, and several seeds.
 
 use std::fmt::{Debug, Write as _};
 
@@ -51,7 +51,7 @@ impl Value for f64 {
     const LEAST: Self = f64::NEG_INFINITY;
     const GREATEST: Self = f64::INFINITY;
     const ZERO: Self = 0.0;
-    /// Whole numbers, whose sums are exact in any order.
+    /// Whole numbers, with sums that are exact in any order.
     fn random(random: &mut SmallRng) -> Self {
         f64::from(random.random_range(-1_000_000i32..1_000_000))
     }
@@ -63,8 +63,8 @@ impl Value for f64 {
 const TYPES: [&str; 5] = ["i32", "u32", "i64", "u64", "double"];
 const OPERATORS: [&str; 3] = ["Sum", "Min", "Max"];
 
-/// One kernel per type and operator: in[thread] to the block's reduction, its total by scan, and the scan
-/// itself; the warp's reduction on lane 0.
+/// One kernel per type and operator: from in[thread] to the block's reduction, its total by scan, and the
+/// scan itself; the warp's reduction on lane 0.
 fn program() -> Program {
     let mut source = String::from("#include \"galatea/block.cuh\"\nusing namespace galatea;\n");
     let mut entries = Vec::new();
@@ -172,7 +172,7 @@ fn collectives_agree_with_the_host() {
     }
 }
 
-/// Threads may be switched at every basic block: a missing barrier shows.
+/// Threads may be switched at every basic block, which exposes a missing barrier.
 #[test]
 fn collectives_agree_with_the_host_under_stress() {
     for seed in SEEDS {
@@ -197,7 +197,7 @@ fn collectives_agree_with_the_host_on_a_gpu() {
     }
 }
 
-/// Every thread keeps its index where `keep` says so: by warps, and `counts[thread]` times by blocks.
+/// Every thread keeps its index if `keep` is true: by warps, and `counts[thread]` times by blocks.
 const APPEND: &str = r#"
 #include "galatea/block.cuh"
 using namespace galatea;
@@ -255,7 +255,7 @@ fn check_append(device: &Device, seed: u64) {
             let case = format!("{blocks} blocks of {block}, {len} values, seed {seed}");
             let counters = stream.read(&counters, ..).unwrap();
             assert_eq!(counters, [kept.len() as u64, repeated.len() as u64], "{case}");
-            // Warps and blocks arrive in any order; within one, places are in lane order.
+            // Warps and blocks arrive in any order; within one, positions are in lane order.
             let mut by_warp = stream.read(&by_warp, ..).unwrap();
             by_warp.sort_unstable();
             assert_eq!(by_warp, kept, "{case}");

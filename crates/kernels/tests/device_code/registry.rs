@@ -1,4 +1,4 @@
-//! The lists in Rust against the folders: nothing in one that is not in the other.
+//! Compares the lists in Rust with the folders: both must have the same entries.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn the_prelude_includes_nothing() {
 }
 
 #[test]
-fn headers_include_only_our_own() {
+fn headers_include_only_galatea_headers() {
     for (name, text) in HEADERS {
         for line in text
             .lines()

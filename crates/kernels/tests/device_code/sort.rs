@@ -1,4 +1,4 @@
-//! Passes of the radix sort against the standard library's stable sort.
+//! Passes of the radix sort, compared with the standard library's stable sort.
 
 use galatea_device::{Device, DeviceError, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{
@@ -8,7 +8,7 @@ use galatea_kernels::{
 
 use crate::{emulated, stressed_devices as devices};
 
-/// Key `index` of a test, by what the keys look like.
+/// Key `index` of a test, by the distribution of the keys.
 type Keys = fn(u64, u64) -> u64;
 
 const SHAPES: [(&str, Keys); 7] = [
@@ -63,8 +63,8 @@ fn offsets_of(counts: &[u32]) -> Vec<u32> {
     each.collect()
 }
 
-/// One histogram, and passes by a low and a high digit, with ids and without, of keys and of pairs, into
-/// what the next pass reads and into ids.
+/// One histogram, and passes by a low and a high digit, with and without ids, from keys and from pairs, into
+/// the input of the next pass and into ids.
 fn check(device: &Device, stream: &Stream, width: KeyWidth, wide: bool, what: &str, keys: &[u64]) {
     let rows = keys.len();
     let uploaded = device.upload(stream, &bytes_of(width, keys)).unwrap();
@@ -161,7 +161,7 @@ fn shaped(width: KeyWidth, keys: Keys, seed: u64, rows: usize) -> Vec<u64> {
 }
 
 #[test]
-fn passes_are_the_stable_sort_by_a_digit() {
+fn sort_pass_matches_stable_sort_by_one_digit() {
     for device in devices() {
         let stream = device.stream().unwrap();
         for width in KeyWidth::ALL {
@@ -179,7 +179,7 @@ fn passes_are_the_stable_sort_by_a_digit() {
 }
 
 #[test]
-fn tiles_look_back_over_many_others() {
+fn sort_pass_looks_back_over_many_tiles() {
     for device in devices() {
         let stream = device.stream().unwrap();
         for (width, wide) in [
@@ -296,7 +296,7 @@ fn values_are_gathered_by_id() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn sort_rejects_inconsistent_lengths_and_widths() {
     let device = emulated(1);
     let stream = device.stream().unwrap();
     let refused = |result: Result<(), DeviceError>| {
@@ -321,7 +321,7 @@ fn what_does_not_fit_is_refused() {
         };
         refused(pass.launch(&stream, step));
     }
-    // Keys of 64 bits are not in pairs with ids.
+    // 64-bit keys cannot be in pairs with ids.
     let pairs = device.zeroed::<u64>(&stream, 2).unwrap();
     let mut sorted_ids = device.zeroed::<u32>(&stream, 2).unwrap();
     let mut scratch = device.zeroed::<u32>(&stream, 400).unwrap();
@@ -340,7 +340,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn rows_in_order_are_told_from_others() {
+fn rows_in_order_detects_unsorted_rows() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = RowsInOrder::new(&device).unwrap();

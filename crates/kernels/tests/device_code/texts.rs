@@ -1,18 +1,18 @@
-//! The kernels of orders by texts, and of texts in an order, against the host, on the emulated device and on
-//! a GPU where there is one.
+//! The kernels that sort by strings, and that gather strings in an order, compared with the host, on the
+//! emulated device and on a GPU if available.
 
 use galatea_device::{Device, DeviceBuffer, In, InOut, Out, testing};
 use galatea_kernels::{
-    GatherTexts, KeyWidth, PLACE_FIELD_BITS, PlaceField, PrefixSum, RankKeys, TextChunk, TextRanks, TextSort,
-    WantedTexts,
+    GatherStrings, KeyWidth, PLACE_FIELD_BITS, PlaceField, PrefixSum, RankKeys, StringChunk, StringRanks,
+    StringSort, WantedStrings,
 };
 
 use crate::emulated;
 
-/// Words before the places: no slots.
+/// Words before the positions: no slots.
 const HEAD: usize = 8;
 
-/// The greatest place.
+/// The greatest position.
 const PLACE: u64 = (1 << PLACE_FIELD_BITS) - 1;
 
 fn devices() -> Vec<Device> {
@@ -21,7 +21,8 @@ fn devices() -> Vec<Device> {
     devices
 }
 
-/// Distinct texts, in no order: the empty one, some that are others and zeros, some with much in common.
+/// Distinct strings, in no order: the empty one, some that extend others by zeros, some with long common
+/// prefixes.
 fn texts(count: usize) -> Vec<Vec<u8>> {
     let text = |number: usize| match number % 4 {
         0 => vec![0; number / 4],
@@ -45,7 +46,7 @@ fn texts(count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// The memory of texts, and their places.
+/// The memory of strings, and their positions.
 fn interned(texts: &[Vec<u8>]) -> (Vec<u64>, Vec<u64>) {
     let mut words = vec![0];
     let mut places = Vec::new();
@@ -63,16 +64,19 @@ fn interned(texts: &[Vec<u8>]) -> (Vec<u64>, Vec<u64>) {
 }
 
 #[test]
-fn texts_become_ranks_in_the_order_of_their_bytes() {
+fn string_sort_and_string_ranks_match_byte_order() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (sort, ranks_of) = (TextSort::new(&device).unwrap(), TextRanks::new(&device).unwrap());
+        let (sort, ranks_of) = (
+            StringSort::new(&device).unwrap(),
+            StringRanks::new(&device).unwrap(),
+        );
         for count in [1, 2, 7, 8, 9, 16, 17, 31, 33, 255, 2049, 5000] {
             let texts = texts(count);
             let (memory, places) = interned(&texts);
             let len = memory.len() - HEAD;
             let memory = device.upload(&stream, &memory).unwrap();
-            // Slots of a table have bits of the hash above.
+            // Slots of a table have bits of the hash above the position.
             let tagged: Vec<u64> = places.iter().map(|place| place | 0xab_cdef << 40).collect();
             let mut from = device.upload(&stream, &tagged).unwrap();
             let mut to = device.upload(&stream, &vec![u64::MAX; count]).unwrap();
@@ -81,7 +85,7 @@ fn texts_become_ranks_in_the_order_of_their_bytes() {
                 sort.launch(&stream, In(&memory), In(&from), Out(&mut to), width)
                     .unwrap();
                 std::mem::swap(&mut from, &mut to);
-                width = (2 * width).max(TextSort::RUN);
+                width = (2 * width).max(StringSort::RUN);
             }
             let mut expected: Vec<(&Vec<u8>, u64)> = texts.iter().zip(places).collect();
             expected.sort_unstable();
@@ -98,12 +102,12 @@ fn texts_become_ranks_in_the_order_of_their_bytes() {
 }
 
 #[test]
-fn ranks_take_the_fields_of_places() {
+fn rank_keys_replaces_string_positions_by_ranks() {
     const TEXTS: u64 = 1000;
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = RankKeys::new(&device).unwrap();
-        // Ranks that have other bits than their places.
+        // Ranks with bits that differ from those of their positions.
         let rank = |place: u64| (place * 7919 % TEXTS + 1) as u32;
         let ranks: Vec<u32> = (0..TEXTS).map(rank).collect();
         let ranks = device.upload(&stream, &ranks).unwrap();
@@ -112,7 +116,7 @@ fn ranks_take_the_fields_of_places() {
         for (width, bit) in cases {
             for (descending, rows) in [(false, 33), (true, 33), (true, 2), (false, 700)] {
                 let places: Vec<u64> = (0..rows).map(|row| row * 31 % TEXTS).collect();
-                // Row 0 is NULL; other bits are not to be changed.
+                // Row 0 is NULL; other bits must not be changed.
                 let keys = |value: &dyn Fn(u64) -> u64| -> Vec<u128> {
                     let fields = places
                         .iter()
@@ -168,7 +172,7 @@ fn ranks_take_the_fields_of_places() {
     }
 }
 
-/// A field in keys of 32 bits.
+/// A field in 32-bit keys.
 fn narrow(words: &mut DeviceBuffer<u8>, bit: u32, descending: bool) -> PlaceField<'_> {
     PlaceField {
         low: (KeyWidth::Four, InOut(words)),
@@ -179,7 +183,7 @@ fn narrow(words: &mut DeviceBuffer<u8>, bit: u32, descending: bool) -> PlaceFiel
 }
 
 #[test]
-fn a_field_may_be_nearly_all_of_a_narrow_key() {
+fn rank_keys_supports_fields_in_32_bit_keys() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = RankKeys::new(&device).unwrap();
@@ -204,7 +208,7 @@ fn a_field_may_be_nearly_all_of_a_narrow_key() {
     }
 }
 
-/// A chunk of a text column.
+/// A chunk of a string column.
 struct Chunk {
     texts: Vec<Option<Vec<u8>>>,
     bytes: Vec<u8>,
@@ -212,7 +216,7 @@ struct Chunk {
     offsets: Vec<u8>,
 }
 
-/// A chunk of texts, some of them NULL, as the store has it.
+/// A chunk of strings, some of them NULL, in the format of the store.
 fn chunk(rows: usize, seed: usize, wide: bool) -> Chunk {
     let text = |row: usize| match (row + seed) * 7919 % 13 {
         0 => None,
@@ -240,11 +244,11 @@ fn chunk(rows: usize, seed: usize, wide: bool) -> Chunk {
 }
 
 #[test]
-fn texts_are_gathered_in_the_order_of_rows() {
+fn strings_are_gathered_in_the_order_of_rows() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let (gather, sums) = (
-            GatherTexts::new(&device).unwrap(),
+            GatherStrings::new(&device).unwrap(),
             PrefixSum::new(&device).unwrap(),
         );
         for (count, wide) in [
@@ -271,9 +275,9 @@ fn texts_are_gathered_in_the_order_of_rows() {
                     )
                 })
                 .collect();
-            // The last chunk does not say which are NULL: none.
-            let told: Vec<TextChunk> = (all.iter().zip(&chunks).enumerate())
-                .map(|(k, ((bytes, validity, offsets), chunk))| TextChunk {
+            // The last chunk has no validity bitmap: no string is NULL.
+            let told: Vec<StringChunk> = (all.iter().zip(&chunks).enumerate())
+                .map(|(k, ((bytes, validity, offsets), chunk))| StringChunk {
                     rows: chunk.texts.len() as u64,
                     bytes: bytes.address(),
                     validity: if k == 3 { 0 } else { validity.address() },
@@ -283,7 +287,7 @@ fn texts_are_gathered_in_the_order_of_rows() {
             let rows_of = |position: u64| chunks[position as usize].texts.len() as u64;
             let wanted: Vec<u64> = (0..count as u64)
                 .map(|at| match (at * 2_654_435_761 % 5, at * 7919) {
-                    // No row: beyond a chunk, and beyond all.
+                    // Invalid rows: beyond a chunk, and beyond all chunks.
                     (4, number) => [1 << 32 | 40, 4 << 32, u64::MAX][number as usize % 3],
                     (position, number) => (position << 32) | (number % rows_of(position)),
                 })
@@ -303,7 +307,7 @@ fn texts_are_gathered_in_the_order_of_rows() {
                 device.upload(&stream, &told).unwrap(),
                 device.upload(&stream, &rows).unwrap(),
             );
-            let wanted = WantedTexts {
+            let wanted = WantedStrings {
                 chunks: In(&told),
                 rows: In(&rows),
                 offset_width: if wide { 8 } else { 4 },

@@ -1,4 +1,4 @@
-//! The kernels of windows against the host, on the emulated device and on a GPU where there is one.
+//! The kernels of windows, compared with the host, on the emulated device and on a GPU if available.
 
 use galatea_device::{Device, In, InOut, Out, testing};
 use galatea_kernels::{
@@ -34,7 +34,7 @@ fn partitions_and_peers_begin_where_keys_change() {
         );
         let sums = PrefixSum::new(&device).unwrap();
         for len in LENGTHS {
-            // By place: runs of 7 and of 3, by keys of both widths; by row as the ids say.
+            // By position: runs of 7 and of 3, by keys of both widths; by row according to the ids.
             let ids = shuffled(len);
             let (mut narrow, mut wide) = (vec![0u32; len], vec![0u64; len]);
             for (place, id) in ids.iter().enumerate() {
@@ -123,7 +123,7 @@ fn values_in_order_are_summed_and_folded() {
                 entries: In(&on_device),
                 nulls: Some(In(&bits)),
             };
-            // Sums of 128 bits, whose last place is of no meaning before.
+            // 128-bit sums; the last element is irrelevant before.
             let mut wide = device.upload(&stream, &vec![u64::MAX; 2 * (len + 1)]).unwrap();
             let target = wide.slice_mut(..2 * len).unwrap().into_bytes();
             let made = WindowValue::WideInteger;
@@ -143,7 +143,7 @@ fn values_in_order_are_summed_and_folded() {
                 .map(|words| (u128::from(words[1]) << 64 | u128::from(words[0])) as i128)
                 .collect();
             assert_eq!(found, expected, "{len} values");
-            // A tree of the greatest.
+            // A tree of maxima.
             let nodes = WindowTree::nodes(len as u64) as usize;
             let mut folded = device.upload(&stream, &vec![0xffu8; 8 * nodes]).unwrap();
             let lowest = folded.slice_mut(..8 * len).unwrap();

@@ -6,52 +6,53 @@
 //! ```text
 //!   memory   128 d bytes / bytes per cycle
 //!   issue    w (1.75 k8 + 6.3 k8 s / 4 + s (20 + update) + 26 + 180 / P) / 4
-//!   shared   8 + update s; where threads hold no centroids k8 2 s / 2 P, of points of two tiles of 16
+//!   shared   8 + update s; if threads hold no centroids k8 2 s / 2 P, of points of two tiles of 16
 //! ```
 //!
-//! A matrix unit takes 6.3 cycles for 16 x 8 sums of 16 products, in which its scheduler issues nothing else;
-//! a key and its maximum are 1.75 instructions a score, with those that wait for a product; 180 are of a
-//! tile, whatever its points. w, 1.26 to 1.5, is the factor of warps that wait for
-//! each other. Instructions are those of the compiled loops, times were measured on an H200.
+//! A matrix unit takes 6.3 cycles for 16 x 8 sums of 16 products; its scheduler issues nothing else in that
+//! time. A key and its maximum take 1.75 instructions per score, those that wait for a product included. A
+//! tile takes 180 instructions for any number of points. w, 1.26 to 1.5, is the factor for warps that wait
+//! for each other. Instructions were counted in the compiled loops; times were measured on an H200.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::model::{Machine, overlapped};
 
 /// Cycles of a scheduler for 16 x 8 sums of 16 products of halves.
 const UNIT_CYCLES: f64 = 6.3;
-/// Clusters up to which passes of one step were fitted to `kmeans-fit/k16.csv` in
-/// `bench/results/2026-11-22-nvidia-h200`: the first of two constants is theirs.
+/// Maximum number of clusters for passes of one step that were fitted to `kmeans-fit/k16.csv` in
+/// `bench/results/2026-11-22-nvidia-h200`. Of two constants, the first is for these.
 const FEW_CLUSTERS: u32 = 32;
-/// Factor of instructions, with few clusters, with one step and with more, where matrix units wait for each
-/// other.
+/// Factor of instructions for matrix units that wait for each other: with few clusters, with one step, and
+/// with more steps.
 const WAITING: [f64; 3] = [1.26, 1.3, 1.5];
-/// Cycles from a sum of a lane in shared memory to its next ones, of the points of a quad, with few clusters
-/// and with more.
+/// Cycles between two sums of a lane in shared memory, for the points of a quad, with few clusters and with
+/// more.
 const SUM_CYCLES: [f64; 2] = [700.0, 140.0];
-/// Of what warps have asked for, how much is on its way at once, with few clusters and with more: now, and
-/// where the next points are asked for.
+/// The fraction of warps' requested bytes that are in flight at once, with few clusters and with more:
+/// without and with prefetching of the next points.
 const IN_FLIGHT: [[f64; 2]; 2] = [[2.0, 8.0], [0.75, 1.0]];
-/// Atomics to slots of blocks, by atomics of all threads to one table.
+/// Rate of atomics to slots of blocks, relative to atomics of all threads to one table.
 const SLOTS_FACTOR: f64 = 1.5;
-/// The power of the number of blocks of a multiprocessor that times grow with, with few clusters and with
+/// Exponent with which times grow with the number of blocks of a multiprocessor, with few clusters and with
 /// more.
 const BLOCKS_POWER: [f64; 2] = [0.02, 0.05];
-/// Cycles from a sum in shared memory to the next one of the same word.
+/// Cycles between two sums in shared memory of the same word.
 const ADD_CYCLES: f64 = 50.0;
-/// Warps of a multiprocessor that hide the latency of a wide pass.
+/// Warps of a multiprocessor that suffice to hide the latency of a wide pass.
 const WIDE_WARPS_TO_HIDE: f64 = 13.0;
-/// Share of the shorter of two works of a wide pass that others do not fill.
+/// Share of the shorter of two works of a wide pass that does not overlap with the longer one.
 const GAPS: f64 = 0.53;
-/// Fewer features leave most lanes of a quad without one.
+/// Minimum number of features. Fewer leave most lanes of a quad without one.
 const FEWEST_FEATURES: u32 = 2;
-/// Fewer clusters are compared faster in 32-bit floats.
+/// Minimum number of clusters. Fewer are compared faster in 32-bit floats.
 const FEWEST_CLUSTERS: u32 = 8;
-/// Warps of a multiprocessor that hide the latency of dependent instructions of a pass, and the power of the
-/// missing share that times grow with, with few clusters and with more.
+/// Warps of a multiprocessor that suffice to hide the latency of dependent instructions of a pass, and the
+/// exponent with which times grow with the missing share, with few clusters and with more.
 const WARPS_TO_HIDE: [(f64, f64); 2] = [(24.0, 0.35), (16.0, 0.5)];
 
-/// Registers of a thread, estimated from those of the compiled kernels: values now and next, halves of the 8
-/// points that are compared at once, their keys, sums of 4 products, parts of the centroids, and addresses.
+/// Registers of a thread, estimated from those of the compiled kernels: current and next values, halves of
+/// the 8 points that are compared at once, their keys, sums of 4 products, parts of the centroids, and
+/// addresses.
 fn registers(shape: &PassShape) -> u32 {
     let (steps, points) = (shape.features.div_ceil(4), shape.points);
     let at_once = points.min(8);
@@ -63,7 +64,7 @@ fn registers(shape: &PassShape) -> u32 {
     steps * points * (1 + u32::from(shape.ahead)) + (2 * steps + 1) * at_once + 16 + centroids + 20
 }
 
-/// Every shape that fits, in no order.
+/// All shapes that fit, in no order.
 pub(super) fn costs(
     machine: &Machine,
     (features, clusters): (u32, u32),
@@ -82,7 +83,8 @@ pub(super) fn costs(
         let copies: &[u32] = match way {
             Sums::Shared => &[1, 2, 4, 8],
             Sums::Features if features > 4 => &[8, 32 / features.next_power_of_two()],
-            // As many sums of a cluster's feature as points of a quad: these do not wait for each other then.
+            // One sum of a cluster's feature per point of a quad, so that the points do not wait for each
+            // other.
             Sums::Features => &[8, 16, 32],
             _ => &[1],
         };
@@ -106,7 +108,7 @@ pub(super) fn costs(
                         labels: None,
                         inertia: false,
                     };
-                    // The compiler keeps to a few less where it must.
+                    // The compiler uses a few registers less if it must.
                     let most = (1 << 16) / (registers(&shape) - 8).min(255) / 32 * 32;
                     let too_many = (points > 4 && features > 8) || (points > 8 && features > 4);
                     if !too_many
@@ -155,7 +157,7 @@ fn wide(
                     labels: None,
                     inertia: false,
                 };
-                // Groups are of whole vectors of labels.
+                // Groups consist of whole vectors of labels.
                 let is_whole =
                     shape.tile_points().is_multiple_of(4 * u64::from(copies)) && threads / copies >= 32;
                 let fits = threads * wide_registers(&shape) <= 1 << 16 && shape.shared_bytes() <= limit;
@@ -174,11 +176,11 @@ fn wide_registers(shape: &PassShape) -> u32 {
     64 / shape.shares() + 70
 }
 
-/// Of tiles of points in shared memory. A block copies, finds the nearest centroids and sums one after the
-/// other; other blocks, or copies of the next tile, fill the gaps.
+/// Cycles of a pass over tiles of points in shared memory. A block copies a tile, finds the nearest centroids
+/// and sums, in this order. Other blocks, or copies of the next tile, fill the gaps.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let (d, shares) = (f64::from(shape.features), f64::from(shape.shares()));
-    // Each warp has as many.
+    // Each warp has the same number of tiles.
     let tiles = f64::from(shape.clusters.div_ceil(8).next_multiple_of(shape.shares()));
     let steps = f64::from(shape.features.div_ceil(16));
     let blocks = machine
@@ -190,8 +192,8 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let multiprocessors = f64::from(machine.multiprocessors);
     let clock = machine.rounds_per_second / multiprocessors;
     let memory = 128.0 * d * multiprocessors * clock / machine.memory_bytes_per_second;
-    // Of 32 points, fitted to `kmeans-fit/tiles.csv` in `bench/results/2026-11-22-nvidia-h200`: halves of
-    // them in each warp that has them, products, keys; centroids' values as halves where they are streamed.
+    // For 32 points, fitted to `kmeans-fit/tiles.csv` in `bench/results/2026-11-22-nvidia-h200`: their halves
+    // in each warp that has them, products, keys; centroids' values as halves if they are streamed.
     let groups = (tiles / 8.0).ceil();
     let streamed = match shape.streams_centroids() {
         true => steps * tiles * 8.0 * 775.0 / points,
@@ -202,7 +204,7 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let scores = 1.5 * (scores * hidden + streamed) / 4.0;
     let gaps = if blocks > 1 || shape.ahead { GAPS } else { 1.0 };
     let compute = match shape.sums {
-        // A thread adds one value after the other, four at once where they are of four clusters.
+        // A thread adds one value after another; four at once if they belong to four clusters.
         Sums::Features => {
             let k = f64::from(shape.clusters);
             let apart = (1..4)
@@ -217,7 +219,7 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     one_after_another(memory, compute, gaps)
 }
 
-/// Times of which the shorter one fills what the longer one leaves, but for a share.
+/// The time of two works. The shorter one overlaps with the longer one, except for the share `gaps`.
 fn one_after_another(one: f64, other: f64, gaps: f64) -> f64 {
     one.max(other) + gaps * one.min(other)
 }
@@ -244,13 +246,13 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
         Sums::Features if shape.copies < 8 => (32.0, 16.0, SUM_CYCLES[more]),
         Sums::Features => (12.0, 8.0, SUM_CYCLES[more] * 8.0 / f64::from(shape.copies)),
         Sums::Shared => {
-            // Quads that share a copy conflict now and then; lanes of a quad are in banks of their own.
+            // Quads that share a copy conflict occasionally; lanes of a quad access different banks.
             let conflict = 1.0 + 0.35 * (8.0 / f64::from(shape.copies) - 1.0);
             (75.0 * conflict, 10.0 * conflict, 240.0 * conflict)
         }
         _ => {
             let rate = machine.global_atomics_per_second / multiprocessors / clock;
-            // Those of many slots go faster than the measured ones.
+            // Atomics to many slots are faster than the measured ones.
             (12.0, 128.0 / (SLOTS_FACTOR * rate).max(1e-9), 0.0)
         }
     };

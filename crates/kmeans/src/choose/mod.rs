@@ -1,21 +1,21 @@
-//! The choice of a pass's shape: the cheapest by a model of a multiprocessor.
+//! The choice of a pass's shape: the cheapest one by a model of a multiprocessor.
 //!
 //! For 32 points, a warp's worth of one point a lane, in cycles of a multiprocessor with four schedulers:
 //!
 //! ```text
-//!   memory   128 d bytes / bytes per cycle, more where warps cannot ask for enough at once
+//!   memory   128 d bytes / bytes per cycle, more if warps cannot request enough at once
 //!   issue    (k4 (d + c + (d + 1) / 4P) + 2 d + 10 + 60 / P + update) / 4    k4: k rounded up to 4; 60: of a tile, 110 with the next
 //!   compare  2 c k4 / 4                                           c: 3, compare and two selects, at half rate; 2 for pairs
 //!   shared   k4 (d + 1) / P + update                              16-byte reads take 4 cycles
 //! ```
 //!
-//! Counts are those of the compiled loops. Several blocks of a multiprocessor each read centroids, merge and
-//! wait at barriers: measured on an H200, at d 4 and k 4 to 64, times grow with their number to the power of
-//! 0.06.
+//! Instructions were counted in the compiled loops. Several blocks of a multiprocessor each read centroids,
+//! merge and wait at barriers: measured on an H200, at d 4 and k 4 to 64, times grow with their number to the
+//! power of 0.06.
 //!
-//! Updates are those of the table in `kmeans/sums.cuh`. Both this model and that of grouped aggregation sum
-//! by group: conflicts of lanes in replicated accumulators, the rate of device memory and how times overlap
-//! are those of `galatea_layout::model`.
+//! Updates are listed in the table in `kmeans/sums.cuh`. This model shares three parts with that of grouped
+//! aggregation, which also sums by group: conflicts of lanes in replicated accumulators, the rate of device
+//! memory, and the overlap of times are those of `galatea_layout::model`.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::Frequencies;
@@ -25,18 +25,19 @@ use crate::{KMeansError, Result};
 
 mod matrix;
 
-/// Warps of a multiprocessor that hide the latency of dependent instructions of a pass.
+/// Warps of a multiprocessor that suffice to hide the latency of dependent instructions of a pass.
 const WARPS_TO_HIDE: f64 = 12.0;
-/// Number of clusters from which on comparing by pairs pays, in spite of finding the one of the pair.
+/// Minimum number of clusters for which comparing by pairs pays, although the nearer one of the pair must
+/// then be found.
 const PAIRED_CLUSTERS: u32 = 16;
-/// Factor of instructions by lanes, where these are the bottleneck, for warps that wait for each other: of up
-/// to 4 features and of more; the same for all such shapes.
+/// Factor of instructions by lanes for warps that wait for each other, if these are the bottleneck: with up
+/// to 4 features, and with more. It is the same for all such shapes.
 const WAITING: [f64; 2] = [1.25, 1.6];
-/// Clusters from which on they do.
+/// Minimum number of clusters for which they are the bottleneck.
 const BOUND_CLUSTERS: u32 = 8;
-/// The power of the number of blocks of a multiprocessor that times grow with.
+/// Exponent with which times grow with the number of blocks of a multiprocessor.
 const BLOCKS_POWER: f64 = 0.06;
-/// Registers of a thread at most.
+/// Maximum number of registers of a thread.
 const MOST_REGISTERS: u32 = 255;
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 1 << 16;
@@ -51,8 +52,8 @@ pub struct PassCost {
 }
 
 impl PassCost {
-    /// Seconds of passes over so many points, of several starts at once, on the multiprocessor that has most
-    /// tiles. Where points are few, small tiles keep more multiprocessors busy.
+    /// Seconds of passes over `points` points, for `starts` starts at once, on the multiprocessor with the
+    /// most tiles. With few points, small tiles keep more multiprocessors busy.
     #[must_use]
     pub fn seconds(&self, machine: &Machine, points: u64, starts: u32) -> f64 {
         let tile = self.shape.tile_points();
@@ -66,15 +67,15 @@ impl PassCost {
 /// Constraints on a shape; unset fields are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// How it finds the nearest centroids.
+    /// The method of finding the nearest centroids.
     pub scores: Option<Scores>,
-    /// How it replicates sums.
+    /// The replication of sums.
     pub sums: Option<Sums>,
-    /// Bytes of shared memory that a block may take.
+    /// Bytes of shared memory that a block may use.
     pub shared_limit: Option<u64>,
 }
 
-/// Registers of a thread, estimated: points, centroids of a group as they come, scores and labels, and
+/// Estimated registers of a thread: points, the current centroids of a group, scores and labels, and
 /// addresses.
 fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool) -> u32 {
     let held = match sums {
@@ -85,7 +86,7 @@ fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool)
     tiles * features * points + 2 * points + 4 * features.min(8) + 24 + held
 }
 
-/// Every shape of a pass that fits, cheapest first.
+/// All shapes of a pass that fit, cheapest first.
 #[must_use]
 pub fn costs(machine: &Machine, of: (u32, u32), wanted: Wanted) -> Vec<PassCost> {
     let limit = limit_of(machine, wanted.shared_limit);
@@ -115,7 +116,7 @@ pub fn costs(machine: &Machine, of: (u32, u32), wanted: Wanted) -> Vec<PassCost>
     found
 }
 
-/// Shapes whose threads hold whole points, in no order.
+/// Shapes with whole points in each thread, in no order.
 fn lanes(
     machine: &Machine,
     (features, clusters): (u32, u32),
@@ -127,7 +128,7 @@ fn lanes(
         .filter(|way| sums.is_none_or(|only| only == *way));
     let mut found = Vec::new();
     for way in ways {
-        // More accumulators than that in registers leave too few for anything else.
+        // More accumulators in registers would leave too few registers for everything else.
         if way == Sums::Registers && clusters * (features + 1) > 40 {
             continue;
         }
@@ -141,7 +142,7 @@ fn lanes(
             Sums::Features => &[4],
             _ => &[1],
         };
-        // Conflicts do not depend on the rest of a shape, and take the analyser some time.
+        // Conflicts do not depend on the rest of a shape, and their analysis takes some time.
         let copies: Vec<(u32, f64)> = copies
             .iter()
             .map(|copies| match way {
@@ -227,9 +228,9 @@ fn wide(
     found
 }
 
-/// Of a wide pass. Points come again for every 8 centroids, and the tiles of all blocks together are more
-/// than the cache of the device holds: what counts is how long loads take, and so much more than instructions
-/// that these are left out. Fitted to `kmeans-fit/many-features.txt` and `kmeans-fit/forms.csv` in
+/// Cycles of a wide pass. Points are read again for every 8 centroids, and the tiles of all blocks together
+/// exceed the cache of the device. The latency of loads therefore outweighs instructions, which are left out.
+/// Fitted to `kmeans-fit/many-features.txt` and `kmeans-fit/forms.csv` in
 /// `bench/results/2026-11-22-nvidia-h200`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let d = f64::from(shape.features);
@@ -241,7 +242,7 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let times = f64::from(shape.clusters.div_ceil(8));
     let update = match shape.sums {
         Sums::Features => {
-            // Threads of a group beyond the features have nothing to add.
+            // Threads of a group beyond the number of features add nothing.
             let (groups, width) = (shape.copies, shape.threads / shape.copies);
             let active = groups * width.min(shape.features.next_multiple_of(32));
             15.0 * d * (512.0 / f64::from(active)).powf(0.7)
@@ -267,16 +268,16 @@ fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
 /// The cheapest shape for many points.
 ///
 /// # Errors
-/// [`KMeansError::NoShape`] where nothing fits.
+/// [`KMeansError::NoShape`] if no shape fits.
 pub fn choose(machine: &Machine, of: (u32, u32), wanted: Wanted) -> Result<PassShape> {
     let best = costs(machine, of, wanted).first().map(|cost| cost.shape);
     best.ok_or_else(|| no_shape(machine, of, wanted))
 }
 
-/// The fastest shape for so many points, of several starts at once.
+/// The fastest shape for a number of points, and of starts at once.
 ///
 /// # Errors
-/// [`KMeansError::NoShape`] where nothing fits.
+/// [`KMeansError::NoShape`] if no shape fits.
 pub fn fastest(
     machine: &Machine,
     of: (u32, u32),
@@ -313,7 +314,7 @@ fn no_shape(machine: &Machine, (features, clusters): (u32, u32), wanted: Wanted)
     }
 }
 
-/// Rounds of an atomic of a warp whose lanes share replicated accumulators.
+/// Rounds of an atomic of a warp. Its lanes share replicated accumulators.
 fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
     let Ok(uniform) = Frequencies::uniform(clusters as usize) else {
         return 32.0;
@@ -321,7 +322,7 @@ fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
     replicated_conflicts(&uniform.column(256 * 32, 0), copies, rows * copies).mean_write_rounds()
 }
 
-/// `conflict`: rounds of an atomic to copies in shared memory.
+/// Cycles of a pass by lanes. `conflict`: rounds of an atomic to copies in shared memory.
 fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32, conflict: f64) -> f64 {
     let (k, d, p) = (
         f64::from(shape.clusters),
@@ -359,7 +360,7 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32, conflict: f64
         }
         Sums::Shared => {
             let each = d + 1.0;
-            // A load, an addition and a compare-and-swap, again for each conflicting lane.
+            // A load, an addition and a compare-and-swap, repeated for each conflicting lane.
             (
                 8.3 * each * conflict,
                 2.0 * each * conflict,

@@ -1,4 +1,4 @@
-//! Histograms of labels on the CPU, by each published way of replicating them (thesis §5.2.2, KM-7 to KM-10).
+//! Histograms of labels on the CPU, with each published replication (thesis §5.2.2, KM-7 to KM-10).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,16 +9,16 @@ use crate::Labels;
 
 /// Labels that a thread counts at a time.
 const TASK: usize = 1 << 17;
-/// Private histograms of a thread, for labels that follow each other: an addition need not wait for the one
-/// before.
+/// Private histograms of a thread for successive labels, so that an addition need not wait for the previous
+/// one.
 const PRIVATE: usize = 4;
 
-/// How many points each of so many clusters has. On the CPU the partitioned ways differ by who may add to a
-/// task's histogram: others could, so additions are atomic (global: beside those of other tasks; local: in
-/// memory of its own), or only the task itself (private).
+/// The number of points of each of `clusters` clusters. On the CPU the partitioned ways differ by the threads
+/// that may add to a task's histogram. Either other tasks may, so additions are atomic (global: beside the
+/// histograms of other tasks; local: in memory of its own), or only the task itself (private).
 ///
 /// # Panics
-/// Where a label is of no cluster.
+/// If a label is not below `clusters`.
 #[must_use]
 pub fn count_labels(labels: &Labels, clusters: usize, way: MassSum) -> Vec<u64> {
     let width = labels.width().bytes();
@@ -78,7 +78,7 @@ fn added(mut some: Vec<u64>, others: Vec<u64>) -> Vec<u64> {
     some
 }
 
-/// Labels one by one, with a number below [`PRIVATE`] that differs for those that follow each other.
+/// Calls `use_label` with each label and a number below [`PRIVATE`], which differs for successive labels.
 fn for_each_label(bytes: &[u8], width: usize, mut use_label: impl FnMut(usize, usize)) {
     match width {
         1 => {

@@ -1,11 +1,11 @@
-//! Passes on the CPU: in place, by all threads of the rayon pool.
+//! Passes on the CPU: in place, with all threads of the rayon pool.
 //!
-//! A thread takes a piece of 2^15 points and goes through it in blocks (`piece`), in the widest vectors that
-//! the CPU has; distances stay in registers (KM-14, KM-16). Partial sums are those of pieces, added in the
-//! order of pieces: the result does not depend on the number of threads.
+//! A thread processes a piece of 2^15 points in blocks (`piece`), in the widest vectors of the CPU; distances
+//! stay in registers (KM-14, KM-16). Each piece has its own partial sums, which are added in the order of
+//! pieces: the result does not depend on the number of threads.
 //!
 //! Executions are those of the device (KM-11): assignment and update fused in one pass, or in two over each
-//! chunk, with labels in between. Histograms of labels alone are in `masses`.
+//! chunk, with labels in between. `masses` has histograms of labels alone.
 
 mod masses;
 mod piece;
@@ -44,7 +44,7 @@ impl Partial {
         }
     }
 
-    /// As a slot of the device's partial sums.
+    /// The words of a slot of the device's partial sums.
     pub(crate) fn words(&self) -> Vec<f64> {
         let masses = self.masses.iter().map(|mass| *mass as f64);
         let words = self.sums.iter().copied().chain(masses);
@@ -62,23 +62,23 @@ impl Partial {
     }
 }
 
-/// How a thread of the CPU adds points to their clusters.
+/// The method by which a thread of the CPU adds points to their clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CpuSums {
-    /// By lanes up to 8 clusters, by features beyond.
+    /// By lanes for up to 8 clusters, by features for more.
     #[default]
     Auto,
     /// Point by point into a matrix of the thread: Cluster Merge (thesis §5.2.1, KM-4).
     Merge,
-    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1, KM-5), one after
-    /// the other, since a thread's points are in its cache.
+    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1, KM-5). Features are
+    /// processed in order, since a thread's points are in its cache.
     Features,
-    /// Cluster by cluster, a copy of a sum for each lane of a vector, where points of others add zero.
+    /// Cluster by cluster, with a copy of a sum for each lane of a vector. Points of other clusters add zero.
     Lanes,
 }
 
 impl CpuSums {
-    /// All that name a way.
+    /// All methods except [`Self::Auto`].
     pub const ALL: [Self; 3] = [Self::Merge, Self::Features, Self::Lanes];
 
     /// Its name.
@@ -102,8 +102,8 @@ pub(crate) struct Cpu<'p> {
     pub(crate) multi_pass: bool,
 }
 
-/// One pass over chunks by the centroids of each start, piece by piece, so that a piece comes from memory
-/// once. Labels, of one start, are appended in order.
+/// One pass over chunks by the centroids of each start, piece by piece, so that a piece is read from memory
+/// once. Labels are appended in order, for a single start.
 pub(crate) fn pass<'c>(
     chunks: impl Iterator<Item = &'c Chunk>,
     starts: &[&Centroids],
@@ -156,7 +156,7 @@ pub(crate) fn pass<'c>(
     totals
 }
 
-/// Multi-pass: labels of all points of a chunk, then its sums by them.
+/// Multi-pass: first the labels of all points of a chunk, then its sums by the labels.
 fn two_passes(points: &Points, centroids: &Centroids, sums: CpuSums) -> Partial {
     let shape = (centroids.clusters(), points.features());
     let mut total = Partial::new(shape.0, shape.1);
@@ -192,7 +192,7 @@ pub(crate) fn assign(
     });
 }
 
-/// Sums of a chunk whose labels are known.
+/// Sums of a chunk by given labels.
 pub(crate) fn sums_of(
     chunk: &Chunk,
     labels: &[u32],
@@ -222,7 +222,7 @@ pub(crate) fn sums_of(
     total
 }
 
-/// Moves centroids to the means of a pass; the sum of the squares of how far.
+/// Moves centroids to the means of a pass. Returns the sum of their squared shifts.
 pub(crate) fn update(centroids: &mut Centroids, partial: &Partial, features: usize) -> f64 {
     let before = centroids.relative().to_vec();
     let mut after: Vec<f32> = before.clone();

@@ -1,9 +1,8 @@
-//! The work of one thread on one piece of points: nearest centroids and sums, in vectors that run along the
-//! points.
+//! The work of one thread on one piece of points: nearest centroids and sums, in vectors of points.
 //!
-//! A block of 256 points at a time lies relative to the origin in the first-level cache. 32 of them are
-//! compared with two centroids at once, so scores stay in registers (KM-16) and a value that is loaded is
-//! used twice.
+//! A block of 256 points at a time is stored relative to the origin in the first-level cache. 32 of them are
+//! compared with two centroids at once, so scores stay in registers (KM-16) and each loaded value is used
+//! twice.
 
 use galatea_device::{VectorWork, in_vectors};
 
@@ -14,13 +13,13 @@ use crate::points::Chunk;
 pub(super) const BLOCK: usize = 256;
 /// Points that are compared at once: four vectors of 32 bytes.
 const LANES: usize = 32;
-/// Clusters up to which sums by lanes are the fastest: they take a step a cluster.
+/// Maximum number of clusters for which sums by lanes are the fastest, because they take a step per cluster.
 const FEW_CLUSTERS: usize = 8;
-/// The label of no cluster.
+/// The label of padding, which is no cluster.
 const NONE: u32 = u32::MAX;
 
-/// Centroids split into the parts of their layout; rows and norms are padded to a multiple of four, with
-/// norms that no score is below.
+/// Centroids split into the parts of their layout. Rows and norms are padded to a multiple of four; no score
+/// is below that of a padded norm.
 #[derive(Clone, Copy)]
 pub(super) struct View<'c> {
     pub(super) origin: &'c [f32],
@@ -49,19 +48,19 @@ pub(super) struct Piece<'a> {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) view: View<'a>,
-    /// None: no sums are wanted.
+    /// The method of summing; none if sums are not needed.
     pub(super) sums: Option<CpuSums>,
     pub(super) inertia: bool,
-    /// Labels of the range, to be read or written.
+    /// Labels of the range, read or written.
     pub(super) labels: Labelling<'a>,
 }
 
 /// Labels of a range of points.
 pub(super) enum Labelling<'a> {
-    /// Kept for no one.
+    /// Labels are not stored.
     Dropped,
     Written(&'a mut [u32]),
-    /// Found by another pass.
+    /// Computed by another pass.
     Given(&'a [u32]),
 }
 
@@ -125,7 +124,7 @@ fn multiply_add<const FUSED: bool>(a: f32, b: f32, sum: f32) -> f32 {
     if FUSED { a.mul_add(b, sum) } else { sum + a * b }
 }
 
-/// Of each point the label of the greatest score, of equal ones the least.
+/// For each point, the label with the greatest score; of equal scores, the least label.
 #[inline(always)]
 fn nearest<const FUSED: bool>(x: &[f32], view: &View<'_>, label: &mut [u32; BLOCK]) {
     let d = view.origin.len();

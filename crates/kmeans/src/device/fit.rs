@@ -1,4 +1,4 @@
-//! A fit on the device: iterations in batches, and the pass at the end.
+//! A fit on the device: iterations in batches, and the final pass.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::labels::Labels;
 use crate::processor::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::share::Trial;
 
-/// After a wait of that long, iterations are queued one by one.
+/// After a wait longer than this, iterations are queued one by one.
 const LONG: Duration = Duration::from_millis(50);
-/// And after a shorter one twice as many.
+/// After a wait shorter than this, the batch is doubled.
 const SHORT: Duration = Duration::from_millis(10);
 
 impl DeviceRun<'_> {
-    /// The centroids of the starts that have not ended, as they are on the device.
+    /// The device's centroids of the starts that have not ended.
     fn read_active(&self, centroids: &mut [Centroids]) -> Result<()> {
         for (start, centroids) in self.starts.iter().zip(centroids) {
             if start.active {
@@ -73,7 +73,7 @@ impl Processor for DeviceRun<'_> {
                 });
             }
             trial.took(begun.elapsed());
-            // A cancelled fit waits for the queued iterations.
+            // A cancelled fit waits for the queued iterations, so batches are limited.
             if !resident || begun.elapsed() > LONG {
                 batch = 1;
             } else if begun.elapsed() < SHORT {

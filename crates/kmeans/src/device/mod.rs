@@ -1,11 +1,12 @@
 //! Passes on the device.
 //!
-//! Points are a region of the memory manager, a page a chunk. A pass launches over all chunks whose pages are
-//! there, while the others arrive, each with a launch of its own: in pages as far as there is room, through a
-//! ring of slots otherwise (thesis §5.4). Sums stay in device memory over all launches of a pass (KM-18); the
-//! update moves the centroids there, and only its state comes back. While everything is resident, several
-//! iterations are queued at once: once one has converged, those behind it do nothing. Over few points they
-//! are one launch, whose blocks wait for each other between pass and update; starts are rows of its grid.
+//! Points are a region of the memory manager, with one page per chunk. A pass launches once over all chunks
+//! with resident pages, and once for each of the others when it has arrived: in a page as long as memory
+//! suffices, and in a ring of slots otherwise (thesis §5.4). Sums stay in device memory over all launches of
+//! a pass (KM-18). The update moves the centroids there, and only its state is transferred back. While
+//! everything is resident, several iterations are queued at once: once one has converged, the later ones do
+//! nothing. For few points they are one launch, in which blocks wait for each other between pass and update;
+//! starts are rows of its grid.
 //!
 //! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
 
@@ -28,10 +29,10 @@ use crate::labels::Labels;
 use crate::spread;
 use crate::{Execution, KMeans, KMeansError, Launches, Points, Result, Share, Sums};
 
-/// Bytes of partial sums at most: blocks share slots beyond.
+/// Maximum bytes of partial sums. To stay below it, blocks share slots.
 const PARTIAL_BYTES: u64 = 32 << 20;
-/// Seconds of a pass by the model, of all starts, up to which iterations share a launch: launches of a pass
-/// and an update take some microseconds each.
+/// Maximum seconds of a pass by the model, for all starts, for which iterations share a launch: launches of a
+/// pass and an update take some microseconds each.
 const PERSISTENT_SECONDS: f64 = 200e-6;
 
 pub use phases::{Phase, cpu_phases};
@@ -39,7 +40,7 @@ use places::{Slot, Table};
 use queue::ChunkLabels;
 use starts::Start;
 
-/// A device that clusters.
+/// k-means on a device.
 #[derive(Debug)]
 pub struct DeviceKMeans<'m> {
     manager: &'m MemoryManager,
@@ -51,10 +52,10 @@ pub struct DeviceKMeans<'m> {
 }
 
 impl<'m> DeviceKMeans<'m> {
-    /// On a manager's device, whose figures the model takes from `machine`.
+    /// Creates it for a manager's device. The model takes the device's figures from `machine`.
     ///
     /// # Errors
-    /// Those of [`Device::compile`].
+    /// The errors of [`Device::compile`].
     pub fn new(manager: &'m MemoryManager, machine: Machine) -> Result<Self> {
         let device = manager.device();
         Ok(Self {
@@ -67,14 +68,14 @@ impl<'m> DeviceKMeans<'m> {
         })
     }
 
-    /// Makes no pages of points: chunks that are not there already pass through slots, in every pass (KM-20).
+    /// Allocates no pages of points: chunks that are not resident pass through slots, in every pass (KM-20).
     #[must_use]
     pub fn without_pages(mut self) -> Self {
         self.keep = false;
         self
     }
 
-    /// The stream that kernels run in.
+    /// The stream of the kernels.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.compute
@@ -84,7 +85,7 @@ impl<'m> DeviceKMeans<'m> {
         self.manager.device()
     }
 
-    /// Memory of a run, for which pages give way.
+    /// Allocates memory of a run. Pages are evicted for it.
     fn allocate<T: Pod>(&self, what: &'static str, len: usize) -> Result<DeviceBuffer<T>> {
         let attempt = || self.device().zeroed::<T>(&self.compute, len);
         let made = self.manager.making_room(attempt, DeviceError::is_out_of_memory)?;
@@ -98,11 +99,12 @@ impl<'m> DeviceKMeans<'m> {
     /// Compiles the kernels that `settings` need for `points`, and allocates.
     ///
     /// # Errors
-    /// [`KMeansError::NoShape`], [`KMeansError::Features`], [`KMeansError::Memory`]; the device's.
+    /// [`KMeansError::NoShape`], [`KMeansError::Features`], [`KMeansError::Memory`], or an error of the
+    /// device.
     pub fn start<'p>(&'p self, points: &'p Points, settings: &KMeans) -> Result<DeviceRun<'p>> {
         let (d, k) = (points.features() as u32, settings.clusters as u32);
         let wanted = Wanted {
-            // Passes that write labels or read them are by lanes.
+            // Passes that write or read labels are by lanes.
             scores: match settings.execution {
                 Execution::Auto | Execution::Single => {
                     let few = points.len() / u64::from(k.max(1)) < spread::FEW_POINTS;
@@ -132,10 +134,10 @@ impl<'m> DeviceKMeans<'m> {
         Ok(run)
     }
 
-    /// As [`Self::start`], with a shape.
+    /// Like [`Self::start`], with a given shape.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// The errors of [`Self::start`].
     pub fn start_with<'p>(&'p self, points: &'p Points, shape: PassShape) -> Result<DeviceRun<'p>> {
         self.start_all(points, shape, 1)
     }
@@ -184,27 +186,27 @@ pub struct DeviceRun<'p> {
     pass: KmeansPass,
     /// Kernels of an iteration, in order.
     passes: Vec<KmeansPass>,
-    /// Kernel of several iterations, where they share launches.
+    /// Kernel of several iterations, if they share launches.
     fit: Option<KmeansFit>,
     /// Shape of passes in 32-bit floats.
     exact: PassShape,
-    /// Whether the CPU moves the centroids.
+    /// Whether the CPU moves the centroids (cross-processing).
     cross: bool,
     /// Labels of the chunks of a few launches.
     labelled: Option<DeviceBuffer<u8>>,
     /// Starts that share the passes over the points.
     starts: Vec<Start>,
-    /// How many of them the fit that began last has.
+    /// The number of them in the last fit.
     begun: usize,
     share: Share,
-    /// Chunks that the CPU has taken.
+    /// Chunks that the CPU has processed.
     cpu_chunks: u64,
     table: Table,
     ring: Vec<Slot>,
 }
 
 impl DeviceRun<'_> {
-    /// Puts centroids on the device, those of a start each, for fits that begin.
+    /// Copies centroids to the device, one set per start, at the beginning of a fit.
     fn begin(&mut self, centroids: &[Centroids]) -> Result<()> {
         if self.pass.shape().scores == Scores::Matrix {
             let scales = centroids.iter().map(|of| spread::scale(self.points, of));
@@ -231,10 +233,10 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Sets how iterations are executed: compiles their passes.
+    /// Sets the execution of iterations, and compiles their passes.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn execute_as(&mut self, execution: Execution) -> Result<()> {
         let device = self.on.device();
         let width = Some(LabelWidth::of(self.pass.shape().clusters));
@@ -260,11 +262,11 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Lets iterations share launches while all points are in device memory, where the device has cooperative
-    /// launches.
+    /// Lets iterations share launches while all points are in device memory, if the device supports
+    /// cooperative launches.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn persist(&mut self) -> Result<()> {
         let device = self.on.device();
         if device.info().cooperative_launch {
@@ -273,14 +275,14 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Whether they do.
+    /// Whether iterations share launches.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         self.fit.is_some()
     }
 
-    /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go
-    /// back.
+    /// An iteration of cross-processing: labels are transferred from the device, the CPU moves the centroids,
+    /// and the centroids are transferred back.
     fn cross(&mut self, centroids: &mut Centroids) -> Result<f64> {
         let mut labels = ChunkLabels {
             chunks: vec![Vec::new(); self.points.chunks().len()],
@@ -294,7 +296,7 @@ impl DeviceRun<'_> {
         Ok(shift)
     }
 
-    /// Sums of the CPU, of all chunks, by labels from the device.
+    /// Sums of all chunks on the CPU, by labels from the device.
     fn sums_by(&self, labels: ChunkLabels, centroids: &Centroids) -> Partial {
         let shape = (centroids.clusters(), self.points.features());
         let width = LabelWidth::of(shape.0 as u32);
@@ -312,33 +314,33 @@ impl DeviceRun<'_> {
         self.pass.shape()
     }
 
-    /// Registers of a thread, and bytes of spilled ones.
+    /// Registers of a thread, and bytes of spilled registers.
     #[must_use]
     pub fn registers(&self) -> (u32, u32) {
         let resources = self.pass.resources();
         (resources.registers, resources.local)
     }
 
-    /// Blocks of a pass that run at once.
+    /// Number of blocks of a pass that run at once.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.pass.blocks()
     }
 
-    /// Puts first centroids on the device, row after row, for [`Self::queue_iteration`].
+    /// Copies the first centroids to the device, row after row, for [`Self::queue_iteration`].
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn place_centroids(&mut self, rows: &[f64]) -> Result<()> {
         let rows = self.points.without_offsets(rows);
         self.begin(&[Centroids::new(&rows, self.points.features())])
     }
 
-    /// Queues an iteration, which goes on from where the one before left, whether it converged or not: for
+    /// Queues an iteration that continues after the previous one, whether that has converged or not. For
     /// measurements.
     ///
     /// # Errors
-    /// [`KMeansError::Memory`]; the device's.
+    /// [`KMeansError::Memory`], or an error of the device.
     pub fn queue_iteration(&mut self) -> Result<()> {
         if self.cross {
             let mut centroids = self.centroids_there()?;
@@ -347,10 +349,10 @@ impl DeviceRun<'_> {
         self.queue_several(1)
     }
 
-    /// As [`Self::queue_iteration`], several: in one launch where iterations share launches.
+    /// Like [`Self::queue_iteration`], for several iterations: in one launch if iterations share launches.
     ///
     /// # Errors
-    /// [`KMeansError::Memory`]; the device's.
+    /// [`KMeansError::Memory`], or an error of the device.
     pub fn queue_several(&mut self, iterations: u32) -> Result<()> {
         let mut left = iterations;
         while left > 0 {
@@ -368,10 +370,10 @@ impl DeviceRun<'_> {
         Ok(centroids)
     }
 
-    /// The centroids after all iterations that are queued, row after row.
+    /// The centroids after all queued iterations, row after row.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn read_centroids(&self) -> Result<Vec<f64>> {
         let centroids = self.centroids_there()?;
         let mut rows = centroids.rows();

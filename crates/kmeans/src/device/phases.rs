@@ -1,4 +1,4 @@
-//! How long the phases of an iteration take, one after the other (thesis, figure 5.12).
+//! Times of the phases of an iteration, executed one after another (thesis, figure 5.12).
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use galatea_kernels::kmeans::Centroids;
 pub type Phase = (&'static str, Duration);
 
 impl DeviceRun<'_> {
-    /// The phases of an iteration that goes on from where the one before left, each waited for.
+    /// The phases of an iteration that continues after the previous one. Each phase is waited for.
     ///
     /// # Errors
-    /// The device's.
+    /// An error of the device.
     pub fn phases(&mut self) -> Result<Vec<Phase>> {
         let mut places = self.place()?;
         let passes = self.passes.clone();
         let wait = |run: &Self| run.on.compute.synchronize();
-        // Points come first, which is no phase.
+        // Points are transferred first, which is not a phase.
         for position in places.ready..places.order.len() {
             if places.pages[position].is_some() {
                 self.fetch(&places, position)?;
@@ -30,7 +30,8 @@ impl DeviceRun<'_> {
         wait(self)?;
         let mut phases = Vec::new();
         if !self.cross {
-            // Labels have room for some chunks, so passes alternate: sums take what both take more than one.
+            // The buffer of labels holds some chunks, so passes alternate. The time of both passes beyond
+            // that of the first is the time of the sums.
             let begun = Instant::now();
             if passes.len() > 1 {
                 self.queue(&mut places, &passes[..1], None, None)?;
@@ -81,7 +82,7 @@ impl DeviceRun<'_> {
     }
 }
 
-/// The phases of a multi-pass iteration on the CPU, from the centroids given, row after row.
+/// The phases of a multi-pass iteration on the CPU, from the given centroids, row after row.
 #[must_use]
 pub fn cpu_phases(points: &Points, rows: &[f64]) -> Vec<Phase> {
     let (kept, d) = (points.without_offsets(rows), points.features());

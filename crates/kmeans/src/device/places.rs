@@ -1,4 +1,4 @@
-//! Places of the chunks of a pass: pages that stay, or slots that chunks pass through.
+//! Places of the chunks of a pass: resident pages, or slots that chunks pass through.
 
 use galatea_device::{DeviceBuffer, Event};
 use galatea_kernels::kmeans::CHUNK_WORDS;
@@ -8,7 +8,7 @@ use super::DeviceRun;
 use crate::points::Chunk;
 use crate::{KMeansError, Result};
 
-/// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
+/// Number of slots for chunks without pages: one is processed, two are copied, one waits.
 pub(super) const SLOTS: usize = 4;
 
 /// A table of chunks on the device, and its words.
@@ -22,18 +22,18 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) buffer: DeviceBuffer<u8>,
-    /// Event behind the last launch that read it.
+    /// Event of the last launch that read it.
     pub(super) free: Option<Event>,
 }
 
-/// Places of the chunks of a pass, those that need no copy first.
+/// Places of the chunks of a pass. Those that need no copy are first.
 pub(super) struct Places<'s> {
     pub(super) scan: Scan<'s>,
     /// Chunks in the order of launches.
     pub(super) order: Vec<usize>,
-    /// By position; none: through a slot.
+    /// Pages by position; none for a chunk that passes through a slot.
     pub(super) pages: Vec<Option<PagePin>>,
-    /// How many need no copy.
+    /// The number of chunks that need no copy.
     pub(super) ready: usize,
 }
 
@@ -64,7 +64,8 @@ impl<'p> DeviceRun<'p> {
         let is_ready =
             |(_, page): &(usize, Option<PagePin>)| page.as_ref().is_some_and(|page| page.is_here());
         let (mut here, mut away): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ready);
-        // Those that stay come first: the CPU takes only chunks that would come again.
+        // Chunks with pages precede chunks without: the CPU takes only chunks that would be transferred in
+        // every pass.
         away.sort_by_key(|(_, page)| page.is_none());
         let ready = here.len();
         for (chunk, _) in &away {
@@ -87,7 +88,7 @@ impl<'p> DeviceRun<'p> {
         while self.ring.len() < wanted {
             match on.manager.allocate(&on.transfer[0], largest)? {
                 Some(buffer) => self.ring.push(Slot { buffer, free: None }),
-                // One slot still works, without overlap.
+                // One slot suffices, but without overlap.
                 None if !self.ring.is_empty() => break,
                 None => {
                     return Err(KMeansError::Memory {
@@ -103,7 +104,8 @@ impl<'p> DeviceRun<'p> {
         Ok(())
     }
 
-    /// Has the table of chunks on the device; `labels`: where those of the chunk at a position go.
+    /// Writes the table of chunks to the device. `labels` returns the address for the labels of the chunk at
+    /// a position.
     pub(super) fn write_table(&mut self, places: &Places<'_>, labels: impl Fn(usize) -> u64) -> Result<()> {
         let mut words = Vec::with_capacity(places.order.len() * CHUNK_WORDS);
         for (position, (&chunk, page)) in places.order.iter().zip(&places.pages).enumerate() {
@@ -128,7 +130,7 @@ impl<'p> DeviceRun<'p> {
         Ok(())
     }
 
-    /// Queues the copy of the chunk at a position, and has launches wait for it.
+    /// Queues the copy of the chunk at a position. Later launches wait for it.
     pub(super) fn fetch(&mut self, places: &Places<'_>, position: usize) -> Result<()> {
         let on = self.on;
         let stream = &on.transfer[position % on.transfer.len()];

@@ -1,4 +1,5 @@
-//! Launches over chunks: passes of an iteration, iterations that share a launch, chunks that the CPU takes.
+//! Launches over chunks: passes of an iteration, iterations that share a launch, and chunks that the CPU
+//! takes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::share::{Split, share_of_cpu};
 
 /// Launches that are queued ahead of the host.
 const AHEAD: usize = 16;
-/// Chunks whose labels come back together.
+/// Number of chunks whose labels are read back together.
 const LABELLED: usize = 8;
 
 /// Labels by chunk.
@@ -25,8 +26,8 @@ pub(super) struct ChunkLabels {
 }
 
 impl DeviceRun<'_> {
-    /// Queues launches over the chunks at positions: all passes of a start, then those of the next one, which
-    /// has the same memory for labels.
+    /// Queues launches over the chunks at these positions: all passes of a start, then those of the next one,
+    /// which uses the same memory for labels.
     fn launch(&mut self, passes: &[KmeansPass], positions: std::ops::Range<usize>) -> Result<()> {
         let table = self.table.buffer.as_ref().expect("written before launches");
         let most = self.points.most();
@@ -38,8 +39,8 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Queues passes over all chunks, one after the other over those of a launch; labels, of one start, are
-    /// read back, chunk by chunk, into `labels`.
+    /// Queues passes over all chunks. All passes over the chunks of a launch precede the next launch. The
+    /// labels of a single start are read back, chunk by chunk, into `labels`.
     pub(super) fn queue(
         &mut self,
         places: &mut Places<'_>,
@@ -48,7 +49,7 @@ impl DeviceRun<'_> {
         split: Option<&Split>,
     ) -> Result<()> {
         let on = self.on;
-        // The CPU cannot take chunks that are queued.
+        // The CPU cannot take queued chunks, so few are queued ahead.
         let ahead = split.map_or(AHEAD, |_| SLOTS);
         let width = passes[0].shape().labels.map_or(0, LabelWidth::bytes);
         let most = self.points.most() as usize;
@@ -70,7 +71,8 @@ impl DeviceRun<'_> {
             if passes_through && split.is_some_and(|split| !split.take_first()) {
                 break;
             }
-            // All that are there in one launch, but for labels, which have room for a few chunks.
+            // All resident chunks are in one launch. With labels, a launch has few chunks, because the buffer
+            // of labels is small.
             let mut end = if ready { places.ready } else { start + 1 };
             if width > 0 {
                 end = end.min((start / LABELLED + 1) * LABELLED);
@@ -117,8 +119,8 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are
-    /// shared with the CPU, where it is given the centroids. Whether all is resident.
+    /// Queues `most` iterations if all points are resident, otherwise one. In that one, chunks without pages
+    /// are shared with the CPU if `cpu` has its centroids. Returns whether all points are resident.
     pub(super) fn queue_iterations(
         &mut self,
         most: u32,
@@ -142,8 +144,8 @@ impl DeviceRun<'_> {
         Ok(resident)
     }
 
-    /// Queues so many iterations of each start in one launch over points that are all there, or in as few as
-    /// take all starts.
+    /// Queues the iterations of each start in one launch, or in the fewest launches that hold all starts. All
+    /// points must be resident.
     fn queue_fit(
         &mut self,
         places: &Places<'_>,
@@ -155,7 +157,7 @@ impl DeviceRun<'_> {
         let table = self.table.buffer.as_ref().expect("just written");
         let work = (self.points.most(), iterations);
         let stream = &self.on.compute;
-        // Barriers of a start count on the same number of blocks in all of its launches.
+        // Barriers of a start require the same number of blocks in all of its launches.
         let begun = &mut self.starts[..self.begun];
         for together in begun.chunks_mut(fit.most_starts()) {
             if together.iter().any(|start| start.active) {
@@ -167,8 +169,8 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them
-    /// from the beginning (KM-19).
+    /// Queues a pass. The CPU takes chunks without pages from the end, while the device takes them from the
+    /// beginning (KM-19).
     fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &[Centroids]) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());

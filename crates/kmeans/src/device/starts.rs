@@ -1,4 +1,4 @@
-//! The memory of a start of a clustering on the device; several starts share the passes over the points.
+//! The device memory of a start of a clustering. Several starts share the passes over the points.
 
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids};
@@ -11,20 +11,20 @@ use crate::Result;
 #[derive(Debug)]
 pub(super) struct Start {
     centroids: DeviceBuffer<f32>,
-    /// The last slot is the CPU's.
+    /// Slots of partial sums; the last one is the CPU's.
     partials: DeviceBuffer<f64>,
     shifts: DeviceBuffer<f64>,
     masses: DeviceBuffer<u64>,
     state: DeviceBuffer<KmeansState>,
     shape: (u32, u32, u32),
-    /// Of points and centroids, for matrix units.
+    /// Factor of points and centroids, for matrix units.
     pub(super) scale: f32,
-    /// Whether passes are for it, too: it has begun, and not ended.
+    /// Whether passes include it: it has begun, and not ended.
     pub(super) active: bool,
 }
 
 impl Start {
-    /// Of k clusters of d features, whose blocks share so many slots of partial sums.
+    /// Allocates the memory for k clusters of d features. Blocks share `slots` slots of partial sums.
     pub(super) fn new(on: &DeviceKMeans<'_>, (k, d): (usize, usize), slots: usize) -> Result<Self> {
         let words = k * (d + 1) + 1;
         Ok(Self {
@@ -39,7 +39,7 @@ impl Start {
         })
     }
 
-    /// Words of the partial sums of all slots but the CPU's, and of one.
+    /// Words of the partial sums of all slots except the CPU's, and of one slot.
     fn words(&self) -> (usize, usize) {
         let (k, d, slots) = self.shape;
         let slot = (k * (d + 1) + 1) as usize;
@@ -58,7 +58,7 @@ impl Start {
         Ok(stream.copy_from_slice(&mut self.centroids, centroids.words())?)
     }
 
-    /// Queues a launch over the chunks of a part of a table, none of more than `most` points.
+    /// Queues a launch over the chunks in a range of a table. No chunk has more than `most` points.
     pub(super) fn launch(
         &mut self,
         stream: &Stream,
@@ -78,7 +78,7 @@ impl Start {
         Ok(pass.launch(stream, most, memory)?)
     }
 
-    /// For iterations in one launch.
+    /// The memory of iterations in one launch.
     pub(super) fn memory(&mut self) -> FitMemory<'_> {
         FitMemory {
             centroids: InOut(&mut self.centroids),
@@ -90,7 +90,7 @@ impl Start {
         }
     }
 
-    /// Puts the CPU's partial sums in their slot.
+    /// Copies the CPU's partial sums to their slot.
     pub(super) fn add(&mut self, stream: &Stream, words: &[f64]) -> Result<()> {
         let (start, slot) = self.words();
         let target = self.partials.slice_mut(start..start + slot)?;
@@ -119,7 +119,7 @@ impl Start {
         Ok(stream.read(&self.masses, ..)?)
     }
 
-    /// The words of its centroids.
+    /// The words of the centroids.
     pub(super) fn centroids(&self, stream: &Stream) -> Result<Vec<f32>> {
         Ok(stream.read(&self.centroids, ..)?)
     }

@@ -1,4 +1,4 @@
-//! The model against measurements on an H200.
+//! Compares the model with measurements on an H200.
 
 use galatea_kmeans::{PassCost, Scores, Sums, Wanted, choose, costs};
 use galatea_layout::model::Machine;
@@ -27,9 +27,9 @@ fn few_large_blocks_are_preferred() {
     );
 }
 
-/// Two copies that 64 threads share took 13.9 ms where 32 took 2.3 with half the features.
+/// Two copies shared by 64 threads took 13.9 ms; with 32 threads and half the features they took 2.3.
 #[test]
-fn lanes_of_a_warp_share_copies_only_where_they_hardly_meet() {
+fn model_shares_copies_between_lanes_only_if_conflicts_are_rare() {
     for (d, k) in [(4, 64), (4, 256), (16, 16), (32, 64), (32, 256), (3, 1000)] {
         let shape = choose(&Machine::H200, (d, k), lanes()).unwrap();
         assert!(
@@ -39,8 +39,9 @@ fn lanes_of_a_warp_share_copies_only_where_they_hardly_meet() {
     }
 }
 
-/// 1 GiB of points, milliseconds by lanes and by matrix units: 0.48 and 0.51 for d 4 and k 16; 1.34 and 0.91
-/// for k 64; 0.73 and 0.42 for d 8 and k 16; 1.34 and 0.82 for d 16 and k 64; 4.7 and 1.9 for d 32 and k 256.
+/// Milliseconds for 1 GiB of points, by lanes and by matrix units: 0.48 and 0.51 for d 4 and k 16; 1.34 and
+/// 0.91 for k 64; 0.73 and 0.42 for d 8 and k 16; 1.34 and 0.82 for d 16 and k 64; 4.7 and 1.9 for d 32 and k
+/// 256.
 #[test]
 fn matrix_units_are_taken_where_they_were_faster() {
     for ((d, k), scores) in [
@@ -62,8 +63,8 @@ fn matrix_units_are_taken_where_they_were_faster() {
 /// (d, k), threads, copies, ms.
 type Measured = ((u32, u32), u32, u32, f64);
 
-/// 2 GiB of points of more than 32 features on an H200, as `kmeans-fit/many-features.txt` and
-/// `kmeans-fit/forms.csv` in `bench/results/2026-11-22-nvidia-h200` have them.
+/// 2 GiB of points with more than 32 features on an H200, from `kmeans-fit/many-features.txt` and
+/// `kmeans-fit/forms.csv` in `bench/results/2026-11-22-nvidia-h200`.
 const WIDE: [(Scores, Sums, &[Measured]); 2] = [
     (
         Scores::Lanes,
@@ -95,10 +96,10 @@ const WIDE: [(Scores, Sums, &[Measured]); 2] = [
     ),
 ];
 
-/// (d, k), sums, points a thread, threads, copies, whether ahead, ms.
+/// (d, k), sums, points per thread, threads, copies, whether ahead, ms.
 type MeasuredTile = ((u32, u32), Sums, u32, u32, u32, bool, f64);
 
-/// The same by matrix units, over tiles in shared memory, as `kmeans-fit/tiles.csv` has them.
+/// The same with matrix units, over tiles in shared memory, from `kmeans-fit/tiles.csv`.
 const TILES: [MeasuredTile; 15] = [
     ((64, 4), Sums::Features, 4, 128, 2, false, 0.80),
     ((64, 16), Sums::Features, 4, 128, 2, false, 0.94),
@@ -117,7 +118,7 @@ const TILES: [MeasuredTile; 15] = [
     ((256, 1024), Sums::Global, 2, 256, 1, false, 29.59),
 ];
 
-/// Predictions for tiles in shared memory are within a third of what was measured.
+/// Predictions for tiles in shared memory are within a third of the measurements.
 #[test]
 fn passes_over_tiles_take_as_long_as_predicted() {
     for (of, sums, points, threads, copies, ahead, ms) in TILES {
@@ -141,7 +142,7 @@ fn passes_over_tiles_take_as_long_as_predicted() {
     }
 }
 
-/// The model takes a form that was measured to hold the goal.
+/// The model chooses a form with a measured time within the goal.
 #[test]
 fn sixteen_clusters_of_four_features_take_a_form_that_holds_their_goal() {
     let shape = choose(&Machine::H200, (4, 16), Wanted::default()).unwrap();
@@ -156,7 +157,7 @@ fn sixteen_clusters_of_four_features_take_a_form_that_holds_their_goal() {
     assert_eq!(form, (Scores::Matrix, 16, 896, 16, false));
 }
 
-/// Predictions for more than 32 features are within a fifth of what was measured.
+/// Predictions for more than 32 features are within a fifth of the measurements.
 #[test]
 fn wide_passes_take_as_long_as_predicted() {
     for (scores, sums, measured) in WIDE {

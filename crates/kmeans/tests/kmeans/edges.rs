@@ -1,4 +1,4 @@
-//! Ties, empty clusters, and refused arguments (KM-2).
+//! Ties, empty clusters, and rejected arguments (KM-2).
 
 use galatea_kmeans::{DeviceKMeans, Init, KMeans, KMeansError, Points, PointsBuilder};
 use galatea_memory::regions::MemoryManager;
@@ -11,7 +11,7 @@ fn ties_go_to_the_lowest_label_and_empty_clusters_stay() {
     let machine = machine(&device);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine).unwrap();
-    // 0 is as far from 1 as from -1, and nothing is near 100.
+    // 0 is equally far from 1 and -1, and no point is near 100.
     let points = Points::from_columns(&[vec![0.0f32, 3.0, 3.0, -3.0]]).unwrap();
     let settings = KMeans {
         max_iter: 1,
@@ -29,7 +29,7 @@ fn ties_go_to_the_lowest_label_and_empty_clusters_stay() {
 }
 
 #[test]
-fn what_cannot_be_clustered_is_refused_with_the_number() {
+fn invalid_clusterings_are_rejected_with_numbers() {
     let points = Points::from_columns(&[vec![1.0f32, 2.0]]).unwrap();
     assert!(matches!(
         KMeans::new(3).fit(&points),

@@ -1,4 +1,4 @@
-//! Labels of other points, restarts, first centroids, seeds.
+//! Labels of other points, restarts, initial centroids, and seeds.
 
 use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Launches, OnStop, Points, Progress, Scores};
 use galatea_memory::regions::MemoryManager;
@@ -6,7 +6,7 @@ use galatea_memory::regions::MemoryManager;
 use crate::reference::reference;
 use crate::{columns, device, first_rows, machine, points_of};
 
-/// First centroids: those of a clustering of no iteration.
+/// The initial centroids: those of a clustering without iterations.
 fn first_centroids(points: &Points, settings: &KMeans) -> Vec<f64> {
     let settings = KMeans {
         max_iter: 0,
@@ -51,12 +51,12 @@ fn predict_labels_other_points() {
 }
 
 #[test]
-fn the_best_of_several_starts_wins() {
+fn start_with_least_inertia_is_returned() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
     let points = points_of(&columns(3000, 2, 9), 1 << 14);
-    // Random starts of the ten centres end in different places.
+    // Random starts for the ten centres end with different centroids.
     let settings = KMeans {
         init: Init::Random,
         n_init: 8,
@@ -70,7 +70,7 @@ fn the_best_of_several_starts_wins() {
             true
         });
         let best = best.unwrap();
-        // They go together, iteration by iteration.
+        // They run together, iteration by iteration.
         assert_eq!(starts[..8], [0, 1, 2, 3, 4, 5, 6, 7]);
         let alone = |start: u64| {
             let settings = KMeans {
@@ -98,8 +98,8 @@ fn the_best_of_several_starts_wins() {
     }
 }
 
-/// Of the points 0, 1 and 3, with 0 drawn first, 3 is drawn 9 times as often as 1; with 1 first, 3 4 times as
-/// often as 0.
+/// Of the points 0, 1 and 3: if 0 is drawn first, 3 is drawn 9 times as often as 1. If 1 is first, 3 is drawn
+/// 4 times as often as 0.
 #[test]
 fn plus_plus_draws_in_proportion_to_squared_distances() {
     let points = Points::from_columns(&[[0.0f32, 1.0, 3.0]]).unwrap();
@@ -124,7 +124,7 @@ fn plus_plus_draws_in_proportion_to_squared_distances() {
     ] {
         let of_first = f64::from(pairs[first].iter().sum::<u32>());
         let found = f64::from(pairs[first][second]) / of_first;
-        // Four deviations.
+        // Four standard deviations.
         let far = 4.0 * (share * (1.0f64 - share) / of_first).sqrt();
         assert!(
             (found - share).abs() < far,
@@ -166,8 +166,8 @@ fn plus_plus_finds_small_clusters_that_are_far_away() {
 }
 
 #[test]
-fn a_seed_says_which_centroids_are_first() {
-    // More values than are all drawn from.
+fn seed_determines_initial_centroids() {
+    // More values than the limit for drawing from all.
     let points = points_of(&columns(5_000_000, 2, 3), 16 << 20);
     let of = |seed, init| {
         first_centroids(
@@ -186,8 +186,8 @@ fn a_seed_says_which_centroids_are_first() {
     assert_eq!(of(1, Init::First), points.rows(0..12));
 }
 
-/// What a stopped fit keeps is what a fit of as many iterations returns, on the CPU, on the device one by
-/// one, in launches together, and by cross-processing.
+/// A stopped fit keeps the result of a fit with the same number of iterations: on the CPU, on the device one
+/// by one, in shared launches, and by cross-processing.
 #[test]
 fn a_stopped_fit_keeps_the_last_complete_centroids_if_asked() {
     let device = device(64 << 20);
@@ -228,7 +228,7 @@ fn a_stopped_fit_keeps_the_last_complete_centroids_if_asked() {
             assert!((found - expected).abs() < 1e-3, "{found} is not {expected}");
         }
     }
-    // The best of the restarts that have begun; those behind them do not begin.
+    // The best of the restarts that have begun. The later ones do not begin.
     let settings = KMeans {
         n_init: 40,
         on_stop: OnStop::Keep,

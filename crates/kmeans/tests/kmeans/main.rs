@@ -1,4 +1,4 @@
-//! Every variant against a reference of 64-bit floats, on the CPU and on the emulated device.
+//! Compares every variant with a reference in 64-bit floats, on the CPU and on the emulated device.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -17,7 +17,7 @@ use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kmeans::{Points, PointsBuilder};
 use galatea_layout::model::Machine;
 
-/// A device of its own, with so much memory.
+/// A device with `memory` bytes of memory.
 fn device(memory: u64) -> Device {
     let options = EmulatorOptions {
         seed: 3,
@@ -27,7 +27,7 @@ fn device(memory: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).unwrap()
 }
 
-/// The model's idea of the emulated device.
+/// The machine model of the emulated device.
 fn machine(device: &Device) -> Machine {
     let info = device.info();
     Machine {
@@ -38,7 +38,7 @@ fn machine(device: &Device) -> Machine {
     }
 }
 
-/// Points around ten centres, far enough from zero that cancellation shows.
+/// Points around ten centres, so far from zero that cancellation is noticeable.
 fn columns(points: usize, features: usize, seed: u64) -> Vec<Vec<f32>> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move || {
@@ -58,7 +58,7 @@ fn columns(points: usize, features: usize, seed: u64) -> Vec<Vec<f32>> {
     columns
 }
 
-/// Points of columns, in chunks of so many bytes.
+/// Points from columns, in chunks of `chunk_bytes` bytes.
 fn points_of(columns: &[Vec<f32>], chunk_bytes: usize) -> Points {
     let names = (0..columns.len()).map(|f| format!("f{f}")).collect();
     let mut builder = PointsBuilder::with_chunk_bytes(names, chunk_bytes).unwrap();
@@ -66,7 +66,7 @@ fn points_of(columns: &[Vec<f32>], chunk_bytes: usize) -> Points {
     builder.finish().unwrap()
 }
 
-/// Rows of the first k points, moved a little, so that none is a point.
+/// Rows of the first k points, moved slightly, so that none is equal to a point.
 fn first_rows(columns: &[Vec<f32>], clusters: usize) -> Vec<f64> {
     (0..clusters)
         .flat_map(|point| columns.iter().map(move |column| f64::from(column[point]) + 0.25))

@@ -1,4 +1,4 @@
-//! Histograms of labels, by every published way.
+//! Histograms of labels, with every published replication.
 
 use galatea_device::{In, InOut};
 use galatea_kernels::kmeans::LabelWidth;
@@ -48,7 +48,7 @@ fn every_mass_sum_counts_every_label() {
                 continue;
             };
             let mut counts = device.zeroed::<u64>(&stream, k as usize).unwrap();
-            // Twice: histograms in device memory are cleared in between.
+            // Launched twice: histograms in device memory are cleared in between.
             for times in 1..=2 {
                 masses.launch(&stream, In(&uploaded), InOut(&mut counts)).unwrap();
                 let found = stream.read(&counts, ..).unwrap();

@@ -1,10 +1,10 @@
-//! Points that come as 64-bit floats, far from zero.
+//! Points from 64-bit floats, far from zero.
 
 use galatea_kmeans::{Init, KMeans, PointsBuilder};
 
-/// 32-bit floats tell times of 2026 apart in steps of 128 s.
+/// 32-bit floats distinguish times of 2026 only in steps of 128 s.
 #[test]
-fn what_tells_points_apart_survives_the_rounding_to_32_bits() {
+fn offsets_preserve_differences_of_64_bit_points() {
     let start = 1_795_000_000.0;
     let times: Vec<f64> = (0..1000)
         .map(|i| start + f64::from(i % 4) * 5.0 + f64::from(i) * 1e-3)
@@ -26,7 +26,7 @@ fn what_tells_points_apart_survives_the_rounding_to_32_bits() {
         let of = times.iter().skip(cluster).step_by(4).sum::<f64>() / 250.0;
         assert!((centroid - of).abs() < 1e-4, "{centroid} is not {of}");
     }
-    // Labels by a model whose points had another offset.
+    // Labels by a model with another offset of its points.
     let mut builder = PointsBuilder::new(vec!["time".to_owned()]).unwrap();
     builder.append(&[[start as f32, start as f32 + 128.0]]).unwrap();
     let others = model.predict(&builder.finish().unwrap(), None).unwrap();

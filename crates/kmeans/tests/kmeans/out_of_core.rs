@@ -39,7 +39,7 @@ fn fit(device: &Device, limit: Option<u64>, keep: bool, settings: &KMeans, point
     model
 }
 
-/// Equal as far as the order of additions allows, which is that of chunks.
+/// Equal except for the order of additions, which is that of chunks.
 fn hold(found: &Model, expected: &Model) {
     assert_eq!(found.labels, expected.labels);
     assert_eq!((&found.sizes, found.n_iter), (&expected.sizes, expected.n_iter));
@@ -50,7 +50,7 @@ fn hold(found: &Model, expected: &Model) {
 }
 
 #[test]
-fn what_does_not_fit_is_streamed() {
+fn points_beyond_device_memory_are_streamed() {
     let points = points();
     let device = device(32 << 20);
     let settings = settings(&points);
@@ -65,7 +65,7 @@ fn what_does_not_fit_is_streamed() {
         let found = fit(&device, limit, keep, &settings, &points);
         hold(&found, &expected);
         if keep {
-            // Part of the points stayed.
+            // Some of the points stayed resident.
             assert!(
                 device.budget().peak() > 14 * CHUNK as u64,
                 "{}",
@@ -86,7 +86,7 @@ fn the_cpu_takes_chunks_from_the_end() {
     let points = points();
     let device = device(32 << 20);
     let alone = KMeans {
-        // As the CPU computes, so that labels are the same.
+        // The same computation as on the CPU, so that labels are the same.
         scores: Some(Scores::Lanes),
         ..settings(&points)
     };
@@ -100,9 +100,10 @@ fn the_cpu_takes_chunks_from_the_end() {
         for (limit, keep) in [(Some(1 << 20), true), (None, false)] {
             let found = fit(&device, limit, keep, &settings, &points);
             hold(&found, &expected);
-            // Of 64 chunks and 5 iterations, of which two of auto's are the device's.
+            // Of 64 chunks and 5 iterations. With `Auto`, the device alone executes two iterations.
             let iterations = if share == Share::Both { 5 } else { 3 };
-            // The CPU has at least its first chunk in each iteration that is shared; auto's third one is.
+            // The CPU processes at least its first chunk in each shared iteration; with `Auto`, the third is
+            // shared.
             let least = if share == Share::Both { 5 } else { 1 };
             assert!(
                 (least..=64 * iterations).contains(&found.cpu_chunks),
@@ -111,7 +112,7 @@ fn the_cpu_takes_chunks_from_the_end() {
             );
         }
     }
-    // Chunks that can stay on the device are not shared.
+    // Chunks that can stay resident are not shared.
     let settings = KMeans {
         share: Share::Both,
         ..alone
@@ -167,7 +168,7 @@ fn runs_that_end_early_give_memory_back() {
     assert_eq!(model.n_iter, 5);
 }
 
-/// Copies that lanes share, of odd and even numbers of features.
+/// Copies that lanes share, for odd and even numbers of features.
 #[test]
 fn shared_accumulators_with_few_copies_add_up() {
     let device = device(32 << 20);
@@ -198,7 +199,7 @@ fn shared_accumulators_with_few_copies_add_up() {
     }
 }
 
-/// A last chunk of few points has fewer tiles than the others, which a block must not read.
+/// A last chunk of few points has fewer tiles than the others; a block must not read beyond them.
 #[test]
 fn a_small_last_chunk_is_read_to_its_end_only() {
     let device = device(64 << 20);
@@ -229,8 +230,8 @@ fn a_small_last_chunk_is_read_to_its_end_only() {
     }
 }
 
-/// Starts that go through the points together end where each of them ends alone, wherever the points are and
-/// whichever processor takes chunks of them.
+/// Starts that share passes end like each of them alone, wherever the points reside and whichever processor
+/// takes chunks of them.
 #[test]
 fn starts_share_the_passes_over_the_points() {
     let device = device(256 << 20);

@@ -1,4 +1,4 @@
-//! Passes of every shape.
+//! Passes of all shapes.
 
 use galatea_kernels::kmeans::matrix_error;
 use galatea_kmeans::{
@@ -9,8 +9,8 @@ use galatea_memory::regions::MemoryManager;
 use crate::reference::{Reference, reference};
 use crate::{columns, device, first_rows, machine, points_of};
 
-/// Holds a model against the reference: labels are exact where the margin is above what floats can tell, and
-/// with all of them exact, sizes.
+/// Compares a model with the reference. Labels are compared if the margin exceeds the error of floats, and
+/// sizes if all labels are.
 fn hold(model: &Model, expected: &Reference, what: &str) {
     let scale = 300.0f64.powi(2) * model.features as f64;
     let close = scale * 1e-6;
@@ -129,7 +129,7 @@ fn every_way_of_summing_agrees_with_the_reference() {
         let points = points_of(&columns, 1 << 14);
         let mut tried = Vec::new();
         for sums in Sums::ALL {
-            // Too many accumulators for a way to hold, or features for registers.
+            // Too many accumulators for this method, or too many features for registers.
             let wanted = Wanted {
                 scores: Some(Scores::Lanes),
                 sums: Some(sums),
@@ -180,7 +180,7 @@ fn matrix_units_agree_with_the_reference() {
         (200, 257, 12),
         (139, 300, 5),
         (70, 40, 1),
-        // A group of centroids in shared memory at a time.
+        // Centroids in shared memory in several groups, one at a time.
         (600, 32, 515),
         (200, 130, 135),
     ] {
@@ -188,8 +188,8 @@ fn matrix_units_agree_with_the_reference() {
         let first = first_rows(&columns, k);
         let expected = reference(&columns, &first, 1);
         let points = points_of(&columns, 1 << 13);
-        // A point that is as far from two clusters may move both. The stated bound is of errors that all
-        // point in one direction: those here stay within an eighth of it.
+        // A point that is equally far from two clusters may move both. The stated bound is for errors of the
+        // same sign; the errors here stay within an eighth of it.
         let radius: f64 = columns.iter().map(|column| square_extent(column)).sum();
         let margins = reference(&columns, &first, 0).margins;
         let close = matrix_error(d as u32, radius) / 8.0;
@@ -201,12 +201,13 @@ fn matrix_units_agree_with_the_reference() {
                 sums: Some(sums),
                 shared_limit: None,
             };
-            // Each number of points a thread, each number of copies.
+            // Each number of points per thread, each number of copies.
             let mut shapes: Vec<_> = costs(&machine, (d as u32, k as u32), wanted)
                 .into_iter()
                 .map(|cost| cost.shape)
                 .filter(|shape| {
-                    // Wide shapes are many: those with as many points a block as copies, and one more.
+                    // Many wide shapes exist: test those with as many points per block as copies, and one
+                    // more.
                     let is_one = |of: u32| shape.copies * of == 4 || shape.copies == 8;
                     match shape.is_wide() && sums == Sums::Features {
                         true => {
@@ -241,7 +242,7 @@ fn matrix_units_agree_with_the_reference() {
     }
 }
 
-/// The square of how far a column's values are from their middle, at most.
+/// The square of the maximum distance of a column's values from their middle.
 fn square_extent(column: &[f32]) -> f64 {
     let (least, most) = column.iter().fold((f32::MAX, f32::MIN), |(least, most), x| {
         (least.min(*x), most.max(*x))
@@ -249,7 +250,7 @@ fn square_extent(column: &[f32]) -> f64 {
     (f64::from(most - least) / 2.0).powi(2)
 }
 
-/// A point far from all others would leave matrix units too few bits to tell the others apart.
+/// A point far from all others would leave matrix units too few bits to distinguish the others.
 #[test]
 fn points_far_from_all_others_are_not_left_to_matrix_units() {
     let device = device(16 << 20);
@@ -278,7 +279,7 @@ fn points_far_from_all_others_are_not_left_to_matrix_units() {
             );
         }
     }
-    // Nor where a centroid is.
+    // Nor are they used if a centroid is far away.
     columns[1][77] = 1000.0;
     first[4] = 1e7;
     let points = points_of(&columns, 1 << 14);
@@ -296,7 +297,7 @@ fn every_execution_agrees_with_the_reference() {
         let columns = columns(n, d, 17);
         let first = first_rows(&columns, k);
         let expected = reference(&columns, &first, 2);
-        // More chunks than labels of one launch.
+        // More chunks than the labels of one launch.
         let points = points_of(&columns, 4096);
         for streamed in [false, true] {
             let mut on = DeviceKMeans::new(&manager, machine).unwrap();
@@ -326,7 +327,7 @@ fn every_execution_agrees_with_the_reference() {
     }
 }
 
-/// Phases one after the other are an iteration.
+/// The phases, executed one after another, are an iteration.
 #[test]
 fn phases_are_those_of_an_iteration() {
     let device = device(64 << 20);
@@ -360,8 +361,7 @@ fn phases_are_those_of_an_iteration() {
     assert_eq!(cpu_phases(&points, &first).len(), 3);
 }
 
-/// Numbers of clusters around the greatest that labels of two bytes are tried with, on the CPU; two of them
-/// on the device.
+/// Numbers of clusters around the limit of labels of two bytes, on the CPU; two of them on the device.
 #[test]
 fn thousands_of_clusters_agree_with_the_reference() {
     let device = device(64 << 20);
@@ -414,13 +414,14 @@ fn sizes_around_every_boundary_agree_with_the_reference() {
         let k = k.unwrap_or_else(|| draw(&clusters));
         let d = if d == 1 { draw(&features[3..12]) } else { d };
         let n = draw(&points);
-        // A size for the emulated device, and no more clusters than points.
+        // A size that the emulated device can handle, and no more clusters than points.
         let n = n.max(k).min((500_000 / (d * k)).max(k));
         let k = if n * d * k > 3_000_000 { k.min(64) } else { k };
         // On a line or in a plane, most points are near the middle between two of many clusters.
         let k = if d < 3 { k.min(8) } else { k };
-        // Points that 32-bit floats put in one of two clusters by chance would move both, so a set without
-        // any is looked for; where a few draws have such points, the first assignment is what is compared.
+        // Points that 32-bit floats assign to one of two clusters by chance would move both, so the test
+        // searches for a set without such points. If the first draws all have some, only the first assignment
+        // is compared.
         let close = 300.0f64.powi(2) * d as f64 * 2e-6;
         let drawn = (17..22).map(|seed| columns(n, d, seed)).map(|columns| {
             let first = first_rows(&columns, k);
@@ -445,7 +446,7 @@ fn sizes_around_every_boundary_agree_with_the_reference() {
             max_iter: iterations,
             ..settings(first, k)
         };
-        // Kernels of each shape are compiled: a third of them.
+        // Kernels of each shape are compiled, so only a third of the shapes run on the device.
         let devices = [None, Some(&on)];
         let devices = &devices[..if (d + k) % 3 == 0 { 2 } else { 1 }];
         for on in devices.iter().copied() {

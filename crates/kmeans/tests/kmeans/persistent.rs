@@ -1,11 +1,11 @@
-//! Several iterations in one launch, against iterations that are launched one by one.
+//! Compares several iterations in one launch with iterations that are launched one by one.
 
 use galatea_kmeans::{DeviceKMeans, Init, KMeans, KMeansError, Launches, Model, Scores, Share};
 use galatea_memory::regions::MemoryManager;
 
 use crate::{columns, device, first_rows, machine, points_of};
 
-/// Equal but for the order of additions.
+/// Equal except for the order of additions.
 fn hold(found: &Model, expected: &Model, what: &str) {
     assert_eq!(found.n_iter, expected.n_iter, "{what}");
     assert_eq!(found.converged, expected.converged, "{what}");
@@ -21,7 +21,7 @@ fn hold(found: &Model, expected: &Model, what: &str) {
     assert!(off <= 1e-6 * expected.inertia, "{what}: off by {off}");
 }
 
-/// Fewer tiles than blocks, as many, more; wide points; matrix units; empty clusters.
+/// Fewer tiles than blocks, the same number, more; wide points; matrix units; empty clusters.
 #[test]
 fn iterations_in_one_launch_end_where_iterations_one_by_one_do() {
     let device = device(64 << 20);
@@ -41,7 +41,7 @@ fn iterations_in_one_launch_end_where_iterations_one_by_one_do() {
         let points = points_of(&columns, 1 << 14);
         let mut first = first_rows(&columns, k);
         if k == 6 {
-            // A centroid far from all points keeps its place.
+            // A centroid far from all points does not move.
             first[..d].fill(-1e5);
         }
         for (max_iter, tol) in [(0, 0.0), (1, 0.0), (7, 0.0), (50, 1e-4)] {
@@ -64,7 +64,8 @@ fn iterations_in_one_launch_end_where_iterations_one_by_one_do() {
     }
 }
 
-/// Starts of one launch, each with its own end; more of them than a launch takes on a device of few blocks.
+/// Starts of one launch, each with its own end; also more of them than a launch holds on a device of few
+/// blocks.
 #[test]
 fn starts_of_one_launch_end_where_each_ends_alone() {
     let device = device(64 << 20);
@@ -87,7 +88,8 @@ fn starts_of_one_launch_end_where_each_ends_alone() {
     hold(&fit(Launches::Persistent), &fit(Launches::Each), "19 starts");
 }
 
-/// Few points: launches would take longer than passes. Points that do not stay have a launch a chunk.
+/// With few points, launches would take longer than passes. Points that are not resident have a launch per
+/// chunk.
 #[test]
 fn few_points_in_device_memory_are_left_to_one_launch() {
     let device = device(64 << 20);

@@ -6,8 +6,8 @@ pub(crate) struct Reference {
     pub(crate) sizes: Vec<u64>,
     pub(crate) inertia: f64,
     pub(crate) labels: Vec<u32>,
-    /// By point: how much nearer the nearest centroid is than the next, squared, in shares of the greatest
-    /// term that makes it.
+    /// By point: the difference between the squared distances to the second nearest and to the nearest
+    /// centroid.
     pub(crate) margins: Vec<f64>,
 }
 
@@ -29,7 +29,7 @@ fn assign(columns: &[Vec<f32>], centroids: &[f64], point: usize) -> (u32, f64, f
     (label, best, second)
 }
 
-/// Runs exactly so many iterations from the centroids given, and labels by the last.
+/// Runs exactly `iterations` iterations from the given centroids, and computes labels by the last centroids.
 pub(crate) fn reference(columns: &[Vec<f32>], first: &[f64], iterations: u32) -> Reference {
     let (d, n, k) = (columns.len(), columns[0].len(), first.len() / columns.len());
     let mut centroids = first.to_vec();

@@ -6,7 +6,7 @@ use galatea_memory::regions::MemoryManager;
 
 use crate::{device, machine, points_of};
 
-/// Points at corners of a grid, with some noise, by a formula that scikit-learn was given too.
+/// Points at corners of a grid, with some noise, by a formula that was used for scikit-learn, too.
 fn columns(points: u64, features: u64) -> Vec<Vec<f32>> {
     let value = |i: u64, f: u64| {
         let noise = ((i * 7919 + f * 104_729 + i * f * 31) % 1009) as f64 / 1009.0;
@@ -92,7 +92,7 @@ fn small_sets_are_clustered_as_scikit_learn_does() {
         let first = (0..k).flat_map(|point| columns.iter().map(move |column| f64::from(column[point])));
         let settings = KMeans {
             init: Init::Given(first.collect()),
-            // Sums on a device differ in their last bits: no centroid stands quite still.
+            // Sums on a device differ in their last bits, so no centroid converges exactly.
             tol: 1e-9,
             ..KMeans::new(k)
         };

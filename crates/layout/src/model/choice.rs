@@ -1,8 +1,8 @@
-//! The model's answer: each layout, its cost or the reason why it is not possible, and the choice.
+//! The model's result: each layout, its cost or the reason why it is not possible, and the choice.
 
 use std::fmt;
 
-/// Where the accumulators of dense groups lie in a block.
+/// Layout of a block's accumulators of dense groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccumulatorLayout {
     /// Registers of each thread.
@@ -10,19 +10,19 @@ pub enum AccumulatorLayout {
     /// One copy per block, updated by native 32-bit atomics.
     OneCopy,
     /// Replicated accumulators, a copy for each group of lanes: lane *l* updates word *group* × `stride` +
-    /// *l* mod `copies`. With a stride of `copies` a copy keeps to banks of its own; the next odd stride
-    /// spreads each copy over all banks.
+    /// *l* mod `copies`. With a stride of `copies`, a copy uses the same banks for all groups. The next odd
+    /// stride spreads each copy over all banks.
     Replicated {
         /// Number of copies, a power of two.
         copies: u32,
-        /// Words from a group to the next.
+        /// Number of words from one group to the next.
         stride: u32,
     },
     /// A copy per thread, updated without atomics.
     PerThread,
     /// One copy per block; the lanes of a warp that have the same group combine their rows first.
     WarpAggregated,
-    /// A slot per copy, named by the rows of a laid-out column (Sitaridi & Ross §3).
+    /// A slot per copy, referenced by the rows of a laid-out column (Sitaridi & Ross §3).
     Slots,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for AccumulatorLayout {
 /// The predicted cost of an aggregation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// All of it, in seconds.
+    /// Total time in seconds.
     pub seconds: f64,
     /// Reading the columns.
     pub memory_seconds: f64,
@@ -52,11 +52,11 @@ pub struct Cost {
     pub issue_seconds: f64,
     /// Clearing and merging the replicated accumulators.
     pub merge_seconds: f64,
-    /// Rounds of shared memory for the rows of an access, all accumulators together.
+    /// Rounds of shared memory for the rows of an access, for all accumulators together.
     pub rounds: f64,
-    /// Shared memory of a block.
+    /// Shared memory of a block, in bytes.
     pub shared_bytes: u64,
-    /// Warps of a multiprocessor at once.
+    /// Number of resident warps of a multiprocessor.
     pub warps: u32,
 }
 
@@ -75,7 +75,7 @@ impl Cost {
     }
 }
 
-/// A layout, and its cost or the reason why there is none.
+/// A layout, and its cost or the reason why it is not possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// The layout.
@@ -87,12 +87,12 @@ pub struct Prediction {
 /// The reason why a layout is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// Its copies do not fit.
+    /// The layout's copies do not fit into shared memory.
     #[error("takes {needed} bytes of shared memory, of which a block may take {limit}")]
     SharedMemory {
         /// Bytes of a block.
         needed: u64,
-        /// Bytes there are.
+        /// Bytes available.
         limit: u64,
     },
     /// The column of the groups has no layout for writes.
@@ -101,13 +101,13 @@ pub enum Unavailable {
 }
 
 impl Prediction {
-    /// Infinitely many where it is not possible.
+    /// Predicted seconds; infinite if the layout is not possible.
     pub(super) fn seconds(&self) -> f64 {
         self.cost.map_or(f64::INFINITY, |cost| cost.seconds)
     }
 }
 
-/// All predictions, cheapest first; those that are not possible come last.
+/// All predictions, cheapest first. Layouts that are not possible are last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// The predictions.
@@ -120,7 +120,7 @@ impl Choice {
         Self { predictions }
     }
 
-    /// The cheapest layout and its cost; `None` where none fits, and groups belong in device memory.
+    /// The cheapest layout and its cost. `None` if none fits: then groups should be in device memory.
     #[must_use]
     pub fn best(&self) -> Option<(AccumulatorLayout, Cost)> {
         let first = self.predictions.first()?;
@@ -128,7 +128,7 @@ impl Choice {
     }
 }
 
-/// An explanation: the chosen layout and its bottleneck, then the others with their cost relative to it.
+/// Prints an explanation: the chosen layout and its bottleneck, then the others with their relative cost.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((layout, best)) = self.best() else {

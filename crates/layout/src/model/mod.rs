@@ -2,34 +2,35 @@
 //!
 //! ```text
 //!   seconds = ∛(memory³ + shared³ + issue³) + merge
-//!   memory    rows × bytes per row / rate, less where the resident warps cannot ask for enough at once, or
-//!             their shared memory leaves the cache no room for it
-//!   shared    accesses × rounds per access / rate, or latency / resident warps where that is more
+//!   memory    rows × bytes per row / rate, less if the resident warps cannot have enough bytes in flight, or
+//!             their shared memory leaves too little cache for them
+//!   shared    accesses × rounds per access / rate, or latency / resident warps if that is more
 //!   issue     accesses × instructions / rate
-//!   merge     clearing and reading each block's copies, then an atomic per block, group and word in device memory, where
-//!             those within one KiB follow each other
+//!   merge     clearing and reading each block's copies, then an atomic per block, group and word in device
+//!             memory; atomics within one KiB are serialised
 //! ```
 //!
-//! Rounds per access come from the [`Analyser`]: accesses sampled from the column, or drawn from the
-//! frequencies of its groups with a fixed seed, their words where each layout puts them. So skew, clustering,
-//! bank conflicts and value conflicts (Sitaridi & Ross §1) need no formulas of their own, and [`predict`] is
-//! a pure function.
+//! The [`Analyser`] counts rounds per access, on accesses sampled from the column, or drawn from the
+//! frequencies of its groups with a fixed seed, with the words of each layout. So skew, clustering, bank
+//! conflicts and value conflicts (Sitaridi & Ross §1) need no formulas of their own, and [`predict`] is a
+//! pure function.
 //!
-//! How updates count, in rounds, for an access whose words conflict so that a write takes *W* and a read *R*
-//! rounds:
+//! Rounds of the updates of an access, if the conflicts of its words cost a write *W* and a read *R* rounds:
 //!
 //! | layout | count | 32-bit sum | 64-bit sum | why |
 //! | --- | --- | --- | --- | --- |
 //! | one copy, replicated, slots | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
-//! | registers | 0 | 0 | 0 | no shared memory; what they take to update is in the instructions |
+//! | registers | 0 | 0 | 0 | no shared memory; the time to update registers is included in the instructions |
 //! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
-//! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all groups at once: as many shuffles as the largest has doublings, *L*; plus the matching, once |
+//! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all
+//! groups at once. *L* is the number of shuffles, the number of doublings of the largest group; plus the
+//! matching, once |
 //!
-//! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are
-//! in neighbouring banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads;
-//! conflicts between warps (§3.3) are not charged; an atomic that returns the value before, as the low halves
-//! do for the carry, is taken to cost no more than one that does not. Where layouts cost the same, the
-//! simpler one comes first.
+//! Accumulators of 64 bits are modelled as two planes of 32-bit halves, so that neighbouring groups are in
+//! neighbouring banks. Known inaccuracies: warps that drift apart overlap conflicts with loads; conflicts
+//! between warps (§3.3) are not charged; an atomic that returns the previous value, as the low halves do for
+//! the carry, is assumed to cost no more than one that does not. Among layouts of the same cost, the simpler
+//! one is first.
 
 mod choice;
 mod machine;
@@ -45,17 +46,17 @@ use crate::frequency::Frequencies;
 use crate::pattern::Tiles;
 use crate::slots::LayoutReport;
 
-/// Rows of draws that rounds are counted on: the mean of 256 accesses.
+/// Number of drawn rows on which rounds are counted: the mean of 256 accesses.
 const DRAWN_ROWS: usize = 256 * WIDEST as usize;
 const SEED: u64 = 0;
-/// Share of merging that overlaps with the rows of blocks which end later. Measured on an H200 for 256 to
-/// 4096 groups.
+/// Share of merging that overlaps with the rows of blocks that end later. Measured on an H200 for 256 to 4096
+/// groups.
 const HIDDEN: f64 = 0.4;
 
 /// The accumulators of one group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Accumulators {
-    /// Counts of rows, 32 bits: every update adds the same.
+    /// Counts of rows, 32 bits: every update adds the same value.
     pub counts: u32,
     /// Sums, minima and maxima of 32 bits.
     pub sums: u32,
@@ -73,12 +74,13 @@ impl Accumulators {
         4 * u64::from(self.counts) + 4 * u64::from(self.sums) + 8 * u64::from(self.wide_sums)
     }
 
-    /// Accumulators, whatever their width.
+    /// Number of accumulators, of any width.
     fn number(&self) -> u64 {
         u64::from(self.counts) + u64::from(self.sums) + u64::from(self.wide_sums)
     }
 
-    /// Rounds of an access that updates all of them, by rounds of a count, a 32-bit sum and a 64-bit sum.
+    /// Rounds of an access that updates all accumulators, given the rounds of a count, a 32-bit sum and a
+    /// 64-bit sum.
     fn rounds(&self, count: f64, sum: f64, wide_sum: f64) -> f64 {
         f64::from(self.counts) * count + f64::from(self.sums) * sum + f64::from(self.wide_sums) * wide_sum
     }
@@ -87,12 +89,12 @@ impl Accumulators {
 /// Statistics of the groups of a column, numbered densely from 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Groups<'a> {
-    /// How often each occurs. Rows are taken to be independent of their neighbours.
+    /// The frequency of each group. Rows are assumed to be independent of their neighbours.
     Frequencies(&'a Frequencies),
-    /// Runs of 32 consecutive rows of the column. A column that is clustered by its groups shows it here
-    /// only.
+    /// Runs of 32 consecutive rows of the column. Only a sample shows that a column is clustered by its
+    /// groups.
     Sample {
-        /// The rows; numbers below `groups`. A few hundred runs are enough, all are used.
+        /// The rows; numbers below `groups`. A few hundred runs are enough; all of them are used.
         rows: &'a [u32],
         /// Number of groups.
         groups: usize,
@@ -122,27 +124,27 @@ impl<'a> Groups<'a> {
 pub struct GroupedAggregation<'a> {
     /// Rows aggregated.
     pub rows: u64,
-    /// Bytes read per row, of all columns, the group's column without copies among them.
+    /// Bytes read per row, of all columns, including the group's column without copies.
     pub row_bytes: f64,
     /// The groups.
     pub groups: Groups<'a>,
     /// Accumulators of a group.
     pub accumulators: Accumulators,
-    /// The group's column, where it has a layout for writes.
+    /// The group's column, if it has a layout for writes.
     pub laid_out: Option<LaidOutColumn>,
     /// Instructions that a warp executes for the rows of an access: decoding, filters, updates. An estimate;
-    /// 0 where nothing but memory counts.
+    /// 0 if only memory is to be considered.
     pub instructions: f64,
 }
 
 /// The effects of a layout on an aggregation by its column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LaidOutColumn {
-    /// Slots of the table, holes among them.
+    /// Number of slots of the table, including holes.
     pub slots: u64,
     /// Mean rounds of an access that writes.
     pub rounds: f64,
-    /// Bytes a row is wider than without copies.
+    /// Additional bytes of a row compared with no copies.
     pub extra_row_bytes: f64,
 }
 
@@ -157,26 +159,26 @@ impl From<&LayoutReport> for LaidOutColumn {
     }
 }
 
-/// How the kernel is launched.
+/// Launch parameters of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     /// Threads of a block.
     pub threads: u32,
-    /// Rows a thread loads at once.
+    /// Number of rows that a thread loads at once.
     pub rows_per_thread: u32,
     /// Shared memory that the accumulators of a block may take, in bytes.
     pub shared_bytes: u64,
 }
 
 /// Conflicts of the lanes of a warp that add to replicated accumulators: a group's copies begin `stride`
-/// words after those of the group before, and lane *l* adds to copy *l* mod `copies`.
+/// words after those of the previous group, and lane *l* adds to copy *l* mod `copies`.
 #[must_use]
 pub fn replicated_conflicts(groups: &[u32], copies: u32, stride: u32) -> Conflicts {
     let word = |group, lane: usize| group * stride + lane as u32 % copies;
     Analyser::default().groups(groups, &Tiles::paper(), word)
 }
 
-/// Predicts every layout. Of the replicated ones only the cheapest number of copies that fits is listed.
+/// Predicts every layout. Of the replicated layouts, only the cheapest number of copies that fits is listed.
 #[must_use]
 pub fn predict(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &Machine) -> Choice {
     let model = Model::new(aggregation, launch, machine);
@@ -205,12 +207,12 @@ struct Model<'a> {
     launch: &'a Launch,
     machine: &'a Machine,
     limit: u64,
-    /// Groups of some rows.
+    /// The groups of some rows.
     rows: Cow<'a, [u32]>,
 }
 
 impl<'a> Model<'a> {
-    /// Takes rows, where there is a layout to count rounds for.
+    /// Samples or draws rows if rounds have to be counted for some layout.
     fn new(aggregation: &'a GroupedAggregation<'a>, launch: &'a Launch, machine: &'a Machine) -> Self {
         let limit = launch.shared_bytes.min(machine.shared_bytes_per_block);
         let fits = aggregation.groups.number() * aggregation.accumulators.bytes() <= limit;
@@ -231,7 +233,7 @@ impl<'a> Model<'a> {
         self.aggregation.groups.number()
     }
 
-    /// The cheapest number of copies; where none fits, the bytes that the smallest would take.
+    /// The cheapest number of copies. If none fits, the bytes of the smallest.
     fn replicated(&self) -> Prediction {
         let layout = |copies, stride| AccumulatorLayout::Replicated { copies, stride };
         [2, 4, 8, 16, 32]
@@ -257,12 +259,12 @@ impl<'a> Model<'a> {
         self.aggregation.laid_out.ok_or(Unavailable::NoLayout)
     }
 
-    /// Conflicts of those rows, their words where a layout puts them.
+    /// Conflicts of the rows, with the words of a layout.
     fn conflicts(&self, word: impl Fn(u32, usize) -> u32 + Sync) -> Conflicts {
         Analyser::default().groups(&self.rows, &Tiles::paper(), word)
     }
 
-    /// Mean doublings from one lane to the most lanes of an access that have the same group.
+    /// Mean over accesses of the base-2 logarithm, rounded up, of the largest group of lanes.
     fn doublings(&self) -> f64 {
         let mut doublings = 0;
         for access in self.rows.chunks(WIDEST as usize) {
@@ -273,7 +275,7 @@ impl<'a> Model<'a> {
         f64::from(doublings * WIDEST) / self.rows.len().max(1) as f64
     }
 
-    /// Rounds for the rows of an access, all accumulators together.
+    /// Rounds for the rows of an access, for all accumulators together.
     fn rounds(&self, layout: AccumulatorLayout) -> Result<f64, Unavailable> {
         let accumulators = &self.aggregation.accumulators;
         let halves = 1.0 + accumulators.high_halves;
@@ -351,7 +353,7 @@ impl<'a> Model<'a> {
 
         let issue_seconds = accesses * aggregation.instructions / machine.instructions_per_second();
 
-        // Every resident block clears its words and reads them back, and adds each group's to the result.
+        // Every resident block clears its words, reads them back, and adds each group's words to the result.
         let resident = f64::from(blocks) * multiprocessors;
         let words = shared_bytes as f64 / 4.0 / f64::from(WIDEST);
         let own = resident * 2.0 * words / machine.rounds_per_second;
@@ -361,7 +363,7 @@ impl<'a> Model<'a> {
             .global_atomics_per_second
             .min(kibs * machine.global_atomics_in_a_kib());
         let merge_seconds = match layout {
-            // Warp by warp, in registers.
+            // Merged warp by warp, in registers.
             AccumulatorLayout::Registers => 0.0,
             _ => own + (1.0 - HIDDEN) * resident * accumulator_words / rate,
         };
@@ -379,8 +381,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Time of kinds of work that overlap, but not perfectly: where two take as long, a quarter more than one of
-/// them. Measured on an H200, for sums of 100 million rows by 8 to 1024 groups.
+/// Time of kinds of work that overlap imperfectly: if two take the same time, they take a quarter more than
+/// one of them. Measured on an H200, for sums of 100 million rows by 8 to 1024 groups.
 #[must_use]
 pub fn overlapped(seconds: [f64; 3]) -> f64 {
     seconds.iter().map(|each| each.powi(3)).sum::<f64>().cbrt()

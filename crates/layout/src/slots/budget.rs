@@ -1,8 +1,8 @@
-//! The memory that copies may take (Sitaridi & Ross §2, the bounded problem).
+//! The memory for copies (Sitaridi & Ross §2, the bounded problem).
 
 use crate::error::{LayoutError, Result};
 
-/// Limits on the replicated table. Holes count: they take shared memory too.
+/// Limits of the replicated table. Holes count, since they occupy shared memory, too.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Budget {
     copies: Option<f64>,
@@ -10,13 +10,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// No limit but that of slot numbers.
+    /// No limit except that of slot numbers.
     #[must_use]
     pub fn unlimited() -> Self {
         Self::default()
     }
 
-    /// The paper's budget *b*: a table of at most `copies` times the slots it has without copies.
+    /// The paper's budget *b*: at most `copies` times the slots of the table without copies.
     #[must_use]
     pub fn copies(copies: f64) -> Self {
         Self::default().and_copies(copies)
@@ -29,25 +29,25 @@ impl Budget {
         Self::default().and_shared_memory(bytes, slot_bytes)
     }
 
-    /// This limit and that of [`Budget::copies`].
+    /// This limit and additionally that of [`Budget::copies`].
     #[must_use]
     pub fn and_copies(mut self, copies: f64) -> Self {
         self.copies = Some(copies);
         self
     }
 
-    /// This limit and that of [`Budget::shared_memory`].
+    /// This limit and additionally that of [`Budget::shared_memory`].
     #[must_use]
     pub fn and_shared_memory(mut self, bytes: u64, slot_bytes: u32) -> Self {
         self.shared = Some((bytes, slot_bytes));
         self
     }
 
-    /// Slots that a table of `values` values may have.
+    /// The most slots of a table of `values` values.
     ///
     /// # Errors
-    /// [`LayoutError::Budget`] for fewer than one copy, [`LayoutError::SharedMemory`] where not even one copy
-    /// of each value fits, [`LayoutError::SlotNumbers`] where there are more values than slot numbers.
+    /// [`LayoutError::Budget`] for fewer than one copy, [`LayoutError::SharedMemory`] if not even one copy of
+    /// each value fits, [`LayoutError::SlotNumbers`] if there are more values than slot numbers.
     pub fn slots(&self, values: usize) -> Result<usize> {
         let mut slots = u32::MAX as usize;
         if values > slots {
@@ -57,8 +57,8 @@ impl Budget {
             if copies.is_nan() || copies < 1.0 {
                 return Err(LayoutError::Budget { asked: copies });
             }
-            // Saturates; the product of floats may fall short of the values by rounding, never by a whole
-            // one.
+            // Saturates. By rounding, the product of floats may be less than the number of values, but never
+            // by a whole one.
             slots = slots.min(((copies * values as f64).floor() as usize).max(values));
         }
         if let Some((limit, slot_bytes)) = self.shared {

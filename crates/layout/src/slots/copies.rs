@@ -1,9 +1,9 @@
 //! The copies of each value: one list that all workers extend, and each worker's view of it.
 //!
-//! Copies are created rarely and looked up all the time. So a worker looks at a view of its own, in which it
-//! also keeps when it used each copy, and creating goes through one locked log, [`CopyLog`]. A worker reads
-//! new entries of the log before each access (one atomic load when there are none) and before it adds to it:
-//! two workers that miss the same copy do not both create it.
+//! Copies are created rarely and looked up all the time. So each worker looks up copies in a view of its own,
+//! which also records its use of each copy. Copies are created through one locked log, [`CopyLog`]. A worker
+//! reads new entries of the log before each access (one atomic load if the log has none) and before it
+//! appends: two workers that need the same copy do not both create it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,12 +17,12 @@ use crate::slot_map::SlotMap;
 pub(super) struct TableShape {
     pub(super) banks: Banks,
     pub(super) values: usize,
-    /// Slots that the budget permits.
+    /// The most slots that the budget permits.
     pub(super) limit: usize,
 }
 
 /// The copies created so far, in order: slot and value. The values themselves, slots 0 to values - 1, are not
-/// in it.
+/// included.
 #[derive(Debug)]
 pub(super) struct CopyLog {
     shape: TableShape,
@@ -30,12 +30,12 @@ pub(super) struct CopyLog {
     len: AtomicUsize,
 }
 
-/// Whether a copy was made.
+/// Result of creating a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Created {
-    /// There is a new one, in this bank.
+    /// A new copy was created in this bank.
     In(u32),
-    /// Others have created copies meanwhile: look again.
+    /// Other workers have created copies meanwhile: the caller has to look again.
     Stale,
     /// The budget has no room in any of the banks.
     Spent,
@@ -50,7 +50,7 @@ impl CopyLog {
         }
     }
 
-    /// Slots and values of the table.
+    /// The map from the table's slots to values.
     pub(super) fn into_map(self) -> SlotMap {
         let entries = self.entries.into_inner();
         let values = self.shape.values;
@@ -67,24 +67,24 @@ impl CopyLog {
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A worker's view of the copies, and when it used each of them.
+/// A worker's view of the copies, with the time of its last use of each.
 ///
-/// The copies of a value in one bank are a ring ordered by use: `newest` is the one used last, the one after
-/// it was used longest ago and is the only one worth looking at (§3.3: least recently used first). Using it
-/// turns the ring by one.
+/// The copies of a value in one bank are a ring ordered by use: `newest` is the most recently used copy, and
+/// its successor the least recently used one, which is the only candidate (§3.3: least recently used first).
+/// Using it advances the ring by one.
 #[derive(Debug)]
 pub(super) struct Copies<'a> {
     log: &'a CopyLog,
     seen: usize,
-    /// Per value and bank, the copy used last.
+    /// Per value and bank, the most recently used copy.
     newest: Vec<u32>,
-    /// Per slot, the copy of its value and bank that was used before all others but those between.
+    /// Per slot, the next copy of the same value and bank in the ring.
     next: Vec<u32>,
     /// Per slot, the time of its last use.
     used: Vec<u64>,
     /// Per value, the banks with a copy.
     banks_of: Vec<u32>,
-    /// Per bank, its slots that are taken.
+    /// Per bank, the number of used slots.
     heights: Vec<usize>,
 }
 
@@ -106,24 +106,24 @@ impl<'a> Copies<'a> {
         copies
     }
 
-    /// Banks in which a value has a copy.
+    /// The banks with a copy of a value.
     pub(super) fn banks(&self, value: u32) -> u32 {
         self.banks_of[value as usize]
     }
 
-    /// Banks in which a value has a copy that was last used before `time`.
+    /// The banks with a copy of a value that was last used before `time`.
     pub(super) fn banks_unused_since(&self, value: u32, time: u64) -> u32 {
         let unused = |bank: &u32| self.last_use(value, *bank) < time;
         let banks = BankOrder(0).of(self.banks(value)).filter(unused);
         banks.fold(0, |mask, bank| mask | 1 << bank)
     }
 
-    /// When the copy of a value in a bank was used that was used longest ago; the bank has one.
+    /// The time of the last use of the least recently used copy of a value in a bank, which must have one.
     pub(super) fn last_use(&self, value: u32, bank: u32) -> u64 {
         self.used[self.oldest(value, bank) as usize]
     }
 
-    /// Uses that copy: returns its slot, and its last use before.
+    /// Uses that copy. Returns its slot, and the time of its previous use.
     pub(super) fn take(&mut self, value: u32, bank: u32, now: u64) -> (u32, u64) {
         let slot = self.oldest(value, bank);
         let ring = self.ring(value, bank);
@@ -131,7 +131,7 @@ impl<'a> Copies<'a> {
         (slot, std::mem::replace(&mut self.used[slot as usize], now))
     }
 
-    /// Reads new entries of the log; whether there were any.
+    /// Reads new entries of the log. Returns whether it had any.
     pub(super) fn update(&mut self) -> bool {
         if self.log.len.load(Ordering::Acquire) == self.seen {
             return false;
@@ -147,7 +147,7 @@ impl<'a> Copies<'a> {
     }
 
     /// Creates a copy of a value in the bank of the mask with the fewest copies (hole avoidance, §3.1), the
-    /// first in `order` among equals. It counts as never used.
+    /// first in `order` among equals. The copy counts as never used.
     pub(super) fn create(&mut self, value: u32, banks: u32, order: BankOrder) -> Created {
         if !self.has_room(banks) {
             return Created::Spent; // heights only grow, so the view need not be the latest
@@ -168,7 +168,7 @@ impl<'a> Copies<'a> {
         Created::In(bank)
     }
 
-    /// The next slot of the bank with the fewest copies, if the budget permits one.
+    /// The next slot of the bank with the fewest copies, if the budget permits a slot.
     fn lowest(&self, banks: u32, order: BankOrder) -> Option<(u32, u32)> {
         let TableShape {
             banks: all, limit, ..
@@ -188,7 +188,7 @@ impl<'a> Copies<'a> {
         self.seen = entries.len();
     }
 
-    /// Enters a copy as the one used longest ago.
+    /// Adds a copy as the least recently used one.
     fn enter(&mut self, slot: u32, value: u32) {
         let bank = self.log.shape.banks.of(slot);
         let ring = self.ring(value, bank);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_used_longest_ago_comes_first() {
+    fn least_recently_used_copy_is_taken_first() {
         let log = CopyLog::new(shape(32, 1000));
         let mut copies = Copies::new(&log);
         assert_eq!(copies.take(5, 5, 1), (5, 0));

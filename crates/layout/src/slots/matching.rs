@@ -1,12 +1,12 @@
-//! Items of one access, matched to banks: one item per bank (Sitaridi & Ross §3.1).
+//! Matches items of one access to banks: one item per bank (Sitaridi & Ross §3.1).
 
 use crate::banks::{BankOrder, WIDEST};
 
 const NOBODY: u8 = u8::MAX;
-/// Where a search began.
+/// The start of a search.
 const START: u8 = u8::MAX;
 
-/// Which item of an access has which bank. Banks of an item are given as masks, a bit per bank.
+/// The bank of each item of an access. Banks of an item are given as masks, a bit per bank.
 #[derive(Debug)]
 pub(super) struct Matching {
     item: [u8; WIDEST as usize],
@@ -15,8 +15,8 @@ pub(super) struct Matching {
 }
 
 impl Matching {
-    /// All banks of `banks` are empty. Searches enter banks in `order`: with another one for each access, not
-    /// always the same banks are left over (§3.1).
+    /// Creates a matching with all banks of `banks` empty. Searches visit banks in `order`. The order differs
+    /// between accesses, so that the banks left over vary (§3.1).
     pub(super) fn new(banks: u32, order: BankOrder) -> Self {
         Self {
             item: [NOBODY; WIDEST as usize],
@@ -30,19 +30,19 @@ impl Matching {
         self.empty
     }
 
-    /// Gives an empty bank to an item.
+    /// Assigns an empty bank to an item.
     pub(super) fn put(&mut self, item: usize, bank: u32) {
         self.item[bank as usize] = item as u8;
         self.empty &= !(1 << bank);
     }
 
-    /// Banks and their items.
+    /// The assigned banks and their items.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, usize)> {
         let taken = (0..).zip(self.item);
         taken.filter_map(|(bank, item)| (item != NOBODY).then_some((bank, item as usize)))
     }
 
-    /// Banks that are empty, or whose items can move on to an empty bank.
+    /// The banks that are empty, or that relocations can empty.
     pub(super) fn emptiable(&self, banks: impl Fn(usize) -> u32) -> u32 {
         let mut emptiable = self.empty;
         loop {
@@ -56,10 +56,10 @@ impl Matching {
         }
     }
 
-    /// Gives an item a bank by the shortest sequence of relocations, found breadth first: the item takes a
-    /// bank of its own, that bank's item moves to another of its banks, and so on to an empty one. `banks`
-    /// has the banks of an item, `pick` chooses among empty banks for an item. Returns how many items moved;
-    /// `None` where no empty bank can be reached, and then nothing has changed.
+    /// Assigns a bank to an item by the shortest sequence of relocations, found breadth first: the item takes
+    /// one of its banks, that bank's item moves to another of its banks, and so on until an empty one.
+    /// `banks` returns the banks of an item, `pick` chooses among empty banks for an item. Returns the number
+    /// of items moved, or `None`, without any change, if no empty bank can be reached.
     pub(super) fn relocate(
         &mut self,
         item: usize,
@@ -92,8 +92,8 @@ impl Matching {
         }
     }
 
-    /// Moves each item on the way one bank on: `mover` from `bank` to the empty bank `to`, and so on back to
-    /// `item`.
+    /// Moves each item on the path one bank further: `mover` from `bank` to the empty bank `to`, and so on
+    /// back to `item`.
     fn shift(&mut self, item: usize, mover: usize, bank: u8, to: u32, from: &[u8]) -> u32 {
         let (mut mover, mut bank, mut to, mut moved) = (mover, bank, to, 0);
         self.empty &= !(1 << to);
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
 
     /// The items of Figure 2, an access of 8 rows and 8 banks: 531 displaces 14, which displaces 6, which has
-    /// a copy in an empty bank; 15 reaches no empty bank, only bank 4 is left. The drawing of the paper does
-    /// not survive; this is an instance of the case in its text.
+    /// a copy in an empty bank; 15 reaches no empty bank, only bank 4 is left. The paper's drawing is not
+    /// reproduced; this is an instance of the case in its text.
     #[test]
     fn figure_2() {
         let values = [531, 14, 6, 15, 20, 33, 9, 2];
@@ -156,9 +156,9 @@ mod tests {
         assert_eq!(matching.empty(), 0);
     }
 
-    /// Against all orders of giving banks out, on small random instances.
+    /// Compared with all orders of assigning banks, on small random instances.
     #[test]
-    fn as_many_as_can_be_matched_are() {
+    fn matching_is_maximum() {
         use rand::{Rng, SeedableRng};
         fn most(banks: &[u32], taken: u32) -> usize {
             let Some((&first, rest)) = banks.split_first() else {

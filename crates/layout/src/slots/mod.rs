@@ -1,39 +1,40 @@
-//! Slots: copies of values, and which row uses which, so that the lanes of a warp have no bank conflicts.
+//! Slots: assigns copies of values to rows, so that the lanes of a warp have no bank conflicts.
 //!
-//! A table in shared memory, of running aggregates or of a dimension's payload, is an array indexed by the
-//! values of a column: dense codes. Skewed or unlucky values send the lanes of an access to few banks, and it
-//! takes many rounds. Given room for copies, the column can be rewritten, once, when it is loaded: each row
-//! names the copy, the *slot*, that it uses (Sitaridi & Ross §3).
+//! A table in shared memory, of running aggregates or of a build side's payload, is an array indexed by the
+//! values of a column, which are dense codes. If values are skewed or unlucky, the lanes of an access touch
+//! few banks, and it takes many rounds. If there is room for copies, the column can be rewritten, once, when
+//! it is loaded: each row contains the copy, the *slot*, that it uses (Sitaridi & Ross §3).
 //!
 //! ```text
 //!   values  3 35 3 ...    ── one access at a time ──►   slots  3 3207 36 ...   + slot map: 3207 → 35, 36 → 3
 //!
-//!   1  each row takes a copy of its value in an empty bank                                                §3.1
-//!   2  for each row left: the shortest sequence of relocations to an empty bank, breadth first            §3.1
-//!   3  where there is none: a new copy, in the bank with the fewest of those that are or can be emptied   §3.1
-//!   4  where the budget permits none: relocations that ignore other warps                                 §3.3
-//!   5  remaining rows, a conflict in any case: another round of the same
+//!   1  each row takes a copy of its value in an empty bank                                              §3.1
+//!   2  for each row left: the shortest sequence of relocations to an empty bank, breadth first          §3.1
+//!   3  if none exists: a new copy, in the bank with the fewest of those that are or can be emptied      §3.1
+//!   4  if the budget permits none: relocations that ignore other warps                                  §3.3
+//!   5  remaining rows, a conflict in any case: the same steps in another round
 //! ```
 //!
-//! Copies are created where rows found no bank, so frequent values earn them, and no frequencies need
-//! be known. Reads differ in that rows of an access with the same value share a copy (§3.2). With a *window*,
-//! copies that the accesses before this one used are not used again, for atomics of other warps may still be
-//! in flight (§3.3); a value may then have several copies in one bank.
+//! Copies are created where rows find no bank, so frequent values get more copies, and frequencies need not
+//! be given. For reads, rows of an access with the same value share a copy (§3.2). With a *window*, copies
+//! that the previous accesses used are not used again, because atomics of other warps may still be in flight
+//! (§3.3); a value may then have several copies in one bank.
 //!
-//! Where the paper is silent: windows end with the block. The table without copies is not padded, and the
-//! slots up to the next multiple of 32 are the first copies. A budget limits the highest slot, so holes
-//! count. Where it differs: a new copy goes to an empty bank there; here it may go to one whose row can be
-//! moved to an empty bank, for the choice among more banks leaves far fewer holes (of 1024 values by Zipf's
-//! law with θ = 1, 7 % instead of 41 %). Rows beyond the budget go to any bank there; here they are matched
-//! to banks again, which saves rounds (2.18 instead of 2.29, uniform, two copies).
+//! Choices that the paper leaves open: windows end with the block. The table without copies is not padded,
+//! and the slots up to the next multiple of 32 are the first copies. A budget limits the highest slot, so
+//! holes count. Differences from the paper: there, a new copy is put into an empty bank. Here, it may also be
+//! put into a bank if relocations can move the bank's row to an empty bank: the choice among more banks
+//! leaves far fewer holes (of 1024 values by Zipf's law with θ = 1, 7 % instead of 41 %). There, rows beyond
+//! the budget take any bank. Here, they are matched to banks again, which saves rounds (2.18 instead of 2.29,
+//! uniform, two copies).
 //!
-//! **Threads** share the copies and nothing else: blocks are dealt out, conflicts between blocks do not
-//! exist. With one thread the result depends on the input alone. With more, which copies there are depends on
-//! timing; that every row decodes to its value, and that the budget holds, does not.
+//! **Threads** share only the copies: blocks are distributed over threads, and conflicts between blocks do
+//! not exist. With one thread the result depends on the input alone. With more threads, the set of copies
+//! depends on timing, but every row decodes to its value and the budget holds in any case.
 //!
-//! **Limits.** The rows must stay where they are: a selection that moves rows before the aggregation undoes
-//! the layout; one inside the kernel only leaves lanes idle. A layout is good for the access
-//! pattern it was made for.
+//! **Limits.** The rows must not move: a selection that moves rows before the aggregation undoes the layout;
+//! a selection inside the kernel only leaves lanes idle. A layout is optimised for the access pattern for
+//! which it was computed.
 
 mod budget;
 mod copies;
@@ -55,17 +56,17 @@ use crate::error::{LayoutError, Result};
 use crate::pattern::AccessPattern;
 use crate::slot_map::SlotMap;
 
-/// Which conflicts to avoid.
+/// The conflicts to avoid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// §3.2: lanes that touch different copies in one bank. For tables that are only read.
+    /// §3.2: lanes that access different copies in one bank. For tables that are only read.
     Reads,
-    /// §3.1: lanes that touch one bank. For tables that are written; does for reads too (§4).
+    /// §3.1: lanes that access one bank. For tables that are written; also suitable for reads (§4).
     Writes {
-        /// §3.3: accesses of the block before the present one whose copies are not used again.
+        /// §3.3: number of preceding accesses of the block with copies that are not used again.
         window: usize,
     },
-    /// The variant of Figure 7: lanes that touch one copy, in whatever banks.
+    /// The variant of Figure 7: lanes that access one copy, in any bank.
     WritesByValue {
         /// As for writes.
         window: usize,
@@ -81,21 +82,21 @@ impl Goal {
     }
 }
 
-/// How to lay out a column.
+/// Options of the layout of a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayoutOptions {
-    /// Which conflicts to avoid.
+    /// The conflicts to avoid.
     pub goal: Goal,
     /// Limits of the table.
     pub budget: Budget,
     /// The banks.
     pub banks: Banks,
-    /// Threads; the result of one is deterministic.
+    /// Number of threads. The result of one thread is deterministic.
     pub threads: NonZeroUsize,
 }
 
 impl LayoutOptions {
-    /// On 32 banks with all cores.
+    /// Options for 32 banks and all cores.
     #[must_use]
     pub fn new(goal: Goal, budget: Budget) -> Self {
         Self {
@@ -106,7 +107,7 @@ impl LayoutOptions {
         }
     }
 
-    /// The same on so many threads.
+    /// The same options with that number of threads.
     #[must_use]
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = threads;
@@ -119,27 +120,27 @@ impl LayoutOptions {
 pub struct Layout {
     /// The rewritten column: the slot of each row.
     pub slots: Vec<u32>,
-    /// Slots to values.
+    /// The map from slots to values.
     pub map: SlotMap,
-    /// Its costs and results.
+    /// Costs and results of the layout.
     pub report: LayoutReport,
 }
 
 /// Counts of the steps of a layout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Accesses whose rows have their slots.
+    /// Number of accesses with a slot for each of their rows.
     pub accesses: u64,
-    /// Rows that have theirs.
+    /// Number of rows with a slot.
     pub rows: u64,
-    /// Rows moved to another copy to make room.
+    /// Number of rows moved to another copy to free a bank.
     pub relocated: u64,
-    /// Copies created.
+    /// Number of copies created.
     pub created: u64,
-    /// Rows (for reads, different values) left over after the first round of their access: the budget was
-    /// spent.
+    /// Number of rows (for reads, of different values) left over after the first round of their access
+    /// because the budget was spent.
     pub conflicting: u64,
-    /// Copies used again within the window, for the same reason.
+    /// Number of copies used again within the window, for the same reason.
     pub between_warps: u64,
     /// Serialisation rounds that the accesses will take.
     pub rounds: u64,
@@ -157,57 +158,58 @@ impl std::ops::AddAssign for Steps {
     }
 }
 
-/// Costs of a layout, in space and time.
+/// Costs of a layout in space and time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayoutReport {
-    /// Counts of its steps.
+    /// Counts of the layout's steps.
     pub steps: Steps,
-    /// Values.
+    /// Number of values.
     pub values: usize,
-    /// Slots of the table, holes among them.
+    /// Number of slots of the table, including holes.
     pub slots: usize,
-    /// Holes.
+    /// Number of holes.
     pub holes: usize,
-    /// Slots that the budget permitted.
+    /// The most slots that the budget permitted.
     pub slots_permitted: usize,
-    /// Values with more than one copy.
+    /// Number of values with more than one copy.
     pub replicated: usize,
-    /// Copies of the value that has most.
+    /// The most copies of one value.
     pub most_copies: u32,
-    /// Threads that worked on it.
+    /// Number of threads used.
     pub threads: usize,
-    /// Time it took, writing the column included.
+    /// Duration, including writing the column.
     pub elapsed: Duration,
 }
 
 impl LayoutReport {
-    /// Mean copies of a value.
+    /// Mean number of copies of a value.
     #[must_use]
     pub fn mean_copies(&self) -> f64 {
         (self.slots - self.holes) as f64 / self.values.max(1) as f64
     }
 
-    /// Mean copies of a value when holes count as copies: the share of the budget that the table takes.
+    /// Mean number of copies of a value if holes count as copies: the share of the budget that the table
+    /// uses.
     #[must_use]
     pub fn mean_copies_and_holes(&self) -> f64 {
         self.slots as f64 / self.values.max(1) as f64
     }
 
-    /// Mean serialisation rounds that an access will take, of writes or of reads, as the goal was.
+    /// Mean serialisation rounds of an access, of writes or of reads, according to the goal.
     #[must_use]
     pub fn mean_rounds(&self) -> f64 {
         self.steps.rounds as f64 / self.steps.accesses.max(1) as f64
     }
 
-    /// Bytes of the table: without copies, and with them.
+    /// Bytes of the table without copies, and with them.
     #[must_use]
     pub fn table_bytes(&self, slot_bytes: u32) -> (u64, u64) {
         let bytes = |slots: usize| slots as u64 * u64::from(slot_bytes);
         (bytes(self.values), bytes(self.slots))
     }
 
-    /// Bytes of a row of the column stored in the fewest whole bytes a kernel loads (1, 2 or 4): before, and
-    /// after. Slots need more bits than values; where that crosses a width, every scan reads more.
+    /// Bytes of a row of the column, in the smallest width that a kernel loads (1, 2 or 4), before and after.
+    /// Slots need more bits than values. If that increases the width, every scan reads more.
     #[must_use]
     pub fn row_bytes(&self) -> (u32, u32) {
         let bytes = |numbers: usize| match numbers {
@@ -235,7 +237,7 @@ impl LayoutReport {
 /// ```
 ///
 /// # Errors
-/// Those of [`Budget::slots`]; [`LayoutError::Value`] for a row that holds no value below `values`;
+/// The errors of [`Budget::slots`]; [`LayoutError::Value`] for a row with a value that is not below `values`;
 /// [`LayoutError::Width`] for a pattern of more than 32 lanes.
 pub fn lay_out<P: AccessPattern + ?Sized>(
     column: Vec<u32>,
@@ -265,7 +267,7 @@ pub fn lay_out<P: AccessPattern + ?Sized>(
         values,
         limit: slots_permitted,
     });
-    // Rows of different blocks are written at once; only the pattern knows which rows belong to which block.
+    // Rows of different blocks are written concurrently; only the pattern maps rows to blocks.
     let column: Vec<AtomicU32> = column.into_iter().map(AtomicU32::new).collect();
     let blocks = pattern.blocks(column.len());
     let next = AtomicUsize::new(0);

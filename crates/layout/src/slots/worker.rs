@@ -1,16 +1,16 @@
-//! One worker: gives the rows of its blocks their slots, access by access.
+//! One worker: assigns slots to the rows of its blocks, access by access.
 //!
 //! **The conflict window** (Sitaridi & Ross §3.3). Atomics of other warps may still be in flight when a warp
-//! makes its access, so copies that the last `window` accesses of the block used are not used again:
+//! executes its access, so copies that the last `window` accesses of the block used are not used again:
 //!
 //! ```text
 //! accesses of a block     ... t-5  t-4  t-3  t-2  t-1   t                      window 4
 //! copies not for t                 \________________/                          Copies::banks_unused_since(value, t - 4)
 //! ```
 //!
-//! The clock `now` counts accesses and jumps by a window between blocks. Among the copies that are allowed
-//! the one used longest ago is taken (`Worker::pick`). Where the budget permits no new copy, a row takes one
-//! within the window, and `Steps::between_warps` counts it. The window is that of the [`Goal`];
+//! The clock `now` counts accesses and advances by a window between blocks. Among the allowed copies, the
+//! least recently used one is taken (`Worker::pick`). If the budget permits no new copy, a row takes a copy
+//! within the window, and `Steps::between_warps` counts it. The window is that of the [`Goal`].
 //! `ConflictLayout::WINDOW` of the store, 16, is the default.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,21 +28,21 @@ pub(super) struct Worker<'a> {
     window: u64,
     banks: u32,
     copies: Copies<'a>,
-    /// Accesses done, plus a window between blocks; the time of use of a copy.
+    /// Number of accesses done, plus a window between blocks: the time at which a copy is used.
     now: u64,
     access: Access,
     pub(super) steps: Steps,
 }
 
-/// The access in hand. Items, which need a bank each, are rows, or for reads different values.
+/// The current access. Each item needs a bank. Items are rows, or, for reads, different values.
 #[derive(Debug, Default)]
 struct Access {
     values: Vec<u32>,
     /// Per item, the banks with a copy that may be used.
     banks: Vec<u32>,
-    /// Item of each row.
+    /// The item of each row.
     item_of: Vec<usize>,
-    /// Per item, its slot.
+    /// The slot of each item.
     slots: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Items {
         Self { items, len }
     }
 
-    /// Keeps those for which `keep` is true.
+    /// Keeps the items for which `keep` returns true.
     fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
         let mut kept = 0;
         for at in 0..self.len {
@@ -122,7 +122,7 @@ impl<'a> Worker<'a> {
         access.values.clear();
         access.item_of.clear();
         for value in values {
-            // Lanes that read one value share a copy (§3.2); lanes that write it need one each.
+            // Lanes that read one value share a copy (§3.2). Lanes that write it need one copy each.
             let shared = match self.goal {
                 Goal::Reads => access.values.iter().position(|&other| other == value),
                 Goal::Writes { .. } | Goal::WritesByValue { .. } => None,
@@ -136,7 +136,7 @@ impl<'a> Worker<'a> {
         access.slots.resize(access.values.len(), 0);
     }
 
-    /// Looks up which banks each item may have, with the window or without.
+    /// Looks up the banks that each item may use, with or without the window.
     fn look_up(&mut self) {
         let access = &mut self.access;
         access.banks.clear();
@@ -151,7 +151,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A bank for every item. Those that find none, with the budget spent, take further rounds.
+    /// Chooses a bank for every item. Items that find none when the budget is spent take further rounds.
     fn choose_by_bank(&mut self, order: BankOrder) {
         let mut load = [0; LANES];
         let mut waiting = Items::all(self.access.values.len());
@@ -169,8 +169,8 @@ impl<'a> Worker<'a> {
         self.look_up();
         let mut matching = Matching::new(self.banks, order);
         waiting.retain(|item| !self.put(&mut matching, item, order));
-        // All relocations come before all copies: a copy in a bank that another item could have had would
-        // cost another.
+        // All relocations precede all new copies: a copy in a bank that another item could have used would
+        // cost another copy.
         self.relocate_each(waiting, &mut matching, order, Self::usable);
         if self.copies.has_room(self.banks) {
             waiting.retain(|item| !self.create(&mut matching, item, order));
@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
         self.copies.banks(self.access.values[item])
     }
 
-    /// Gives an item an empty bank of one of its copies, if there is one.
+    /// Assigns an empty bank of one of its copies to an item, if such a bank exists.
     fn put(&self, matching: &mut Matching, item: usize, order: BankOrder) -> bool {
         let free = self.usable(item) & matching.empty();
         if free != 0 {
@@ -202,7 +202,7 @@ impl<'a> Worker<'a> {
         free != 0
     }
 
-    /// Gives banks to items by relocating others.
+    /// Assigns banks to items by relocating others.
     fn relocate_each(
         &mut self,
         waiting: &mut Items,
@@ -210,14 +210,13 @@ impl<'a> Worker<'a> {
         order: BankOrder,
         banks: fn(&Self, usize) -> u32,
     ) {
-        // Where all copies together reach no empty bank, there is nothing to search (§3.1, the first reason
-        // to fail).
+        // If all copies together reach no empty bank, the search is skipped (§3.1, the first reason to fail).
         let reached = (0..self.access.values.len()).fold(0, |all, item| all | banks(self, item));
         waiting
             .retain(|item| reached & matching.empty() == 0 || !self.relocate(matching, item, order, banks));
     }
 
-    /// Gives an item a bank by relocating others, if they can be.
+    /// Assigns a bank to an item by relocating others, if possible.
     fn relocate(
         &mut self,
         matching: &mut Matching,
@@ -233,9 +232,9 @@ impl<'a> Worker<'a> {
         true
     }
 
-    /// Creates a copy for an item, if the budget permits, and gives it its bank.
+    /// Creates a copy for an item, if the budget permits, and assigns its bank to the item.
     fn create(&mut self, matching: &mut Matching, item: usize, order: BankOrder) -> bool {
-        // Copies created for other items, here or by other workers, may do.
+        // Copies that were created for other items, here or by other workers, may suffice.
         while !self.relocate(matching, item, order, Self::usable) {
             let candidates = matching.emptiable(|item| self.usable(item));
             let value = self.access.values[item];
@@ -253,8 +252,8 @@ impl<'a> Worker<'a> {
         true
     }
 
-    /// Which of several banks an item takes: that of the copy used longest ago (§3.3), or without a window
-    /// the first.
+    /// Chooses one of several banks for an item: that of the least recently used copy (§3.3), or, without a
+    /// window, the first.
     fn pick(&self, order: BankOrder, item: usize, banks: u32) -> u32 {
         let mut banks = order.of(banks);
         let bank = if self.window == 0 {
@@ -265,7 +264,7 @@ impl<'a> Worker<'a> {
         bank.unwrap_or(0)
     }
 
-    /// Figure 7's variant: a copy of its own for every item, in whichever bank.
+    /// Figure 7's variant: a separate copy for every item, in any bank.
     fn choose_by_value(&mut self, order: BankOrder) {
         let mut load = [0_u32; LANES];
         for item in 0..self.access.values.len() {

@@ -1,4 +1,4 @@
-//! The analyser against the paper's Table 1, against closed forms, and against a recount.
+//! The analyser compared with the paper's Table 1, with closed forms, and with a recount.
 
 use galatea_layout::{
     AccessPattern, Analyser, Banks, Frequencies, LayoutError, Strided, Tiles, for_each_access, generate,
@@ -35,7 +35,7 @@ fn table_1() {
     }
 }
 
-/// Popularity must be the code, else Table 1 does not come out: hot values spread over the banks.
+/// Codes must be ranks of popularity to reproduce Table 1: hot values then spread over the banks.
 #[test]
 fn shuffled_codes_conflict_otherwise() {
     let column = Frequencies::zipf(1024, 1.0)
@@ -82,7 +82,7 @@ fn grids_use_few_banks() {
     }
 }
 
-/// A copy per lane has no conflicts, regardless of the groups; copies with an odd stride are as good as
+/// A copy per lane has no conflicts, regardless of the groups. With an odd stride, copies reduce conflicts by
 /// their number.
 #[test]
 fn replicated_accumulators() {
@@ -120,9 +120,9 @@ fn shapes_that_do_not_divide_are_refused() {
     assert!(matches!(Strided::new(1, 33), Err(LayoutError::Shape { .. })));
 }
 
-/// Known places: the paper's rows in order, and the lanes of a vector load a few rows apart.
+/// Known positions: the paper's rows in order, and the lanes of a vector load a few rows apart.
 #[test]
-fn places_of_rows() {
+fn patterns_map_rows_to_known_positions() {
     let paper = Tiles::paper();
     assert_eq!(paper.blocks(200_000_000), 559);
     assert_eq!(paper.row(1 << 20, 1, 33, 5), Some(350 * 1024 + 1024 + 32 + 5));

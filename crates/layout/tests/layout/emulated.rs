@@ -1,5 +1,5 @@
-//! The analyser against the emulated device's shared-memory counters: kernels walk a column as the patterns
-//! say.
+//! The analyser compared with the emulated device's shared-memory counters: kernels read a column in the
+//! order of the patterns.
 
 use galatea_device::{ArgumentBytes, Counters, Device, DeviceOptions, EmulatorOptions, Geometry, Program};
 use galatea_kernels::headers;
@@ -7,7 +7,7 @@ use galatea_layout::{
     AccessPattern, Analyser, Budget, Frequencies, Goal, LayoutOptions, Strided, Tiles, lay_out,
 };
 
-/// One read and one atomic of the word that each row names.
+/// One read and one atomic of the word in each row.
 const SOURCE: &str = r#"
 #include "galatea/morsel.cuh"
 using namespace galatea;
@@ -47,7 +47,7 @@ extern "C" __global__ void walk_strided(Arguments args) {
 }
 "#;
 
-/// Longest run of rows of a test.
+/// Number of threads of a block.
 const THREADS: u32 = 64;
 
 fn counters(device: &Device, kernel: &str, words: &[u32], blocks: usize, morsel_rows: usize) -> Counters {
@@ -57,7 +57,7 @@ fn counters(device: &Device, kernel: &str, words: &[u32], blocks: usize, morsel_
         .into();
     let module = device.compile(&program).unwrap().module;
     let stream = device.stream().unwrap();
-    // Vector loads may reach past the last row.
+    // Vector loads may read past the last row.
     let padded: Vec<u32> = words.iter().copied().chain([0; 64]).collect();
     let column = device.upload(&stream, &padded).unwrap();
     let sums = device.zeroed::<u32>(&stream, blocks * THREADS as usize).unwrap();

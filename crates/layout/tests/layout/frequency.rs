@@ -2,8 +2,8 @@
 
 use galatea_layout::{Frequencies, LayoutError};
 
-/// Pearson's statistic of a column against weights, in standard deviations from what it is if the column is
-/// drawn by them.
+/// Pearson's statistic of a column against weights, in standard deviations from its expectation for a column
+/// that is drawn with them.
 fn deviation(column: &[u32], weights: &[f64]) -> f64 {
     let total: f64 = weights.iter().sum();
     let mut found = vec![0.0; weights.len()];
@@ -31,7 +31,7 @@ fn zipf_is_exact() {
     }
 }
 
-/// A column depends on its seed only; a longer one begins with the shorter one.
+/// A column depends on its seed only. A longer column begins with the shorter one.
 #[test]
 fn columns_depend_on_the_seed() {
     let frequencies = Frequencies::uniform(100).unwrap();
@@ -46,9 +46,9 @@ fn columns_depend_on_the_seed() {
     assert!(frequencies.column(0, 3).is_empty());
 }
 
-/// Frequencies of a sample draw columns like it, values that it lacks among them.
+/// Frequencies of a sample draw similar columns, including values that the sample lacks.
 #[test]
-fn samples_are_learnt_from() {
+fn frequencies_of_a_sample_draw_similar_columns() {
     let sample = [vec![2; 600], vec![0; 300], vec![1; 100]].concat();
     let frequencies = Frequencies::of_sample(&sample, 4).unwrap();
     let column = frequencies.column(1 << 20, 1);
@@ -86,7 +86,7 @@ fn shuffling_keeps_frequencies() {
 }
 
 #[test]
-fn what_cannot_be_drawn_from_is_refused() {
+fn invalid_frequencies_are_refused() {
     for weights in [
         vec![],
         vec![0.0, 0.0],

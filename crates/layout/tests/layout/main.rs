@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use galatea_layout::AccessPattern;
 
-/// The results of a recount: read rounds, write rounds, words used again within the window; summed over
+/// The results of a recount: read rounds, write rounds, words used again within the window, each summed over
 /// accesses.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Recount {
@@ -24,7 +24,7 @@ struct Recount {
     between_warps: u64,
 }
 
-/// Counts conflicts as the definitions say, slowly.
+/// Counts conflicts directly by the definitions, slowly.
 fn recount(words: &[u32], pattern: &dyn AccessPattern, banks: u32, window: usize) -> Recount {
     let mut all = Recount::default();
     for block in 0..pattern.blocks(words.len()) {

@@ -1,4 +1,4 @@
-//! The model against measurements on an H200, and the choices it must make.
+//! The model compared with measurements on an H200, and the choices that it must return.
 
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
@@ -109,7 +109,7 @@ fn tpch_1_measured() {
     };
     let choice = predict(&query, &launch, &Machine::H200);
     let seconds = cost(&choice, |layout| layout == AccumulatorLayout::PerThread).seconds;
-    // 21 % more than measured: memory and shared memory overlap better here than for most.
+    // 21 % more than measured: memory and shared memory overlap better here than in most cases.
     assert!((seconds / 1.9e-3 - 1.0).abs() < 0.25, "{choice}");
     assert!(
         cost(&choice, |layout| layout == AccumulatorLayout::OneCopy).seconds > 2.5 * seconds,
@@ -117,7 +117,8 @@ fn tpch_1_measured() {
     );
 }
 
-/// Few groups: a copy per thread or per lane. One copy is many times slower, by value conflicts.
+/// Few groups: a copy per thread or per lane is best. One copy is many times slower because of value
+/// conflicts.
 #[test]
 fn few_groups_are_replicated() {
     let groups = Frequencies::uniform(4).unwrap();
@@ -133,9 +134,9 @@ fn few_groups_are_replicated() {
     );
 }
 
-/// Too many groups for 32 copies: fewer copies; and one copy where not even two fit.
+/// Groups that are too many for 32 copies get fewer copies, or one copy if not even two fit.
 #[test]
-fn many_groups_get_what_fits() {
+fn copies_decrease_with_the_number_of_groups() {
     let copies = |groups: usize| {
         let groups = Frequencies::uniform(groups).unwrap();
         let choice = predict(&aggregation(&groups, WIDE_SUM), &LAUNCH, &Machine::H200);
@@ -149,18 +150,18 @@ fn many_groups_get_what_fits() {
     assert_eq!(copies(20_000), AccumulatorLayout::OneCopy);
 }
 
-/// Where shared memory has no room for copies: skew calls for a layout.
+/// If shared memory has no room for copies, skew requires a layout.
 #[test]
 fn skew_calls_for_a_layout() {
     let groups = Frequencies::zipf(20_000, 2.0).unwrap();
     let mut query = aggregation(&groups, WIDE_SUM);
-    // One block fills a multiprocessor's shared memory: it had better be a large one.
+    // One block fills a multiprocessor's shared memory, so it should be a large one.
     let launch = Launch {
         threads: 1024,
         ..LAUNCH
     };
     let choice = predict(&query, &launch, &Machine::H200);
-    // Combining in the warp would help, but for the price of matching.
+    // Combining in the warp would help, were it not for the cost of matching.
     let (best, without) = choice.best().unwrap();
     assert_eq!(best, AccumulatorLayout::OneCopy, "{choice}");
     query.laid_out = Some(LaidOutColumn {
@@ -174,8 +175,8 @@ fn skew_calls_for_a_layout() {
     assert!(1.5 * with.seconds < without.seconds, "{choice}");
 }
 
-/// A column sorted by its groups has one per warp, whatever their frequencies: the warp combines its rows
-/// first.
+/// The warps of a column sorted by its groups have one group each, whatever the frequencies: the warp
+/// combines its rows first.
 #[test]
 fn clustered_groups_are_combined() {
     let rows: Vec<u32> = (0..64).flat_map(|run| [run * 300; 32]).collect();
@@ -196,9 +197,9 @@ fn clustered_groups_are_combined() {
     assert_eq!(one_copy.rounds, 64.0);
 }
 
-/// A layout that is not possible says why, and is never chosen.
+/// An impossible layout returns a reason, and is never chosen.
 #[test]
-fn what_does_not_fit() {
+fn layouts_that_do_not_fit_have_a_reason() {
     let groups = Frequencies::uniform(100_000).unwrap();
     let choice = predict(&aggregation(&groups, WIDE_SUM), &LAUNCH, &Machine::H200);
     assert_eq!(choice.best(), None);

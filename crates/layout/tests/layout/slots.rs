@@ -1,4 +1,4 @@
-//! Layouts: invariants for every column, pattern, goal and budget, and their quality.
+//! Layouts: invariants for every column, pattern, goal and budget, and the quality of the results.
 
 use std::num::NonZeroUsize;
 
@@ -40,8 +40,8 @@ fn goals() -> impl Strategy<Value = Goal> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every row decodes to its value, the budget holds, and the rounds and conflicts that the layout
-    /// claims are those of a recount; with a budget that never ends there are none.
+    /// Every row decodes to its value, the budget holds, and the rounds and conflicts in the layout's report
+    /// equal those of a recount. With an unlimited budget there are no conflicts.
     #[test]
     fn layouts_hold(
         pattern in patterns(), rows in lengths(), values in prop_oneof![Just(1), Just(2), 31..=33_usize, 1..300_usize],
@@ -82,9 +82,9 @@ proptest! {
     }
 }
 
-/// A budget of one copy leaves the column as it is.
+/// A budget of one copy does not change the column.
 #[test]
-fn one_copy_is_no_copy() {
+fn budget_of_one_copy_leaves_the_column_unchanged() {
     let column = Frequencies::zipf(1000, 1.0).unwrap().column(50_000, 4);
     for goal in [
         Goal::Reads,
@@ -104,7 +104,8 @@ fn one_copy_is_no_copy() {
     }
 }
 
-/// One thread: the same input gives the same layout. More threads: another one perhaps, as good.
+/// With one thread, the same input yields the same layout. More threads may yield another of the same
+/// quality.
 #[test]
 fn one_thread_is_deterministic() {
     let column = Frequencies::zipf(1024, 1.0).unwrap().column(300_000, 4);
@@ -130,8 +131,8 @@ fn one_thread_is_deterministic() {
     );
 }
 
-/// Rounds by budget, against an independent prototype of the paper's algorithm over other data: as good, or
-/// better where the budget is spent and rows are matched again.
+/// Rounds by budget, compared with an independent prototype of the paper's algorithm on other data: the same,
+/// or fewer if the budget is spent and rows are matched again.
 #[test]
 fn rounds_by_budget() {
     for (theta, goal, copies, rounds) in [
@@ -157,7 +158,7 @@ fn rounds_by_budget() {
     }
 }
 
-/// Holes are few: copies are spread evenly over the banks (§3.1).
+/// There are few holes: copies are spread evenly over the banks (§3.1).
 #[test]
 fn holes_are_few() {
     for theta in [0.0, 0.5, 1.0, 2.0] {
@@ -169,7 +170,8 @@ fn holes_are_few() {
     }
 }
 
-/// Figure 3: writes need more copies than reads, windows more, skew fewer; more rows need more.
+/// Figure 3: writes need more copies than reads, windows need more, skew needs fewer, and more rows need
+/// more.
 #[test]
 fn copies_follow_the_paper() {
     let copies = |theta, goal| laid_out(theta, goal, 12.0).report.mean_copies();
@@ -205,7 +207,7 @@ fn copies_follow_the_paper() {
     assert!(needed.is_sorted_by(|less, more| less < more), "{needed:?}");
 }
 
-/// Figure 4: fewer values need more copies each, and more so with a window.
+/// Figure 4: fewer values need more copies each, with a window even more.
 #[test]
 fn few_values_need_more_copies() {
     for window in [0, 16] {
@@ -224,7 +226,7 @@ fn few_values_need_more_copies() {
     }
 }
 
-/// Codes that are ranks of popularity are no easier than others.
+/// Codes that are ranks of popularity are not easier than others.
 #[test]
 fn codes_do_not_matter() {
     let frequencies = Frequencies::zipf(1024, 1.0).unwrap();
@@ -240,7 +242,7 @@ fn codes_do_not_matter() {
 
 /// §3.3: a hot value in a window needs more copies than there are banks.
 #[test]
-fn more_copies_than_banks() {
+fn hot_value_in_a_window_needs_more_copies_than_banks() {
     let layout = laid_out(2.0, Goal::Writes { window: 16 }, 12.0);
     assert!(layout.report.most_copies > 32, "{:?}", layout.report);
     let found = Analyser {
@@ -262,9 +264,9 @@ fn by_value_leaves_bank_conflicts() {
     }
 }
 
-/// §A.3: the worst cases, and keys of a grid that touch one bank, come to one round.
+/// §A.3: the worst cases, and keys of a grid that are all in one bank, are reduced to one round.
 #[test]
-fn worst_cases_are_cured() {
+fn worst_cases_are_laid_out_to_one_round() {
     let pattern = Tiles::paper();
     for degree in [2, 8, 32] {
         let column = generate::worst_case(64_000, degree, 1024, Banks::default(), 5).unwrap();
@@ -294,7 +296,7 @@ fn worst_cases_are_cured() {
     assert_eq!(layout.report.mean_rounds(), 1.0);
 }
 
-/// The paper's queries over slots, on the CPU: Q1 sums a dimension's payload, Q2 counts and sums by group.
+/// The paper's queries over slots, on the CPU: Q1 sums a build side's payload, Q2 counts and sums by group.
 #[test]
 fn queries_over_slots() {
     let column = Frequencies::zipf(777, 1.0).unwrap().column(40_000, 8);
@@ -332,7 +334,7 @@ fn queries_over_slots() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_layout_requests_are_refused() {
     let pattern = Tiles::paper();
     let refused = |column: Vec<u32>, values, budget| {
         lay_out(column, values, &pattern, &options(WRITES, budget)).unwrap_err()

@@ -1,18 +1,17 @@
-//! The device heap: a pool of equal pages from which running kernels take memory, and into which they give it
-//! back.
+//! The device heap: a pool of equal pages that running kernels allocate and free.
 //!
-//! A kernel that produces an unknown number of rows either counts them first, in a pass of its own, or is
-//! given memory for the worst case, or takes memory while it runs. This is the third way. The host makes a
-//! [`DeviceHeap`], hands its view ([`DeviceHeap::view`]) to a kernel that was compiled with its options
-//! ([`DeviceHeap::options`]), and reads afterwards how many pages are left.
+//! A kernel that produces an unknown number of rows either counts them first in a separate pass, or gets
+//! memory for the worst case, or allocates memory while it runs. The heap serves the third method. The host
+//! creates a [`DeviceHeap`], passes its view ([`DeviceHeap::view`]) to a kernel that was compiled with its
+//! options ([`DeviceHeap::options`]), and reads the number of remaining pages afterwards.
 //!
 //! ```text
-//!   budget ── one DeviceBuffer: pages            handed out, never touched by the heap
+//!   budget ── one DeviceBuffer: pages            handed out, never accessed by the heap
 //!          └─ one DeviceBuffer: the heap's own   status | bitmap | balances | summary | words of the search
 //! ```
 //!
-//! Both are charged to the device-memory budget when the heap is made; nothing is allocated later. The heap's
-//! own memory is about 1/64 byte per page (and [`PageSearch::own_words`]).
+//! Both are charged to the device-memory budget when the heap is created; nothing is allocated later. The
+//! heap's own memory is about 1/64 byte per page (and [`PageSearch::own_words`]).
 //!
 //! The guarantees of all searches, and the memory order that callers must provide, are documented in
 //! `cuda/galatea/heap/view.cuh` of the kernels crate.
@@ -32,7 +31,8 @@ use crate::{HeapError, Result};
 const PAGE_MULTIPLE: u64 = 8;
 /// Greatest page size in bytes.
 const MOST_PAGE_BYTES: u64 = 1 << 24;
-/// Most pages: their numbers, and two more values, fit 32 bits, and half as many fit the balance of a queue.
+/// The most pages: page numbers and two more values fit 32 bits, and half their number fits the balance of a
+/// queue.
 const MOST_PAGES: u64 = (1 << 31) - 1;
 
 /// Settings of a heap.
@@ -40,12 +40,12 @@ const MOST_PAGES: u64 = (1 << 31) - 1;
 pub struct HeapOptions {
     /// Bytes of a page: a multiple of 8 up to 16 MiB. Default 4096.
     pub page_bytes: u64,
-    /// How device code that uses the heap is compiled: search, checks, counters.
+    /// Compile-time options of device code that uses the heap: search, checks, counters.
     pub build: HeapBuild,
-    /// Probes of one call before it sweeps the pool; for the searches that walk at random. Default 4096.
-    /// The published algorithms probe for ever.
+    /// The most probes of one call before it sweeps the pool, for the searches that walk at random. Default
+    /// 4096. The published algorithms probe for ever.
     pub probes: u32,
-    /// Seed of the launches' random walks; every view has another one after it. Default 1.
+    /// Seed of the random walks of launches. Every view uses another seed. Default 1.
     pub seed: u64,
 }
 
@@ -61,7 +61,7 @@ impl Default for HeapOptions {
 }
 
 impl HeapOptions {
-    /// Options with a page size.
+    /// Options with that page size.
     #[must_use]
     pub fn pages_of(page_bytes: u64) -> Self {
         Self {
@@ -70,21 +70,21 @@ impl HeapOptions {
         }
     }
 
-    /// With a page search.
+    /// Sets the page search.
     #[must_use]
     pub fn search(mut self, search: PageSearch) -> Self {
         self.build.search = search;
         self
     }
 
-    /// With foreign pointers, double frees and sizes too large noted.
+    /// Enables checks for foreign pointers, double frees and excessive sizes.
     #[must_use]
     pub fn checked(mut self) -> Self {
         self.build.check = true;
         self
     }
 
-    /// With steps, atomics and collisions counted.
+    /// Enables counters of steps, atomics and collisions.
     #[must_use]
     pub fn counted(mut self) -> Self {
         self.build.count = true;
@@ -92,7 +92,7 @@ impl HeapOptions {
     }
 }
 
-/// Where the parts of the heap's own memory begin, in words.
+/// Start of each part of the heap's own memory, in words.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     bitmap: usize,
@@ -118,7 +118,7 @@ impl Layout {
         let mut end = 0;
         let [_, bitmap, balances, summary, own] = sizes.map(|size| {
             let begin = end;
-            // Pages number at most 2^31, so every part is addressable.
+            // There are at most 2^31 pages, so every part is addressable.
             end += usize::try_from(size).unwrap_or(usize::MAX);
             begin
         });
@@ -132,8 +132,8 @@ impl Layout {
     }
 }
 
-/// A pool of pages on a device. Work on it is ordered by one stream, its home; kernels on other streams use
-/// it after [`DeviceHeap::view_on`].
+/// A pool of pages on a device. Work on it is ordered by one stream, its home. Kernels on other streams may
+/// use it after [`DeviceHeap::view_on`].
 #[derive(Debug)]
 pub struct DeviceHeap {
     pages: WorkingRegion<u64>,
@@ -148,11 +148,11 @@ pub struct DeviceHeap {
 }
 
 impl DeviceHeap {
-    /// A heap of as many whole pages as fit `bytes`, all free.
+    /// Creates a heap of all whole pages that fit into `bytes`, all free.
     ///
     /// # Errors
-    /// [`HeapError::PageSize`], [`HeapError::PageCount`]; [`galatea_device::DeviceError::OutOfMemory`] when
-    /// the budget has too little for pages and bitmap.
+    /// [`HeapError::PageSize`], [`HeapError::PageCount`]; [`galatea_device::DeviceError::OutOfMemory`] if the
+    /// budget has too little for pages and bitmap.
     pub fn new(device: &Device, stream: &Stream, bytes: u64, options: HeapOptions) -> Result<Self> {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
         pages_of(bytes / 8 * 8, options.page_bytes)?;
@@ -160,11 +160,12 @@ impl DeviceHeap {
         Self::over(device, stream, pages, .., options)
     }
 
-    /// A heap over a range of a buffer or working region, which it owns from now on, all pages free. Only the
-    /// heap's own words are allocated.
+    /// Creates a heap over a range of a buffer or working region, which it owns from now on, with all pages
+    /// free. Only the heap's own words are allocated.
     ///
     /// # Errors
-    /// As [`DeviceHeap::new`]; [`galatea_device::DeviceError::Range`] when the range is not in the buffer.
+    /// Those of [`DeviceHeap::new`]; [`galatea_device::DeviceError::Range`] if the range is not in the
+    /// buffer.
     pub fn over(
         device: &Device,
         stream: &Stream,
@@ -191,7 +192,7 @@ impl DeviceHeap {
         Ok(heap)
     }
 
-    /// Pages.
+    /// Number of pages.
     #[must_use]
     pub fn page_count(&self) -> u64 {
         self.page_count
@@ -203,25 +204,25 @@ impl DeviceHeap {
         self.options.page_bytes
     }
 
-    /// Bytes the heap needs beside its pages.
+    /// Bytes of the heap besides its pages.
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         self.own.bytes()
     }
 
-    /// Its search.
+    /// The page search.
     #[must_use]
     pub fn search(&self) -> PageSearch {
         self.options.build.search
     }
 
-    /// How kernels that use it are compiled.
+    /// The compile-time options of kernels that use the heap.
     #[must_use]
     pub fn build(&self) -> HeapBuild {
         self.options.build
     }
 
-    /// The compiler options of programs that use it.
+    /// The compiler options of programs that use the heap.
     #[must_use]
     pub fn options(&self) -> Vec<String> {
         self.options.build.options()
@@ -233,19 +234,19 @@ impl DeviceHeap {
         self.pages.address() + 8 * self.first_word
     }
 
-    /// The buffer that the pages are in.
+    /// The buffer that contains the pages.
     #[must_use]
     pub fn memory(&self) -> &DeviceBuffer<u64> {
         &self.pages
     }
 
-    /// The region that the pages are in: while it is parked, nothing else can be done with the heap. Pages
-    /// are known by number, so they may come back at another address.
+    /// The region that contains the pages. While it is parked, the heap cannot be used. Pages are identified
+    /// by number, so they may return at another address.
     pub fn region(&mut self) -> &mut WorkingRegion<u64> {
         &mut self.pages
     }
 
-    /// The argument of a kernel on the home stream, by value. Each view has a seed of its own, so that
+    /// The by-value argument of a kernel on the home stream. Each view has a seed of its own, so that
     /// launches walk differently.
     #[must_use]
     pub fn view(&self) -> HeapView {
@@ -271,32 +272,33 @@ impl DeviceHeap {
         }
     }
 
-    /// As [`DeviceHeap::view`], for kernels on any stream: their work comes after what the home stream has
-    /// queued for the heap's memory so far, and the memory is freed after it.
+    /// Like [`DeviceHeap::view`], for kernels on any stream: their work is ordered after the work that the
+    /// home stream has queued for the heap's memory so far, and the memory is freed after it.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn view_on(&self, stream: &Stream) -> Result<HeapView> {
         self.pages.used_by(stream)?;
         self.own.used_by(stream)?;
         Ok(self.view())
     }
 
-    /// Makes every page free and forgets errors and counters. The content of pages stays.
+    /// Frees all pages and resets errors and counters. The content of pages stays.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn reset(&mut self, stream: &Stream) -> Result<()> {
         self.clear(stream)?;
         let view = self.view_on(stream)?;
         Ok(self.reset.launch(stream, view, self.search(), None)?)
     }
 
-    /// As [`DeviceHeap::reset`], with the pages free whose bits are 1: page `p` is bit `p % 64` of word `p /
-    /// 64`. The others count as handed out.
+    /// Like [`DeviceHeap::reset`], but only pages with bit 1 are free: page `p` is bit `p % 64` of word `p /
+    /// 64`. The others count as allocated.
     ///
     /// # Errors
-    /// [`HeapError::FreeBits`] when there is not one bit per page (rounded up to words); the device's.
+    /// [`HeapError::FreeBits`] unless `free` has one bit per page (rounded up to words); the errors of the
+    /// device.
     pub fn reset_to(&mut self, stream: &Stream, free: &DeviceBuffer<u64>) -> Result<()> {
         let expected = self.page_count.div_ceil(64);
         if free.len() as u64 != expected {
@@ -317,11 +319,11 @@ impl DeviceHeap {
         Ok(stream.fill(self.own.slice_mut(balances..)?, 0)?)
     }
 
-    /// Counts the free pages and compares figures that should agree; waits for the stream. For searches
-    /// whose free pages are counted: not the bump, nor a queue without checks.
+    /// Counts the free pages and compares figures that should be equal. Waits for the stream. For searches
+    /// that count free pages: neither the bump search, nor a queue without checks.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn verify(&self, device: &Device, stream: &Stream) -> Result<HeapCounts> {
         let mut result = device.zeroed::<u64>(stream, HeapCounts::WORDS)?;
         HeapVerify::new(device)?.launch(stream, self.view_on(stream)?, self.search(), InOut(&mut result))?;
@@ -330,27 +332,27 @@ impl DeviceHeap {
         Ok(HeapCounts::from_words(words))
     }
 
-    /// Errors and counters since the last reset; waits for the stream.
+    /// Errors and counters since the last reset. Waits for the stream.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn statistics(&self, stream: &Stream) -> Result<HeapStatistics> {
         let mut words = [0u64; STATUS_WORDS];
         stream.read_into(self.own.slice(..STATUS_WORDS)?, &mut words)?;
         Ok(HeapStatistics::from_words(&words))
     }
 
-    /// Forgets errors and counters, not allocations.
+    /// Resets errors and counters, but not allocations.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn forget_statistics(&mut self, stream: &Stream) -> Result<()> {
         stream.fill(self.own.slice_mut(..2)?, 0)?;
         Ok(stream.fill(self.own.slice_mut(4..STATUS_WORDS)?, 0)?)
     }
 }
 
-/// Pages of a pool.
+/// The number of pages of a pool.
 fn pages_of(bytes: u64, page_bytes: u64) -> Result<u64> {
     if !(PAGE_MULTIPLE..=MOST_PAGE_BYTES).contains(&page_bytes) || !page_bytes.is_multiple_of(PAGE_MULTIPLE) {
         return Err(HeapError::PageSize {

@@ -1,26 +1,26 @@
 //! The size of a pool by the cost of a random walk over it: the analysis of Pham et al. 2022, §3.2 and §4.1.
 //!
-//! A walk is short while a share of the pages stays free: a pool is large enough for its threads where
+//! A walk is short while a share of the pages is free: a pool is large enough for its threads if
 //! [`Pool::tas`] is small. The equations of other searches, and the theorems, are in `galatea_experiments`.
 //!
-//! A pool of `pages` pages has `free` free ones; `threads` threads ask for one page each. TAS is the mean
-//! number of steps of a thread, WAS the mean over warps of the slowest of 32 lanes. The walk sees `width`
-//! pages a step: 1 for RW, the bits of a bitmap word for RW-BM.
+//! A pool of `pages` pages has `free` free ones, and `threads` threads allocate one page each. TAS is the
+//! mean number of steps of a thread, WAS the mean over warps of the slowest of 32 lanes. The walk checks
+//! `width` pages per step: 1 for RW, the bits of a bitmap word for RW-BM.
 //!
-//! Sums are exact where the paper approximates (its logarithm diverges when every free page is taken, the
-//! harmonic form does not), and infinite series are summed until their terms vanish.
+//! Sums are exact where the paper approximates (unlike the harmonic form, its logarithm diverges if every
+//! free page is taken). Infinite series are summed until their terms vanish.
 
 /// Lanes of a warp.
 const LANES: i32 = 32;
 
-/// A pool and the threads that ask it.
+/// A pool and the threads that allocate from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
-    /// All pages, the paper's T.
+    /// Number of pages, the paper's T.
     pub pages: u64,
-    /// Free pages before, A; at most `pages`.
+    /// Number of free pages before, A; at most `pages`.
     pub free: u64,
-    /// Threads, each asking once, N; at most `free`.
+    /// Number of threads, each with one request, N; at most `free`.
     pub threads: u64,
 }
 
@@ -28,24 +28,24 @@ impl Pool {
     /// Equations 2 (`width` 1, there with a logarithm) and 4: mean steps of a thread.
     ///
     /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)). For wider words it holds
-    /// while threads are few against words: the walk draws words, not pages, so it empties words of few pages
-    /// as fast as words of many, and the remaining free pages are in fewer words than if they were scattered
-    /// (12 % more steps were measured at N = 3/4 A = 1.5 % of T).
+    /// if there are few threads relative to words: the walk draws words, not pages, so it empties words with
+    /// few free pages as fast as words with many, and the remaining free pages are in fewer words than if
+    /// they were scattered (12 % more steps were measured at N = 3/4 A = 1.5 % of T).
     #[must_use]
     pub fn tas(&self, width: u32) -> f64 {
         let terms = (0..self.threads).map(|taken| 1.0 / self.chance(self.free - taken, width));
         terms.sum::<f64>() / real(self.threads).max(1.0)
     }
 
-    /// Equations 3 (`width` 1) and 5: an upper bound of the mean steps of a warp's slowest lane, as far as
-    /// pages stay scattered (see [`Pool::tas`]). Infinite when every free page is taken.
+    /// Equations 3 (`width` 1) and 5: an upper bound of the mean steps of a warp's slowest lane, provided
+    /// that pages stay scattered (see [`Pool::tas`]). Infinite if every free page is taken.
     #[must_use]
     pub fn was_bound(&self, width: u32) -> f64 {
         let left = self.free - self.threads;
         if left == 0 {
             return f64::INFINITY;
         }
-        // The chance that a probe fails, when the fewest pages are free.
+        // The probability that a probe fails when the fewest pages are free.
         let miss = 1.0 - self.chance(left, width);
         let mut sum = 0.0;
         let mut still: f64 = 1.0; // miss^k
@@ -60,21 +60,21 @@ impl Pool {
         }
     }
 
-    /// Expected collisions of threads that all draw one page at first, N(N-1)/2T, times the chance A/T that
-    /// it matters (§3.2.2).
+    /// Expected collisions of threads that all draw one page at first, N(N-1)/2T, times the probability A/T
+    /// that the collision matters (§3.2.2).
     #[must_use]
     pub fn collisions(&self) -> f64 {
         let (t, a, n) = (real(self.pages), real(self.free), real(self.threads));
         n * (n - 1.0) / (2.0 * t) * (a / t)
     }
 
-    /// The chance that a probe of `width` pages finds a free one, with `free` of them in the pool.
+    /// The probability that a probe of `width` pages finds a free one, with `free` of them in the pool.
     fn chance(&self, free: u64, width: u32) -> f64 {
         let miss = 1.0 - real(free) / real(self.pages);
         if width == 1 {
             return real(free) / real(self.pages);
         }
-        // 1 - miss^w without cancellation; no free page or a full pool are its ends.
+        // 1 - miss^w without cancellation. Pools without free pages and full pools are special cases.
         if miss <= 0.0 {
             1.0
         } else {
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Equal to the digits that are given.
+    /// Checks equality to the given digits.
     fn near(value: f64, expected: f64, digits: f64, what: &str) {
         assert!(
             (value - expected).abs() <= digits / 2.0 + 1e-9,

@@ -2,50 +2,50 @@
 
 use galatea_kernels::heap::STATUS_WORDS;
 
-/// Misuse seen by kernels that were compiled with checks.
+/// Misuse that kernels compiled with checks have detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapFaults {
-    /// An address was freed that is no block of this heap.
+    /// A freed address is not a block of this heap.
     pub foreign: bool,
-    /// A free page was freed, or one twice at once.
+    /// A free page was freed, or a page was freed twice at the same time.
     pub double_free: bool,
-    /// More was asked for than a page has (or than the pool, for consecutive pages).
+    /// A request exceeded a page (or the pool, for consecutive pages).
     pub too_large: bool,
-    /// The subject of the first of these: a page; for a foreign pointer, its offset from the first page in
-    /// bytes; for a size too large, that size.
+    /// The subject of the first misuse: a page; for a foreign pointer, its offset from the first page in
+    /// bytes; for an excessive size, that size.
     pub first: Option<u64>,
 }
 
 impl HeapFaults {
-    /// Whether there was any.
+    /// Whether any misuse was detected.
     #[must_use]
     pub fn any(&self) -> bool {
         self.foreign || self.double_free || self.too_large
     }
 }
 
-/// Counters of kernels that were compiled with them, and faults.
+/// Counters of kernels that were compiled with them, and detected misuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapStatistics {
-    /// Misuse, with checks.
+    /// Misuse, if checks are enabled.
     pub faults: HeapFaults,
-    /// Requests served.
+    /// Number of requests served.
     pub allocations: u64,
-    /// Requests refused.
+    /// Number of requests refused.
     pub failures: u64,
-    /// Probes, summed over threads.
+    /// Number of probes, summed over threads.
     pub steps: u64,
-    /// Probes of the slowest thread, summed over warps.
+    /// Number of probes of the slowest thread, summed over warps.
     pub warp_steps: u64,
-    /// Calls by warps.
+    /// Number of calls by warps.
     pub warps: u64,
-    /// Atomics of allocations.
+    /// Number of atomics of allocations.
     pub atomics: u64,
-    /// Claims of pages seen free that another thread got first.
+    /// Number of claims of apparently free pages that another thread won.
     pub collisions: u64,
-    /// Sweeps over the whole pool.
+    /// Number of sweeps over the whole pool.
     pub sweeps: u64,
-    /// Blocks freed.
+    /// Number of blocks freed.
     pub frees: u64,
 }
 
@@ -71,19 +71,19 @@ impl HeapStatistics {
         }
     }
 
-    /// Per-thread average steps, the paper's TAS; none without a request.
+    /// Per-thread average steps, the paper's TAS; `None` without requests.
     #[must_use]
     pub fn thread_average_steps(&self) -> Option<f64> {
         ratio(self.steps, self.allocations + self.failures)
     }
 
-    /// Per-warp average steps of the slowest lane, the paper's WAS; none without a request.
+    /// Per-warp average steps of the slowest lane, the paper's WAS; `None` without requests.
     #[must_use]
     pub fn warp_average_steps(&self) -> Option<f64> {
         ratio(self.warp_steps, self.warps)
     }
 
-    /// Atomics per request; none without a request.
+    /// Atomics per request; `None` without requests.
     #[must_use]
     pub fn atomics_per_request(&self) -> Option<f64> {
         ratio(self.atomics, self.allocations + self.failures)

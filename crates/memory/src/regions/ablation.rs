@@ -1,13 +1,13 @@
-//! Parts of the memory manager that can be left out, one at a time, to measure the worth of each (MultiQx
-//! §7.3, MQ-41), and the engine without a manager, to measure its alternative (MQ-42). For experiments:
-//! results are the same under each.
+//! Parts of the memory manager that can be disabled, one at a time, to measure the benefit of each (MultiQx
+//! §7.3, MQ-41), and the engine without a manager, to measure the alternative (MQ-42). For experiments:
+//! results are the same with each.
 
 use galatea_device::{Device, DeviceError, HostMemory, HostView};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A part that is left out.
+/// A part that is disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ablation {
     /// Lazy transfer: all pages of a scan are copied before its first launch (NoLazy).
@@ -20,15 +20,15 @@ pub enum Ablation {
     NoReference,
     /// Access advice: pages count as written, so that an eviction copies them back to the host (NoAccess).
     NoAccess,
-    /// Pages: a region comes and goes as a whole (NoPage).
+    /// Pages: a region is loaded and evicted as a whole (NoPage).
     WholeRegion,
-    /// The manager: queries do not take turns, nothing is evicted for them, and one that finds the device
-    /// full fails. A query's columns are dropped when it ends.
+    /// The manager: queries are not admitted one by one, nothing is evicted for them, and a query that finds
+    /// the device full fails. A query's columns are dropped when it ends.
     Naive,
 }
 
 impl Ablation {
-    /// All of them, with the words that settings know them by.
+    /// All ablations, with their names in settings.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Eager, "eager"),
         (Self::Copied, "copied"),
@@ -44,19 +44,19 @@ impl Ablation {
 pub struct Ablations(u8);
 
 impl Ablations {
-    /// Also without that part.
+    /// Adds an ablation to the set.
     #[must_use]
     pub fn with(self, ablation: Ablation) -> Self {
         Self(self.0 | 1 << ablation as u8)
     }
 
-    /// Whether that part is left out.
+    /// Whether the set contains that ablation.
     pub fn has(self, ablation: Ablation) -> bool {
         self.0 & (1 << ablation as u8) != 0
     }
 }
 
-/// The ablations in force on a device, and host memory that some of them copy through.
+/// The active ablations of a device, and host memory through which some of them copy.
 #[derive(Debug, Default)]
 pub(super) struct Ablated {
     set: AtomicU8,
@@ -64,7 +64,7 @@ pub(super) struct Ablated {
     scratch: Mutex<Vec<Arc<HostMemory>>>,
 }
 
-/// Host memory is made in multiples of this many bytes, so that pages of about one size share it.
+/// Host memory is allocated in multiples of this many bytes, so that pages of about one size share it.
 const SCRATCH: usize = 1 << 20;
 
 impl Ablated {
@@ -83,11 +83,11 @@ impl Ablated {
         Ablations(self.set.load(Ordering::Relaxed))
     }
 
-    /// Pinned host memory of at least so many bytes for exclusive use. To be given back when copies from
-    /// it are queued: it is used again when they are done.
+    /// Takes pinned host memory of at least that size for exclusive use. It has to be returned once the
+    /// copies from it are queued, and is reused when they are done.
     pub(super) fn take(&self, bytes: usize) -> Result<Arc<HostMemory>, DeviceError> {
         let mut kept = self.scratch.lock();
-        // A copy that is under way holds the memory too.
+        // A copy in progress holds the memory, too.
         let free = kept
             .iter()
             .position(|memory| memory.len() >= bytes && Arc::strong_count(memory) == 1);
@@ -106,7 +106,7 @@ impl Ablated {
         self.scratch.lock().push(memory);
     }
 
-    /// The same bytes in a staging buffer.
+    /// Copies the bytes of the view to a staging buffer.
     pub(super) fn staged(&self, view: &HostView) -> Result<HostView, DeviceError> {
         let mut memory = self.take(view.len())?;
         let shared = DeviceError::HostMemoryShared {

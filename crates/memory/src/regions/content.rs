@@ -1,5 +1,5 @@
-//! The content of a working region: where the newest of each page is, and how it is copied to the host and
-//! back.
+//! The content of a working region: the location of the newest content of each page, and the copies to the
+//! host and back.
 
 use super::error::RegionError;
 use super::info::{RegionInfo, RegionKind};
@@ -13,67 +13,67 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The owner of regions that no query owns.
+/// The owner of regions that belong to no query.
 pub(super) const NOBODY: u64 = u64::MAX;
 
-/// A working region as others see it.
+/// A working region as seen by the manager.
 pub(super) trait Parked: Send + Sync {
-    /// The cost of an eviction; none while it is held, on its way, or not on the device.
+    /// The cost of an eviction; `None` while it is held, being moved, or not on the device.
     fn candidate(&self) -> Option<Candidate<u64>>;
-    /// Moves it out; the bytes freed. 0: it cannot be moved now.
+    /// Evicts the region and returns the bytes freed; 0 if it cannot be evicted now.
     fn evict(&self, spill: &Spill) -> Result<u64, DeviceError>;
     fn info(&self) -> RegionInfo;
 }
 
-/// A working region as its owner and the manager share it.
+/// The part of a working region that its owner and the manager share.
 pub(super) struct Shared<T> {
     pub(super) number: u64,
     pub(super) owner: AtomicU64,
     pub(super) name: String,
-    /// Values.
+    /// Number of values.
     pub(super) len: usize,
-    /// Values of a page.
+    /// Number of values of a page.
     pub(super) page_len: usize,
     pub(super) home: Stream,
-    /// The owner comes back, or drops the region: an eviction shall stop.
+    /// The owner takes the region back, or drops it: an eviction has to stop.
     pub(super) wanted: AtomicBool,
     pub(super) content: Mutex<Content<T>>,
 }
 
 pub(super) struct Content<T> {
-    /// While it is parked and on the device.
+    /// The memory, while the region is parked and on the device.
     pub(super) buffer: Option<DeviceBuffer<T>>,
     pub(super) pages: Vec<PageState>,
     pub(super) file: Option<Box<dyn SpillFile>>,
-    /// Whether its owner has it.
+    /// Whether its owner holds it.
     pub(super) held: bool,
-    /// When it was parked last.
+    /// The time at which it was last parked.
     pub(super) last: u64,
-    /// Times it was held.
+    /// Number of times that it was held.
     pub(super) uses: u64,
 }
 
-/// Where the newest content of a page is.
+/// The location of the newest content of a page.
 #[derive(Debug)]
 pub(super) enum PageState {
-    /// Nowhere: it is not needed any more.
+    /// None: the content is not needed any more.
     Nothing,
     /// On the device.
     Device,
     /// On the host.
     Host(HostSide),
-    /// On both sides, equal.
+    /// On both sides, with equal content.
     Both(HostSide),
 }
 
 /// The host side of a page.
 #[derive(Debug)]
 pub(super) enum HostSide {
-    /// In pinned memory, once the copy is done.
+    /// Being copied to pinned memory.
     Copying(Download),
     /// In pinned memory.
     Memory(Arc<HostMemory>),
-    /// In the region's file, from a byte on.
+    /// In the region's file, at this byte offset.
     File(u64),
 }
 
@@ -90,7 +90,7 @@ impl<T: Pod> Shared<T> {
         (self.len * size_of::<T>()) as u64
     }
 
-    /// Copies a page out; none if the host has no place for it.
+    /// Copies a page to the host; `None` if the host has no room for it.
     fn copy_out(
         &self,
         page: usize,
@@ -121,7 +121,7 @@ impl<T: Pod> Shared<T> {
         }
     }
 
-    /// Copies a page in, in the order of the home stream; its host side stays as it is.
+    /// Copies a page to the device, in the order of the home stream. Its host side is unchanged.
     pub(super) fn copy_in(
         &self,
         page: usize,
@@ -164,14 +164,14 @@ impl<T: Pod> Shared<T> {
     }
 }
 
-/// Appends to a file, which is made if need be.
+/// Appends to a file, which is created if necessary.
 fn append(file: &mut Option<Box<dyn SpillFile>>, content: &[u8], spill: &Spill) -> io::Result<u64> {
     let mut open = match file.take() {
         Some(open) => open,
         None => spill.file()?,
     };
     let offset = open.append(content);
-    // Also after a failure: it holds other pages.
+    // Kept also after a failure: it contains other pages.
     *file = Some(open);
     offset
 }
@@ -193,7 +193,7 @@ impl<T: Pod> Parked for Shared<T> {
     }
 
     fn evict(&self, spill: &Spill) -> Result<u64, DeviceError> {
-        // Its owner takes it back now, or somebody else moves it out.
+        // Its owner takes it back now, or another thread evicts it.
         let Some(mut content) = self.content.try_lock() else {
             return Ok(0);
         };
@@ -220,7 +220,7 @@ impl<T: Pod> Parked for Shared<T> {
                 page => page,
             };
         }
-        // Freed behind the copies, which are queued on the same stream.
+        // Freed after the copies, which are queued on the same stream.
         *buffer = None;
         Ok(self.bytes())
     }
@@ -241,7 +241,7 @@ impl<T: Pod> Parked for Shared<T> {
             uses: 0,
             idle: 0,
         };
-        // Locked for long only while it is moved to a file: until then it is on the device.
+        // The lock is held for long only while the region is moved to a file. Until then it is on the device.
         let Some(content) = self.content.try_lock() else {
             return info;
         };

@@ -2,7 +2,7 @@
 
 use galatea_device::DeviceError;
 
-/// The reason why a region did not come back, or could not be moved.
+/// The reason why a region was not reloaded, or could not be moved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -11,7 +11,7 @@ pub enum RegionError {
     Device(#[from] DeviceError),
     /// Content that was spilled to a file cannot be read again.
     #[error(
-        "{name} ({bytes} bytes) cannot be read back from its spill file: {reason}\nhint: look at the file system of the spill folder, or raise galatea.store_memory_limit"
+        "{name} ({bytes} bytes) cannot be read back from its spill file: {reason}\nhint: look at the file system of the spill folder, or raise galatea.memory.store_limit"
     )]
     Spill {
         /// The region's name.

@@ -12,29 +12,29 @@ pub enum RegionKind {
 /// Facts about a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionInfo {
-    /// Name of the data that it copies or holds.
+    /// Name of the data in the region.
     pub name: String,
-    /// Its kind.
+    /// Kind of the region.
     pub kind: RegionKind,
-    /// The query that writes it, by the number of its [`Lease`](super::Lease); none of memory that is kept
-    /// for the next.
+    /// The query that writes it, by the number of its [`AdmissionTicket`](super::AdmissionTicket); `None` for
+    /// memory that is kept for the next query.
     pub owner: Option<u64>,
-    /// Bytes of all of it.
+    /// Total bytes of the region.
     pub bytes: u64,
     /// Bytes in device memory.
     pub device_bytes: u64,
     /// Number of its pages.
     pub pages: usize,
-    /// Pages whose content is in device memory.
+    /// Number of pages with their content in device memory.
     pub pages_device: usize,
-    /// Pages whose content is in host memory, or in a file.
+    /// Number of pages with their content in host memory, or in a file.
     pub pages_host: usize,
-    /// Pages whose content is in both.
+    /// Number of pages with their content in both.
     pub pages_both: usize,
-    /// Pages that have device memory, but not their content yet.
+    /// Number of pages that have device memory, but not their content yet.
     pub pages_loading: usize,
-    /// Scans, or launches, that have used it.
+    /// Number of scans, or launches, that have used it.
     pub uses: u64,
-    /// Scans of other regions since; 0 of working memory.
+    /// Number of scans of other regions since its last use; 0 for working memory.
     pub idle: u64,
 }

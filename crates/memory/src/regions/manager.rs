@@ -1,4 +1,4 @@
-//! The owner of a device's memory.
+//! The manager of a device's memory.
 
 use super::ablation::{Ablated, Ablation, Ablations};
 use super::error::RegionError;
@@ -8,7 +8,7 @@ use super::region::{Part, Region};
 use super::replacement::{Candidate, Replacement};
 use super::spill::{HostBudget, Spill, SpillCounts, SpillFiles};
 use super::working::{Use, Working, WorkingRegion};
-use super::{Source, Turns};
+use super::{AdmissionController, Source};
 use crate::{Holder, Identity};
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, HostView, Stream};
@@ -26,45 +26,45 @@ const WORKING_PAGE: u64 = 8 << 20;
 pub struct MemoryManager {
     pub(super) device: Device,
     pub(super) regions: Arc<Regions>,
-    turns: Turns,
+    turns: AdmissionController,
     pub(super) working: Arc<Working>,
-    /// Working memory of an earlier query that the next may use as it is.
+    /// Working memory of an earlier query that the next query may reuse.
     spare: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 /// The victim of an eviction.
 #[derive(Debug, Clone, Copy)]
 enum Victim {
-    /// A page of the region of that key.
+    /// A page of the region with that key.
     Cached(usize),
-    /// The working region of that number.
+    /// The working region with that number.
     Working(u64),
 }
 
-/// The part that identities of sources hold weakly, to tell it that one was dropped.
+/// The part that identities of sources reference weakly, for notifications that a source was dropped.
 #[derive(Debug)]
 pub(super) struct Regions {
-    /// The stream that pages are allocated and freed in.
+    /// The stream of allocations and frees of pages.
     pub(super) home: Stream,
     pub(super) state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// By the address of the source's identity, which the region's weak reference keeps from being used
-    /// again.
+    /// Regions by the address of the source's identity. The region's weak reference prevents reuse of the
+    /// address.
     pub(super) regions: HashMap<usize, Region>,
-    /// Pages that were made, by the address of the identity of their originals.
+    /// Created pages, by the address of the identity of their originals.
     pub(super) pages: HashMap<usize, (Weak<Identity>, Weak<Page>)>,
     pub(super) policy: Replacement,
-    /// Scans so far.
+    /// Number of scans so far.
     pub(super) now: u64,
-    /// Regions made so far.
+    /// Number of regions created so far.
     pub(super) made: u64,
     pub(super) random: u64,
     pub(super) evicted: u64,
-    /// Times that pages have left device memory, evicted or with their source.
-    departures: u64,
+    /// Number of times that pages have left device memory, by eviction or with their source.
+    eviction_epoch: u64,
     /// Bytes of all pages.
     pub(super) page_bytes: Arc<AtomicU64>,
     pub(super) ablated: Arc<Ablated>,
@@ -77,9 +77,9 @@ impl Holder for Regions {
         let State { regions, pages, .. } = &mut *state;
         regions.retain(|_, region| region.let_go(&self.home, &mut gone));
         pages.retain(|_, (original, _)| original.strong_count() > 0);
-        state.departures += u64::from(!gone.is_empty());
+        state.eviction_epoch += u64::from(!gone.is_empty());
         drop(state);
-        // Device memory is freed after the lock.
+        // Device memory is freed after the lock is released.
         drop(gone);
     }
 }
@@ -89,28 +89,29 @@ pub(super) fn key(identity: &Arc<Identity>) -> usize {
 }
 
 impl State {
-    /// The regions that could give up a page.
+    /// The regions that can free a page.
     fn candidates(&self) -> impl Iterator<Item = Candidate<usize>> {
         let regions = self.regions.iter();
         let written = self.ablated.has(Ablation::NoAccess);
         regions.filter_map(move |(key, region)| region.candidate(*key, self.now, written))
     }
 
-    /// Evicts one page for a scan of that worth; whether there was one.
+    /// Evicts one page for a scan of that worth. Returns whether a page was evicted.
     pub(super) fn evict_for(&mut self, home: &Stream, scan: f64) -> Result<bool, DeviceError> {
         let candidates = self.candidates().collect();
         let victim = self.policy.victim(candidates, &mut self.random, Some(scan));
         victim.map_or(Ok(false), |victim| self.evict(home, victim))
     }
 
-    /// Evicts a page of a region, or all of it where regions go as a whole; whether there was one.
+    /// Evicts a page of a region, or the whole region if regions are evicted as a whole. Returns whether
+    /// anything was evicted.
     fn evict(&mut self, home: &Stream, victim: usize) -> Result<bool, DeviceError> {
         let Some(region) = self.regions.get_mut(&victim) else {
             return Ok(false);
         };
         let given = region.give(home, &self.ablated)?;
         self.evicted += given;
-        self.departures += u64::from(given > 0);
+        self.eviction_epoch += u64::from(given > 0);
         Ok(given > 0)
     }
 
@@ -121,10 +122,10 @@ impl State {
 }
 
 impl MemoryManager {
-    /// The manager of a device's memory, within the device's budget.
+    /// Creates the manager of a device's memory, within the device's budget.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         Ok(Self {
             device: device.clone(),
@@ -132,7 +133,7 @@ impl MemoryManager {
                 home: device.stream()?,
                 state: Mutex::default(),
             }),
-            turns: Turns::default(),
+            turns: AdmissionController::default(),
             working: Arc::new(Working::new(Spill::new(device, WORKING_PAGE))),
             spare: Mutex::default(),
         })
@@ -143,30 +144,30 @@ impl MemoryManager {
         &self.device
     }
 
-    /// The queries that run, and those that wait.
-    pub fn turns(&self) -> &Turns {
+    /// The admission of queries.
+    pub fn turns(&self) -> &AdmissionController {
         &self.turns
     }
 
-    /// Changes the policy of replacement.
+    /// Changes the replacement policy.
     pub fn set_replacement(&self, policy: Replacement) {
         self.regions.state.lock().policy = policy;
     }
 
-    /// Leaves out parts of the manager, for experiments; none of them by default.
+    /// Disables parts of the manager, for experiments. By default none is disabled.
     pub fn set_ablations(&self, ablations: Ablations) {
         self.ablated().set(&self.device, ablations);
     }
 
-    /// The parts that are left out.
+    /// The disabled parts.
     pub fn ablations(&self) -> Ablations {
         self.ablated().get()
     }
 
-    /// The bytes of a view in a staging buffer, see [`Ablation::Copied`].
+    /// Copies the bytes of a view to a staging buffer, see [`Ablation::Copied`].
     ///
     /// # Errors
-    /// There is no host memory for it.
+    /// If no host memory is available.
     pub fn staged(&self, view: &HostView) -> Result<HostView, DeviceError> {
         self.ablated().staged(view)
     }
@@ -180,11 +181,11 @@ impl MemoryManager {
         !self.ablations().has(Ablation::Naive)
     }
 
-    /// Tries to allocate working memory, evicting pages as long as the device is full. `None`: it is, with
-    /// everything evicted that is not pinned.
+    /// Tries to allocate working memory, and evicts pages as long as the device is full. `None` if it is
+    /// still full after everything that is not pinned was evicted.
     ///
     /// # Errors
-    /// Those of `attempt` other than memory, and the device's.
+    /// Those of `attempt` except for out of memory, and the errors of the device.
     pub fn making_room<T, E: From<DeviceError>>(
         &self,
         mut attempt: impl FnMut() -> Result<T, E>,
@@ -202,10 +203,10 @@ impl MemoryManager {
         }
     }
 
-    /// Working memory of so many bytes, as [`Self::making_room`].
+    /// Allocates working memory of that size, like [`Self::making_room`].
     ///
     /// # Errors
-    /// The device's, other than that it is full.
+    /// The errors of the device, except that it is full.
     pub fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Option<DeviceBuffer<u8>>, DeviceError> {
         let attempt = || {
             let buffer = self.device.alloc::<u8>(stream, bytes.max(1) as usize)?;
@@ -214,11 +215,11 @@ impl MemoryManager {
         self.making_room(attempt, DeviceError::is_out_of_memory)
     }
 
-    /// Gives up spare working memory, or else one page or one parked working region, by the policy; whether
-    /// there was any.
+    /// Frees spare working memory, or else evicts one page or one parked working region, by the policy.
+    /// Returns whether anything was freed.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn evict_one(&self) -> Result<bool, DeviceError> {
         let spare = self.spare.lock().take();
         if spare.is_some() {
@@ -246,22 +247,23 @@ impl MemoryManager {
                     if self.working.evict(region)? {
                         return Ok(true);
                     }
-                    // Its owner has come back, or the host has no place for it.
+                    // Its owner has taken it back, or the host has no room for it.
                     stay.insert(region);
                 }
             }
         }
     }
 
-    /// A working region over a buffer, which its owner holds until it parks it.
+    /// Creates a working region over a buffer. Its owner holds it until it parks it.
     pub fn working<T: Pod>(&self, owner: u64, name: &str, buffer: DeviceBuffer<T>) -> WorkingRegion<T> {
         self.working.adopt(owner, name, buffer)
     }
 
-    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). `false`: they do not all fit.
+    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). Returns `false` if they do not all
+    /// fit.
     ///
     /// # Errors
-    /// The device's; content that cannot be read back.
+    /// The errors of the device; content that cannot be read back.
     pub fn grant(&self, uses: &mut [Use<'_>]) -> Result<bool, RegionError> {
         let held: Vec<bool> = uses.iter().map(Use::is_held).collect();
         for at in 0..uses.len() {
@@ -274,34 +276,34 @@ impl MemoryManager {
         Ok(true)
     }
 
-    /// Sets where the content of working regions is moved to; by default host memory, without a limit.
+    /// Sets the places for the content of evicted working regions; by default host memory, without a limit.
     pub fn set_spill(&self, budget: Arc<dyn HostBudget>, files: Arc<dyn SpillFiles>) {
         self.working.spill().set_places(budget, files);
     }
 
-    /// Bytes of a page of working regions made from now on; 8 MiB unless set.
+    /// Sets the bytes of a page of working regions created from now on; 8 MiB by default.
     pub fn set_working_page(&self, bytes: u64) {
         self.working.spill().set_page_bytes(bytes);
     }
 
-    /// Bytes that working regions have been moved by.
+    /// Bytes of working regions that have been moved.
     pub fn spilled(&self) -> SpillCounts {
         self.working.spill().counts()
     }
 
-    /// Keeps working memory for the next query that can use it.
+    /// Keeps working memory for reuse by the next query.
     pub fn keep_spare<T: Any + Send>(&self, spare: T) {
         *self.spare.lock() = Some(Box::new(spare));
     }
 
-    /// The spare working memory, if it is of that type and fits.
+    /// Takes the spare working memory, if it has that type and fits.
     pub fn take_spare<T: Any + Send>(&self, fits: impl FnOnce(&T) -> bool) -> Option<T> {
         let mut kept = self.spare.lock();
         let taken = kept.take_if(|spare| spare.downcast_ref::<T>().is_some_and(fits))?;
         taken.downcast::<T>().ok().map(|spare| *spare)
     }
 
-    /// A region with the pages of it that other regions have.
+    /// Creates a region with those of its pages that other regions already have.
     pub(super) fn new_region<S: Source>(&self, state: &State, source: &S) -> Region {
         let holder: Arc<dyn Holder> = Arc::clone(&self.regions) as Arc<dyn Holder>;
         let holder = Arc::downgrade(&holder);
@@ -330,7 +332,7 @@ impl MemoryManager {
         region.is_some_and(|region| pages.iter().all(|page| region.parts[*page].page.is_some()))
     }
 
-    /// Bytes of a source that are in device memory.
+    /// Bytes of a source in device memory.
     pub fn bytes_of<S: Source>(&self, source: &S) -> u64 {
         let state = self.regions.state.lock();
         let region = state.regions.get(&key(source.identity()));
@@ -345,7 +347,8 @@ impl MemoryManager {
         distinct.values().sum()
     }
 
-    /// The same, without looking at each: pages that are pinned and belong to no region any more count too.
+    /// Like [`Self::bytes`], without visiting each page: pinned pages that no longer belong to a region
+    /// count, too.
     pub fn page_bytes(&self) -> u64 {
         self.regions.state.lock().page_bytes.load(Ordering::Relaxed)
     }
@@ -363,7 +366,7 @@ impl MemoryManager {
                 if Arc::strong_count(page) == 1 {
                     alone += bytes;
                 } else {
-                    // A page of several regions is freed when all have given it up.
+                    // A page of several regions is freed when all of them have released it.
                     let least = shared.entry(Arc::as_ptr(page)).or_insert(bytes);
                     *least = bytes.min(*least);
                 }
@@ -372,28 +375,28 @@ impl MemoryManager {
         alone + shared.values().sum::<u64>()
     }
 
-    /// Times that pages of cached regions have left device memory so far: what was found there is still there
-    /// as long as the number is the same.
-    pub fn departures(&self) -> u64 {
-        self.regions.state.lock().departures
+    /// Number of times that pages of cached regions have left device memory so far: pages that were resident
+    /// are still resident while this number is unchanged.
+    pub fn eviction_epoch(&self) -> u64 {
+        self.regions.state.lock().eviction_epoch
     }
 
-    /// Pages and working regions evicted so far.
+    /// Number of pages and working regions evicted so far.
     pub fn evicted(&self) -> u64 {
         self.regions.state.lock().evicted + self.working.evicted()
     }
 
-    /// Gives up everything that is not pinned.
+    /// Evicts everything that is not pinned.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn clear(&self) -> Result<(), DeviceError> {
         while self.evict_one()? {}
         self.working.spill().clear();
         Ok(())
     }
 
-    /// The regions there are, largest first.
+    /// All regions, largest first.
     pub fn regions(&self) -> Vec<RegionInfo> {
         let state = self.regions.state.lock();
         let now = state.now;

@@ -1,27 +1,28 @@
-//! Regions: device memory that outlives a launch belongs to one manager, which takes it back when others need
-//! it.
+//! Regions: one manager owns the device memory that outlives a launch, and evicts it when other queries need
+//! memory.
 //!
-//! A [`MemoryManager`] owns a device's memory under the device's budget. The memory that it hands out is of
-//! two kinds:
+//! A [`MemoryManager`] owns a device's memory under the device's budget. It allocates two kinds of memory:
 //!
-//! * **Cached regions** are copies of immutable host data, a column of the store each. A region is a list of
-//!   [`Page`]s that come and go one by one: each is in device memory or not, its host side is always valid,
-//!   so evicting one moves nothing. A page is known by the identity of its original: versions of a column
-//!   share pages, and a page is freed with its original.
-//! * **Working memory** is memory that one query writes: group tables, output rows, slots that chunks stream
-//!   through. It is allocated with [`MemoryManager::making_room`], which evicts pages as long as the device
-//!   says that it is full. Working memory that outlives a launch is a [`WorkingRegion`]: its owner holds it
-//!   while it launches, and may park it in between, when others can move its content to the host.
+//! * **Cached regions** are copies of immutable host data, one per column of the store. A region is a list of
+//!   [`Page`]s that are loaded and evicted one by one: each is in device memory or not, and its host side is
+//!   always valid, so evicting a page moves no data. A page is identified by its original: versions of a
+//!   column share pages, and a page is freed with its original.
+//! * **Working memory** is memory that one query writes: group tables, output rows, slots through which
+//!   chunks are streamed. It is allocated with [`MemoryManager::making_room`], which evicts pages as long as
+//!   the device is full. Working memory that outlives a launch is a [`WorkingRegion`]: its owner holds it
+//!   while it launches, and may park it in between, when other queries can move its content to the host.
 //!
 //! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the
-//! launches that read it are queued. After that its region knows the events of these launches
-//! ([`Scan::used`]); memory of an evicted page is freed behind them in stream order, so that neither eviction
+//! launches that read it are queued. From then on, its region holds the events of these launches
+//! ([`Scan::used`]). Memory of an evicted page is freed after them in stream order, so that neither eviction
 //! nor the next owner waits on the host (MultiQx §6: frees never block a query).
 //!
-//! Where more is wanted than the device has, queries take turns ([`Turns`]): admission by demand, first come
-//! first served with bounded overtaking, and the query that came first always gets what it needs.
+//! If queries need more memory than the device has, they wait for admission ([`AdmissionController`]): by
+//! demand, first come first served with bounded overtaking. The query that arrived first always gets the
+//! memory that it needs.
 
 mod ablation;
+mod admission;
 mod content;
 mod error;
 mod info;
@@ -31,10 +32,12 @@ mod region;
 mod replacement;
 mod scan;
 mod spill;
-mod turns;
 mod working;
 
 pub use ablation::{Ablation, Ablations};
+pub use admission::{
+    Admission, AdmissionController, AdmissionTicket, Demand, PipelineName, Priority, QueryInfo,
+};
 pub use error::RegionError;
 pub use info::{RegionInfo, RegionKind};
 pub use manager::MemoryManager;
@@ -42,7 +45,6 @@ pub use page::{Page, PagePin};
 pub use replacement::Replacement;
 pub use scan::Scan;
 pub use spill::{HostBudget, SpillCounts, SpillFile, SpillFiles};
-pub use turns::{Admission, Demand, Lease, PipelineName, Priority, QueryInfo, Turns};
 pub use working::{Use, WorkingRegion};
 
 use crate::Identity;
@@ -50,14 +52,14 @@ use std::sync::Arc;
 
 /// The original of a cached region: immutable data in host memory, in pages of any size.
 pub trait Source {
-    /// Names all of it. The region is dropped when the last owner drops it.
+    /// Identifies the whole source. The region is dropped when the last owner drops it.
     fn identity(&self) -> &Arc<Identity>;
     /// Its name in messages.
     fn name(&self) -> &str;
     /// Number of pages.
     fn pages(&self) -> usize;
-    /// Names a page; pages of the same name are copied once, whatever region they are of.
+    /// Identifies a page. Pages with the same identity are copied once, whatever their regions.
     fn page(&self, index: usize) -> &Arc<Identity>;
-    /// Device memory of a page, bytes.
+    /// Device memory of a page, in bytes.
     fn page_bytes(&self, index: usize) -> u64;
 }

@@ -7,16 +7,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Device memory that holds, or is about to hold, a copy of some host data.
+/// Device memory that contains, or is about to contain, a copy of some host data.
 #[derive(Debug)]
 pub struct Page {
     address: u64,
     bytes: u64,
-    /// Holders of its address whose launches are not queued yet.
+    /// Number of holders of its address with launches that are not queued yet.
     pins: AtomicU32,
-    /// Whether the copy is known to be complete.
+    /// Whether the copy has been found complete.
     here: AtomicBool,
-    /// Bytes of all pages of the manager, of which it is one.
+    /// Bytes of all pages of the manager, including this one.
     all: Arc<AtomicU64>,
     memory: Mutex<Memory>,
 }
@@ -24,7 +24,7 @@ pub struct Page {
 #[derive(Debug)]
 struct Memory {
     buffer: DeviceBuffer<u8>,
-    /// Recorded behind the copy.
+    /// Recorded after the copy.
     copied: Option<Arc<Event>>,
 }
 
@@ -51,14 +51,14 @@ impl Page {
         self.bytes
     }
 
-    /// Whether its content is there; does not wait for a thread that queues its copy now.
+    /// Whether its content is loaded. Does not wait for a thread that is queueing its copy.
     pub fn is_here(&self) -> bool {
         if self.here.load(Ordering::Acquire) {
             return true;
         }
         let memory = self.memory.try_lock();
         let copied = memory.as_ref().and_then(|memory| memory.copied.as_ref());
-        // A failed device is found elsewhere.
+        // Other calls report a failed device.
         let here = copied.is_some_and(|copied| copied.is_complete().unwrap_or(false));
         if here {
             self.here.store(true, Ordering::Release);
@@ -66,12 +66,12 @@ impl Page {
         here
     }
 
-    /// Has its content copied on `stream`, unless another query has already; the event to wait for, if the
-    /// copy may still be under way, and the bytes that this call has queued. The query that needs a page
-    /// first queues its copy, all others wait for that one.
+    /// Queues a copy of its content on `stream`, unless another query has already done so. Returns the event
+    /// to wait for, if the copy may still be in progress, and the bytes that this call has queued. The query
+    /// that needs a page first queues its copy; all others wait for that copy.
     ///
     /// # Errors
-    /// The device's; the next call queues the copy again.
+    /// The errors of the device. The next call queues the copy again.
     pub fn fetch(
         &self,
         stream: &Stream,
@@ -117,13 +117,13 @@ impl Drop for Page {
     }
 }
 
-/// Keeps a page where it is. Dropped when the launches that read it are queued, after
-/// [`Scan::used`](super::Scan::used) has been told.
+/// Prevents the eviction of a page. It has to be dropped after the launches that read the page are queued and
+/// [`Scan::used`](super::Scan::used) was called.
 #[derive(Debug)]
 pub struct PagePin(Arc<Page>);
 
 impl PagePin {
-    /// Pins under the manager's lock, so that no eviction is between the look and the pin.
+    /// Pins the page under the manager's lock, so that no eviction happens between look-up and pin.
     pub(super) fn new(page: &Arc<Page>) -> Self {
         page.pins.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(page))

@@ -1,4 +1,4 @@
-//! A cached region: which of its pages are in device memory, their users, and its worth.
+//! A cached region: its pages in device memory, their users, and its worth.
 
 use super::ablation::{Ablated, Ablation};
 use super::page::Page;
@@ -7,7 +7,7 @@ use crate::Identity;
 use galatea_device::{DeviceError, Event, Stream};
 use std::sync::{Arc, Weak};
 
-/// Launches of a region from which on it is asked which have ended.
+/// Number of launches of a region above which completed ones are removed.
 const REMEMBERED_LAUNCHES: usize = 16;
 
 /// A copy of some host data, page by page.
@@ -15,26 +15,26 @@ const REMEMBERED_LAUNCHES: usize = 16;
 pub(super) struct Region {
     pub(super) source: Weak<Identity>,
     pub(super) name: String,
-    /// By the order in which regions were made: an order among those that are equally recent.
+    /// Number of the region by creation: orders regions that are equally recent.
     pub(super) number: u64,
     pub(super) parts: Vec<Part>,
-    /// Goes up whenever a page is freed: addresses taken before are no longer valid.
+    /// Incremented whenever a page is freed: earlier addresses are no longer valid.
     pub(super) generation: u64,
-    /// Scans under way that use addresses of the generation.
+    /// Number of scans in progress that use addresses of the generation.
     pub(super) pins: u32,
-    /// Scans that know it by its key.
+    /// Number of scans that reference it by its key.
     pub(super) scans: u32,
-    /// Scans so far.
+    /// Number of scans so far.
     pub(super) uses: u64,
-    /// Number of the last one.
+    /// Number of the last scan.
     pub(super) last: u64,
-    /// Uses, those before the last one counted less the older they are.
+    /// Number of uses; those before the last one count less the older they are.
     heat: f64,
     /// Launches that may still read pages.
     launches: Vec<Arc<Event>>,
 }
 
-/// A page's place in a region.
+/// A page slot of a region.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) source: Weak<Identity>,
@@ -59,14 +59,14 @@ impl Region {
         }
     }
 
-    /// Counts a scan, the `now`th of all.
+    /// Counts a scan; `now` is its number among all scans.
     pub(super) fn touch(&mut self, now: u64) {
         self.heat = 1.0 + self.worth(now);
         self.last = now;
         self.uses += 1;
     }
 
-    /// Uses, older ones counted less.
+    /// Number of uses; older ones count less.
     pub(super) fn worth(&self, now: u64) -> f64 {
         self.heat * (-(now.saturating_sub(self.last) as f64) / HALF_LIFE).exp2()
     }
@@ -76,8 +76,8 @@ impl Region {
         self.pins == 0 && self.parts.iter().any(Part::can_give)
     }
 
-    /// Its figures for the policy of replacement, if an eviction would free memory.
-    /// `written`: whether its pages are taken for written.
+    /// Its figures for the replacement policy, if an eviction would free memory. `written`: whether its pages
+    /// count as written.
     pub(super) fn candidate<K>(&self, key: K, now: u64, written: bool) -> Option<Candidate<K>> {
         self.can_give().then(|| Candidate {
             key,
@@ -98,9 +98,9 @@ impl Region {
         self.parts.iter().filter_map(|part| part.page.as_ref())
     }
 
-    /// Notes a launch that reads pages.
+    /// Records a launch that reads pages.
     pub(super) fn used_by(&mut self, launch: &Arc<Event>) {
-        // Events that have completed need no waiting for; a failed device is found elsewhere. Asking takes
+        // Completed events need no waiting; other calls report a failed device. A query of an event takes
         // half a microsecond, for each region that a launch reads.
         if self.launches.len() >= REMEMBERED_LAUNCHES {
             self.launches
@@ -109,7 +109,8 @@ impl Region {
         self.launches.push(Arc::clone(launch));
     }
 
-    /// Gives up the last page that is not pinned, or all of them where regions go as a whole; how many.
+    /// Frees the last page that is not pinned, or all of them if regions are evicted as a whole. Returns the
+    /// number.
     pub(super) fn give(&mut self, home: &Stream, ablated: &Ablated) -> Result<u64, DeviceError> {
         let mut given = 0;
         while self.give_one(home, ablated)? {
@@ -121,13 +122,13 @@ impl Region {
         Ok(given)
     }
 
-    /// Gives up one page: its memory is freed on `home` behind the launches that read it.
+    /// Frees one page: its memory is freed on `home` after the launches that read it.
     fn give_one(&mut self, home: &Stream, ablated: &Ablated) -> Result<bool, DeviceError> {
         let Some(part) = self.parts.iter_mut().rev().find(|part| part.can_give()) else {
             return Ok(false);
         };
-        // Before anything is given up: after a failure the page is still there, with the launches that read
-        // it.
+        // Done before anything is freed: after a failure the page is still resident, with the launches that
+        // read it.
         for launch in &self.launches {
             home.wait(launch)?;
         }
@@ -140,8 +141,8 @@ impl Region {
         Ok(true)
     }
 
-    /// Drops pages whose original was dropped, but for those that are pinned: launches that read
-    /// them may be yet to come. Whether the region is still of use.
+    /// Drops pages of dropped originals, except for pinned ones: launches that read those may not be queued
+    /// yet. Returns whether the region is still needed.
     pub(super) fn let_go(&mut self, home: &Stream, gone: &mut Vec<Arc<Page>>) -> bool {
         if self.pins > 0 {
             return true;
@@ -158,7 +159,7 @@ impl Region {
             self.generation += 1;
             for launch in self.launches.drain(..) {
                 if home.wait(&launch).is_err() {
-                    // Then the host waits. Where it cannot, the device is lost, and order does not matter.
+                    // Then the host waits. If it cannot, the device is lost, and order does not matter.
                     let _ = launch.synchronize();
                 }
             }

@@ -1,52 +1,52 @@
-//! Which region gives way when memory is short.
+//! The replacement policies: which region is evicted first when memory is short.
 
-/// A policy of replacement. Regions give way in the order of their worth by it, least first; ties go
-/// by recency, then by the order in which the regions were made.
+/// A replacement policy. Regions are evicted in the order of their worth by the policy, least first. Ties are
+/// broken by recency, then by the order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
-    /// How often a region was used, with uses counting half after 64 scans of any regions. A scan does
-    /// not take pages from regions that are worth more than its own: it streams pages that do not fit.
+    /// Frequency of use; a use counts half after 64 scans of any regions. A scan does not evict pages of
+    /// regions that are worth more than its own: it streams the pages that do not fit.
     #[default]
     Frequency,
     /// Least recently used (MultiQx §4.2).
     Lru,
     /// Most recently used.
     Mru,
-    /// Least frequently used, ever.
+    /// Least frequently used, without decay.
     Lfu,
-    /// At random, from a fixed seed.
+    /// At random, with a fixed seed.
     Random,
-    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is the bytes to be copied out (of
-    /// columns nothing, unless an [`Ablation`](super::Ablation) takes them for written), s the region's size
-    /// and l its place from least to most recently used, divided by the number of regions.
+    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l. e is the number of bytes to be copied out
+    /// (for columns 0, unless an [`Ablation`](super::Ablation) treats them as written), s the region's size,
+    /// and l its rank from least to most recently used, divided by the number of regions.
     CostDriven {
         /// The latency factor f; MultiQx: 0.01.
         latency: f64,
     },
 }
 
-/// Scans after which a use counts half.
+/// Number of scans after which a use counts half.
 pub(super) const HALF_LIFE: f64 = 64.0;
 
-/// Device memory that could be given up.
+/// Device memory that could be evicted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<K> {
-    /// Whose it is.
+    /// The key of its region.
     pub(super) key: K,
-    /// Number of the last scan that used it, and its place among those of the same.
+    /// Number of the last scan that used it, and its position among those of the same scan.
     pub(super) recency: (u64, u64),
-    /// Its bytes.
+    /// Its size in bytes.
     pub(super) bytes: u64,
-    /// Bytes that would have to be copied out.
+    /// Bytes that an eviction would have to copy out.
     pub(super) dirty: u64,
-    /// Uses so far.
+    /// Number of uses so far.
     pub(super) uses: u64,
-    /// Uses, older ones counted less; infinite for memory that is not a copy.
+    /// Number of uses, older ones counted less; infinite for memory that is not a copy.
     pub(super) worth: f64,
 }
 
 impl<K> Candidate<K> {
-    /// The same under another key.
+    /// The same candidate with another key.
     pub(super) fn with<L>(&self, key: L) -> Candidate<L> {
         Candidate {
             key,
@@ -60,8 +60,8 @@ impl<K> Candidate<K> {
 }
 
 impl Replacement {
-    /// The victim of an eviction; `scan`: the worth of the scan that wants room, none for working memory,
-    /// which is always served.
+    /// The victim of an eviction. `scan`: the worth of the scan that needs memory; `None` for working memory,
+    /// which may evict any region.
     pub(super) fn victim<K: Copy>(
         self,
         mut candidates: Vec<Candidate<K>>,

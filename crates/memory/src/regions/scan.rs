@@ -8,25 +8,25 @@ use crate::Holder;
 use galatea_device::{DeviceError, Event, MemoryBudget};
 use std::sync::{Arc, Weak};
 
-/// Part of the budget that pages leave to working memory, and its bytes at most: small allocations of a
-/// launch (tables of chunks, counters) shall not have to evict.
+/// Inverse share of the budget that pages leave free for working memory, and its maximum in bytes: small
+/// allocations of a launch (tables of chunks, counters) should not have to evict.
 const RESERVE: u64 = 32;
 const MOST_RESERVE: u64 = 64 << 20;
 
-/// Regions that one run reads.
+/// The regions that one run reads.
 #[derive(Debug)]
 pub struct Scan<'m> {
     pub(super) manager: &'m MemoryManager,
     pub(super) regions: Vec<(usize, u64)>,
     pub(super) pinned: bool,
-    /// Regions that it does not read and pins all the same, see [`Ablation::NoReference`].
+    /// Regions that it does not read but pins nevertheless, see [`Ablation::NoReference`].
     pub(super) referenced: Vec<usize>,
-    /// Bytes that pages made for this scan leave free.
+    /// Bytes that pages allocated for this scan leave free.
     pub(super) left: u64,
 }
 
 impl MemoryManager {
-    /// Begins a scan over regions: makes those that are not known yet, and counts their use.
+    /// Begins a scan over regions: creates the regions that do not exist yet, and counts their use.
     pub fn scan<'s, S: Source + 's>(&self, sources: impl Iterator<Item = &'s S>) -> Scan<'_> {
         let mut state = self.regions.state.lock();
         state.now += 1;
@@ -57,8 +57,8 @@ impl MemoryManager {
 }
 
 impl Scan<'_> {
-    /// Keeps all pages of the regions where they are until it is [released](Self::release), launched or
-    /// dropped; names the state of their addresses.
+    /// Pins all pages of the regions until the scan is [released](Self::release), launched or dropped.
+    /// Returns the state of their addresses.
     pub fn pin(&mut self) -> &[(usize, u64)] {
         let mut state = self.manager.regions.state.lock();
         for (key, generation) in &mut self.regions {
@@ -71,10 +71,10 @@ impl Scan<'_> {
         &self.regions
     }
 
-    /// Evicts pages until the bytes that pages leave free are free; the scan's own too.
+    /// Evicts pages, including the scan's own, until the reserve is free.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn make_reserve(&self) -> Result<(), DeviceError> {
         let manager = self.manager;
         while manager.device.budget().available() < self.reserve()
@@ -84,8 +84,8 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Where launches reference all that is in device memory ([`Ablation::NoReference`]): pins all of it, as
-    /// [`Self::pin`] does.
+    /// Pins all device memory, like [`Self::pin`], if launches reference all of it
+    /// ([`Ablation::NoReference`]).
     pub fn reference_all(&mut self) {
         let mut state = self.manager.regions.state.lock();
         if !state.ablated.has(Ablation::NoReference) || !self.referenced.is_empty() {
@@ -100,14 +100,14 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether a page of region number `region` has device memory now; it may go unless it is pinned.
+    /// Whether a page of region number `region` has device memory now. It may be evicted unless it is pinned.
     pub fn has(&self, region: usize, page: usize) -> bool {
         let state = self.manager.regions.state.lock();
         let found = state.regions.get(&self.regions[region].0);
         found.is_some_and(|region| region.parts[page].page.is_some())
     }
 
-    /// Makes pages only as long as so many bytes stay free.
+    /// Allocates pages only as long as this number of bytes stays free.
     pub fn leave(&mut self, bytes: u64) {
         self.left = bytes;
     }
@@ -118,23 +118,23 @@ impl Scan<'_> {
         (limit / RESERVE).min(MOST_RESERVE).max(self.left)
     }
 
-    /// Bytes of pages there is room for, once everything is evicted that can be.
+    /// Bytes available for pages after evicting everything that can be evicted.
     pub fn room(&self) -> u64 {
         let manager = self.manager;
         let evictable = if manager.evicts() { manager.evictable() } else { 0 };
         (manager.device.budget().available() + evictable).saturating_sub(self.reserve())
     }
 
-    /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
+    /// The state of the regions' addresses: while it is unchanged, no page has been evicted.
     pub fn addresses(&self) -> &[(usize, u64)] {
         &self.regions
     }
 
-    /// A page of region number `region`, in device memory from now on, if there is or can be made room for
-    /// it.
+    /// Returns a page of region number `region`, which is in device memory from now on; `None` if there is no
+    /// room, even after evictions if `make_room` is set.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn page(&self, region: usize, page: usize, make_room: bool) -> Result<Option<PagePin>, DeviceError> {
         let key = self.regions[region].0;
         let home = &self.manager.regions.home;
@@ -149,7 +149,7 @@ impl Scan<'_> {
             return Ok(Some(PagePin::new(here)));
         }
         let original = Weak::clone(&part.source);
-        // Another region may have made it since this one is known.
+        // Another region may have allocated it since this one was created.
         if let Some(here) = state.page_of(original.as_ptr()) {
             let pin = PagePin::new(&here);
             if let Some(region) = state.regions.get_mut(&key) {
@@ -184,7 +184,7 @@ impl Scan<'_> {
         Ok(Some(pin))
     }
 
-    /// Notes a launch that reads pages of the regions: memory of evicted pages is freed behind it.
+    /// Records a launch that reads pages of the regions: memory of evicted pages is freed after it.
     pub fn used(&self, launch: &Arc<Event>) {
         let mut state = self.manager.regions.state.lock();
         for (key, _) in &self.regions {
@@ -194,7 +194,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Lets pages go that are not pinned one by one.
+    /// Unpins pages that are not pinned one by one.
     pub fn release(&mut self) {
         self.unreference();
         if !std::mem::take(&mut self.pinned) {
@@ -241,7 +241,7 @@ impl Drop for Scan<'_> {
                 dead |= region.source.strong_count() == 0;
                 if naive && region.scans == 0 {
                     let home = &self.manager.regions.home;
-                    // A failure is found by the next use of the device; the page is still there then.
+                    // The next use of the device reports a failure; the page is still resident then.
                     while matches!(region.give(home, &state.ablated), Ok(given) if given > 0) {}
                 }
             }

@@ -1,5 +1,4 @@
-//! The places of working regions' content when they leave device memory: pinned host memory as far as its
-//! budget reaches, then files.
+//! The places for the content of evicted working regions: pinned host memory within its budget, then files.
 
 use galatea_device::{Device, DeviceError, Download, HostMemory};
 use parking_lot::Mutex;
@@ -8,44 +7,45 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pinned pages that are kept for the next eviction: pinning one takes longer than copying to it.
+/// Number of pinned pages that are kept for the next eviction: pinning a page takes longer than copying to
+/// it.
 const KEPT_PAGES: usize = 8;
 
-/// Pages that content of files is copied through.
+/// Number of pages through which the content of files is copied.
 const STAGING_PAGES: usize = 2;
 
-/// Host memory that others use too.
+/// A budget of host memory that is shared with others.
 pub trait HostBudget: Debug + Send + Sync {
-    /// Takes so many bytes; `false`: there are not that many.
+    /// Takes that number of bytes. Returns `false` if fewer are available.
     fn take(&self, bytes: u64) -> bool;
-    /// Gives bytes back that were taken.
+    /// Returns bytes that were taken.
     fn give(&self, bytes: u64);
 }
 
-/// Makes files for content that host memory has no room for.
+/// Creates files for content that does not fit into host memory.
 pub trait SpillFiles: Debug + Send + Sync {
-    /// An empty file of its own, which is deleted when it is dropped.
+    /// Creates a separate empty file, which is deleted when it is dropped.
     ///
     /// # Errors
-    /// The file system's, or that spilling to files is switched off.
+    /// The error of the file system, or that spilling to files is disabled.
     fn create(&self) -> io::Result<Box<dyn SpillFile>>;
 }
 
-/// A file that one region spills to.
+/// The spill file of one region.
 pub trait SpillFile: Debug + Send {
-    /// Appends bytes; returns the offset of the first.
+    /// Appends bytes. Returns the offset of the first.
     ///
     /// # Errors
-    /// The file system's, or that there is no more room for such files.
+    /// The error of the file system, or that no more room for such files is left.
     fn append(&mut self, bytes: &[u8]) -> io::Result<u64>;
     /// Fills `bytes` from a byte offset on.
     ///
     /// # Errors
-    /// The file system's.
+    /// The error of the file system.
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 
-/// Bytes that went out of device memory and came back.
+/// Bytes moved out of device memory and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SpillCounts {
     /// Bytes copied to host memory.
@@ -65,12 +65,12 @@ pub(super) struct Spill {
     page_bytes: AtomicU64,
     budget: Mutex<Option<Arc<dyn HostBudget>>>,
     files: Mutex<Option<Arc<dyn SpillFiles>>>,
-    /// Pages without content; charged to the budget. A copy from one may still be under way: then others
-    /// refer to it.
+    /// Pages without content, charged to the budget. While a copy from a page is in progress, it holds
+    /// another reference to the page.
     idle: Mutex<Vec<Arc<HostMemory>>>,
-    /// Pages on the way to or from files.
+    /// Pages through which file content is copied.
     staging: Mutex<Vec<Arc<HostMemory>>>,
-    /// Copies whose region was dropped; no query waits for them.
+    /// Copies of dropped regions. No query waits for them.
     retired: Mutex<Vec<Download>>,
     to_memory: AtomicU64,
     to_files: AtomicU64,
@@ -103,7 +103,7 @@ impl Spill {
         self.page_bytes.store(bytes.max(64), Ordering::Relaxed);
     }
 
-    /// Bytes of a page of regions made from now on.
+    /// Bytes of a page of regions created from now on.
     pub(super) fn page_bytes(&self) -> u64 {
         self.page_bytes.load(Ordering::Relaxed)
     }
@@ -134,7 +134,7 @@ impl Spill {
         self.back.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A pinned page of at least `bytes`, within the host budget; none if that has no room.
+    /// Takes a pinned page of at least `bytes`, within the host budget; `None` if the budget has no room.
     pub(super) fn page(&self, bytes: u64) -> Result<Option<Arc<HostMemory>>, DeviceError> {
         self.sweep();
         if let Some(idle) = self.idle_page(bytes) {
@@ -150,7 +150,7 @@ impl Spill {
                 self.give(bytes);
                 Err(error)
             }
-            // The system has no memory: a file may do.
+            // The system has no memory: the caller may use a file.
             Err(_) => {
                 self.give(bytes);
                 Ok(None)
@@ -158,7 +158,7 @@ impl Spill {
         }
     }
 
-    /// A page to copy through on the way to or from a file: beside the budget, there are a few.
+    /// Takes a page for a copy to or from a file. A few such pages exist beside the budget.
     pub(super) fn staging(&self, bytes: u64) -> Result<Arc<HostMemory>, DeviceError> {
         let mut staging = self.staging.lock();
         let fits = |page: &Arc<HostMemory>| page.len() as u64 >= bytes && Arc::strong_count(page) == 1;
@@ -168,7 +168,7 @@ impl Spill {
         found.map_or_else(|| self.pinned(bytes.max(self.page_bytes())), Ok)
     }
 
-    /// Takes a staging page back; a copy from it may still be under way.
+    /// Returns a staging page. A copy from it may still be in progress.
     pub(super) fn put_staging(&self, page: Arc<HostMemory>) {
         let mut staging = self.staging.lock();
         if staging.len() < STAGING_PAGES {
@@ -182,7 +182,7 @@ impl Spill {
         Ok(memory)
     }
 
-    /// A page that is idle, and that no copy is reading any more.
+    /// An idle page that no copy is reading any more.
     fn idle_page(&self, bytes: u64) -> Option<Arc<HostMemory>> {
         let mut idle = self.idle.lock();
         let fits = |page: &Arc<HostMemory>| page.len() as u64 >= bytes && Arc::strong_count(page) == 1;
@@ -190,7 +190,7 @@ impl Spill {
         Some(idle.swap_remove(at))
     }
 
-    /// Takes a page back.
+    /// Returns a page.
     pub(super) fn put(&self, page: Arc<HostMemory>) {
         let mut idle = self.idle.lock();
         if idle.len() < KEPT_PAGES {
@@ -201,12 +201,12 @@ impl Spill {
         self.give(page.len() as u64);
     }
 
-    /// Takes back a page that is still copied to.
+    /// Returns a page that is still the target of a copy.
     pub(super) fn retire(&self, copy: Download) {
         self.retired.lock().push(copy);
     }
 
-    /// Takes back pages whose copies are done by now.
+    /// Returns the pages of completed copies.
     fn sweep(&self) {
         let mut retired = self.retired.lock();
         let (done, under_way): (Vec<_>, Vec<_>) = retired.drain(..).partition(Download::is_complete);
@@ -215,13 +215,13 @@ impl Spill {
         for copy in done {
             match copy.wait() {
                 Ok(page) => self.put(page),
-                // The device has failed: its memory went with the copy.
+                // The device has failed: its memory was released with the copy.
                 Err(_) => self.give(self.page_bytes()),
             }
         }
     }
 
-    /// Gives up pages without content.
+    /// Releases pages without content.
     pub(super) fn clear(&self) {
         self.sweep();
         let idle = std::mem::take(&mut *self.idle.lock());
@@ -248,7 +248,7 @@ impl Spill {
         }
     }
 
-    /// A file for a region.
+    /// Creates a file for a region.
     pub(super) fn file(&self) -> io::Result<Box<dyn SpillFile>> {
         let files = self.files.lock().clone();
         match files {

@@ -1,21 +1,21 @@
-//! Working regions: memory that queries write, moved to the host and back while no kernel uses it (MultiQx
-//! §4).
+//! Working regions: memory that queries write. It is moved to the host and back while no kernel uses it
+//! (MultiQx §4).
 //!
 //! ```text
-//!   let mut table = manager.working(owner, "group table", buffer);     held: only the owner can reach it
+//!   let mut table = manager.working(owner, "group table", buffer);     held: only the owner can access it
 //!   kernel.launch(stream, InOut(&mut table), ...);
-//!   table.park();                                                     others may take its place
-//!   if manager.grant(&mut [table.used(Access::ReadWrite)])? { ... }       held again, at some address, all of them or none
+//!   table.park();                                                     other queries may evict it
+//!   if manager.grant(&mut [table.used(Access::ReadWrite)])? { ... }   held again: all or none
 //! ```
 //!
-//! A region that its owner holds is pinned: the manager has no way to reach its memory. Between launches the
-//! owner may park it; then a query that finds the device full moves it out: pages whose newest content is on
-//! the device are copied to pinned host memory, or to a file where the host's budget has no room, and the
-//! device memory is freed behind the copies in the order of the owner's stream. Only evictions to files make
-//! others wait. An eviction stops between two pages when the owner comes back or drops the region.
+//! A region that its owner holds is pinned: the manager cannot access its memory. Between launches the owner
+//! may park it. Then a query that finds the device full evicts it: pages with their newest content on the
+//! device are copied to pinned host memory, or to a file if the host's budget has no room, and the device
+//! memory is freed after the copies in the order of the owner's stream. Only evictions to files block other
+//! threads. An eviction stops between two pages if the owner takes the region back or drops it.
 //!
 //! Loads and copies follow the access that the next launch declares: a region that it writes is not loaded,
-//! one that it only reads leaves the copy on the host valid, so that evicting the region again moves nothing
+//! one that it only reads leaves the copy on the host valid, so that evicting the region again moves no data
 //! (the advice of MultiQx §4.1, by types).
 
 use super::content::{Content, NOBODY, PageState, Parked, Shared};
@@ -37,7 +37,7 @@ pub(super) struct Working {
     spill: Spill,
     regions: Mutex<BTreeMap<u64, Arc<dyn Parked>>>,
     next: AtomicU64,
-    /// Scans so far: the clock of recency.
+    /// Number of scans so far: the clock of recency.
     clock: AtomicU64,
     evicted: AtomicU64,
 }
@@ -69,7 +69,7 @@ impl Working {
         self.regions.lock().values().cloned().collect()
     }
 
-    /// The regions that could be moved out.
+    /// The regions that could be evicted.
     pub(super) fn candidates(&self) -> Vec<Candidate<u64>> {
         self.all()
             .iter()
@@ -77,7 +77,7 @@ impl Working {
             .collect()
     }
 
-    /// Moves a region out; whether that freed anything.
+    /// Evicts a region. Returns whether that freed memory.
     pub(super) fn evict(&self, number: u64) -> Result<bool, DeviceError> {
         let region = self.regions.lock().get(&number).cloned();
         let freed = region.map_or(Ok(0), |region| region.evict(&self.spill))?;
@@ -85,12 +85,12 @@ impl Working {
         Ok(freed > 0)
     }
 
-    /// By the order in which they were made.
+    /// Facts about the regions, in the order of creation.
     pub(super) fn infos(&self) -> Vec<RegionInfo> {
         self.all().iter().map(|region| region.info()).collect()
     }
 
-    /// A region over a buffer, held by the caller.
+    /// Creates a region over a buffer, held by the caller.
     pub(super) fn adopt<T: Pod>(
         self: &Arc<Self>,
         owner: u64,
@@ -127,10 +127,10 @@ impl Working {
     }
 }
 
-/// Device memory that its owner writes and may let others move out between launches. As [`DeviceBuffer`],
-/// which it is while it is held.
+/// Device memory that its owner writes and may allow others to evict between launches. It dereferences to a
+/// [`DeviceBuffer`] while it is held.
 pub struct WorkingRegion<T: Pod> {
-    /// None of memory that is never moved.
+    /// `None` for memory that is never moved.
     managed: Option<(Arc<Working>, Arc<Shared<T>>)>,
     held: Option<DeviceBuffer<T>>,
 }
@@ -175,8 +175,7 @@ impl<T: Pod> From<DeviceBuffer<T>> for WorkingRegion<T> {
 impl<T: Pod> Deref for WorkingRegion<T> {
     type Target = DeviceBuffer<T>;
 
-    /// # Panics
-    /// While the region is parked: its owner takes it back with
+    /// If the region is parked: its owner takes it back with
     /// [`MemoryManager::grant`](super::MemoryManager::grant) first.
     fn deref(&self) -> &DeviceBuffer<T> {
         self.held.as_ref().expect("a region is held where it is used")
@@ -190,8 +189,8 @@ impl<T: Pod> DerefMut for WorkingRegion<T> {
 }
 
 impl<T: Pod> WorkingRegion<T> {
-    /// Lets others move it until it is granted again. Work on it must be queued on the stream it was
-    /// allocated in, or that stream wait for it.
+    /// Allows evictions until the region is granted again. Work on it must be queued on the stream of its
+    /// allocation, or that stream must wait for the work.
     pub fn park(&mut self) {
         let Some((working, shared)) = &self.managed else {
             return;
@@ -205,15 +204,14 @@ impl<T: Pod> WorkingRegion<T> {
         }
     }
 
-    /// Gives it to another query, or to none.
+    /// Sets the query that owns the region, or none.
     pub fn set_owner(&mut self, owner: Option<u64>) {
         if let Some((_, shared)) = &self.managed {
             shared.owner.store(owner.unwrap_or(NOBODY), Ordering::Relaxed);
         }
     }
 
-    /// Says that its content is not needed any more: moving it out copies nothing, and bringing it back
-    /// neither.
+    /// Marks its content as not needed any more: neither evicting nor reloading copies anything.
     pub fn discard(&mut self) {
         if let Some((working, shared)) = &self.managed {
             shared.wanted.store(true, Ordering::Release);
@@ -229,7 +227,7 @@ impl<T: Pod> WorkingRegion<T> {
         }
     }
 
-    /// The access of a launch to it, for [`MemoryManager::grant`](super::MemoryManager::grant).
+    /// Declares the access of a launch to it, for [`MemoryManager::grant`](super::MemoryManager::grant).
     pub fn used(&mut self, access: Access) -> Use<'_> {
         Use { region: self, access }
     }
@@ -250,7 +248,7 @@ impl<T: Pod> Drop for WorkingRegion<T> {
     }
 }
 
-/// A region that a launch uses, and how.
+/// A region that a launch uses, and its access.
 pub struct Use<'r> {
     region: &'r mut dyn Held,
     access: Access,
@@ -262,7 +260,8 @@ impl Use<'_> {
         self.region.bytes()
     }
 
-    /// Tries to hold the region, in memory from `make_room` where it has none; `false`: there is no room.
+    /// Tries to hold the region, in memory from `make_room` if it has none. Returns `false` if there is no
+    /// room.
     pub(super) fn hold(&mut self, make_room: &MakeRoom<'_>) -> Result<bool, RegionError> {
         self.region.hold(self.access, make_room)
     }
@@ -278,10 +277,10 @@ impl Use<'_> {
     }
 }
 
-/// Moves others out of a full device; whether there was a region to move.
+/// Evicts other regions from a full device. Returns whether a region could be evicted.
 pub(super) type MakeRoom<'a> = dyn Fn() -> Result<bool, DeviceError> + 'a;
 
-/// A region of whatever type, as its owner sees it.
+/// A region of any type, as seen by its owner.
 trait Held {
     fn hold(&mut self, access: Access, make_room: &MakeRoom<'_>) -> Result<bool, RegionError>;
     fn is_held(&self) -> bool;
@@ -299,8 +298,8 @@ impl<T: Pod> Held for WorkingRegion<T> {
         let mut content = shared.content.lock();
         let mut buffer = match content.buffer.take() {
             Some(buffer) => buffer,
-            // While the lock is held nobody tries to move this region; those that are moved are only tried
-            // for.
+            // While the lock is held, no thread waits for this region's lock to evict it: evictions only try
+            // to take the lock.
             None => loop {
                 match spill.device().alloc::<T>(&shared.home, shared.len) {
                     Ok(buffer) => break buffer.assume_written(),

@@ -1,4 +1,4 @@
-//! Ways that use plain host memory: copies of it, pinned or not, and loads of it.
+//! Transfer methods with plain host memory: copies of it, pinned or not, and loads of it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use galatea_device::{Device, DeviceBuffer, DeviceError, HostMemory, HostView, St
 
 use super::{Method, Result, Transfer, TransferError, TransferOptions};
 
-/// Two buffers on the device that ranges take turns in.
+/// Two buffers on the device that ranges use alternately.
 #[derive(Debug)]
 pub(super) struct Slots {
     buffers: [DeviceBuffer<u8>; 2],
@@ -26,7 +26,7 @@ impl Slots {
         })
     }
 
-    /// The next buffer, for a range.
+    /// Takes the next buffer, for a range.
     pub(super) fn take(&mut self, len: usize) -> Result<&mut DeviceBuffer<u8>> {
         self.next = 1 - self.next;
         let limit = self.buffers[self.next].len();
@@ -51,12 +51,12 @@ pub(super) struct Copied {
     device: Device,
     method: Method,
     memory: Arc<HostMemory>,
-    /// Stands in for the memory while a copy has it.
+    /// A placeholder for the memory while a copy owns it.
     nothing: Arc<HostMemory>,
-    /// Without, kernels use the host memory.
+    /// `None` if kernels access the host memory.
     slots: Option<Slots>,
     piece: usize,
-    /// Streams that have been used: their copies are waited for before the host gets its bytes.
+    /// The stream that was used: its copies are waited for before the host accesses its bytes.
     used: Option<Stream>,
 }
 
@@ -176,7 +176,7 @@ impl Transfer for Copied {
             let source = slots
                 .last()
                 .slice(piece.start - range.start..piece.end - range.start)?;
-            // The copy takes the only handle, and gives it back.
+            // The copy takes the only handle, and returns it.
             let memory = std::mem::replace(&mut self.memory, Arc::clone(&self.nothing));
             self.memory = stream.copy_to_host(source, memory, piece.start)?.wait()?;
         }

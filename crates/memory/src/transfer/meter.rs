@@ -1,6 +1,7 @@
-//! The rate of a transfer method: kernels read or write all bytes of a transfer, and a check compares them.
+//! Measures the rate of a transfer method: kernels read or write all bytes of a transfer, and a check
+//! compares them.
 //!
-//! A calibration keeps the rates of reads ([`link_rates`]); experiments measure by the same meter.
+//! A calibration stores the rates of reads ([`link_rates`]). Experiments use the same meter.
 
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use rayon::prelude::*;
 
 use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
 
-/// How data are accessed.
+/// Direction of the access to data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Read it.
@@ -27,10 +28,10 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter of a device.
+    /// Creates a meter of a device.
     ///
     /// # Errors
-    /// The device's.
+    /// The errors of the device.
     pub fn new(device: &Device) -> Result<Self> {
         let stream = device.stream()?;
         Ok(Self {
@@ -40,20 +41,20 @@ impl Meter {
         })
     }
 
-    /// A meter with kernels for `1 / meters` of the device, so that `meters` of them run at once.
+    /// Sets the kernels to use `1 / meters` of the device, so that `meters` of them run at the same time.
     #[must_use]
     pub fn beside(mut self, meters: u64) -> Self {
         self.kernel = self.kernel.beside(meters);
         self
     }
 
-    /// Bytes a second at which all bytes of a transfer are moved once, in chunks.
+    /// Bytes per second at which all bytes of a transfer are moved once, in chunks.
     ///
     /// # Errors
-    /// The transfer's.
+    /// The errors of the transfer.
     ///
     /// # Panics
-    /// Where a kernel read or wrote something else than it should.
+    /// If a kernel read or wrote wrong values.
     pub fn rate(
         &mut self,
         transfer: &mut dyn Transfer,
@@ -69,10 +70,11 @@ impl Meter {
         Ok(bytes as f64 / seconds)
     }
 
-    /// Fills the host's memory with other values than those of another seed; their sum, and the bytes.
+    /// Fills the host's memory with values that depend on the seed. Returns their sum and the number of
+    /// bytes.
     ///
     /// # Errors
-    /// The transfer's.
+    /// The errors of the transfer.
     pub fn prepare(&mut self, transfer: &mut dyn Transfer, seed: u64) -> Result<(u64, usize)> {
         let memory = transfer.host()?;
         let prepared = (fill(memory, seed), memory.len());
@@ -81,10 +83,10 @@ impl Meter {
         Ok(prepared)
     }
 
-    /// Moves all bytes once, in chunks; returns when they have been.
+    /// Moves all bytes once, in chunks. Returns when all of them have been moved.
     ///
     /// # Errors
-    /// The transfer's.
+    /// The errors of the transfer.
     pub fn go(
         &mut self,
         transfer: &mut dyn Transfer,
@@ -117,14 +119,14 @@ impl Meter {
         Ok(self.stream.synchronize()?)
     }
 
-    /// Checks that the kernels of the last run have read values of the sum that was expected, or written
-    /// those of the seed.
+    /// Checks that the kernels of the last run have read values with the expected sum, or written the values
+    /// of the seed.
     ///
     /// # Errors
-    /// The transfer's.
+    /// The errors of the transfer.
     ///
     /// # Panics
-    /// Where they have not.
+    /// If they have not.
     pub fn check(
         &self,
         transfer: &mut dyn Transfer,
@@ -150,10 +152,10 @@ impl Meter {
     }
 }
 
-/// Bytes that a task of the host's fills at a time.
+/// Number of bytes that a task of the host fills.
 const TASK_BYTES: usize = 1 << 20;
 
-/// Fills bytes with words that differ, by all threads; their wrapping sum.
+/// Fills bytes with different words, by all threads. Returns their wrapping sum.
 pub fn fill(bytes: &mut [u8], seed: u64) -> u64 {
     const TASK: usize = TASK_BYTES / 4;
     let words: &mut [u32] = bytemuck::cast_slice_mut(bytes);
@@ -169,10 +171,10 @@ pub fn fill(bytes: &mut [u8], seed: u64) -> u64 {
     sums.reduce(|| 0, u64::wrapping_add)
 }
 
-/// Bytes a second at which kernels read by each way that the device has, for its calibration.
+/// Bytes per second at which kernels read with each method that the device supports, for its calibration.
 ///
 /// # Errors
-/// The device's.
+/// The errors of the device.
 pub fn link_rates(device: &Device, bytes: usize) -> Result<LinkRates> {
     let capabilities = Capabilities::probe(device);
     let options = TransferOptions {
@@ -188,7 +190,7 @@ pub fn link_rates(device: &Device, bytes: usize) -> Result<LinkRates> {
     Ok(rates)
 }
 
-/// The middle rate of three reads of all bytes, after one that warms up.
+/// The median rate of three reads of all bytes, after a warm-up.
 fn reads(device: &Device, method: Method, bytes: usize, options: &TransferOptions) -> Result<f64> {
     let mut meter = Meter::new(device)?;
     let mut transfer = open(device, method, bytes, options)?;

@@ -1,29 +1,29 @@
-//! The ways across the link between host and device, behind one trait.
+//! Transfer methods between host and device, behind one trait.
 //!
-//! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 3 (Table 3.1). A way
-//! either *pushes*: the host copies a range before a kernel that reads it; or is *pulled*: the kernel's loads
-//! fetch it.
+//! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 3 (Table 3.1). A
+//! method either *pushes*: the host copies a range before a kernel that reads it; or *pulls*: the kernel's
+//! loads fetch it.
 //!
-//! | method | | how | host memory | granularity |
+//! | method | | mechanism | host memory | granularity |
 //! | --- | --- | --- | --- | --- |
 //! | pageable copy | push | the driver copies through a buffer of its own | any | chunk |
 //! | staged copy | push | threads copy into a pinned ring, the copy engine from there | any | chunk |
 //! | dynamic pinning | push | each range is pinned, copied, unpinned | any | chunk |
 //! | pinned copy | push | the copy engine alone; also in many pieces queued at once | pinned | chunk |
 //! | unified prefetch | push | pages are moved before the kernel | managed | page |
-//! | unified migration | pull | pages move when the kernel touches them | managed | page |
+//! | unified migration | pull | pages move when the kernel accesses them | managed | page |
 //! | zero-copy | pull | each load and store crosses the link | pinned | byte |
 //! | coherence | pull | loads of any memory, kept coherent by the link | any | byte |
 //!
-//! [`Capabilities::probe`] says which ones a device has, and the reason for each that it lacks; [`open`]
-//! makes one. All of them hold their host memory and give a kernel an address: [`Transfer::bring`] for ranges
-//! that it reads, [`Transfer::room`] and [`Transfer::collect`] for ranges that it writes. So a consumer does
-//! not know which one it is given.
+//! [`Capabilities::probe`] returns the methods that a device supports, and the reason for each that it does
+//! not support. [`open`] creates a transfer. All of them hold their host memory and return an address for
+//! kernels: [`Transfer::bring`] for ranges that a kernel reads, [`Transfer::room`] and [`Transfer::collect`]
+//! for ranges that it writes. So consumers do not depend on the method.
 //!
-//! How fast each is on a device is measured by [`link_rates`], which a calibration keeps, and
-//! [`Method::fastest`] chooses by it. [`Meter`] checks what kernels have read or written.
+//! [`link_rates`] measures the rate of each on a device, which a calibration stores, and [`Method::fastest`]
+//! chooses by it. [`Meter`] checks the values that kernels have read or written.
 //!
-//! Managed memory is charged to the device's budget: a card asked for more of it than it has can hang.
+//! Managed memory is charged to the device's budget: a card with more managed memory than its size can hang.
 
 mod copied;
 mod meter;
@@ -38,14 +38,14 @@ use galatea_device::{Device, DeviceError, LinkRates, Stream};
 pub use meter::{Access, Meter, fill, link_rates};
 pub use probe::{Absent, Capabilities};
 
-/// A way across the link.
+/// A transfer method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Pageable copy: the driver stages it.
     Pageable,
-    /// Staged copy: threads of ours do.
+    /// Staged copy: our threads stage it.
     Staged,
-    /// Dynamic pinning: pinned for the copy.
+    /// Dynamic pinning: pinned for the duration of the copy.
     DynamicPinning,
     /// Pinned copy: by the copy engine alone.
     Pinned,
@@ -53,7 +53,7 @@ pub enum Method {
     PinnedPieces,
     /// Managed memory, moved before it is used.
     UnifiedPrefetch,
-    /// Managed memory, moved when it is touched.
+    /// Managed memory, moved when it is accessed.
     UnifiedMigration,
     /// Pinned memory, read and written over the link.
     ZeroCopy,
@@ -62,7 +62,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All, in the order of the thesis' table.
+    /// All methods, in the order of the thesis' table.
     pub const ALL: [Self; 9] = [
         Self::Pageable,
         Self::Staged,
@@ -75,7 +75,7 @@ impl Method {
         Self::Coherence,
     ];
 
-    /// Its name.
+    /// The name of the method.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ impl Method {
         }
     }
 
-    /// Its rate among those of a calibration.
+    /// The method's rate among those of a calibration.
     pub(crate) fn rate_in(self, rates: &mut LinkRates) -> &mut Option<f64> {
         match self {
             Self::Pageable => &mut rates.pageable,
@@ -106,8 +106,8 @@ impl Method {
         }
     }
 
-    /// The fastest of some ways, by a calibration; the first of them where it does not say, or they are
-    /// alike.
+    /// The fastest of some methods, by a calibration. The first of them if they were not measured or have
+    /// equal rates.
     #[must_use]
     pub fn fastest(among: &[Self], mut rates: LinkRates) -> Option<Self> {
         let mut rated = among
@@ -138,17 +138,17 @@ pub enum TransferError {
     /// The device's.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The device does not have the method.
+    /// The device does not support the method.
     #[error(transparent)]
     Absent(#[from] Absent),
-    /// A range longer than a chunk.
+    /// The range is longer than a chunk.
     #[error(
         "a transfer of {asked} bytes by {method}: its chunks have {limit}\nhint: raise TransferOptions::chunk_bytes"
     )]
     Chunk {
         /// The method.
         method: Method,
-        /// Bytes asked for.
+        /// Bytes requested.
         asked: u64,
         /// Bytes of a chunk.
         limit: u64,
@@ -156,9 +156,9 @@ pub enum TransferError {
     /// Threads for copying could not be started.
     #[error("no {asked} threads for staged copies: {reason}")]
     Threads {
-        /// Threads asked for.
+        /// Number of threads requested.
         asked: u64,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -169,10 +169,10 @@ pub type Result<T, E = TransferError> = std::result::Result<T, E>;
 /// Settings of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferOptions {
-    /// Bytes that are brought or collected at once, at most; default 16 MiB. Ways that push have two such
-    /// buffers on the device.
+    /// The most bytes that are transferred or collected at once; default 16 MiB. Methods that push have two
+    /// buffers of this size on the device.
     pub chunk_bytes: usize,
-    /// Threads that stage; default 8.
+    /// Number of threads that stage; default 8.
     pub threads: usize,
     /// Bytes of a piece of [`Method::PinnedPieces`], and of a staging buffer; default 1 MiB.
     pub piece_bytes: usize,
@@ -188,45 +188,45 @@ impl Default for TransferOptions {
     }
 }
 
-/// Host memory with one way across the link. Work of one stream at a time.
+/// Host memory with one transfer method. Only one stream may use it at a time.
 ///
-/// What [`Transfer::bring`] and [`Transfer::room`] return is valid for kernels that are queued on the same
-/// stream before the call after next of either; the transfer must outlive them.
+/// The address that [`Transfer::bring`] or [`Transfer::room`] returns is valid for kernels that are queued on
+/// the same stream before the second next call of either. The transfer must outlive them.
 pub trait Transfer: Send {
-    /// The way.
+    /// The transfer method.
     fn method(&self) -> Method;
 
-    /// The host's bytes, to be filled or read; waits for copies under way.
+    /// The host's bytes, for reading or writing. Waits for copies in progress.
     ///
     /// # Errors
     /// The failure of any work.
     fn host(&mut self) -> Result<&mut [u8]>;
 
-    /// Makes a range readable for kernels queued on `stream` from now on; its address for them.
+    /// Transfers a range for kernels queued on `stream` from now on. Returns its address for them.
     ///
     /// # Errors
-    /// [`TransferError::Chunk`]; the device's.
+    /// [`TransferError::Chunk`]; the errors of the device.
     fn bring(&mut self, stream: &Stream, range: Range<usize>) -> Result<u64>;
 
-    /// The address at which kernels queued on `stream` from now on write the new content of a range: all of
-    /// it.
+    /// Returns the address at which kernels queued on `stream` from now on write the new content of a range.
+    /// They must write all of it.
     ///
     /// # Errors
-    /// As [`Transfer::bring`].
+    /// Those of [`Transfer::bring`].
     fn room(&mut self, stream: &Stream, range: Range<usize>) -> Result<u64>;
 
-    /// Brings the range that kernels have written, in the memory asked for last, to the host; returns when it
-    /// is there.
+    /// Transfers the range that kernels have written, in the memory of the last call, to the host. Returns
+    /// when it has arrived.
     ///
     /// # Errors
-    /// As [`Transfer::bring`].
+    /// Those of [`Transfer::bring`].
     fn collect(&mut self, stream: &Stream, range: Range<usize>) -> Result<()>;
 }
 
-/// Makes host memory of so many bytes, zeroed, with a way across the link.
+/// Allocates host memory of that size, zeroed, with a transfer method.
 ///
 /// # Errors
-/// [`TransferError::Absent`] for a method that the device does not have; the device's.
+/// [`TransferError::Absent`] for a method that the device does not support; the errors of the device.
 pub fn open(
     device: &Device,
     method: Method,

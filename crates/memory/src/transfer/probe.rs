@@ -1,16 +1,16 @@
-//! The ways that a device has, asked before anything is tried.
+//! The transfer methods that a device supports, queried before one is used.
 
 use galatea_device::{Device, DeviceInfo};
 
 use super::Method;
 
-/// A way that a device does not have.
+/// A transfer method that a device does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method} is not available on this device: {reason}")]
 pub struct Absent {
-    /// The way.
+    /// The method.
     pub method: Method,
-    /// The reason, with the attributes that say so.
+    /// The reason, with the relevant attributes.
     pub reason: String,
 }
 
@@ -18,15 +18,15 @@ pub struct Absent {
 #[derive(Debug, Clone)]
 pub struct Capabilities {
     info: DeviceInfo,
-    /// Whether the driver gives managed memory that both sides may touch.
+    /// Whether the driver allocates managed memory that both sides may access.
     managed: bool,
 }
 
 impl Capabilities {
-    /// Asks a device.
+    /// Queries a device.
     #[must_use]
     pub fn probe(device: &Device) -> Self {
-        // Allocates a page, to find out whether the driver has the functions for it.
+        // Allocates a page, to check whether the driver has the functions for it.
         let managed = device.info().concurrent_managed_access && matches!(device.managed(1), Ok(Some(_)));
         Self {
             info: device.info().clone(),
@@ -34,10 +34,10 @@ impl Capabilities {
         }
     }
 
-    /// Whether the device has a way.
+    /// Whether the device supports a method.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn has(&self, method: Method) -> Result<(), Absent> {
         let info = &self.info;
         let absent = |reason: String| Err(Absent { method, reason });
@@ -67,7 +67,7 @@ impl Capabilities {
         }
     }
 
-    /// Copy engines: with two or more, both directions and kernels overlap.
+    /// Number of copy engines: with two or more, both directions and kernels overlap.
     #[must_use]
     pub fn copy_engines(&self) -> u32 {
         self.info.copy_engines

@@ -1,5 +1,5 @@
-//! Staged copies: threads of ours copy between pageable memory and a ring of pinned buffers, the copy engine
-//! between the ring and the device.
+//! Staged copies: our threads copy between pageable memory and a ring of pinned buffers, and the copy engine
+//! copies between the ring and the device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use rayon::prelude::*;
 use super::copied::Slots;
 use super::{Method, Result, Transfer, TransferError, TransferOptions};
 
-/// Buffers of the ring: one is filled while others are copied from.
+/// Number of buffers of the ring: one is filled while others are copied from.
 const RING: usize = 4;
-/// Bytes that a thread copies at a time.
+/// Number of bytes that a thread copies at a time.
 const PART: usize = 64 << 10;
 
-/// A pinned buffer, and when it is free.
+/// A pinned buffer, and the event after which it is free.
 struct Stage {
     memory: Arc<HostMemory>,
     copied: Option<Event>,
@@ -81,7 +81,7 @@ impl Transfer for Staged {
     }
 
     fn host(&mut self) -> Result<&mut [u8]> {
-        // Copies under way use the ring.
+        // Copies in progress use the ring.
         Ok(&mut self.bytes)
     }
 
@@ -95,7 +95,7 @@ impl Transfer for Staged {
                 copied.synchronize()?;
             }
             if Arc::get_mut(&mut stage.memory).is_none() {
-                // The stream lets go of what it has copied.
+                // The stream releases the memory that it has copied.
                 stream.synchronize()?;
             }
             let len = stage.memory.len() as u64;

@@ -1,4 +1,4 @@
-//! Managed memory: moved before it is used, or when it is touched.
+//! Managed memory: moved before it is used, or when it is accessed.
 
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ impl Transfer for Unified {
         }
         stream.synchronize()?;
         if self.method == Method::UnifiedMigration {
-            // The host's touch brings the pages: a byte of each.
+            // The host's access migrates the pages: one byte of each is read.
             let bytes = &self.memory.bytes_mut()?[range];
             std::hint::black_box(
                 bytes

@@ -1,5 +1,5 @@
-//! Rows of unknown number through chains of pages: nothing lost, nothing twice, pages filled, all pages back;
-//! also when the heap is exhausted at every possible place.
+//! An unknown number of rows through chains of pages: no row is lost or duplicated, pages are filled, and all
+//! pages are returned, even if the heap is exhausted at every possible point.
 
 use galatea_device::{Device, DevicePointer, Function, Geometry, kernel_arguments};
 use galatea_kernels::heap::{HeapBuild, PageChainsView, PageSearch};
@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use crate::{emulated, kernel};
 
 kernel_arguments! {
-    /// Arguments of the producers below, which are no kernels of the crate's list.
+    /// Arguments of the producers below, which are not in the crate's list of kernels.
     struct ProduceArguments in "a test" {
         chains: PageChainsView,
         counts: DevicePointer<u32>,
@@ -18,8 +18,8 @@ kernel_arguments! {
     }
 }
 
-/// Input i yields counts[i] rows (i * 100 + k, i, ...), one morsel is one input per thread; warps append as
-/// they find rows.
+/// Input i yields counts[i] rows (i * 100 + k, i, ...). One morsel is one input per thread. Warps append rows
+/// as they find them.
 fn producer(device: &Device, words: u32, build: HeapBuild) -> Function {
     let source = format!(
         r#"
@@ -73,7 +73,8 @@ impl Case {
         )
     }
 
-    /// Runs the producer to the end, gathering whenever the heap is exhausted; returns how often it was.
+    /// Runs the producer to the end, and gathers whenever the heap is exhausted. Returns the number of
+    /// gathers.
     fn check(&self, device: &Device, search: PageSearch) -> usize {
         let case = self.name();
         let stream = device.stream().unwrap();
@@ -188,17 +189,17 @@ fn skewed_rows_arrive_and_pages_are_filled() {
     }
 }
 
-/// Heaps of a few pages: blocks stop, the host drains, blocks resume; no row is lost or doubled.
+/// Heaps of a few pages: blocks stop, the host drains, blocks resume. No row is lost or duplicated.
 #[test]
-fn a_dry_heap_loses_nothing() {
+fn no_rows_are_lost_when_the_heap_is_exhausted() {
     let mut stops = 0;
     for seed in 1..=6 {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
         for _ in 0..4 {
             let block = [32, 64, 128][random.random_range(0..3)];
-            // One block's morsel must fit the pages that the others do not hold: here the most rows of a
-            // morsel.
+            // One block's morsel must fit into the pages that the others do not hold. This is the most rows
+            // of a morsel.
             let most = 3;
             let page_rows = random.random_range(32..50);
             let tile_pages = (block as u64 * u64::from(most)).div_ceil(page_rows);
@@ -219,7 +220,7 @@ fn a_dry_heap_loses_nothing() {
     assert!(stops > 20, "only {stops} stops: the test exercises nothing");
 }
 
-/// Launch after launch into the same chains: the last pages go on being filled.
+/// Several launches write into the same chains: each continues to fill the last pages.
 #[test]
 fn launches_continue_chains() {
     let device = emulated(5);

@@ -1,5 +1,5 @@
-//! Threads that take, use and give back pages at once, by thread, warp and block, from any lanes: the holder
-//! of a page is alone in it, and at the end every page is free.
+//! Threads that concurrently allocate, use and free pages, by thread, warp and block, from any lanes: each
+//! page has one holder at a time, and at the end every page is free.
 
 use galatea_device::{Device, DevicePointer, Geometry, environment, kernel_arguments};
 use galatea_kernels::heap::{HeapBuild, HeapView, PageSearch};
@@ -14,9 +14,9 @@ kernel_arguments! {
     }
 }
 
-/// Each thread holds up to two pages, writes its name into them, and finds it there later. Lanes drop out at
-/// random, so masks are any; every third round a lane acts alone, every fourth the block together, every
-/// fifth a warp takes one page.
+/// Each thread holds up to two pages, writes its name into them, and later checks it. Lanes drop out at
+/// random, so masks are arbitrary. Every third round a lane acts alone, every fourth the block together,
+/// every fifth a warp allocates one page.
 const CHURN: &str = r#"
 #include "galatea/heap.cuh"
 using namespace galatea;
@@ -126,19 +126,19 @@ fn churn(
 }
 
 #[test]
-fn holders_are_alone_in_their_pages() {
+fn concurrent_allocations_never_share_pages() {
     for (case, device) in devices([0, 1, 2, 3]) {
         for search in REUSING {
             // More pages than threads can hold: no request may be refused.
             let plenty = churn(&device, search, 700, (2, 96), 12, &case);
             assert_eq!(plenty, 0, "{search} refused a page there was, {case}");
-            // Fewer: some are refused, and the pool is whole afterwards.
+            // Fewer pages: some requests are refused, and the pool is consistent afterwards.
             churn(&device, search, 65, (3, 64), 12, &case);
         }
     }
 }
 
-/// Many blocks at once over a pool of many superblocks, drained and refilled.
+/// Many blocks allocate concurrently from a pool of many superblocks, which is drained and refilled.
 #[test]
 fn superblocks_are_drained_and_refilled() {
     for (case, device) in devices([1, 2]) {
@@ -148,7 +148,7 @@ fn superblocks_are_drained_and_refilled() {
     }
 }
 
-/// A campaign of the same, for as many seeds as the environment says.
+/// The same test as a campaign, with the number of seeds of the environment variable.
 #[test]
 fn campaign() {
     // Two devices for all seeds, one of them switching threads at every basic block: each keeps the stacks of

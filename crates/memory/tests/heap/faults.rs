@@ -1,4 +1,4 @@
-//! Misuse is noted in the checking mode, and does no harm.
+//! In checking mode, misuse is detected and has no effect.
 
 use galatea_kernels::heap::PageSearch;
 
@@ -23,7 +23,7 @@ fn foreign_pointers_are_noted() {
                 assert_eq!(faults.first, Some(offset), "{case}");
                 pool.heap.forget_statistics(&pool.stream).unwrap();
             }
-            // Nothing was freed by it.
+            // It freed nothing.
             assert_eq!(pool.read(&pool.allocate(1, 1)), [0], "{case}");
             pool.release(&given);
             if search.reuses() {
@@ -43,7 +43,7 @@ fn double_frees_are_noted_and_have_no_effect() {
             let release = |pool: &Pool, addresses: &[u64]| {
                 pool.release(&device.upload(&pool.stream, addresses).unwrap());
             };
-            // One after the other.
+            // One free after the other.
             release(&pool, &given[..1]);
             assert!(
                 !pool.heap.statistics(&pool.stream).unwrap().faults.any(),
@@ -54,7 +54,7 @@ fn double_frees_are_noted_and_have_no_effect() {
             assert!(faults.double_free && !faults.foreign, "{faults:?}, {case}");
             pool.heap.forget_statistics(&pool.stream).unwrap();
             pool.assert_free(2, &case);
-            // Twice at once, in one warp and in two.
+            // Two frees at the same time, in one warp and in two.
             for apart in [1, 40] {
                 let page = given[10 + apart];
                 let mut addresses = vec![page];
@@ -62,7 +62,7 @@ fn double_frees_are_noted_and_have_no_effect() {
                 addresses.push(page);
                 release(&pool, &addresses);
                 let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
-                // While one free of a block of units is under way, it is no block, and not free yet.
+                // While a free of a block of units is in progress, the block is neither allocated nor free.
                 let noted =
                     faults.double_free && !faults.foreign || search == PageSearch::Runs && faults.foreign;
                 assert!(noted, "{apart} apart: {faults:?}, {case}");

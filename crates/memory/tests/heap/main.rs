@@ -1,4 +1,4 @@
-//! The device heap on the emulated device (and on a GPU where there is one): every page search, under many
+//! The device heap on the emulated device (and on a GPU if one is present): every page search, with many
 //! seeds and schedules.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -20,15 +20,15 @@ use galatea_kernels::heap::{HeapBuild, PageSearch};
 use galatea_kernels::{HeapAllocate, HeapRelease, headers};
 use galatea_memory::{DeviceHeap, HeapOptions};
 
-/// The emulated device of a seed; odd seeds switch threads at every basic block. Shared by all tests: each
-/// device keeps the stacks of its threads.
+/// The emulated device of a seed. Odd seeds switch threads at every basic block. It is shared by all tests,
+/// because each device keeps the stacks of its threads.
 fn emulated(seed: u64) -> Device {
     static DEVICES: Mutex<BTreeMap<u64, Device>> = Mutex::new(BTreeMap::new());
     let mut devices = DEVICES.lock().unwrap();
     devices.entry(seed).or_insert_with(|| own_device(seed)).clone()
 }
 
-/// As [`emulated`], for one test alone.
+/// Like [`emulated`], for one test alone.
 fn own_device(seed: u64) -> Device {
     let options = EmulatorOptions {
         seed,
@@ -38,7 +38,7 @@ fn own_device(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).unwrap()
 }
 
-/// Emulated devices with these seeds, and the GPU where there is one.
+/// Emulated devices with these seeds, and the GPU if one is present.
 fn devices(seeds: impl IntoIterator<Item = u64>) -> Vec<(String, Device)> {
     let mut devices: Vec<_> = seeds
         .into_iter()
@@ -48,7 +48,7 @@ fn devices(seeds: impl IntoIterator<Item = u64>) -> Vec<(String, Device)> {
     devices
 }
 
-/// Searches that keep account of free pages.
+/// Searches that track free pages.
 const REUSING: [PageSearch; 8] = [
     PageSearch::Window,
     PageSearch::RandomWalk,
@@ -62,7 +62,7 @@ const REUSING: [PageSearch; 8] = [
 
 const PAGE_BYTES: u64 = 64;
 
-/// A heap with checks, and its kernels. Few probes, so that exhaustion is found by sweeping.
+/// A heap with checks, and its kernels. It has few probes, so that sweeping detects exhaustion.
 struct Pool {
     device: Device,
     stream: Stream,
@@ -97,7 +97,7 @@ impl Pool {
         Self::new(device, pages, options)
     }
 
-    /// `count` blocks of `bytes` bytes: their addresses, 0 for none.
+    /// Allocates `count` blocks of `bytes` bytes. Returns their addresses, 0 for none.
     fn allocate(&self, count: usize, bytes: u64) -> DeviceBuffer<u64> {
         let mut addresses = self.device.zeroed(&self.stream, count).unwrap();
         let view = self.heap.view();
@@ -116,7 +116,7 @@ impl Pool {
         self.stream.read(buffer, ..).unwrap()
     }
 
-    /// Page numbers of addresses, sorted; each is the first byte of a page, and none occurs twice.
+    /// Page numbers of addresses, sorted. Each address is the first byte of a page, and none occurs twice.
     fn pages(&self, addresses: &[u64], case: &str) -> Vec<u64> {
         let mut pages: Vec<_> = addresses
             .iter()
@@ -139,7 +139,7 @@ impl Pool {
         pages
     }
 
-    /// So many pages are free, and everything agrees.
+    /// Asserts the number of free pages, and that all figures are equal.
     fn assert_free(&self, free: u64, case: &str) {
         let counts = self.heap.verify(&self.device, &self.stream).unwrap();
         assert_eq!(counts.free, free, "free pages: {counts:?}, {case}");

@@ -1,5 +1,5 @@
-//! Pools of every awkward size: each page is handed out once, and nothing after the last one; again after
-//! frees; and from any state.
+//! Pools of every critical size: each page is allocated once, and none after the last one. The same holds
+//! after frees, and from any state.
 
 use galatea_kernels::heap::PageSearch;
 use galatea_memory::{DeviceHeap, HeapError, HeapOptions};
@@ -40,7 +40,7 @@ fn every_page_once_and_none_after() {
     }
 }
 
-/// Any one page that is free is found, wherever it is, by one thread or among many.
+/// The only free page is found, wherever it is, by one thread or by one of many.
 #[test]
 fn the_last_page_is_found() {
     for seed in [1, 2] {
@@ -67,7 +67,7 @@ fn the_last_page_is_found() {
     }
 }
 
-/// Random states of the pool, and exactly as many threads as there are free pages: all are served.
+/// Random states of the pool, and exactly one thread per free page: all requests are served.
 #[test]
 fn requests_are_served_while_there_are_pages() {
     for seed in [1, 2, 3] {
@@ -82,7 +82,7 @@ fn requests_are_served_while_there_are_pages() {
                 for page in &expected {
                     bits[(page / 64) as usize] |= 1 << (page % 64);
                 }
-                // Bits after the last page are not pages, even if they are given as free.
+                // Bits after the last page are not pages, even if they are set as free.
                 *bits.last_mut().unwrap() |= !0 << (pages % 64);
                 let free = device.upload(&pool.stream, &bits).unwrap();
                 pool.heap.reset_to(&pool.stream, &free).unwrap();
@@ -90,7 +90,7 @@ fn requests_are_served_while_there_are_pages() {
                 pool.assert_free(expected.len() as u64, &case);
                 let addresses = pool.allocate(expected.len(), PAGE_BYTES);
                 assert_eq!(pool.pages(&pool.read(&addresses), &case), expected, "{case}");
-                // Given back in another order, some of it.
+                // Some of the pages are freed in another order.
                 let mut given = pool.read(&addresses);
                 given.shuffle(&mut random);
                 given.truncate(expected.len() / 2);

@@ -1,4 +1,4 @@
-//! RW_malloc: consecutive units of any number, from any state of the pool.
+//! RW_malloc: any number of consecutive units, from any state of the pool.
 
 use galatea_device::{In, Out};
 use galatea_kernels::heap::PageSearch;
@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::{PAGE_BYTES, Pool, devices, emulated};
 
-/// Blocks of these sizes in bytes; their first and last units, sorted, none overlapping.
+/// Allocates blocks of these sizes in bytes. Returns their first and last units, sorted, without overlaps.
 fn take(pool: &Pool, sizes: &[u64], case: &str) -> (Vec<u64>, Vec<(u64, u64)>) {
     let sizes_on_device = pool.device.upload(&pool.stream, sizes).unwrap();
     let mut addresses = pool.device.zeroed::<u64>(&pool.stream, sizes.len()).unwrap();
@@ -61,12 +61,12 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
                     .collect();
                 let (mut addresses, blocks) = take(&pool, &sizes, &case);
                 pool.assert_free_of_sizes(units_in_pool - units(&blocks), &case);
-                // Zero gives nothing, and while all fit none is refused.
+                // Size zero yields nothing, and while all fit none is refused.
                 let wanted: u64 = sizes.iter().map(|size| size.div_ceil(PAGE_BYTES)).sum();
                 if 4 * wanted < units_in_pool {
                     assert_eq!(units(&blocks), wanted, "{case}");
                 }
-                // Half of it back, others in the holes, then all.
+                // Half of the blocks are freed, others are allocated in the holes, then all are freed.
                 addresses.shuffle(&mut random);
                 let (some, rest) = addresses.split_at(50);
                 release(&pool, some);
@@ -79,7 +79,8 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
     }
 }
 
-/// The whole pool as one block, and every length in a pool with exactly one hole of it, across words.
+/// The whole pool as one block, and every length in a pool with exactly one hole of that length, across
+/// words.
 #[test]
 fn the_only_hole_is_found_wherever_it_is() {
     for seed in [1, 2] {
@@ -99,7 +100,7 @@ fn the_only_hole_is_found_wherever_it_is() {
             let (none, _) = take(&pool, &[(length + 1) * PAGE_BYTES], &case);
             assert!(none[0] == 0 || length == pages, "{case}");
             pool.heap.forget_statistics(&pool.stream).unwrap();
-            // One of several threads gets it.
+            // One of several threads allocates it.
             let (addresses, blocks) = take(&pool, &[length * PAGE_BYTES; 5], &case);
             assert_eq!(blocks, [(first, first + length)], "{case}");
             release(&pool, &addresses);
@@ -108,7 +109,7 @@ fn the_only_hole_is_found_wherever_it_is() {
     }
 }
 
-/// Blocks of one size until there are no more: only pieces too small for another are left.
+/// Blocks of one size until none is left: the remaining pieces are too small for another.
 #[test]
 fn the_pool_is_used_up() {
     for seed in [1, 2] {
@@ -141,7 +142,7 @@ fn the_pool_is_used_up() {
     }
 }
 
-/// A warp's small requests are neighbours: summed into one, and split.
+/// Small requests of a warp are neighbours: they are summed into one, and split.
 #[test]
 fn small_requests_of_a_warp_are_neighbours() {
     let device = emulated(4);
@@ -150,13 +151,13 @@ fn small_requests_of_a_warp_are_neighbours() {
     let (addresses, blocks) = take(&pool, &sizes, "summed");
     assert_eq!(units(&blocks), 48);
     assert_eq!(blocks[23].1 - blocks[0].0, 48, "{blocks:?}");
-    // Each is freed alone.
+    // Each is freed separately.
     release(&pool, &addresses[5..9]);
     pool.assert_free_of_sizes(10_000 - 48 + 6, "four of them freed");
 }
 
 impl Pool {
-    /// As `assert_free`, for a pool that was asked for more than it has.
+    /// Like `assert_free`, for a pool with requests beyond its size.
     fn assert_free_of_sizes(&self, free: u64, case: &str) {
         let counts = self.heap.verify(&self.device, &self.stream).unwrap();
         assert_eq!((counts.free, counts.stray), (free, 0), "{counts:?}, {case}");

@@ -1,5 +1,5 @@
-//! Steps measured against the paper's analysis: Equations 2 and 4 within sampling error, Equations 3 and 5
-//! from below.
+//! Measured steps compared with the paper's analysis: Equations 2 and 4 within sampling error, Equations 3
+//! and 5 as upper bounds.
 
 use galatea_kernels::heap::PageSearch;
 use galatea_memory::sizing::Pool as Theory;
@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::{PAGE_BYTES, Pool, emulated};
 
-/// Mean steps over some launches, each from a fresh random state, and the theory of the mean state.
+/// Mean steps over some launches, each from a new random state, and the theoretical value of the mean state.
 fn measure(
     search: PageSearch,
     pages: u64,
@@ -58,7 +58,7 @@ fn measure(
 
 #[test]
 fn random_walks_take_the_steps_that_the_paper_expects() {
-    // So many words that hardly any is visited twice: what Equations 4 and 5 leave out.
+    // The number of words is so large that hardly any is visited twice, which Equations 4 and 5 neglect.
     let pages = 400_000;
     for (search, width) in [
         (PageSearch::RandomWalk, 1),
@@ -73,16 +73,16 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
                 measured.warp_average_steps().unwrap(),
             );
             // A walk is geometric: its deviation is about its mean, so that of the mean over all walks is tas
-            // / sqrt(n); four of them, and 3 % for the states' own spread. Threads beside each other lose
-            // claims: a little more than expected.
+            // / sqrt(n). Four of them, and 3 % for the spread of the states. Neighbouring threads lose
+            // claims, so slightly more steps than expected.
             let expected = theory.tas(width);
             let error = expected * (4.0 / (measured.allocations as f64).sqrt() + 0.03);
             assert!(
                 (tas - expected).abs() < error,
                 "TAS {tas}, Equation {expected} +- {error}: {case}"
             );
-            // The bound leaves out that threads lose claims to each other; a lost one is a step more for its
-            // warp.
+            // The bound neglects that threads lose claims to each other. A lost claim is an additional step
+            // of its warp.
             let lost = theory.collisions() * 32.0 / threads as f64;
             let bound = theory.was_bound(width) + 2.0 * lost;
             assert!(
@@ -93,10 +93,10 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
     }
 }
 
-/// The table of counts: one probe and 0.03 to 0.9 atomics a page for the window, whose claims are shared by a
-/// warp; about three atomics per probe for CoRW.
+/// The table of counts: one probe and 0.03 to 0.9 atomics per page for the window search, because a warp
+/// shares its claims; about three atomics per probe for CoRW.
 #[test]
-fn the_window_needs_few_looks_and_fewer_atomics() {
+fn window_search_needs_few_probes_and_atomics() {
     for (share, threads) in [(1.0, 10_000), (0.5, 5000), (0.1, 1000)] {
         let (window, _) = measure(PageSearch::Window, 20_480, share, threads, 2);
         let (collaborative, theory) = measure(PageSearch::Collaborative32, 20_480, share, threads, 2);

@@ -1,4 +1,4 @@
-//! Parts of the manager that are left out: each has the documented effect.
+//! Disabled parts of the manager: each has the documented effect.
 
 use crate::{Column, load, own_device_with};
 use galatea_device::{DriverCall, EmulatorOptions, Faults, MemoryBudget};
@@ -49,7 +49,7 @@ fn pages_taken_for_written_are_copied_back() {
 }
 
 #[test]
-fn regions_go_as_a_whole() {
+fn whole_region_ablation_evicts_all_pages() {
     for (ablations, left) in [(Ablations::default(), 2), (only(Ablation::WholeRegion), 0)] {
         let (manager, _column, _) = loaded();
         manager.set_ablations(ablations);
@@ -69,7 +69,7 @@ fn scans_pin_what_they_do_not_read() {
         assert_eq!(manager.evict_one().unwrap(), !stays);
         scan.release();
         assert!(manager.evict_one().unwrap());
-        // Twice is once; and a source may go meanwhile.
+        // Calling it twice has no further effect, and a source may be dropped meanwhile.
         scan.reference_all();
         scan.reference_all();
         drop(column);

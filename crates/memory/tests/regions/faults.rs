@@ -1,5 +1,5 @@
-//! Failures: copies, allocations under any limit, the device. An operation succeeds or returns an error,
-//! and all memory comes back.
+//! Failures of copies, of allocations under any limit, and of the device. An operation succeeds or returns an
+//! error, and all memory is freed.
 
 use crate::{Column, Original, fetch, own_device, peek, peek_kernel};
 use galatea_device::{DeviceBuffer, DeviceError, EmulatorOptions, Stream};
@@ -55,7 +55,7 @@ fn a_copy_that_fails_is_made_again() {
             (1, 0),
             "nobody has asked yet"
         );
-        // Known to be complete now: no wait, no copy.
+        // The copy is now recorded as complete: no wait, no copy.
         let (event, bytes) = page.fetch(&first, faulty(&column, 1, &left, &copies)).unwrap();
         assert!(event.is_none() && bytes == 0 && page.is_here());
         assert_eq!(copies.get(), failures + 1);
@@ -77,10 +77,9 @@ fn a_copy_that_fails_is_made_again() {
     }
 }
 
-/// A page whose copy failed holds memory, but its content is not taken for that of the original; it can be
-/// evicted.
+/// A page with a failed copy has memory, but its content does not count as valid. It can be evicted.
 #[test]
-fn a_page_that_was_never_filled_goes_like_others() {
+fn page_with_failed_copy_can_be_evicted() {
     let device = own_device();
     let manager = MemoryManager::new(&device).unwrap();
     let stream = device.stream().unwrap();
@@ -102,10 +101,10 @@ fn a_page_that_was_never_filled_goes_like_others() {
     assert_eq!(fetch(&page, &stream, &column, 0), 4096, "new memory, new copy");
 }
 
-/// The same work under every limit: pages that do not fit are left out, nothing fails, and all memory comes
-/// back.
+/// The same work under every limit: pages that do not fit are not loaded, nothing fails, and all memory is
+/// freed.
 #[test]
-fn every_limit_is_coped_with() {
+fn pages_that_do_not_fit_are_not_loaded_under_any_limit() {
     let device = own_device();
     let stream = device.stream().unwrap();
     for limit in (0..=40).map(|halves| halves * 512) {
@@ -145,7 +144,7 @@ fn pins_bytes(pins: &[galatea_memory::regions::PagePin]) -> u64 {
     pins.iter().map(|pin| pin.bytes()).sum()
 }
 
-/// Errors of an attempt other than memory are the caller's; nothing is evicted for them.
+/// Errors of an attempt other than out of memory are returned to the caller, without evictions.
 #[test]
 fn other_errors_evict_nothing() {
     let device = own_device();
@@ -160,14 +159,14 @@ fn other_errors_evict_nothing() {
             .is_err()
     );
     assert_eq!((manager.evicted(), manager.bytes()), (0, 3 * 512));
-    // An attempt that is never content costs every page, and says so.
+    // An attempt that always fails evicts every page, and its error is returned.
     let attempt = || Err::<(), _>(DeviceError::WrongDevice { what: "test" });
     assert!(manager.making_room(attempt, |_| true).unwrap().is_none());
     assert_eq!((manager.evicted(), manager.bytes()), (3, 0));
 }
 
-/// A kernel faults while pages and working memory are held: from then on there are errors, but no panic, and
-/// nothing is kept.
+/// A kernel faults while pages and working memory are held: from then on calls return errors, but do not
+/// panic, and no memory is kept.
 #[test]
 fn a_lost_device_leaves_nothing_behind() {
     let device = galatea_device::Device::emulated(EmulatorOptions::default(), Default::default()).unwrap();
@@ -191,14 +190,14 @@ fn a_lost_device_leaves_nothing_behind() {
     assert!(new.page(0, 0, true).is_err());
     assert!(manager.allocate(&stream, 512).is_err());
     drop((page, scan, new));
-    // Either is right; the memory is freed with its owner.
+    // Both results are correct; the memory is freed with its owner.
     let _ = manager.clear();
     drop((column, other, working));
     drop(manager);
     assert_eq!(device.budget().used(), 0);
 }
 
-/// Sources are asked for no page that is there.
+/// Sources are not queried for resident pages.
 #[test]
 fn a_source_is_asked_once() {
     let device = own_device();

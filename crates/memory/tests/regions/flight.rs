@@ -1,4 +1,4 @@
-//! The thread that needs a page first has it copied; all others wait for that copy.
+//! The first thread that needs a page queues its copy; all others wait for that copy.
 
 use crate::{Column, own_device, peek, peek_kernel};
 use galatea_device::DeviceBuffer;

@@ -1,5 +1,5 @@
-//! Driver calls that fail on demand under the manager: pages that are read are right, errors are only those
-//! that were injected, memory that launches still read is not freed under them, and all of it comes back.
+//! Driver calls that fail on request while the manager runs: pages that are read have the right content, only
+//! injected errors occur, memory that launches still read is not freed, and all memory is freed in the end.
 
 use crate::{Column, own_device_with, peek, peek_kernel, watched};
 use galatea_device::{
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
-/// Bytes of a page whose memory the emulated device unmaps as soon as it is freed.
+/// Bytes of a page. The emulated device unmaps memory of this size as soon as it is freed.
 const LARGE: usize = 128 << 10;
 
 fn faulty_device() -> (Device, Faults) {
@@ -50,7 +50,7 @@ fn read_page(
     kernel.launch(compute, Geometry::new(1u32, 32u32), &arguments)?;
     match compute.record() {
         Ok(launch) => scan.used(&Arc::new(launch)),
-        // There is no event to wait for, so it is over before the pin is dropped.
+        // No event marks the end of the launch, so wait before the pin is dropped.
         Err(error) => {
             compute.synchronize()?;
             return Err(error);
@@ -67,7 +67,7 @@ fn read_page(
     Ok(())
 }
 
-/// A query: scans, reads every page, and takes working memory between them.
+/// A query: scans, reads every page, and allocates working memory in between.
 fn query(
     device: &Device,
     manager: &MemoryManager,
@@ -89,7 +89,7 @@ fn query(
     Ok(())
 }
 
-/// Two queries at once under each failing call; room for half of what they read.
+/// Two concurrent queries under each failing call, with room for half of the pages that they read.
 #[test]
 fn queries_survive_every_failing_call() {
     watched(|| {
@@ -112,7 +112,7 @@ fn queries_survive_every_failing_call() {
                             scope.spawn(run)
                         });
                         let failed = |error: &DeviceError| match error {
-                            // The limit may be met at any time.
+                            // The limit may be reached at any time.
                             DeviceError::OutOfMemory { .. } => 0,
                             DeviceError::Driver { .. } => 1,
                             error => panic!("{context}: {error}"),
@@ -146,7 +146,7 @@ fn queries_survive_every_failing_call() {
     });
 }
 
-/// Time in which memory that is freed too early would be.
+/// A period after which memory that is freed too early would be gone.
 const AFTER_A_WHILE: Duration = Duration::from_millis(30);
 
 /// Waits until a call was refused.
@@ -186,7 +186,7 @@ impl Gated {
         }
     }
 
-    /// Opens the gate, after a while; the words that the launch has read.
+    /// Opens the gate after a while. Returns the words that the launch has read.
     fn finish(mut self) -> Vec<u64> {
         std::thread::sleep(AFTER_A_WHILE);
         self.opener.fill(&mut self.gate, 1).unwrap();
@@ -194,7 +194,7 @@ impl Gated {
     }
 }
 
-/// An eviction that failed half-way keeps the order behind all launches for the next one.
+/// After an eviction that failed half-way, the next one still waits for all launches.
 #[test]
 fn an_eviction_that_fails_forgets_no_launch() {
     watched(|| {
@@ -224,10 +224,10 @@ fn an_eviction_that_fails_forgets_no_launch() {
     });
 }
 
-/// A page whose original is dropped is freed behind the launches that read it, by the host where the driver
+/// A page of a dropped original is freed after the launches that read it; the host waits if the driver
 /// refuses to wait.
 #[test]
-fn an_original_that_goes_waits_for_launches() {
+fn page_of_a_dropped_original_is_freed_after_its_launches() {
     watched(|| {
         let (device, faults) = faulty_device();
         let kernel = peek_kernel(&device);
@@ -254,9 +254,9 @@ fn an_original_that_goes_waits_for_launches() {
     });
 }
 
-/// Memory that another stream uses is freed behind that use, by the host where the driver refuses an event.
+/// Memory that another stream uses is freed after that use; the host waits if the driver refuses an event.
 #[test]
-fn a_buffer_that_goes_waits_for_its_guests() {
+fn dropped_buffer_is_freed_after_uses_by_other_streams() {
     watched(|| {
         for call in [
             DriverCall::CreateEvent,
@@ -280,7 +280,7 @@ fn a_buffer_that_goes_waits_for_its_guests() {
                 until_injected(&faults);
                 faults.clear();
                 let read = launch.finish();
-                // The launch goes on for that long after the buffer was dropped.
+                // The launch continues for that long after the buffer was dropped.
                 assert!(goes.join().unwrap() >= AFTER_A_WHILE, "{call:?}: freed at once");
                 read
             });

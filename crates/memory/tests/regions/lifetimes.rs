@@ -5,11 +5,10 @@ use galatea_device::{Device, DeviceBuffer, Function, Stream};
 use galatea_memory::regions::{MemoryManager, Scan};
 use std::sync::Arc;
 
-/// Large enough for the emulated device to take the memory from the process when it is freed: a late read
-/// faults.
+/// So large that the emulated device unmaps the memory when it is freed: a late read faults.
 const LARGE: usize = 128 << 10;
 
-/// A stream whose work waits until the gate is opened, at the latest when this is dropped.
+/// A stream with work that waits until the gate is opened, at the latest when this is dropped.
 struct Gated {
     device: Device,
     peek: Function,
@@ -34,7 +33,7 @@ impl Gated {
         }
     }
 
-    /// Queues a read behind the gate and tells the scan.
+    /// Queues a read after the gate and records it with the scan.
     fn read(&self, address: u64, scan: &Scan<'_>) {
         peek(
             &self.peek,
@@ -53,7 +52,7 @@ impl Gated {
 
     /// The words that were read.
     fn words(&mut self) -> Vec<u64> {
-        // Other owners of memory come before the read does.
+        // Other allocations are queued before the read runs.
         let other: DeviceBuffer<u64> = self.device.zeroed(&self.opener, LARGE / 8).unwrap();
         self.opener.synchronize().unwrap();
         self.open();
@@ -83,7 +82,7 @@ fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
     let page = scan.page(0, 0, true).unwrap().unwrap();
     fetch(&page, &transfer, &column, 0);
     gated.read(page.address(), &scan);
-    // A later launch that is done earlier.
+    // A later launch that ends earlier.
     scan.used(&Arc::new(transfer.record().unwrap()));
     drop((page, scan));
     manager.clear().unwrap();
@@ -92,7 +91,7 @@ fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
     assert_eq!(gated.words(), column.pages[0].words());
 }
 
-/// The page is evicted from one region while a launch noted with another region still reads it.
+/// The page is evicted from one region while a launch recorded with another region still reads it.
 #[test]
 fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
     let device = own_device();
@@ -116,7 +115,7 @@ fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
 }
 
 /// The source is dropped while a scan is about to read it: the page stays until the launch is queued, its
-/// memory until it is done.
+/// memory until the launch is done.
 #[test]
 fn a_source_that_goes_leaves_pinned_pages() {
     for early in [false, true] {
@@ -135,7 +134,7 @@ fn a_source_that_goes_leaves_pinned_pages() {
             scan.release();
         }
         drop(column);
-        // Memory of the address that was the source's must not be taken for it.
+        // Memory that reuses the address of the source must not be mistaken for it.
         let others: Vec<_> = (0..64).map(|_| Column::of("other", 1, 512)).collect();
         let mut other_scan = manager.scan(others.iter());
         other_scan.pin();
@@ -151,7 +150,7 @@ fn a_source_that_goes_leaves_pinned_pages() {
     }
 }
 
-/// A thread that comes while a copy is under way gets the event to wait for.
+/// A thread that arrives while a copy is in progress gets the event to wait for.
 #[test]
 fn a_copy_under_way_is_waited_for() {
     let device = own_device();
@@ -160,7 +159,7 @@ fn a_copy_under_way_is_waited_for() {
     let column = Column::of("column", 1, LARGE);
     let scan = manager.scan([&column].into_iter());
     let page = scan.page(0, 0, true).unwrap().unwrap();
-    // Copies from other memory return when they are done.
+    // Copies from unpinned memory are done when the call returns.
     device.pin(column.pages[0].view.memory()).unwrap();
     let flag = gated.flag.address();
     peek(&gated.peek, &gated.stream, flag, gated.output.address(), flag, 1);
@@ -187,10 +186,10 @@ fn a_source_that_goes_takes_its_pages() {
     load(&manager, &stream, &before);
     load(&manager, &stream, &after);
     assert_eq!(manager.bytes(), 4 * 4096);
-    let departures = manager.departures();
+    let eviction_epoch = manager.eviction_epoch();
     drop(before);
-    assert!(manager.departures() > departures, "a page has left");
-    // Only pages that no other region shares.
+    assert!(manager.eviction_epoch() > eviction_epoch, "a page has left");
+    // Only pages that no other region shares are freed.
     assert_eq!(manager.bytes(), 3 * 4096);
     assert_eq!(here(&manager, &after), [0, 1, 2]);
     drop(after);
@@ -201,7 +200,8 @@ fn a_source_that_goes_takes_its_pages() {
     assert_eq!(device.memory_use().unwrap().pool_used, base);
 }
 
-/// Pages of the same name are copied once, whichever region is known first and whichever is filled first.
+/// Pages of the same identity are copied once, whichever region is created first and whichever is filled
+/// first.
 #[test]
 fn versions_share_pages() {
     let device = own_device();
@@ -211,7 +211,7 @@ fn versions_share_pages() {
     let mut pages = before.pages.clone();
     pages.push(Original::new(4096));
     let after = Column::new("after", pages);
-    // Both are known, neither has a page.
+    // Both regions exist, neither has a page.
     drop(manager.scan([&before, &after].into_iter()));
     load(&manager, &stream, &after);
     let mut scan = manager.scan([&after, &before].into_iter());
@@ -225,7 +225,7 @@ fn versions_share_pages() {
     drop(scan);
     assert_eq!(manager.bytes(), 3 * 4096);
     assert_eq!(manager.evictable(), 3 * 4096, "shared pages count once");
-    // A page that another region has pinned is not evictable, nor is a page of its own.
+    // A page that another region has pinned is not evictable, nor is a pinned page of the region itself.
     let mut scan = manager.scan([&before].into_iter());
     scan.pin();
     assert_eq!(manager.evictable(), 4096);

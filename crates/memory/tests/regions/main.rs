@@ -1,9 +1,10 @@
-//! The manager of device memory on the emulated device: sources in host memory whose pages are recognised by
-//! their bytes, and kernels that read them back.
+//! The manager of device memory on the emulated device: sources in host memory with pages that are identified
+//! by their bytes, and kernels that read them back.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod ablation;
+mod admission;
 mod faults;
 mod flight;
 mod injected;
@@ -11,7 +12,6 @@ mod lifetimes;
 mod model;
 mod replacement;
 mod room;
-mod turns;
 mod working;
 
 use galatea_device::{
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// A device of one test alone: its budget is looked at.
+/// A device for one test alone, which checks its budget.
 fn own_device() -> Device {
     own_device_with(EmulatorOptions::default())
 }
@@ -41,7 +41,7 @@ fn own_device_with(options: EmulatorOptions) -> Device {
     Device::emulated(options, DeviceOptions::default()).unwrap()
 }
 
-/// Host data of one page, recognised by its words.
+/// Host data of one page, identified by its words.
 struct Original {
     identity: Arc<Identity>,
     serial: u64,
@@ -76,7 +76,7 @@ fn word_of(serial: u64, index: usize) -> u64 {
     serial << 32 | index as u64
 }
 
-/// A version of a column: versions share the pages that they have in common.
+/// A version of a column. Versions share the pages that they have in common.
 struct Column {
     identity: Arc<Identity>,
     name: String,
@@ -92,7 +92,7 @@ impl Column {
         }
     }
 
-    /// So many pages of the same size.
+    /// A column with that number of pages of the same size.
     fn of(name: &str, pages: usize, bytes: usize) -> Self {
         Self::new(name, (0..pages).map(|_| Original::new(bytes)).collect())
     }
@@ -138,8 +138,8 @@ kernel_arguments! {
     }
 }
 
-/// Copies words from a bare address, as the kernels of queries read pages; not before its gate, where it has
-/// one, is open.
+/// Copies words from a bare address, as the kernels of queries read pages. If it has a gate, it waits until
+/// the gate is open.
 fn peek_kernel(device: &Device) -> Function {
     let source = r#"
 #include "galatea/prelude.cuh"
@@ -166,7 +166,7 @@ fn peek(function: &Function, stream: &Stream, from: u64, to: u64, gate: u64, wor
         .unwrap();
 }
 
-/// Every page of a column, made and filled.
+/// Allocates and fills every page of a column.
 fn load(manager: &MemoryManager, stream: &Stream, column: &Column) {
     let mut scan = manager.scan([column].into_iter());
     scan.pin();
@@ -176,7 +176,7 @@ fn load(manager: &MemoryManager, stream: &Stream, column: &Column) {
     }
 }
 
-/// Has a page copied, and waits for it; the bytes that this call has queued.
+/// Fetches a page and waits for it. Returns the bytes that this call has queued.
 fn fetch(page: &PagePin, stream: &Stream, column: &Column, index: usize) -> u64 {
     let copy = |stream: &Stream, target: &mut DeviceBuffer<u8>| column.copy(index, stream, target);
     let (event, bytes) = page.fetch(stream, copy).unwrap();
@@ -193,7 +193,7 @@ fn here(manager: &MemoryManager, column: &Column) -> Vec<usize> {
         .collect()
 }
 
-/// Fails rather than hang; patient, since the machine may have much else to do.
+/// Fails instead of hanging. The limit is generous, since the machine may be busy.
 fn watched<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = channel();
     let worker = std::thread::spawn(move || send.send(work()));

@@ -1,9 +1,9 @@
-//! The manager against a plain model, under random operations: after each of them what the manager says, what
-//! the budget says and what the model says agree, pinned pages are where they were, and kernels read what the
-//! originals hold.
+//! The manager compared with a simple model, with random operations: after each of them the figures of the
+//! manager, the budget and the model are equal, pinned pages are still at their addresses, and kernels read
+//! the contents of the originals.
 //!
-//! The model does not choose victims: it learns from the manager how many bytes a region has left, and checks
-//! that the pages that went were the last that could go. The policies have tests of their own.
+//! The model does not choose victims: it reads from the manager how many bytes a region has left, and checks
+//! that the evicted pages were the last evictable ones. The policies have separate tests.
 
 mod operations;
 mod steps;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 
 const UNIT: u64 = 512;
-/// Reads that may be under way.
+/// The most reads in progress.
 const SLOTS: usize = 8;
 /// Words of the largest page.
 const WORDS: usize = 512;
@@ -34,7 +34,7 @@ struct Part {
 
 struct Region {
     live: bool,
-    /// Scans that have not been released, and those that have not been dropped.
+    /// Number of scans that have not been released, and of scans that have not been dropped.
     pins: usize,
     scans: usize,
     parts: Vec<Part>,
@@ -68,7 +68,7 @@ struct Running<'m> {
     left: u64,
 }
 
-/// Working memory that the next query may use, and a sign that it still exists.
+/// Working memory that the next query may use, and a flag whether it still exists.
 struct Spare(
     DeviceBuffer<u8>,
     #[expect(dead_code, reason = "it lives as long")] Arc<()>,
@@ -88,13 +88,13 @@ struct World<'m> {
     sources: Vec<Column>,
     regions: BTreeMap<String, Region>,
     pages: BTreeMap<u64, Resident>,
-    /// Pages that some region has known: when they go, the manager hears of it.
+    /// Pages that belonged to some region: the manager is notified when they are dropped.
     known: BTreeSet<u64>,
     scans: Vec<Running<'m>>,
     stray: Vec<Pin>,
     working: Vec<DeviceBuffer<u8>>,
     spare: Option<(Weak<()>, u64)>,
-    /// Reads under way: page and words, in the order of the output's slots.
+    /// Reads in progress: page and words, in the order of the output's slots.
     pending: Vec<(u64, usize)>,
     evicted: u64,
     used: u64,
@@ -133,7 +133,7 @@ impl World<'_> {
         (self.device.budget().limit() / 32).max(left)
     }
 
-    /// The effects of a dropped original on the manager.
+    /// Applies the effects of a dropped original on the manager.
     fn sweep(&mut self) {
         let gone: Vec<_> = (self.known.iter().copied())
             .filter(|serial| !self.live(*serial) && !self.pinned(*serial))
@@ -146,8 +146,8 @@ impl World<'_> {
         });
     }
 
-    /// Learns from the manager which pages it has evicted; they are the last pages of a region that are not
-    /// pinned.
+    /// Updates the model by the pages that the manager has evicted. They are the last pages of a region that
+    /// are not pinned.
     fn learn(&mut self) {
         let infos: BTreeMap<String, RegionInfo> = (self
             .manager
@@ -237,7 +237,8 @@ impl World<'_> {
         self.used = used;
     }
 
-    /// Waits for the device: it has freed what the budget says, and has read what the originals held.
+    /// Waits for the device: it has freed memory as recorded in the budget, and has read the contents of the
+    /// originals.
     fn settle(&mut self) {
         let words = self.compute.read(&self.output, ..).unwrap();
         for (slot, (serial, count)) in self.pending.drain(..).enumerate() {

@@ -1,5 +1,5 @@
-//! Which region gives up pages first, policy by policy, and that pages go one by one from the end of a
-//! region.
+//! The region that is evicted first, policy by policy, and that pages are evicted one by one from the end of
+//! a region.
 
 use crate::{Column, here, load, own_device};
 use galatea_memory::regions::{MemoryManager, Replacement};
@@ -35,7 +35,7 @@ impl Regions {
         self.columns.iter().map(pages).collect()
     }
 
-    /// Evicts one page: the number of the column that gave it, its last.
+    /// Evicts one page. Returns the number of its column. The page is the column's last.
     fn evict(&self) -> Option<usize> {
         let before = self.pages();
         let gave = self.manager.evict_one().unwrap();
@@ -59,7 +59,7 @@ impl Regions {
         Some(number)
     }
 
-    /// Evicts everything; the order in which the columns gave.
+    /// Evicts everything. Returns the order of the columns.
     fn order(&self) -> Vec<usize> {
         let order = std::iter::from_fn(|| self.evict()).collect();
         assert_eq!(self.manager.bytes(), 0);
@@ -69,8 +69,8 @@ impl Regions {
 
 #[test]
 fn policies_take_from_the_region_worth_least() {
-    // Columns 0, 1, 2 of 2 pages each; then the scans; the columns in the order in which they give all they
-    // have.
+    // Columns 0, 1, 2 of 2 pages each; then the scans; the columns in the order of eviction of all their
+    // pages.
     let table: [(Replacement, &[usize], [usize; 3]); 10] = [
         (Replacement::Lru, &[], [0, 1, 2]),
         (Replacement::Lru, &[0], [1, 2, 0]),
@@ -78,7 +78,7 @@ fn policies_take_from_the_region_worth_least() {
         (Replacement::Mru, &[], [2, 1, 0]),
         (Replacement::Mru, &[0], [0, 2, 1]),
         (Replacement::Lfu, &[0, 0, 1], [2, 1, 0]),
-        // As often: the least recently used.
+        // Equal frequency: the least recently used.
         (Replacement::Lfu, &[2, 0], [1, 2, 0]),
         (Replacement::Frequency, &[], [0, 1, 2]),
         (Replacement::Frequency, &[0, 0, 1, 2], [1, 2, 0]),
@@ -92,7 +92,7 @@ fn policies_take_from_the_region_worth_least() {
     }
 }
 
-/// Uses count half after 64 scans of any regions; for LFU they count for ever.
+/// Uses count half after 64 scans of any regions. For LFU they count in full for ever.
 #[test]
 fn old_uses_decay() {
     for (policy, expected) in [(Replacement::Frequency, 0), (Replacement::Lfu, 1)] {
@@ -105,17 +105,17 @@ fn old_uses_decay() {
         for _ in 0..256 {
             regions.touch([]);
         }
-        // Worth 5/16 against 2.
+        // Worth 5/16, compared with 2.
         regions.touch([1]);
         assert_eq!(regions.manager.regions()[0].idle, 258);
         assert_eq!(regions.evict(), Some(expected), "{policy:?}");
     }
 }
 
-/// c = e + f·s·l with e = 0: a large region is evicted before a small one that was used less recently, until
-/// it is small itself.
+/// c = e + f·s·l with e = 0: a large region is evicted before a small, less recently used one, until it is
+/// small itself.
 #[test]
-fn cost_is_size_times_place() {
+fn cost_driven_replacement_weighs_size_by_recency_rank() {
     let latency = 0.01;
     let regions = Regions::new(Replacement::CostDriven { latency }, &[1, 5, 3, 1]);
     regions.touch([0]);
@@ -138,13 +138,13 @@ fn cost_is_size_times_place() {
         pages[full[least]] -= 1;
         expected.push(full[least]);
     }
-    // Not what recency alone would give.
+    // Differs from the order by recency alone.
     assert_ne!(expected, [1, 1, 1, 1, 1, 2, 2, 2, 3, 0]);
     assert_eq!(regions.order(), expected);
 }
 
-/// Regions of one scan are equally recent; which of them is evicted first is the same each time, and so is
-/// chance.
+/// Regions of one scan are equally recent. The first one to be evicted is always the same, and so are random
+/// choices.
 #[test]
 fn evictions_repeat() {
     let policies = [
@@ -171,8 +171,8 @@ fn evictions_repeat() {
     }
 }
 
-/// Loads `hot` and uses it `uses` times in all; then scans `cold` once, with room for one page less than both
-/// take. The numbers of their pages in the end, and how many pages the scan got.
+/// Loads `hot` and uses it `uses` times in total. Then scans `cold` once, with room for one page less than
+/// both need. Returns the final number of resident pages of each, and the number of pages that the scan got.
 fn admitted(policy: Replacement, uses: usize, scans_between: usize) -> (Vec<usize>, usize) {
     let device = own_device();
     let manager = MemoryManager::new(&device).unwrap();
@@ -193,7 +193,7 @@ fn admitted(policy: Replacement, uses: usize, scans_between: usize) -> (Vec<usiz
     let pages: Vec<_> = (0..4)
         .filter_map(|index| scan.page(0, index, true).unwrap())
         .collect();
-    // Working memory gets it all the same.
+    // Working memory may still evict them.
     let got = pages.len();
     let left = vec![here(&manager, &hot).len(), here(&manager, &cold).len()];
     let available = device.budget().available();
@@ -217,16 +217,17 @@ fn a_scan_takes_nothing_from_regions_worth_more() {
     ] {
         assert_eq!(admitted(policy, 5, 0), (vec![3, 4], 4), "{policy:?}");
     }
-    // Three full pages of the hot region's memory are free: the fourth stays where it is.
+    // Three full pages of memory are free beside the hot region, which keeps all its pages.
     assert_eq!(admitted(Replacement::Frequency, 5, 0), (vec![4, 3], 3));
-    // Worth a little less than the scan's own use.
+    // Worth slightly less than the scan's own use.
     assert_eq!(admitted(Replacement::Frequency, 1, 0), (vec![3, 4], 4));
-    // Worth less than the scan's own, after a while.
+    // Worth less than the scan's own use after a while.
     assert_eq!(admitted(Replacement::Frequency, 2, 60), (vec![4, 3], 3));
     assert_eq!(admitted(Replacement::Frequency, 2, 70), (vec![3, 4], 4));
 }
 
-/// A region that a scan has pinned, and pages pinned one by one, stay; the pages before a pinned one go.
+/// Regions that a scan has pinned, and pages pinned one by one, stay. The pages before a pinned one are
+/// evicted.
 #[test]
 fn pinned_pages_stay() {
     let regions = Regions::new(Replacement::Lru, &[3, 3]);
@@ -250,11 +251,15 @@ fn pinned_pages_stay() {
 
 impl Regions {
     fn evict_all(&self) -> u64 {
-        let before = (self.manager.evicted(), self.manager.departures());
+        let before = (self.manager.evicted(), self.manager.eviction_epoch());
         self.manager.clear().unwrap();
         assert_eq!(self.manager.bytes(), 0);
         let evicted = self.manager.evicted() - before.0;
-        assert_eq!(self.manager.departures() - before.1, evicted, "each was noticed");
+        assert_eq!(
+            self.manager.eviction_epoch() - before.1,
+            evicted,
+            "each was noticed"
+        );
         evicted
     }
 }

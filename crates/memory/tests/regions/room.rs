@@ -1,8 +1,10 @@
-//! Queries that find the device full: they give up their memory and wait, the one that came first always
-//! gets through, and there is neither deadlock nor livelock.
+//! Queries that find the device full release their memory and wait. The one that arrived first always
+//! completes, without deadlock or livelock.
 
 use crate::watched;
-use galatea_memory::regions::{Admission, Demand, Lease, PipelineName, Priority, Turns};
+use galatea_memory::regions::{
+    Admission, AdmissionController, AdmissionTicket, Demand, PipelineName, Priority,
+};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-fn begun(turns: &Turns, weighted: u64) -> Lease<'_> {
+fn begun(turns: &AdmissionController, weighted: u64) -> AdmissionTicket<'_> {
     let demand = Demand {
         weighted,
         ..Demand::default()
@@ -26,8 +28,8 @@ fn begun(turns: &Turns, weighted: u64) -> Lease<'_> {
         .unwrap()
 }
 
-/// Waits until so many queries wait for memory.
-fn until_starved(turns: &Turns, count: usize) {
+/// Waits until that number of queries wait for memory.
+fn until_starved(turns: &AdmissionController, count: usize) {
     let starved = || {
         let queries = turns.queries();
         queries
@@ -43,22 +45,22 @@ fn until_starved(turns: &Turns, count: usize) {
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
-fn alone_there_is_no_room_to_wait_for() {
+fn wait_for_room_fails_if_no_other_query_runs() {
     watched(|| {
-        let turns = Turns::default();
-        let lease = begun(&turns, 10);
-        assert!(!lease.wait_for_room(&NEVER));
-        assert!(!lease.wait_for_room(&NEVER));
+        let turns = AdmissionController::default();
+        let ticket = begun(&turns, 10);
+        assert!(!ticket.wait_for_room(&NEVER));
+        assert!(!ticket.wait_for_room(&NEVER));
         assert_eq!(turns.queries()[0].state, "running");
     });
 }
 
-/// One that never ran had no memory: its end is no reason to try again.
+/// A query that never ran had no memory: its end is no reason for another attempt.
 #[test]
-fn the_cancelled_make_no_room() {
+fn cancelled_query_does_not_trigger_a_retry() {
     watched(|| {
-        let turns = Turns::default();
-        let lease = begun(&turns, 100);
+        let turns = AdmissionController::default();
+        let ticket = begun(&turns, 100);
         let cancelled = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
@@ -82,7 +84,7 @@ fn the_cancelled_make_no_room() {
             cancelled.store(true, Ordering::Relaxed);
             assert!(!waits.join().unwrap());
         });
-        assert!(!lease.wait_for_room(&NEVER), "nothing was freed");
+        assert!(!ticket.wait_for_room(&NEVER), "nothing was freed");
     });
 }
 
@@ -90,7 +92,7 @@ fn the_cancelled_make_no_room() {
 fn the_first_waits_for_others_to_end_or_give_up() {
     watched(|| {
         for gives_up in [false, true] {
-            let turns = Turns::default();
+            let turns = AdmissionController::default();
             let first = begun(&turns, 10);
             let second = begun(&turns, 10);
             std::thread::scope(|scope| {
@@ -112,7 +114,7 @@ fn the_first_waits_for_others_to_end_or_give_up() {
                 assert!(receive.recv().unwrap(), "there is room");
                 std::thread::sleep(Duration::from_millis(20));
                 assert!(!ends.is_finished(), "the first has not ended");
-                // With all it may have the first finds too little.
+                // Even with all available memory, the first query finds too little.
                 let first = waits.join().unwrap();
                 assert!(!first.wait_for_room(&NEVER));
                 drop(first);
@@ -122,11 +124,11 @@ fn the_first_waits_for_others_to_end_or_give_up() {
     });
 }
 
-/// Memory freed while a query tried is worth another try at once.
+/// Memory that was freed during an attempt justifies another attempt at once.
 #[test]
-fn room_made_meanwhile_counts() {
+fn memory_freed_during_the_attempt_triggers_a_retry() {
     watched(|| {
-        let turns = Turns::default();
+        let turns = AdmissionController::default();
         let first = begun(&turns, 10);
         let (second, third) = (begun(&turns, 10), begun(&turns, 10));
         drop(second);
@@ -138,11 +140,11 @@ fn room_made_meanwhile_counts() {
     });
 }
 
-/// Those that came later try again when some query ends, not only the first.
+/// Not only the first query tries again when some query ends, but also the later ones.
 #[test]
-fn an_end_is_worth_a_try_for_the_others() {
+fn end_of_a_query_triggers_retries_of_later_queries() {
     watched(|| {
-        let turns = Turns::default();
+        let turns = AdmissionController::default();
         let _first = begun(&turns, 10);
         let (second, third) = (begun(&turns, 10), begun(&turns, 10));
         std::thread::scope(|scope| {
@@ -154,11 +156,11 @@ fn an_end_is_worth_a_try_for_the_others() {
     });
 }
 
-/// While a query waits for memory no other begins; they leave when cancelled.
+/// While a query waits for memory, no other query begins. Waiting queries leave when cancelled.
 #[test]
 fn the_starved_go_first_and_can_be_cancelled() {
     watched(|| {
-        let turns = Turns::default();
+        let turns = AdmissionController::default();
         let first = begun(&turns, 10);
         let second = begun(&turns, 10);
         let cancelled = AtomicBool::new(false);
@@ -195,8 +197,9 @@ impl Card {
     }
 }
 
-/// Takes the memory that it needs in steps, giving up between: whether it got it all, and its tries.
-fn query(turns: &Turns, card: &Card, random: &mut SmallRng) -> (bool, u32) {
+/// Allocates the memory that it needs in steps, releasing it in between. Returns whether it got all of it,
+/// and the number of attempts.
+fn query(turns: &AdmissionController, card: &Card, random: &mut SmallRng) -> (bool, u32) {
     // Demands are predictions: some are far too small.
     let need = match random.random_range(0..10) {
         0 => card.capacity + random.random_range(1..100),
@@ -210,7 +213,7 @@ fn query(turns: &Turns, card: &Card, random: &mut SmallRng) -> (bool, u32) {
         regions: Vec::new(),
     };
     let cancelled = AtomicBool::new(false);
-    let lease = turns
+    let ticket = turns
         .begin(
             PipelineName::new(0, "query"),
             Priority::Normal,
@@ -240,7 +243,7 @@ fn query(turns: &Turns, card: &Card, random: &mut SmallRng) -> (bool, u32) {
         if held == need {
             return (true, tries);
         }
-        if !lease.wait_for_room(&NEVER) {
+        if !ticket.wait_for_room(&NEVER) {
             assert!(
                 need > card.capacity,
                 "{need} bytes would fit a device of {}",
@@ -259,7 +262,7 @@ fn every_query_that_fits_alone_gets_through() {
         for policy in [Admission::Weight, Admission::Peak, Admission::Fixed(16)] {
             for seed in 0..3 {
                 let (turns, card) = watched(move || {
-                    let turns = Arc::new(Turns::default());
+                    let turns = Arc::new(AdmissionController::default());
                     turns.set_admission(policy);
                     let card = Arc::new(Card {
                         capacity: 1000,

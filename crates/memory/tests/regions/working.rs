@@ -1,5 +1,5 @@
-//! Working regions: parked memory can be moved to the host and comes back as it was, in host memory and in
-//! files.
+//! Working regions: parked memory can be moved to the host and is restored unchanged, from host memory and
+//! from files.
 
 use crate::{Column, load, own_device, watched};
 use galatea_device::{Access, Device, DeviceBuffer, Stream};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 const PAGE: u64 = 4096;
 const PAGE_WORDS: usize = PAGE as usize / 8;
 
-/// Host memory of so many bytes.
+/// A host budget of that number of bytes.
 #[derive(Debug)]
 struct Bytes(AtomicI64);
 
@@ -37,14 +37,14 @@ impl HostBudget for Bytes {
     }
 }
 
-/// Files in memory, which fail or wait when told to.
+/// Files in memory, which fail or wait on request.
 #[derive(Debug, Default)]
 struct Files {
     none: AtomicBool,
     fail_writes: AtomicBool,
     fail_reads: AtomicBool,
     writes: AtomicU64,
-    /// Locked by a test that wants writes to wait.
+    /// Locked by a test to block writes.
     gate: Mutex<()>,
 }
 
@@ -112,7 +112,7 @@ fn bed(device_pages: u64, host_pages: u64) -> Bed {
 }
 
 impl Bed {
-    /// A region of those words.
+    /// Creates a region with those words.
     fn region(&self, name: &str, words: &[u64]) -> WorkingRegion<u64> {
         let attempt = || self.device.upload(&self.stream, words);
         let buffer: Option<DeviceBuffer<u64>> = self
@@ -135,7 +135,7 @@ impl Bed {
         regions.into_iter().find(|region| region.name == name).unwrap()
     }
 
-    /// All memory is back, on both sides.
+    /// Checks that all memory is free on both sides.
     fn ends(self, host_pages: u64) {
         self.device.synchronize().unwrap();
         self.manager.clear().unwrap();
@@ -185,7 +185,7 @@ fn what_is_held_stays_and_what_is_parked_comes_back() {
 
 /// A region that the last launch only read still has its copy on the host.
 #[test]
-fn what_was_only_read_moves_once() {
+fn region_that_was_only_read_is_copied_out_once() {
     for host in [100, 0] {
         let bed = bed(16, host);
         let content = pattern(1, 2 * PAGE_WORDS);
@@ -233,7 +233,7 @@ fn what_is_written_anew_is_not_loaded() {
     bed.ends(100);
 }
 
-/// Two queries whose regions do not fit together: each launch gets all of its regions or none of them.
+/// Two queries with regions that do not fit together: each launch gets all of its regions or none.
 #[test]
 fn a_launch_gets_all_its_regions_or_none() {
     let bed = bed(6, 100);
@@ -247,7 +247,7 @@ fn a_launch_gets_all_its_regions_or_none() {
         !bed.manager.grant(&mut uses).unwrap(),
         "four pages are held by another query"
     );
-    // Neither is held: both can be moved again, so the other query could have more.
+    // Neither is held: both can be moved again, so the other query could get more memory.
     assert!(bed.grant(&mut a, Access::Read));
     a.park();
     other.park();
@@ -265,14 +265,14 @@ fn a_launch_gets_all_its_regions_or_none() {
     bed.ends(100);
 }
 
-/// Copies of columns are evicted before memory that would have to be copied out, except where the policy
-/// counts costs otherwise.
+/// Copies of columns are evicted before memory that would have to be copied out, unless the policy weighs
+/// costs differently.
 #[test]
-fn copies_give_way_first() {
+fn cached_pages_are_evicted_before_working_regions() {
     for (policy, pages) in [
         (Replacement::Frequency, 0),
         (Replacement::CostDriven { latency: 0.01 }, 0),
-        // A column's share of its size is more than the bytes of a small region.
+        // The column's rank times its size exceeds the bytes of a small region.
         (Replacement::CostDriven { latency: 10.0 }, 4),
     ] {
         let bed = bed(64, 100);
@@ -292,7 +292,7 @@ fn copies_give_way_first() {
     }
 }
 
-/// The host has no place: the region stays, and says so by staying.
+/// The host has no room: the region stays on the device.
 #[test]
 fn without_a_place_on_the_host_it_stays() {
     let bed = bed(16, 1);
@@ -320,8 +320,8 @@ fn without_a_place_on_the_host_it_stays() {
     bed.ends(1);
 }
 
-/// An eviction to a file, half done, stops when the owner comes back, or drops the region; copied pages stay
-/// copied.
+/// An eviction to a file that is half done stops if the owner takes the region back or drops it. Copied pages
+/// remain copied.
 #[test]
 fn an_eviction_stops_for_the_owner() {
     for comes_back in [true, false] {
@@ -349,8 +349,8 @@ fn an_eviction_stops_for_the_owner() {
                 while !comes.load(Ordering::SeqCst) {
                     std::thread::yield_now();
                 }
-                // Until the owner has asked for the region, its next step; then the eviction goes on with its
-                // page.
+                // Waits until the owner has requested the region, its next step. Then the eviction continues
+                // with its page.
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 drop(gate);
                 assert!(!evicts.join().unwrap(), "it was stopped");
@@ -362,7 +362,7 @@ fn an_eviction_stops_for_the_owner() {
     }
 }
 
-/// Random owners and evictions against plain vectors.
+/// Random owners and evictions, compared with plain vectors.
 #[test]
 fn content_is_what_its_owner_wrote() {
     for seed in 0..12 {

@@ -1,4 +1,4 @@
-//! Sorting rows by key words, on the emulated device and on a GPU where there is one.
+//! Sorts rows by key words, on the emulated device and on a GPU if one is present.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -9,7 +9,7 @@ use galatea_memory::{KeyWord, RadixSort, SortError, SortedRows};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-/// An emulated device with that much memory; odd seeds switch threads at every basic block.
+/// An emulated device with that much memory. Odd seeds switch threads at every basic block.
 fn emulated(seed: u64, memory: Option<u64>) -> Device {
     let options = EmulatorOptions {
         seed,
@@ -40,7 +40,7 @@ fn check(device: &Device, words: &[(KeyWidth, Vec<u64>)], rows: usize, what: &st
     check_sort(device, words, rows, what, |sort| sort)
 }
 
-/// As [`check`], of a sort that may leave out lower digits of however few rows.
+/// Like [`check`], for a sort that may omit lower digits of any number of rows.
 fn check_leaving_out(device: &Device, words: &[(KeyWidth, Vec<u64>)], rows: usize, what: &str) -> SortedRows {
     check_sort(device, words, rows, what, |sort| sort.leaving_out_from(0))
 }
@@ -117,7 +117,7 @@ fn rows_are_sorted_by_several_words() {
     }
 }
 
-/// Keys whose upper bits tell most of them apart, all but a few, and far fewer than the digits suggest.
+/// Keys with upper bits that distinguish most of them, all but a few, or far fewer than the digits suggest.
 #[test]
 fn lower_digits_of_random_keys_take_no_pass() {
     let random = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -129,15 +129,16 @@ fn lower_digits_of_random_keys_take_no_pass() {
         let words = of(&|at| drawn[at as usize]);
         let sorted = check_leaving_out(&device, &words, rows as usize, "random");
         assert_eq!(sorted.passes, 3);
-        // Equal keys are no reason to sort by more digits, however many there are.
+        // Equal keys, however many, are no reason to sort by more digits.
         let words = of(&|at| drawn[(random(at) % 50) as usize]);
         let sorted = check_leaving_out(&device, &words, rows as usize, "few values");
         assert!(sorted.passes < 8, "{} passes", sorted.passes);
-        // Digits that follow from each other: a sample sees it.
+        // Dependent digits, which the sample detects.
         let words = of(&|at| ((at % 256) * 0x0101_0101) << 32 | drawn[at as usize] >> 32);
         let sorted = check_leaving_out(&device, &words, rows as usize, "upper digits are one");
         assert_eq!(sorted.passes, 6);
-        // Rows between those of a sample have their upper digits in common: found after the passes by them.
+        // Rows between those of the sample share their upper digits. This is detected after the passes over
+        // these digits.
         let sampled: Vec<u64> = (0..1024).map(|at| at * rows / 1024).collect();
         let words = of(&|at| match at {
             9_000..9_060 if !sampled.contains(&at) => drawn[0] >> 40 << 40 | drawn[at as usize] >> 24,
@@ -145,7 +146,7 @@ fn lower_digits_of_random_keys_take_no_pass() {
         });
         let sorted = check_leaving_out(&device, &words, rows as usize, "a run");
         assert_eq!(sorted.passes, 3 + 8);
-        // The words before and behind keep their order.
+        // The preceding and following words keep their order.
         let mut words = of(&|at| random(at) % 3);
         words.extend(of(&|at| drawn[at as usize]));
         words.extend(of(&|at| drawn[at as usize] % 7));
@@ -173,7 +174,7 @@ fn digits_that_all_keys_share_take_no_pass() {
     assert_eq!(sorted.passes, 3);
 }
 
-/// Words may have room for more rows than there are.
+/// Words may have room for more rows than are sorted.
 #[test]
 fn rows_beyond_the_last_are_left_alone() {
     let device = emulated(2, None);
@@ -203,7 +204,7 @@ fn a_sort_that_does_not_fit_says_so() {
     assert!(RadixSort::scratch_bytes(&[KeyWidth::Eight], rows) > 16 * rows);
     stream.synchronize().unwrap();
     drop(values);
-    // What it had taken is free again.
+    // The memory that it had allocated is free again.
     stream.synchronize().unwrap();
     assert_eq!(device.budget().available(), 2 << 20);
 }

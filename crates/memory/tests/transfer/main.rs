@@ -1,4 +1,4 @@
-//! Every way across the link gives kernels the host's bytes and the host the kernels'.
+//! Every transfer method transfers the host's bytes to kernels and the kernels' bytes to the host.
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kernels::{LinkAccess, Pieces};
@@ -60,7 +60,7 @@ fn kernels_read_what_the_host_wrote() {
             transfer.host().unwrap().iter().all(|byte| *byte == 0),
             "{method} begins with zeros"
         );
-        // Lengths around the pieces, starts within; each twice, with other bytes.
+        // Lengths around the pieces, and starts within them; each twice, with other bytes.
         for (round, len) in [4_usize, 128, 4092, 4096, 4100, 65536, 65540, 192 << 10]
             .into_iter()
             .enumerate()
@@ -192,7 +192,8 @@ fn a_range_longer_than_a_chunk_is_refused() {
     }
 }
 
-/// Managed memory counts as the device's: more than the budget has is refused, not tried.
+/// Managed memory counts as device memory: an allocation above the budget is refused without calling the
+/// driver.
 #[test]
 fn managed_memory_stays_below_the_budget() {
     let device = emulated(6);
@@ -206,7 +207,7 @@ fn managed_memory_stays_below_the_budget() {
     assert_eq!(device.budget().used(), used);
 }
 
-/// Every way moves all bytes, of whole chunks and a part of one, and the meter checks them.
+/// Every method moves all bytes, of whole chunks and a partial one, and the meter checks them.
 #[test]
 fn a_meter_checks_what_it_moves() {
     let device = emulated(7);
@@ -220,7 +221,7 @@ fn a_meter_checks_what_it_moves() {
     }
 }
 
-/// Values of another seed are not those that were asked for.
+/// Values of another seed are detected as wrong.
 #[test]
 #[should_panic(expected = "pinned copy, Write: the kernel saw or left other bytes")]
 fn a_meter_notices_other_bytes() {

@@ -1,5 +1,5 @@
-//! One column of one chunk, encoded without knowledge of the other chunks: output of the encoder, input of
-//! the plan.
+//! One column of one chunk, encoded independently of the other chunks: output of the encoder, input of the
+//! plan.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use super::dictionary::LocalDictionary;
 use super::fixed::{LocalBooleans, LocalDecimals, LocalFloats};
 use super::integer::LocalIntegers;
-use super::text::{LocalText, Offsets};
+use super::string::{LocalString, Offsets};
 use crate::column::{Chunk, Column, Zone};
 
-/// One column of one chunk, encoded without knowledge of the other chunks.
+/// One column of one chunk, encoded independently of the other chunks.
 #[derive(Debug)]
 pub(crate) struct LocalChunk {
     pub(crate) rows: u32,
     pub(crate) null_count: u32,
-    /// Arrow bit order, only where there are nulls.
+    /// Arrow bit order; only present if the chunk has nulls.
     pub(super) validity: Option<Vec<u8>>,
     pub(super) values: LocalValues,
 }
@@ -28,12 +28,12 @@ pub(super) enum LocalValues {
     Float64(LocalFloats<f64>),
     Decimal(LocalDecimals),
     Dictionary(LocalDictionary),
-    Text(LocalText),
+    Text(LocalString),
     Slots(LocalSlots),
 }
 
 impl LocalChunk {
-    /// Bytes of heap held.
+    /// Heap memory in bytes.
     pub(crate) fn size(&self) -> u64 {
         let values = match &self.values {
             LocalValues::Boolean(values) => values.values.len(),
@@ -48,7 +48,7 @@ impl LocalChunk {
         (values + self.validity.as_ref().map_or(0, Vec::len)) as u64
     }
 
-    /// The chunks of a column whose rows have these slots.
+    /// The chunks of a column with these slots of its rows.
     pub(super) fn of_slots(column: &Column, slots: Vec<u32>) -> Vec<Self> {
         let slots = Arc::new(slots);
         let mut end = 0;
@@ -73,19 +73,19 @@ impl LocalChunk {
         matches!(&self.values, LocalValues::Text(text) if matches!(text.values.offsets, Offsets::Eight(_)))
     }
 
-    pub(super) fn make_text(&mut self) {
+    pub(super) fn compute_string(&mut self) {
         if let LocalValues::Dictionary(dictionary) = &self.values {
-            self.values = LocalValues::Text(dictionary.to_text(self.rows as usize));
+            self.values = LocalValues::Text(dictionary.to_string(self.rows as usize));
         }
     }
 }
 
-/// The slots of one chunk's rows.
+/// The slots of the rows of one chunk.
 #[derive(Debug)]
 pub(super) struct LocalSlots {
     /// The slots of all rows of the column.
     pub(super) slots: Arc<Vec<u32>>,
-    /// The rows of the chunk among them.
+    /// The range of the chunk's rows among them.
     pub(super) rows: Range<usize>,
     pub(super) zone: Zone,
 }

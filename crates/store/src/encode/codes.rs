@@ -3,11 +3,11 @@
 use crate::column::Width;
 use crate::packed::BLOCK_CODES;
 
-/// A code's type.
+/// The type of a code.
 pub(crate) trait Code: bytemuck::Pod + Send + Sync {
     /// The low bits of `code`.
     fn truncate(code: u64) -> Self;
-    /// The code.
+    /// The code as 64 bits.
     fn widen(self) -> u64;
 }
 
@@ -30,7 +30,7 @@ code!(u8, u16, u32, u64);
 /// Codes of a chunk while its column is being encoded.
 #[derive(Debug)]
 pub(crate) enum Codes {
-    /// This many zeros.
+    /// This number of zeros.
     Zero(usize),
     One(Vec<u8>),
     Two(Vec<u16>),
@@ -59,7 +59,7 @@ impl Codes {
         }
     }
 
-    /// Writes `map(code)` for every code into `target`, which has room for exactly that many codes of
+    /// Writes `map(code)` for every code into `target`, which has exactly the size of that many codes of
     /// `width`.
     pub(crate) fn write_mapped(&self, width: Width, target: &mut [u8], map: impl Fn(u64) -> u64 + Copy) {
         match width {
@@ -82,7 +82,7 @@ impl Codes {
     }
 
     /// Calls `visit` with `map(code)` of all codes, in blocks of [`BLOCK_CODES`] and a last, shorter one,
-    /// as long as it says so; whether it always did.
+    /// until it returns false. Returns whether it always returned true.
     pub(crate) fn for_each_block(
         &self,
         map: impl Fn(u64) -> u64 + Copy,
@@ -145,7 +145,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// `value` is not 0.
+    /// Prepares division by `value`, which is not 0.
     pub(crate) fn new(value: u64) -> Self {
         let shift = value.trailing_zeros();
         let odd = value >> shift;
@@ -161,7 +161,7 @@ impl Divisor {
         }
     }
 
-    /// `multiple / value`, for a multiple of it.
+    /// `multiple / value`, for a multiple of the value.
     #[inline(always)]
     pub(crate) fn divide(self, multiple: u64) -> u64 {
         (multiple >> self.shift).wrapping_mul(self.inverse)

@@ -1,17 +1,17 @@
 //! Order-preserving dictionaries.
 //!
-//! A dictionary turns strings into small integers that compare as the strings do, so filters, groupings and
-//! joins on them never touch bytes. Each chunk first collects its own values in order of appearance, in
-//! parallel with the others; when all are known the distinct values are merged (in parallel, by parts of the
-//! hash space), sorted once, and the chunks' codes are mapped to ranks.
+//! A dictionary maps strings to small integers that compare as the strings do, so filters, groupings and
+//! joins on them never read bytes. Each chunk first collects its own values in order of appearance, in
+//! parallel with the others. After all chunks, the distinct values are merged (in parallel, by partitions of
+//! the hash space) and sorted once, and the chunks' codes are mapped to ranks.
 //!
-//! When it pays: a dictionary costs hashing every value and sorting the distinct ones, so it is kept while it
-//! is small against the rows and saves bytes. A chunk gives up early when most of its values are new
-//! ([`CHUNK_MIN_REPEATS`]); a column is stored as text when any chunk gave up or the merged dictionary does
+//! A dictionary costs hashing every value and sorting the distinct ones. It therefore pays only while it is
+//! small relative to the rows and saves bytes. A chunk gives up early if most of its values are new
+//! ([`CHUNK_MIN_REPEATS`]). A column is stored as strings if any chunk gave up or the merged dictionary does
 //! not pay ([`MIN_REPEATS`], [`MAX_VALUES`]).
 //!
-//! Columns that arrive as Arrow dictionaries (Parquet's dictionary pages do) are not hashed by row: each
-//! dictionary value that is used is entered once, and the keys are mapped.
+//! Columns that arrive as Arrow dictionaries (as Parquet's dictionary pages do) are not hashed by row: each
+//! used dictionary value is entered once, and the keys are mapped.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -29,27 +29,27 @@ use std::hash::BuildHasher;
 
 use super::codes::Codes;
 use super::fixed::integer_zone;
-use super::text::{Arena, LocalText, Strings, TextBuilder, prefix};
+use super::string::{Arena, LocalString, StringBuilder, Strings, prefix};
 use crate::column::{Width, Zone};
 use crate::dictionary::dictionary_code;
 use crate::error::{Result, StoreError};
 
-/// Distinct values up to which a dictionary always pays: codes of one byte.
+/// Maximum number of distinct values with codes of one byte; a dictionary of them always pays.
 pub(crate) const ALWAYS_VALUES: usize = 256;
 /// Rows per distinct value that a column needs for a dictionary, beyond [`ALWAYS_VALUES`].
 pub(crate) const MIN_REPEATS: u64 = 4;
-/// Distinct values a dictionary has at most, unless one is required.
+/// Maximum number of distinct values of a dictionary, unless a dictionary is required.
 pub(crate) const MAX_VALUES: usize = 1 << 22;
-/// Rows per distinct value below which a chunk gives up, once it has [`CHUNK_PATIENCE`] values.
+/// Rows per distinct value below which a chunk gives up, after [`CHUNK_PATIENCE`] values.
 pub(crate) const CHUNK_MIN_REPEATS: usize = 2;
-/// Distinct values before a chunk may give up.
+/// Distinct values that a chunk collects before it may give up.
 pub(crate) const CHUNK_PATIENCE: usize = 1 << 14;
-/// Distinct values in all chunks together from which they are merged in parallel.
+/// Number of distinct values of all chunks from which they are merged in parallel.
 const PARALLEL_MERGE: usize = 1 << 16;
-/// Parts of the hash space when merging in parallel; a power of two.
+/// Partitions of the hash space when merging in parallel; a power of two.
 const PARTS: usize = 64;
 
-/// One hash function for all chunks, so that merging need not hash again.
+/// The hash function of all chunks. It is the same for all, so that merging need not hash again.
 fn hash(value: &[u8]) -> u64 {
     static STATE: OnceLock<DefaultHashBuilder> = OnceLock::new();
     STATE.get_or_init(DefaultHashBuilder::default).hash_one(value)
@@ -62,8 +62,8 @@ pub(crate) struct LocalDictionary {
     pub(crate) codes: Codes,
     pub(crate) values: Arena,
     pub(crate) hashes: Vec<u64>,
-    /// Bytes of all valid rows' strings.
-    pub(crate) text_bytes: u64,
+    /// Bytes of the strings of all valid rows.
+    pub(crate) string_bytes: u64,
 }
 
 /// Collects the dictionary of a chunk.
@@ -74,12 +74,12 @@ pub(crate) struct DictionaryBuilder {
     table: HashTable<u32>,
     values: Arena,
     hashes: Vec<u64>,
-    text_bytes: u64,
+    string_bytes: u64,
     valid_rows: usize,
     last: Option<u32>,
 }
 
-/// The chunk has too many distinct values for a dictionary to pay.
+/// The error of a chunk with too many distinct values for a dictionary to pay.
 #[derive(Debug)]
 pub(crate) struct GaveUp;
 
@@ -91,13 +91,13 @@ impl DictionaryBuilder {
             table: HashTable::new(),
             values: Arena::with_capacity(0, 0),
             hashes: Vec::new(),
-            text_bytes: 0,
+            string_bytes: 0,
             valid_rows: 0,
             last: None,
         }
     }
 
-    /// 1 + the index of a value, entering it if it is new.
+    /// Returns 1 + the index of a value. A new value is entered.
     #[inline(always)]
     fn enter(&mut self, value: &[u8]) -> Result<u32, GaveUp> {
         if let Some(last) = self.last
@@ -140,7 +140,7 @@ impl DictionaryBuilder {
     #[inline(always)]
     fn push(&mut self, value: &[u8]) -> Result<(), GaveUp> {
         self.valid_rows += 1;
-        self.text_bytes += value.len() as u64;
+        self.string_bytes += value.len() as u64;
         let code = self.enter(value)?;
         self.codes.push(code);
         Ok(())
@@ -161,7 +161,7 @@ impl DictionaryBuilder {
         }
     }
 
-    /// Appends all rows of an Arrow dictionary whose values are `strings`.
+    /// Appends all rows of an Arrow dictionary with the values `strings`.
     pub(crate) fn push_keys<K: ArrowDictionaryKeyType, S: Strings + ?Sized>(
         &mut self,
         array: &DictionaryArray<K>,
@@ -171,7 +171,7 @@ impl DictionaryBuilder {
         K::Native: ArrowNativeTypeOp,
     {
         const UNSEEN: u32 = u32::MAX;
-        // The code and the length of each value of the array's dictionary, once it was met.
+        // The code and the length of each value of the array's dictionary, once a row with it was read.
         let mut met = vec![(UNSEEN, 0u64); strings.rows()];
         let value_nulls = strings.validity();
         let keys = array.keys();
@@ -186,14 +186,14 @@ impl DictionaryBuilder {
                 met[key] = if value_nulls.is_some_and(|nulls| nulls.is_null(key)) {
                     (0, 0)
                 } else {
-                    // Rows that come with a dictionary were found worth one before.
+                    // The rows' source chose a dictionary for them, so they count as repeated.
                     self.valid_rows += CHUNK_MIN_REPEATS;
                     let value = strings.bytes(key);
                     (self.enter(value)?, value.len() as u64)
                 };
             }
             let (code, length) = met[key];
-            self.text_bytes += length;
+            self.string_bytes += length;
             self.codes.push(code);
         }
         Ok(())
@@ -205,20 +205,20 @@ impl DictionaryBuilder {
             codes,
             values: self.values,
             hashes: self.hashes,
-            text_bytes: self.text_bytes,
+            string_bytes: self.string_bytes,
         }
     }
 }
 
 impl LocalDictionary {
-    /// Bytes of heap held.
+    /// Heap memory in bytes.
     pub(crate) fn size(&self) -> usize {
         self.codes.bytes() + self.values.size() + self.hashes.len() * 8
     }
 
-    /// The same rows as text.
-    pub(crate) fn to_text(&self, rows: usize) -> LocalText {
-        let mut builder = TextBuilder::new(rows, self.text_bytes as usize);
+    /// The same rows as strings.
+    pub(crate) fn to_string(&self, rows: usize) -> LocalString {
+        let mut builder = StringBuilder::new(rows, self.string_bytes as usize);
         self.codes.for_each(|code| match (code as usize).checked_sub(1) {
             None => builder.push_null(),
             Some(index) => builder.push(self.values.get(index)),
@@ -228,7 +228,7 @@ impl LocalDictionary {
 }
 
 impl LocalDictionary {
-    /// The rank of each local code in a dictionary that is there already, if that has them all.
+    /// The rank of each local code in an existing dictionary, if it has all values.
     pub(crate) fn ranks_in(&self, dictionary: &ArrayRef) -> Option<Vec<u32>> {
         let values = (0..self.hashes.len()).map(|index| self.values.get(index));
         let ranks = values.map(|value| dictionary_code(dictionary, value).map(|code| code as u32));
@@ -241,11 +241,11 @@ impl LocalDictionary {
 pub(crate) struct Merged {
     pub(crate) values: ArrayRef,
     pub(crate) width: Width,
-    /// Per chunk, the rank of each local code; that of null rows is 0.
+    /// Per chunk, the rank of each local code; the rank of null rows is 0.
     pub(crate) ranks: Vec<Vec<u32>>,
 }
 
-/// Merges the chunks' dictionaries; `None` when a dictionary does not pay and is not required.
+/// Merges the chunks' dictionaries; `None` if a dictionary does not pay and is not required.
 pub(crate) fn merge(
     chunks: &[&LocalDictionary],
     utf8: bool,
@@ -256,7 +256,7 @@ pub(crate) fn merge(
     let entries: usize = chunks.iter().map(|chunk| chunk.hashes.len()).sum();
     let parts = if entries > PARALLEL_MERGE { PARTS } else { 1 };
     let part_of = |hash: u64| (hash >> 58) as usize % parts;
-    // Which part entry each chunk's value became; written by the part that owns the value's hash.
+    // The entry of each chunk's value in its partition. The partition that owns the value's hash writes it.
     let merged: Vec<Vec<AtomicU32>> = chunks
         .par_iter()
         .map(|chunk| chunk.hashes.iter().map(|_| AtomicU32::new(0)).collect())
@@ -302,10 +302,10 @@ pub(crate) fn merge(
     let distinct_after = start.elapsed();
     let count: usize = distinct.iter().map(Vec::len).sum();
     let bytes: u64 = distinct.iter().flatten().map(|value| value.len() as u64).sum();
-    let text_bytes: u64 = chunks.iter().map(|chunk| chunk.text_bytes).sum();
+    let string_bytes: u64 = chunks.iter().map(|chunk| chunk.string_bytes).sum();
     let width = Width::for_maximum(count.saturating_sub(1) as u64);
     let codes = count <= u32::MAX as usize;
-    if !(required || codes && pays(count, bytes, width, rows, text_bytes)) {
+    if !(required || codes && pays(count, bytes, width, rows, string_bytes)) {
         tracing::debug!(entries, count, distinct = ?distinct_after, "a dictionary does not pay");
         return Ok(None);
     }
@@ -343,7 +343,7 @@ pub(crate) fn merge(
             std::iter::once(0).chain(ranks).collect()
         })
         .collect();
-    // Null rows hold code 0, which must stand for something.
+    // Null rows hold code 0, so code 0 must have a value.
     let values: Vec<&[u8]> = match count {
         0 => vec![&[]],
         _ => sorted.par_iter().map(value).collect(),
@@ -360,28 +360,28 @@ pub(crate) fn merge(
     Ok(Some(Merged { values, width, ranks }))
 }
 
-/// A distinct value, of a part of the hash space.
+/// A distinct value, in a partition of the hash space.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Some eight of its bytes, as a number in their order.
+    /// Eight of its bytes, as a number in the order of the bytes.
     word: u64,
     part: u32,
     index: u32,
 }
 
-/// Entries with one word up to which they are sorted by comparing the rest of them.
+/// Maximum number of entries with one word that are sorted by comparing the rest of their strings.
 const FEW_ENTRIES: usize = 32;
 
-/// Sorts distinct values whose first `from` bytes are the same, and whose words are the next eight: by words,
-/// and those with one word by the next. Comparing numbers that lie beside each other is much faster than
-/// comparing strings, most of which begin alike.
+/// Sorts distinct values by their words, and values with the same word by the next word. The first `from`
+/// bytes of all values are the same, and their words are the next eight bytes. Comparing numbers that are
+/// adjacent in memory is much faster than comparing strings, most of which have the same beginning.
 fn sort<'a>(entries: &mut [Entry], from: usize, value: &(impl Fn(&Entry) -> &'a [u8] + Sync)) {
     entries.par_sort_unstable_by_key(|entry| entry.word);
     let alike = entries.chunk_by_mut(|left, right| left.word == right.word);
     let alike: Vec<&mut [Entry]> = alike.filter(|entries| entries.len() > 1).collect();
     let next = from + size_of::<u64>();
     alike.into_par_iter().for_each(|entries| {
-        // What ends here is equal to what has zeros there.
+        // A value that ends within this word has the same word as one that continues with zeros.
         if entries.len() <= FEW_ENTRIES || entries.par_iter().any(|entry| value(entry).len() < next) {
             let rest = |entry: &Entry| value(entry).get(from..).unwrap_or_default();
             entries.par_sort_unstable_by(|left, right| rest(left).cmp(rest(right)));
@@ -392,25 +392,25 @@ fn sort<'a>(entries: &mut [Entry], from: usize, value: &(impl Fn(&Entry) -> &'a 
     });
 }
 
-/// Whether a dictionary of `count` values with `bytes` bytes pays for `rows` rows that hold `text_bytes` as
-/// text.
-fn pays(count: usize, bytes: u64, width: Width, rows: u64, text_bytes: u64) -> bool {
+/// Whether a dictionary of `count` values with `bytes` bytes pays for `rows` rows that hold `string_bytes` as
+/// strings.
+fn pays(count: usize, bytes: u64, width: Width, rows: u64, string_bytes: u64) -> bool {
     if count <= ALWAYS_VALUES {
         return true;
     }
     let offset = Width::Four.bytes() as u64;
     let encoded = bytes + count as u64 * offset + rows * width.bytes() as u64;
-    count <= MAX_VALUES && count as u64 * MIN_REPEATS <= rows && encoded < text_bytes + rows * offset
+    count <= MAX_VALUES && count as u64 * MIN_REPEATS <= rows && encoded < string_bytes + rows * offset
 }
 
-/// Values that one thread copies.
+/// Number of values that one thread copies.
 const COPIED: usize = 1 << 14;
 
-/// Strings, or binary values where they are not `utf8`, as an array, copied by all threads. Its offsets have
-/// 32 bits where these count its bytes, else 64.
+/// An array of strings, or of binary values if not `utf8`, copied by all threads. Its offsets have 32 bits if
+/// these suffice for its bytes, else 64.
 ///
 /// # Errors
-/// [`StoreError::Arrow`] of strings that are not UTF-8.
+/// [`StoreError::Arrow`] if the strings are not UTF-8.
 pub fn strings_array(values: &[&[u8]], utf8: bool) -> Result<ArrayRef> {
     let mut ends: Vec<i64> = Vec::with_capacity(values.len() + 1);
     ends.push(0);
@@ -452,7 +452,7 @@ pub fn strings_array(values: &[&[u8]], utf8: bool) -> Result<ArrayRef> {
     }
 }
 
-/// The zone of a chunk with these ranks, the first of which is that of null rows.
+/// The zone of a chunk with these ranks. The first is the rank of null rows.
 pub(super) fn rank_zone(ranks: &[u32], null_count: u32) -> Zone {
     let used = ranks.get(1..).unwrap_or_default();
     let range = used.iter().min().zip(used.iter().max());
@@ -464,9 +464,9 @@ pub(super) fn rank_zone(ranks: &[u32], null_count: u32) -> Zone {
 mod tests {
     use super::*;
 
-    /// Values that begin alike in many ways: whole words of them, up to their ends, and with zeros behind.
+    /// The values share beginnings: whole words, all of a value, and a value followed by zeros.
     #[test]
-    fn values_are_sorted_as_their_bytes() {
+    fn dictionary_values_are_sorted_by_bytes() {
         let mut values: Vec<Vec<u8>> = Vec::new();
         for number in 0..3000u64 {
             let digits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string();

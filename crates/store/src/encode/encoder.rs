@@ -11,7 +11,7 @@ use super::chunk::{LocalChunk, LocalValues};
 use super::dictionary::{DictionaryBuilder, GaveUp};
 use super::integer::{LocalIntegers, Piece};
 use super::kind::Kind;
-use super::text::TextBuilder;
+use super::string::StringBuilder;
 use super::{fixed, integer};
 use crate::error::{Result, StoreError};
 use crate::packed::Packing;
@@ -22,9 +22,9 @@ pub(crate) struct ColumnEncoder {
     pub(crate) name: String,
     pub(super) data_type: DataType,
     pub(super) kind: Kind,
-    /// Text must become a dictionary.
+    /// Whether strings must become a dictionary.
     pub(super) dictionary: bool,
-    /// Which codes are packed.
+    /// The codes that are packed.
     pub(super) packing: Packing,
 }
 
@@ -45,8 +45,8 @@ impl ColumnEncoder {
         })
     }
 
-    /// Encodes the arrays of one chunk: of the column's type, for text any layout of the same family. At
-    /// least one row.
+    /// Encodes the arrays of one chunk, which have at least one row. Arrays have the column's type; strings
+    /// may have any layout of the same family.
     pub(crate) fn encode(&self, arrays: &[ArrayRef]) -> Result<LocalChunk> {
         let rows: usize = arrays.iter().map(Array::len).sum();
         let too_many = |_| StoreError::UnsupportedSource {
@@ -55,7 +55,7 @@ impl ColumnEncoder {
         };
         let (validity, null_count) = validity(arrays, rows);
         let values = match self.kind {
-            Kind::Text { .. } => self.encode_text(arrays, rows)?,
+            Kind::Text { .. } => self.encode_string(arrays, rows)?,
             Kind::Null => LocalValues::Integer(LocalIntegers::zeros(rows)),
             _ => {
                 let arrays = arrays.iter().map(undictionary).collect::<Result<Vec<_>>>()?;
@@ -120,12 +120,13 @@ impl ColumnEncoder {
             DataType::Float64 => {
                 LocalValues::Float64(fixed::encode_floats(&self.pieces::<Float64Type>(arrays)?, rows))
             }
-            // `Kind::of` handles the others.
+            // `Kind::of` handles the other types.
             other => return Err(StoreError::Internal(format!("{other} encoded as numbers"))),
         })
     }
 
-    /// Decimals of up to 38 digits. Readers may produce them as 64-bit ones, with the same integers.
+    /// Encodes decimals of up to 38 digits. Readers may produce them as 64-bit decimals, with the same
+    /// integers.
     fn encode_decimals(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
         if arrays
             .iter()
@@ -135,7 +136,7 @@ impl ColumnEncoder {
                 &self.pieces::<Decimal64Type>(arrays)?,
             )));
         }
-        // Files of one table may differ in the width of their decimals.
+        // Files of one table may have decimals of different widths.
         let widened: Vec<ArrayRef> = arrays.iter().map(widened).collect();
         let arrays = widened.as_slice();
         let pieces = self.pieces::<Decimal128Type>(arrays)?;
@@ -149,7 +150,7 @@ impl ColumnEncoder {
         })
     }
 
-    fn encode_text(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
+    fn encode_string(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
         let mut dictionary = DictionaryBuilder::new(rows, self.dictionary);
         let mut gave_up = false;
         for array in arrays {
@@ -163,8 +164,8 @@ impl ColumnEncoder {
         }
         drop(dictionary);
         let arrays = arrays.iter().map(undictionary).collect::<Result<Vec<_>>>()?;
-        let bytes = arrays.iter().map(text_bytes).sum();
-        let mut text = TextBuilder::new(rows, bytes);
+        let bytes = arrays.iter().map(string_bytes).sum();
+        let mut text = StringBuilder::new(rows, bytes);
         for array in &arrays {
             match array.data_type() {
                 DataType::Utf8 => text.push_all(array.as_string::<i32>()),
@@ -239,7 +240,7 @@ impl ColumnEncoder {
             .collect()
     }
 
-    /// The error of a source whose arrays are not of the type in its schema.
+    /// The error of a source that returns arrays of another type than its schema has.
     fn wrong_type(&self, array: &ArrayRef) -> StoreError {
         StoreError::UnsupportedType {
             column: self.name.clone(),
@@ -257,7 +258,7 @@ fn undictionary(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Decimals as 128-bit ones.
+/// Decimals as 128-bit decimals.
 fn widened(array: &ArrayRef) -> ArrayRef {
     match array.as_primitive_opt::<Decimal64Type>() {
         Some(narrow) => Arc::new(narrow.unary::<_, Decimal128Type>(i128::from)),
@@ -266,7 +267,7 @@ fn widened(array: &ArrayRef) -> ArrayRef {
 }
 
 /// Bytes of the strings of an array, or an upper bound.
-fn text_bytes(array: &ArrayRef) -> usize {
+fn string_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         DataType::Utf8 => offsets_span(array.as_string::<i32>().offsets()),
         DataType::LargeUtf8 => offsets_span(array.as_string::<i64>().offsets()),
@@ -293,7 +294,7 @@ fn offsets_span<O: ArrowNativeType>(offsets: &[O]) -> usize {
     }
 }
 
-/// The validity bitmap over all arrays, where there are nulls.
+/// The validity bitmap over all arrays, if they have nulls.
 fn validity(arrays: &[ArrayRef], rows: usize) -> (Option<Vec<u8>>, u32) {
     let nulls: Vec<_> = arrays
         .iter()

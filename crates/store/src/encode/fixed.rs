@@ -55,7 +55,7 @@ pub(crate) trait Float: Copy + Send + Sync + 'static {
     /// Zero.
     const ZERO: Self;
     fn store(self) -> Self::Stored;
-    /// A key that orders as IEEE total order does.
+    /// A key that orders floats by IEEE total order.
     fn key(self) -> i64;
     fn is_nan(self) -> bool;
     fn from_key(key: i64) -> f64;
@@ -138,7 +138,7 @@ pub(crate) fn encode_floats<T: Float>(pieces: &[Piece<'_, T>], rows: usize) -> L
             Some(nulls) => nulls.valid_indices().for_each(|row| visit(&piece.values[row])),
         }
     }
-    // A key is never i64::MAX: that is a NaN's. So the bounds crossed only if there was no number.
+    // No number has the key i64::MAX, which is a NaN's. The bounds therefore cross only without any number.
     let range = (minimum <= maximum).then(|| (T::from_key(minimum), T::from_key(maximum)));
     LocalFloats {
         values,

@@ -1,11 +1,12 @@
-//! Integers by frame of reference: `value = base + factor * code`.
+//! Integers with a frame of reference: `value = base + factor * code`.
 //!
-//! One chunk at a time, in two passes over blocks that stay in the first-level cache. The first finds the
-//! extremes and the greatest common divisor of the differences: money in cents that is always whole,
-//! timestamps in microseconds that are whole seconds. It is found by testing the divisor known so far on
-//! every value (a multiplication and a comparison) and is given up once it is 1, after a few values in most
-//! columns. The second pass writes `(value - minimum) / factor` as narrow as the chunk alone allows. When all
-//! chunks are known the column's width and factor follow, and chunks are widened where theirs differ.
+//! Each chunk is encoded in two passes over blocks that stay in the first-level cache. The first pass finds
+//! the extremes and the greatest common divisor of the differences. The divisor is large for money in cents
+//! that is always whole, or for timestamps in microseconds that are whole seconds. The pass tests the divisor
+//! found so far on every value (a multiplication and a comparison), and stops testing once it is 1, which
+//! happens after a few values in most columns. The second pass writes `(value - minimum) / factor` in the
+//! narrowest width for the chunk alone. After all chunks, the column's width and factor are chosen, and
+//! chunks with others are widened.
 //!
 //! Differences are taken modulo 2^64 and read as unsigned, so no extreme of `i64` or `u64` overflows.
 
@@ -17,7 +18,7 @@ use crate::column::Width;
 /// Values per block: small enough to stay in the first-level cache between the loops over it.
 const BLOCK: usize = 1024;
 
-/// A native integer that stands for a logical one.
+/// A native integer that represents a logical one.
 pub(crate) trait Integer: Copy + Ord + Send + Sync + 'static {
     /// Two's complement, cut to 64 bits.
     fn bits(self) -> u64;
@@ -41,7 +42,7 @@ macro_rules! integer {
 }
 integer!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
 
-/// A run of a chunk's values as one Arrow array holds them.
+/// The consecutive values of a chunk in one Arrow array.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece<'a, T> {
     pub(crate) values: &'a [T],
@@ -49,7 +50,7 @@ pub(crate) struct Piece<'a, T> {
 }
 
 impl<T: Copy> Piece<'_, T> {
-    /// Calls `visit` with consecutive blocks of the values, null rows replaced by `fill`.
+    /// Calls `visit` with consecutive blocks of the values. Null rows are replaced by `fill`.
     #[inline(always)]
     pub(crate) fn for_each_block(&self, fill: T, mut visit: impl FnMut(&[T])) {
         let Some(nulls) = self.nulls else {
@@ -79,21 +80,21 @@ impl<T: Copy> Piece<'_, T> {
     }
 }
 
-/// Integers of one chunk, as narrow as the chunk alone allows.
+/// Integers of one chunk, in the narrowest width for this chunk alone.
 #[derive(Debug)]
 pub(crate) struct LocalIntegers {
     /// Extremes of the valid values.
     pub(crate) range: Option<(i128, i128)>,
-    /// Divides all differences of valid values; 0 when there is at most one value.
+    /// A divisor of all differences of valid values; 0 if there is at most one value.
     pub(crate) divisor: u64,
-    /// The divisor where dividing narrows the codes, else 1.
+    /// The divisor if dividing narrows the codes, else 1.
     pub(crate) factor: u64,
     /// `(value - minimum) / factor`; 0 for null rows.
     pub(crate) codes: Codes,
 }
 
 impl LocalIntegers {
-    /// Those of a chunk whose rows are all NULL.
+    /// The integers of a chunk with only NULL rows.
     pub(crate) fn zeros(rows: usize) -> Self {
         Self {
             range: None,
@@ -103,7 +104,7 @@ impl LocalIntegers {
         }
     }
 
-    /// What code 0 stands for.
+    /// The value of code 0.
     fn minimum(&self) -> i128 {
         self.range.map_or(0, |(minimum, _)| minimum)
     }
@@ -114,7 +115,7 @@ impl LocalIntegers {
     }
 }
 
-/// Encodes one chunk. The values' extremes are no further apart than `u64::MAX` (see [`extremes`] for
+/// Encodes one chunk. The distance between the values' extremes is at most `u64::MAX` (see [`extremes`] for
 /// `i128`).
 pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     let rows = pieces.iter().map(|piece| piece.values.len()).sum();
@@ -193,7 +194,7 @@ fn write<T: Integer, C: Code>(pieces: &[Piece<'_, T>], rows: usize, minimum: T, 
     codes
 }
 
-/// The greatest common divisor of all differences to an anchor seen so far, 0 when all were 0.
+/// The greatest common divisor of all differences to an anchor so far; 0 if all were 0.
 #[derive(Debug, Default)]
 struct CommonDivisor {
     value: u64,
@@ -239,7 +240,7 @@ pub(crate) fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
     left
 }
 
-/// How all chunks of an integer column are stored.
+/// The encoding of all chunks of an integer column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) width: Width,
@@ -290,7 +291,7 @@ impl Frame {
         base_and_offset(chunk.minimum(), self.factor).0
     }
 
-    /// How the codes of a chunk become those of this frame.
+    /// The mapping from the codes of a chunk to those of this frame.
     pub(crate) fn map(self, chunk: &LocalIntegers) -> CodeMap {
         let (_, offset) = base_and_offset(chunk.minimum(), self.factor);
         if chunk.factor >= self.factor {
@@ -299,15 +300,15 @@ impl Frame {
                 multiplier => CodeMap::Multiplied { multiplier, offset },
             }
         } else {
-            // The chunk kept its codes undivided because dividing did not narrow it; they are multiples all
-            // the same.
+            // The chunk kept its codes undivided because dividing did not narrow it. They are multiples
+            // nevertheless.
             let divisor = Divisor::new(self.factor);
             CodeMap::Divided { divisor, offset }
         }
     }
 }
 
-/// How codes of one chunk become those of its column; the order stays.
+/// A mapping from the codes of one chunk to those of its column. It preserves the order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CodeMap {
     Same,
@@ -316,7 +317,7 @@ pub(crate) enum CodeMap {
 }
 
 impl CodeMap {
-    /// Writes the codes, of a width that holds them.
+    /// Writes the codes. `width` must hold them.
     pub(crate) fn write(self, codes: &Codes, width: Width, target: &mut [u8]) {
         match self {
             Self::Same => codes.write_mapped(width, target, |code| code),
@@ -329,7 +330,7 @@ impl CodeMap {
         }
     }
 
-    /// Calls `visit` with blocks of the codes, as [`Codes::for_each_block`] does.
+    /// Calls `visit` with blocks of the codes, like [`Codes::for_each_block`].
     pub(crate) fn for_each_block(self, codes: &Codes, visit: impl FnMut(&[u64]) -> bool) -> bool {
         match self {
             Self::Same => codes.for_each_block(|code| code, visit),
@@ -343,8 +344,8 @@ impl CodeMap {
     }
 }
 
-/// The base for a chunk's minimum, and the code of the minimum: 0, except for a `u64` that no `i64` base
-/// reaches.
+/// The base for a chunk's minimum, and the code of the minimum. The code is 0, except for a `u64` that is too
+/// far above every `i64` base.
 fn base_and_offset(minimum: i128, factor: u64) -> (i64, u64) {
     match i64::try_from(minimum) {
         Ok(base) => (base, 0),

@@ -1,8 +1,8 @@
-//! Which Arrow types have an encoding, and of which family.
+//! The Arrow types that have an encoding, and their families.
 
 use arrow::datatypes::DataType;
 
-/// The family of encodings a type uses.
+/// The family of encodings of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Every row is null.
@@ -12,16 +12,16 @@ pub(super) enum Kind {
     /// Float16 and Float32.
     Float32,
     Float64,
-    /// Integer where the values fit, else 16 bytes.
+    /// Integer if the values fit, else 16 bytes.
     Decimal,
-    /// Dictionary or text.
+    /// Dictionary or string.
     Text {
         utf8: bool,
     },
 }
 
 impl Kind {
-    /// The family of a type, or why it has none.
+    /// The family of a type, or the reason why it has none.
     pub(super) fn of(data_type: &DataType) -> Result<Self, &'static str> {
         Ok(match data_type {
             DataType::Null => Self::Null,
@@ -44,7 +44,7 @@ impl Kind {
                 (DataType::Dictionary(_, _), _) => {
                     return Err("dictionaries of dictionaries have no encoding");
                 }
-                // Decoding makes Arrow dictionaries by casts, which do not support these.
+                // Decoding creates Arrow dictionaries by casts, which do not support these types.
                 (DataType::Duration(_), _) | (_, Self::Null | Self::Boolean) => {
                     return Err("dictionaries of NULLs, booleans and durations have no encoding");
                 }
@@ -62,7 +62,7 @@ impl Kind {
 /// Whether the store can hold columns of a type.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it cannot.
 pub fn supports_type(data_type: &DataType) -> Result<(), &'static str> {
     Kind::of(data_type).map(|_| ())
 }

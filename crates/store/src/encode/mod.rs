@@ -1,4 +1,4 @@
-//! From Arrow arrays to encoded columns, in two steps.
+//! Encoding of Arrow arrays as columns, in two steps.
 //!
 //! ```text
 //!  chunk 0 arrays ──encode──► LocalChunk ─┐           ┌─► slab: data, offsets, validity
@@ -7,12 +7,12 @@
 //!   (in parallel, as they arrive)            factor, dictionary
 //! ```
 //!
-//! A column has one encoding, which needs all its chunks to be known; keeping the decoded arrays of a whole
-//! column until then would take several times the memory of the encoded column. So each chunk is encoded at
-//! once without knowledge of the others ([`ColumnEncoder::encode`]), about as narrow as it will be, and its
-//! arrays are dropped. [`ColumnEncoder::plan`] then decides for the column (the width, the factor, the merged
-//! dictionary, or that it is text), says how many bytes that takes, and [`Plan::write`] lays the chunks out
-//! in slabs of host memory, widening those that were narrower.
+//! A column has one encoding, which depends on all its chunks. Keeping the decoded arrays of a whole column
+//! until then would take several times the memory of the encoded column. Each chunk is therefore encoded at
+//! once, independently of the others ([`ColumnEncoder::encode`]), with about its final width, and its arrays
+//! are dropped. [`ColumnEncoder::plan`] then decides for the column (the width, the factor, the merged
+//! dictionary, or plain strings) and computes the bytes that it takes. [`Plan::write`] writes the chunks to
+//! slabs of host memory, and widens those that are narrower.
 //!
 //! All loops over values are over primitive slices; types are dispatched once per array.
 
@@ -26,7 +26,7 @@ mod kind;
 mod plan;
 mod slabs;
 mod slots;
-pub(crate) mod text;
+pub(crate) mod string;
 
 pub(crate) use self::chunk::LocalChunk;
 pub use self::dictionary::strings_array;

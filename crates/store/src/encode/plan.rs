@@ -1,4 +1,4 @@
-//! The decision for a whole column, and its layout in host memory.
+//! The encoding decision for a whole column, and its layout in host memory.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::integer::{Frame, LocalIntegers};
 use super::kind::Kind;
 use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
 use super::slots::SlotChunks;
-use super::text::{Offsets, text_zone};
+use super::string::{Offsets, string_zone};
 use crate::column::{Chunk, ChunkData, Column, Encoding, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::layout::SlotLayout;
@@ -22,7 +22,7 @@ use crate::ledger::Ledger;
 use crate::packed::{Directory, PackedCodes, Packing};
 use crate::pool::Cancellation;
 
-/// How a column will be stored.
+/// The encoding decision for a column.
 #[derive(Debug)]
 enum Decision {
     Boolean,
@@ -35,13 +35,13 @@ enum Decision {
     Text { utf8: bool, offset_width: Width },
 }
 
-/// A column whose encoding is decided and whose size is known, not yet written.
+/// A column with a chosen encoding and a computed size, not yet written.
 #[derive(Debug)]
 pub(crate) struct Plan {
     encoder: ColumnEncoder,
     decision: Decision,
     chunks: Vec<LocalChunk>,
-    /// Of each chunk, how its codes are packed, if they are.
+    /// The packing of each chunk's codes; none for chunks that are not packed.
     packed: Vec<Option<Directory>>,
     layout: Layout,
 }
@@ -70,7 +70,7 @@ impl ColumnEncoder {
             Kind::Text { utf8 } => match self.merge(&chunks, utf8)? {
                 Some(merged) => Decision::Dictionary(merged),
                 None => {
-                    chunks.par_iter_mut().for_each(LocalChunk::make_text);
+                    chunks.par_iter_mut().for_each(LocalChunk::compute_string);
                     let wide = chunks.iter().any(LocalChunk::needs_wide_offsets);
                     let offset_width = if wide { Width::Eight } else { Width::Four };
                     Decision::Text { utf8, offset_width }
@@ -80,7 +80,7 @@ impl ColumnEncoder {
         Ok(self.planned(decision, chunks))
     }
 
-    /// The plan to store chunks as decided.
+    /// The plan that stores these chunks by this decision.
     fn planned(&self, decision: Decision, chunks: Vec<LocalChunk>) -> Plan {
         let packed: Vec<_> = chunks
             .par_iter()
@@ -104,9 +104,9 @@ impl ColumnEncoder {
         self.planned(Decision::Slots(SlotChunks::new(layout)), chunks)
     }
 
-    /// Plans to store more chunks after the first `kept` of a column, in the encoding it has already; gives
-    /// them back where that cannot hold them. If the column has more chunks, their rows are the first of the
-    /// first new one.
+    /// Plans to store more chunks after the first `kept` of a column, in its existing encoding. If that
+    /// encoding cannot hold them, they are returned. If the column has more chunks than `kept`, their rows
+    /// are the first rows of the first new chunk.
     pub(crate) fn plan_like(
         &self,
         column: &Column,
@@ -151,7 +151,7 @@ impl ColumnEncoder {
                 SlotChunks::after(layout, &column.chunks[kept..], &chunks).map(Decision::Slots)
             }
             Encoding::Text { offset_width } => {
-                chunks.par_iter_mut().for_each(LocalChunk::make_text);
+                chunks.par_iter_mut().for_each(LocalChunk::compute_string);
                 let fits =
                     *offset_width == Width::Eight || !chunks.iter().any(LocalChunk::needs_wide_offsets);
                 let utf8 = self.kind == Kind::Text { utf8: true };
@@ -189,8 +189,7 @@ impl Plan {
         self.layout.slabs.iter().map(|bytes| *bytes as u64).sum()
     }
 
-    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives, unless
-    /// `cancellation` comes first.
+    /// Writes the column into memory from `allocate`, with all of rayon's threads. `cancellation` stops it.
     pub(crate) fn write(
         self,
         ledger: &Ledger,
@@ -267,7 +266,7 @@ impl Plan {
     }
 }
 
-/// A chunk's properties that come from writing it.
+/// Properties of a chunk that are computed while it is written.
 struct Written {
     rows: u32,
     base: i64,
@@ -294,7 +293,7 @@ impl Decision {
         }
     }
 
-    /// Width of codes that may be packed; none of others.
+    /// Width of codes that may be packed; zero for other values.
     fn code_width(&self) -> Width {
         match self {
             Self::Integer(frame) => frame.width,
@@ -303,8 +302,8 @@ impl Decision {
         }
     }
 
-    /// Calls `visit` with the codes of a chunk in blocks, as long as it says so; whether it always did, false
-    /// of what has no codes that may be packed.
+    /// Calls `visit` with the codes of a chunk in blocks, until it returns false. Returns whether it always
+    /// returned true; false for values without codes that may be packed.
     fn for_each_block(&self, index: usize, values: &LocalValues, visit: impl FnMut(&[u64]) -> bool) -> bool {
         match (self, values) {
             (Self::Integer(frame), LocalValues::Integer(integers)) => {
@@ -321,7 +320,7 @@ impl Decision {
         }
     }
 
-    /// How the codes of a chunk are packed; none where they are not.
+    /// The packing of the codes of a chunk; none if they are not packed.
     fn directory(&self, index: usize, chunk: &LocalChunk, packing: Packing) -> Option<Directory> {
         let rows = chunk.rows as usize;
         let plain = rows * self.code_width().bytes();
@@ -333,7 +332,7 @@ impl Decision {
         (near && directory.pays(packing, plain)).then_some(directory)
     }
 
-    /// Writes the codes of a chunk: packed, or of the column's width by `plain`.
+    /// Writes the codes of a chunk: packed, or in the column's width by `plain`.
     fn write_codes(
         &self,
         index: usize,
@@ -457,7 +456,7 @@ impl Decision {
                         }
                     }
                 }
-                text_zone(text.bounds.as_ref(), *utf8, null_count)
+                string_zone(text.bounds.as_ref(), *utf8, null_count)
             }
             _ => return Err(mismatch()),
         };

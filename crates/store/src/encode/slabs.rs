@@ -1,4 +1,4 @@
-//! Where a column's chunks go: large pieces of host memory, cut into aligned views.
+//! Places of a column's chunks: large pieces of host memory, divided into aligned views.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use galatea_device::HostMemory;
 use crate::column::VIEW_ALIGNMENT;
 
 /// Size of the pieces of memory that are allocated and pinned, in bytes. A column smaller than this gets
-/// exactly what it needs, a chunk larger than this its own.
+/// exactly its size, and a chunk larger than this a piece of its own.
 pub(super) const SLAB_BYTES: usize = 256 << 20;
 
-/// A slab and the range in it.
+/// A slab and the range within it.
 pub(super) type Place = (usize, Range<usize>);
 
 /// Bytes of a chunk's views.
@@ -21,7 +21,7 @@ pub(super) struct Sizes {
     pub(super) validity: Option<usize>,
 }
 
-/// Where the views of all chunks go.
+/// The places of the views of all chunks.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// Bytes of each slab.
@@ -29,7 +29,7 @@ pub(super) struct Layout {
     pub(super) places: Vec<Places>,
 }
 
-/// The slab and the range in it of each of a chunk's views.
+/// The place of each of a chunk's views.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub(super) data: Place,
@@ -39,7 +39,7 @@ pub(super) struct Places {
 
 impl Layout {
     pub(super) fn new(chunks: impl Iterator<Item = Sizes>) -> Self {
-        // Even a column without a byte of data has a slab for its empty views to be in.
+        // Even a column without a byte of data has a slab, which holds its empty views.
         let mut slabs = vec![0usize];
         let mut place = |bytes: usize| {
             let last = slabs.len() - 1;
@@ -62,7 +62,7 @@ impl Layout {
     }
 }
 
-/// Where a chunk is written.
+/// The memory that a chunk is written to.
 pub(super) struct Targets<'a> {
     pub(super) data: &'a mut [u8],
     pub(super) offsets: Option<&'a mut [u8]>,
@@ -71,7 +71,7 @@ pub(super) struct Targets<'a> {
 
 /// Takes views out of slabs from front to back.
 pub(super) struct Cutter<'a> {
-    /// Of each slab, how much is taken, and the rest.
+    /// For each slab, the number of bytes taken, and the rest.
     rest: Vec<(usize, &'a mut [u8])>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Where a chunk's views are; chunks come in the order of the layout.
+    /// The memory of a chunk's views. Chunks must be passed in the order of the layout.
     pub(super) fn targets(&mut self, places: &Places) -> Targets<'a> {
         Targets {
             data: self.cut(&places.data),

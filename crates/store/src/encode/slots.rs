@@ -1,4 +1,4 @@
-//! Chunks of laid-out columns: the slots chosen for its rows, and rows appended later.
+//! Chunks of laid-out columns, with the slots chosen for their rows, and of rows appended later.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::integer::LocalIntegers;
 use crate::column::{Chunk, Encoding, Width, Zone};
 use crate::layout::{CodeMeaning, SlotLayout};
 
-/// How chunks of a laid-out column are written.
+/// The data needed to write the chunks of a laid-out column.
 #[derive(Debug)]
 pub(super) struct SlotChunks {
     layout: Arc<SlotLayout>,
     width: Width,
-    /// Of chunks of strings, the slot of each local code.
+    /// For chunks of strings, the slot of each local code.
     ranks: Vec<Vec<u32>>,
-    /// Slots of the first rows, which were chosen before.
+    /// Slots of the first rows, which were chosen earlier.
     chosen: Vec<HostView>,
 }
 
@@ -34,8 +34,8 @@ impl SlotChunks {
         }
     }
 
-    /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which are the
-    /// first of the first chunk and keep their slots. None where the layout lacks a value.
+    /// Chunks of rows with the first copies of their values. The rows of `tail`, which are the first of the
+    /// first chunk, keep their slots. None if the layout lacks a value.
     pub(super) fn after(layout: &Arc<SlotLayout>, tail: &[Chunk], chunks: &[LocalChunk]) -> Option<Self> {
         let mut ranks = Vec::new();
         for chunk in chunks {
@@ -77,7 +77,7 @@ impl SlotChunks {
         self.layout.base()
     }
 
-    /// Writes the slots of chunk `index`, and gives its zone; none for values of another encoding.
+    /// Writes the slots of chunk `index`, and returns its zone; none for values of another encoding.
     pub(super) fn write(
         &self,
         index: usize,
@@ -125,7 +125,7 @@ impl SlotChunks {
     }
 }
 
-/// Whether all values are among the `codes` that begin at the base.
+/// Whether all values are among the first `codes` multiples of `factor` above the base.
 fn holds(integers: &LocalIntegers, base: i64, factor: u64, codes: u64) -> bool {
     let Some((min, max)) = integers.range else {
         return true;

@@ -1,12 +1,12 @@
-//! A column chunk's bytes in the shape the parquet crate reads files in.
+//! The bytes of a column chunk, as a reader for the parquet crate.
 
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use bytes::{Buf, Bytes};
 
-/// The bytes of one column chunk, as a file that has nothing else.
+/// The bytes of one column chunk, as a file without other contents.
 pub(super) struct ColumnBytes {
-    /// Where in the file they begin.
+    /// Their start in the file.
     pub(super) start: u64,
     pub(super) bytes: Bytes,
     pub(super) file_size: u64,

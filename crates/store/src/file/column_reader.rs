@@ -1,9 +1,9 @@
 //! Reads and encodes a column of a chunk of Parquet files.
 //!
-//! Columns are asked of the parquet crate in the form that costs least to encode: decimals of up to 18 digits
-//! as 64-bit integers, strings as views, and strings whose pages are all dictionary pages as Arrow
-//! dictionaries, which need not be hashed row by row. Where a file's column is not of the table's type it is
-//! cast as DataFusion casts it.
+//! The parquet crate is configured to return columns in the form that is cheapest to encode: decimals of up
+//! to 18 digits as 64-bit integers, strings as views, and strings in dictionary pages only as Arrow
+//! dictionaries, which need not be hashed row by row. If a file's column does not have the table's type, it
+//! is cast as DataFusion casts it.
 
 use std::sync::Arc;
 
@@ -32,17 +32,17 @@ use crate::version::{OpenFile, RowGroups, Run};
 /// Rows decoded into one array.
 const BATCH_ROWS: usize = 1 << 20;
 
-/// The timestamps that INT96 columns are read as.
+/// The timestamp type for INT96 columns.
 #[derive(Debug, Clone)]
 pub(super) struct Int96 {
     pub(super) unit: TimeUnit,
     pub(super) zone: Option<Arc<str>>,
 }
 
-/// How one column is read from one file.
+/// The way one column is read from one file.
 #[derive(Debug)]
 enum ColumnReader {
-    /// Not in the file.
+    /// The file does not have the column.
     Null,
     /// The same value in every row.
     Constant(ScalarValue),
@@ -52,7 +52,7 @@ enum ColumnReader {
         /// Index among the file's leaf columns.
         leaf: usize,
         metadata: ArrowReaderMetadata,
-        /// As `metadata`, reading an Arrow dictionary; for text.
+        /// Like `metadata`, but returning an Arrow dictionary; for strings.
         dictionary: Option<ArrowReaderMetadata>,
     },
 }
@@ -176,7 +176,7 @@ impl Readers {
     }
 }
 
-/// The schema DataFusion would read a file with, of a table whose files have the columns of `table`.
+/// The schema with which DataFusion would read a file, if the table's files have the columns of `table`.
 fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result<Schema> {
     let metadata = file.metadata.file_metadata();
     let mut schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata())
@@ -191,7 +191,7 @@ fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result
     Ok(schema)
 }
 
-/// How a column of the table is read from a file.
+/// The reader of a column of the table in a file.
 fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReader> {
     let Some((root, stored)) = schema.column_with_name(field.name()) else {
         if field.is_nullable() {
@@ -247,7 +247,7 @@ fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReade
     })
 }
 
-/// The type to read a column as: what costs least to encode and is the same values.
+/// The type as which a column is read: the cheapest to encode that has the same values.
 fn cheapest(stored: &DataType, table: &DataType, physical: PhysicalType) -> DataType {
     match (stored, plain_type(table)) {
         (DataType::Decimal128(precision, scale), DataType::Decimal128(_, _))
@@ -276,7 +276,7 @@ fn only_dictionary_pages(column: &ColumnChunkMetaData) -> bool {
         })
 }
 
-/// Start and length of a column chunk, its dictionary page included. Lengths below zero are read as nothing.
+/// Start and length of a column chunk, its dictionary page included. Negative lengths are read as 0.
 fn byte_range(column: &ColumnChunkMetaData) -> (u64, u64) {
     let start = column
         .dictionary_page_offset()
@@ -301,7 +301,8 @@ fn decode(
     reader.map(|batch| Ok(Arc::clone(batch?.column(0)))).collect()
 }
 
-/// The array as the encoder takes it: of the table's type, but for layouts of the same values.
+/// The array in a form that the encoder accepts: of the table's type, possibly in another layout of the same
+/// values.
 fn adapted(file: &OpenFile, array: ArrayRef, field: &Field) -> Result<ArrayRef> {
     let (from, to) = (array.data_type(), field.data_type());
     let same = match (plain_type(from), plain_type(to)) {

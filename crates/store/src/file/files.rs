@@ -1,4 +1,4 @@
-//! The files of a table, and what their columns are read into.
+//! The files of a table, and the objects needed to read their columns.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,13 +19,13 @@ pub(super) struct TableFiles {
     pub(super) store: Arc<Store>,
     pub(super) runtime: Arc<RuntimeEnv>,
     pub(super) objects: Arc<dyn ObjectStore>,
-    /// For messages: the file, or the first of several.
+    /// The name in messages: the file, or the first of several.
     pub(super) name: String,
-    /// As the listing of the scan saw them.
+    /// The files as the listing of the scan recorded them.
     pub(super) listed: Vec<SourceFile>,
-    /// Columns in the files.
+    /// Columns of the files.
     pub(super) file_schema: SchemaRef,
-    /// Those, then the partition columns.
+    /// Columns of the files, followed by the partition columns.
     pub(super) schema: SchemaRef,
 }
 
@@ -45,7 +45,7 @@ impl TableFiles {
         })
     }
 
-    /// The files with their current metadata from the object store.
+    /// The files. Local ones have their current metadata.
     pub(super) async fn now(&self) -> Result<Vec<SourceFile>> {
         let mut files = Vec::with_capacity(self.listed.len());
         for file in &self.listed {

@@ -1,4 +1,4 @@
-//! How the files of a scan are read: by the store, for Parquet, and by DataFusion, for all others.
+//! Readers of the files of a scan: the store's for Parquet, DataFusion's for all other formats.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::parquet::ParquetFormat;
 use crate::column::Column;
 use crate::error::{Result, StoreError};
 
-/// See the module.
+/// The reader of the files; see the module documentation.
 #[derive(Debug)]
 pub(super) enum Format {
     Parquet(ParquetFormat),
-    /// By DataFusion.
+    /// Read by DataFusion.
     Native(Box<NativeScan>),
 }
 
@@ -25,7 +25,7 @@ impl Format {
     /// The format of a scan's files; `table` is their name in messages.
     ///
     /// # Errors
-    /// [`StoreError::UnsupportedSource`] for scans that the whole files do not stand for.
+    /// [`StoreError::UnsupportedSource`] for scans that are not equivalent to the whole files.
     pub(super) fn of(scan: &FileScanConfig, table: &str) -> Result<Self> {
         let refuse = |reason: &str| {
             Err(StoreError::UnsupportedSource {
@@ -63,7 +63,7 @@ impl Format {
         ParquetFormat::new(&options.global).map(Self::Parquet)
     }
 
-    /// What tells apart two ways of reading the same files.
+    /// Distinguishes ways of reading the same files.
     pub(super) fn describe(&self, file_type: &str) -> String {
         match self {
             Self::Parquet(format) => format!("{file_type} {}", format.describe()),
@@ -71,7 +71,7 @@ impl Format {
         }
     }
 
-    /// Reads and encodes columns; if there are none, finds out how many rows the chunks have.
+    /// Reads and encodes columns. Without columns, only determines the chunks' numbers of rows.
     pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
         match self {
             Self::Parquet(format) => format.load(load).await,
@@ -80,7 +80,7 @@ impl Format {
     }
 }
 
-/// Whether a reader factory is one of those that DataFusion sets itself.
+/// Whether a reader factory is one of DataFusion's own.
 fn is_datafusions(factory: &Arc<dyn ParquetFileReaderFactory>) -> bool {
     let text = format!("{factory:?}");
     text.starts_with("CachedParquetFileReaderFactory") || text.starts_with("DefaultParquetFileReaderFactory")

@@ -1,4 +1,4 @@
-//! DataFusion's Parquet source, with errors and panics that name the file.
+//! DataFusion's Parquet source, with errors and panics that contain the file's name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use object_store::ObjectStore;
 
 use crate::damage::{contained, contained_async, panicked, parquet_error};
 
-/// Reads Parquet files as DataFusion does. An error or a panic of reading becomes an error that names the
-/// file.
+/// Reads Parquet files as DataFusion does. An error or a panic of reading becomes an error with the file's
+/// name.
 #[derive(Clone)]
 pub struct GuardedParquet(Arc<dyn FileSource>);
 
@@ -36,7 +36,7 @@ impl GuardedParquet {
     }
 }
 
-/// The Parquet source that a scan reads with, guarded or not.
+/// The Parquet source of a scan, guarded or not.
 pub fn parquet_source(source: &dyn FileSource) -> Option<&ParquetSource> {
     let inner = source
         .downcast_ref::<GuardedParquet>()
@@ -44,7 +44,7 @@ pub fn parquet_source(source: &dyn FileSource) -> Option<&ParquetSource> {
     inner.unwrap_or(source).downcast_ref::<ParquetSource>()
 }
 
-/// A copy of a source, guarded if that is.
+/// A copy of a source, guarded if the source is.
 pub fn guarded_as(source: &dyn FileSource, copy: Arc<dyn FileSource>) -> Arc<dyn FileSource> {
     match source.is::<GuardedParquet>() {
         true => GuardedParquet::of(copy),
@@ -183,7 +183,7 @@ impl Morselizer for Guard {
     }
 }
 
-/// The outcome of work on a file, with its name in the error.
+/// The outcome of work on a file. An error gets the file's name.
 fn named<T>(file: &str, outcome: Result<Result<T>, String>) -> Result<T> {
     match outcome {
         Ok(done) => done.map_err(|error| parquet_error(file, error)),
@@ -245,7 +245,7 @@ impl Morsel for GuardedMorsel {
                 return futures::stream::iter([Err(failed)]).boxed();
             }
         };
-        // Nothing is asked of a stream that has panicked.
+        // A stream that has panicked is not polled again.
         let guarded = futures::stream::poll_fn(move |context| {
             let Some(running) = &mut stream else {
                 return std::task::Poll::Ready(None);

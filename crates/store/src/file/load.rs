@@ -22,12 +22,12 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// The encoder of the columns, in chunks of the version's size. `rows` is how many the progress is
-    /// reported of, where that is known.
+    /// The encoder of the columns, in chunks of the version's size. `rows` is the total for progress reports,
+    /// if known.
     ///
     /// # Errors
-    /// [`StoreError::StoreLimit`] at once, if an earlier load of columns among these needed more than the
-    /// limit; a column's type has no encoding.
+    /// [`StoreError::StoreLimit`] at once, if an earlier load of some of these columns needed more than the
+    /// limit; or a column's type has no encoding.
     pub(super) fn encoder(&self, rows: Option<u64>) -> Result<Arc<ChunkEncoder>> {
         let TableFiles {
             store, name, schema, ..
@@ -41,8 +41,8 @@ impl Load<'_> {
         ChunkEncoder::with_chunk_rows(store, name, &schema, dictionary, meter, self.version.chunk_target)
     }
 
-    /// That the columns need more than the store's limit, `used` of which others have; later loads of this
-    /// version need not try.
+    /// The error that the columns need more than the store's limit; other columns use `used` bytes of it. It
+    /// is recorded, so that later loads of this version need not try.
     pub(super) fn refuse(&self, needed: u64, used: u64) -> StoreError {
         self.version.refuse(self.columns, needed);
         self.too_large(needed, used)

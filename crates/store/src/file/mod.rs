@@ -1,22 +1,23 @@
-//! Tables in files: columns are encoded when first used and kept while memory allows.
+//! Tables in files. Columns are encoded on first use and cached while memory allows.
 //!
-//! DataFusion plans a scan of files as a list of byte ranges of files spread over partitions, with the
+//! DataFusion plans a scan of files as a list of byte ranges of files over several partitions, with the
 //! columns and filters of one query. A [`FileTable`] is the table behind it: the whole files, each once, in
-//! order, and all their columns. A column that a query loads is read once, encoded, and kept in the [`Store`]
-//! for the queries after it.
+//! order, and all their columns. A column that a query loads is read once, encoded, and cached in the
+//! [`Store`] for later queries.
 //!
 //! ```text
 //!  load([quantity, flag])
 //!    ├─ version of the files now (size, times, inode or etag)      changed: the old version's columns are dropped
-//!    ├─ columns kept of this version                               most loads end here
+//!    ├─ cached columns of this version                             most loads end here
 //!    └─ the others, one loader per column, later ones wait
 //!         Parquet: footers → chunks of whole row groups → (chunk, column) pieces on all cores
 //!         CSV, JSON, Arrow, Avro: DataFusion's reader, partition by partition in order
 //! ```
 //!
-//! The stamps of files on the local file system are read on every load; a file written so recently that its
-//! times may not show the next change is compared by content ([`crate::version`]). For object stores that
-//! would cost a round trip per file and query; there the version is the one DataFusion's listing saw.
+//! The stamps of files on the local file system are read on every load. A file may have been written so
+//! recently that its times may not show the next change; it is compared by content ([`crate::version`]). For
+//! object stores that would cost a round trip per file and query, so the version is the one of DataFusion's
+//! listing.
 
 mod column_bytes;
 mod column_reader;

@@ -1,9 +1,9 @@
 //! Columns of CSV, JSON, Arrow and Avro files, read by DataFusion.
 //!
-//! The scan's own source reads the files again, whole: one partition per file, large files cut into byte
-//! ranges in order where the format allows, and the partitions' rows are put together in that order. Sources
-//! of CSV and JSON are made anew, so that any column can be read; of other formats the columns that the scan
-//! produces as they are can be.
+//! The scan's own source reads the whole files again: one partition per file, and large files split into
+//! ordered byte ranges if the format allows. The partitions' rows are concatenated in that order. Sources of
+//! CSV and JSON are created anew, so that any column can be read. Other formats provide only the columns that
+//! the scan returns unchanged.
 
 use std::sync::Arc;
 
@@ -26,18 +26,19 @@ use crate::pool::on_pool;
 use crate::text::{CsvFiles, JsonFiles};
 use crate::version::SourceFile;
 
-/// Partitions that large files are cut into. A constant, so that every load of a version has the same chunks.
+/// Number of partitions that large files are split into. It is constant, so that every load of a version has
+/// the same chunks.
 const PARTITIONS: usize = 16;
-/// Bytes of files from which they are cut.
+/// Minimum bytes of files that are split.
 const MIN_BYTES_TO_CUT: usize = 16 << 20;
 
-/// A scan by DataFusion of whole files.
+/// A scan of whole files by DataFusion.
 #[derive(Clone)]
 pub(super) struct NativeScan {
     config: FileScanConfig,
-    /// Reads all columns where it can be made anew, else those that the scan produces.
+    /// Reads all columns if it can be created anew, else the columns that the scan produces.
     source: Arc<dyn FileSource>,
-    /// How the source reads.
+    /// The options of the source.
     options: String,
 }
 
@@ -69,12 +70,12 @@ impl NativeScan {
         }
     }
 
-    /// What tells apart two ways of reading the same files.
+    /// Distinguishes ways of reading the same files.
     pub(super) fn describe(&self) -> String {
         format!("{:?} {}", self.config.file_compression_type, self.options)
     }
 
-    /// A plan that produces these columns of the table, in partitions whose order is that of the files.
+    /// A plan that produces these columns of the table, in partitions in the order of the files.
     fn plan(&self, files: &[SourceFile], table: &str, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
         let source = &self.source;
         let positions = columns.iter().map(|column| match source.projection() {
@@ -127,7 +128,7 @@ impl NativeScan {
         )))
     }
 
-    /// Reads columns, with their rows in the order of the files.
+    /// Reads columns. Rows are in the order of the files.
     pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
         let Load {
             files,
@@ -158,7 +159,7 @@ impl NativeScan {
     }
 }
 
-/// The options that a source of DataFusion's reads CSV with.
+/// The options with which a CSV source of DataFusion reads.
 fn csv_options(source: &CsvSource) -> CsvOptions {
     CsvOptions {
         has_header: Some(source.has_header()),
@@ -173,7 +174,7 @@ fn csv_options(source: &CsvSource) -> CsvOptions {
     }
 }
 
-/// Where a projection gives a column of the table as it is.
+/// The position at which a projection returns a column of the table unchanged.
 fn position(projection: &ProjectionExprs, column: usize) -> Option<usize> {
     projection.iter().position(|projected| {
         projected

@@ -1,9 +1,9 @@
 //! Columns of Parquet files.
 //!
-//! The unit of work is one column of one chunk: its bytes are read in one piece per row group, decoded by the
-//! parquet crate and encoded ([`super::column_reader`]), all on one thread, so as many such units run as
-//! there are cores and none waits for another. Object stores are read ahead of the threads by asynchronous
-//! requests.
+//! The unit of work is one column of one chunk. One thread reads its bytes, one piece per row group, decodes
+//! them with the parquet crate and encodes them ([`super::column_reader`]). All cores thus work on
+//! independent units, and none waits for another. From object stores, asynchronous requests read ahead of the
+//! threads.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::ingest::EncodedChunk;
 use crate::pool::on_pool;
 use crate::version::RowGroups;
 
-/// Units of work finished before their size says that all would not fit.
+/// Units of work after which the load is cancelled if their size predicts that the whole does not fit.
 const UNITS_TO_JUDGE: usize = 8;
 
 /// The Parquet options that change the types of columns.
@@ -38,12 +38,12 @@ impl ParquetFormat {
         })
     }
 
-    /// What tells apart two ways of reading the same files.
+    /// Distinguishes ways of reading the same files.
     pub(super) fn describe(&self) -> String {
         format!("{:?}", self.int96)
     }
 
-    /// Reads columns, as many pieces at once as keep all cores busy.
+    /// Reads columns, with enough concurrent pieces to keep all cores busy.
     pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
         let Load {
             files,
@@ -119,8 +119,8 @@ impl ParquetFormat {
     }
 }
 
-/// Reads the bytes of a column of a chunk, where the file is not local; local files are read by the
-/// thread that decodes.
+/// Reads the bytes of a column of a chunk if the file is not local. The bytes of local files are read by the
+/// thread that decodes them.
 async fn fetch(
     objects: &dyn ObjectStore,
     readers: &Readers,
@@ -149,13 +149,13 @@ async fn fetch(
     Ok(fetched)
 }
 
-/// Bytes that all cells need, when some have been encoded.
+/// Estimates the bytes of all cells from those encoded so far.
 fn estimate(bytes: u64, cells: u64, total_cells: u64) -> u64 {
     let estimate = u128::from(bytes) * u128::from(total_cells) / u128::from(cells.max(1));
     u64::try_from(estimate).unwrap_or(u64::MAX)
 }
 
-/// The type of INT96 columns, as DataFusion's options state it.
+/// The type of INT96 columns by DataFusion's options.
 fn int96(options: &ParquetOptions) -> Result<Option<Int96>> {
     let Some(unit) = &options.coerce_int96 else {
         return Ok(None);

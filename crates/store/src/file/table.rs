@@ -31,13 +31,13 @@ pub struct FileTable {
 }
 
 impl Store {
-    /// The table behind a DataFusion file scan: its files whole, each once, in order, with all columns of its
-    /// table schema. The scan's own projection, filters and limit are not part of it. Filters that a Parquet
-    /// source was given to apply itself (`pushdown_filters`) are the caller's to apply.
+    /// The table behind a DataFusion file scan: its files, whole, each once, in order, with all columns of
+    /// its table schema. The scan's own projection, filters and limit are not part of it. The caller must
+    /// apply filters that were pushed into a Parquet source (`pushdown_filters`).
     ///
     /// # Errors
-    /// [`StoreError::UnsupportedSource`] for scans that the whole files do not stand for: with virtual
-    /// columns, a row selection within files, encryption, or a schema adapter of the user's.
+    /// [`StoreError::UnsupportedSource`] for scans that are not equivalent to the whole files: with virtual
+    /// columns, a row selection within files, encryption, or a user-defined schema adapter.
     pub fn file_table(
         self: &Arc<Self>,
         scan: &FileScanConfig,
@@ -67,29 +67,29 @@ impl FileTable {
         })
     }
 
-    /// The store that keeps the columns.
+    /// The store that caches the columns.
     pub fn store(&self) -> &Arc<Store> {
         &self.files.store
     }
 
-    /// A name for messages: the file, or the first of several.
+    /// The name in messages: the file, or the first of several.
     pub fn name(&self) -> &str {
         &self.files.name
     }
 
-    /// Whether all these columns are kept, so that loading them reads no file.
+    /// Whether all these columns are cached, so that loading them reads no file.
     pub fn is_loaded(&self, columns: &[usize], hints: &LoadHints) -> bool {
         self.kept(columns, hints).is_some()
     }
 
-    /// A column that is kept and satisfies the hints.
+    /// A cached column that satisfies the hints.
     fn kept_column(&self, id: TableId, column: usize, hints: &LoadHints) -> Option<Arc<Column>> {
         self.files.store.cached(id, column).filter(|kept| {
             !matches!(kept.encoding, Encoding::Text { .. }) || !hints.dictionary.contains(&column)
         })
     }
 
-    /// The version of the files as they are now.
+    /// The current version of the files.
     fn refresh(&self) -> Result<Arc<Version>> {
         let version = current_version(&self.files, &self.key)?;
         *self.version.write() = Arc::clone(&version);
@@ -104,7 +104,7 @@ impl FileTable {
         progress: Option<&ProgressCallback>,
     ) -> Result<TableView> {
         let wanted: BTreeSet<usize> = columns.iter().copied().collect();
-        // Loaders are taken in the order of columns, so that two loads never wait for each other.
+        // Loaders are locked in the order of columns, so that two loads never wait for each other.
         let mut loaders = Vec::new();
         for column in &wanted {
             loaders.push(version.loader(*column).lock_owned().await);
@@ -153,7 +153,7 @@ impl FileTable {
         )
     }
 
-    /// A column that was just read, in the layout requested for it where that is possible.
+    /// A column that was just read, in its requested layout if possible.
     async fn with_requested_layout(&self, index: usize, column: Arc<Column>) -> Result<Arc<Column>> {
         let Some(layout) = self.files.store.file_versions.layout(&self.key, index) else {
             return Ok(column);
@@ -162,12 +162,12 @@ impl FileTable {
         on_pool(move || encoder.laid_out_if_possible(column, layout)).await
     }
 
-    /// Lays columns, given by their indices, out for the banks of shared memory, or stores them without a
-    /// layout (`None`). Every later load of the same files does the same, whichever scan asks for them.
+    /// Lays the columns with these indices out for the banks of shared memory, or stores them without a
+    /// layout (`None`). Every later load of the same files does the same, for any scan.
     ///
     /// # Errors
-    /// Those of loading, and [`StoreError::NoLayout`] for the first column that cannot have a layout; the
-    /// layouts are then as before.
+    /// An error of loading, or [`StoreError::NoLayout`] for the first column that cannot have a layout; the
+    /// layouts then remain as before.
     pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         let view = self.load(columns, &LoadHints::default(), None).await?;
         let mut laid_out = Vec::with_capacity(columns.len());
@@ -185,7 +185,7 @@ impl FileTable {
         Ok(())
     }
 
-    /// The columns, when all are kept.
+    /// The columns, if all are cached.
     fn kept_view(
         &self,
         version: &Version,
@@ -266,7 +266,8 @@ impl ColumnSource for FileTable {
         let result = self
             .load_version(&version, columns, hints, progress.as_ref())
             .await;
-        // Files that changed while they were read gave columns of neither version, or an error of no meaning.
+        // The files changed while they were read: the columns are of neither version, or the error is
+        // meaningless.
         let after = self.refresh()?;
         if after.id == version.id {
             return result;
@@ -282,7 +283,7 @@ impl ColumnSource for FileTable {
     }
 }
 
-/// The version of the files as they are now, forgetting the columns of one that is not current any more.
+/// The current version of the files. Columns of a version that is no longer current are dropped.
 fn current_version(files: &TableFiles, key: &FileKey) -> Result<Arc<Version>> {
     let store = &files.store;
     let forget = |version| store.forget(version);

@@ -1,5 +1,5 @@
-//! Columns with a conflict layout, laid out for short: their codes are slots of a table in which values are
-//! replicated, so that grouping by the column keeps the lanes of a warp in different banks of shared memory
+//! Columns with a conflict layout ("laid-out columns"). Their codes are slots of a table in which values are
+//! replicated, so that lanes of a warp that group by the column access different banks of shared memory
 //! (Sitaridi & Ross, DaMoN 2012; `galatea_layout` has the algorithm).
 //!
 //! ```text
@@ -11,14 +11,14 @@
 //! slot codes     0→0  1→1  2→2  3→0  4→2  5→2          what a slot decodes to; NULL and holes to 0
 //! ```
 //!
-//! A code has the meaning it has without a layout: a rank in the dictionary, or a multiple of a factor above
-//! a base, which is here the same for all chunks. Zones, ranges and validity bitmaps do not change. NULL rows
-//! have a value of their own, so that they too can be grouped by slot.
+//! A code has the same meaning as without a layout: a rank in the dictionary, or a multiple of a factor above
+//! a base, which here is the same for all chunks. Zones, ranges and validity bitmaps do not change. NULL rows
+//! have a value of their own, so that they can be grouped by slot, too.
 //!
-//! Appended rows take the first copy of their value, whose slot is the value itself. A value that the layout
-//! lacks makes the append lay the column out again. The requested layout is kept with the table: a column
-//! that cannot have it, without rows or with too many values, gets it once it can, and columns of files get
-//! it whenever they are loaded.
+//! Appended rows get the first copy of their value, whose slot is the value itself. If the layout lacks a
+//! value, the append lays the column out again. The requested layout is stored with the table. A column that
+//! cannot have it, because it has no rows or too many values, gets it once it can. Columns of files get it
+//! whenever they are loaded.
 
 mod pattern;
 
@@ -34,7 +34,7 @@ use galatea_layout::{
 pub use self::pattern::{ChunkTiles, PIPELINE_TILES, TileShape};
 use crate::width::Width;
 
-/// Most bytes of shared memory of the table with copies, [`SLOT_BYTES`] each slot: three blocks fit a
+/// Maximum bytes of shared memory of the table with copies, with [`SLOT_BYTES`] each slot: three blocks fit a
 /// multiprocessor.
 pub const TABLE_BYTES: u64 = 64 << 10;
 /// Bytes of a slot: one 64-bit accumulator.
@@ -43,7 +43,7 @@ pub const SLOT_BYTES: u32 = 8;
 /// A requested layout: the conflicts to avoid and the memory for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConflictLayout {
-    /// Which conflicts to avoid.
+    /// The conflicts to avoid.
     pub goal: Goal,
     /// Limit on copies.
     pub room: Room,
@@ -52,9 +52,9 @@ pub struct ConflictLayout {
 /// Limit on the size of a table with copies, in addition to [`TABLE_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Room {
-    /// As [`Room::Table`], but a column of at most 256 values keeps to 256 slots, whose numbers are one byte,
-    /// unless more of them save more than the wider column costs to read. Where 256 slots are too few for the
-    /// window, it is smaller.
+    /// Like [`Room::Table`], but a column of at most 256 values has at most 256 slots, so that slot numbers
+    /// take one byte. It gets more slots only if they save more time than reading the wider column costs. If
+    /// 256 slots are too few for the window, the window is reduced.
     Auto,
     /// [`TABLE_BYTES`] alone.
     Table,
@@ -63,10 +63,11 @@ pub enum Room {
 }
 
 impl ConflictLayout {
-    /// The default window: accesses whose copies are not used again. Larger ones gain little (§4, Figure 5).
+    /// The default window: the number of accesses during which a copy is not used again. Larger windows gain
+    /// little (§4, Figure 5).
     pub const WINDOW: usize = 16;
 
-    /// The layout where the queries are unknown: for writes, which avoids conflicts of reads as well.
+    /// The layout for unknown queries: for writes, which avoids conflicts of reads as well.
     pub const AUTO: Self = Self {
         goal: Goal::Writes { window: Self::WINDOW },
         room: Room::Auto,
@@ -75,7 +76,7 @@ impl ConflictLayout {
     /// Lays out a column of codes below `values`.
     ///
     /// # Errors
-    /// Those of [`galatea_layout::lay_out`].
+    /// The errors of [`galatea_layout::lay_out`].
     pub fn lay_out<P: AccessPattern>(
         &self,
         codes: Vec<u32>,
@@ -113,7 +114,7 @@ impl ConflictLayout {
         }
     }
 
-    /// Mean rounds of an access to the words that a column names, of writes or of reads as the goal is.
+    /// Mean rounds of an access to the words of a column: of writes or reads, according to the goal.
     fn rounds<P: AccessPattern>(&self, words: &[u32], pattern: &P) -> f64 {
         let conflicts: Conflicts = Analyser::default().words(words, pattern);
         match self.goal {
@@ -123,10 +124,11 @@ impl ConflictLayout {
     }
 }
 
-/// Slots whose numbers are one byte.
+/// Number of slots whose numbers fit one byte.
 const BYTE_SLOTS: usize = 256;
 
-/// A goal, followed by those with a quarter of its window and without one, which need fewer copies.
+/// A goal, followed by the same goal with a quarter of its window and without a window, which need fewer
+/// copies.
 fn with_smaller_windows(goal: Goal) -> Vec<Goal> {
     let mut goals: Vec<Goal> = match goal {
         Goal::Reads => vec![goal],
@@ -141,7 +143,7 @@ fn with_smaller_windows(goal: Goal) -> Vec<Goal> {
     goals
 }
 
-/// Predicted time of an access, in rounds, of a query that counts rows by a column of `bytes` bytes a row.
+/// Predicted time of an access, in rounds, for a query that counts rows by a column of `bytes` bytes a row.
 /// Reads and updates overlap, so it is the longer of the two, by the model's figures of an H200 (reading a
 /// byte of each row takes 1.7 rounds). Such a query reads nothing else, so conflicts weigh most.
 fn counting(bytes: u32, rounds: f64) -> f64 {
@@ -161,7 +163,7 @@ pub enum CodeMeaning {
     },
     /// `base + factor * code`, in all chunks.
     Integer {
-        /// The integer that code 0 stands for.
+        /// The integer of code 0.
         base: i64,
         /// At least 1.
         factor: u64,
@@ -175,30 +177,30 @@ pub(crate) struct DenseCodes {
     pub(crate) codes: Vec<u32>,
     /// Rows of each chunk.
     pub(crate) chunk_rows: Vec<u32>,
-    /// Possible codes, that of NULL among them.
+    /// Number of possible codes, that of NULL included.
     pub(crate) values: usize,
-    /// The code of NULL rows, the last; none where there are none.
+    /// The code of NULL rows, which is the last one; none without NULL rows.
     pub(crate) null: Option<u32>,
-    /// The meaning of the others.
+    /// The meaning of the other codes.
     pub(crate) meaning: CodeMeaning,
 }
 
 /// The layout of a laid-out column: the mapping from slots to codes, and its quality.
 pub struct SlotLayout {
-    /// The value of each slot. Values are the codes, then NULL where the column had NULL rows.
+    /// The value of each slot. Values are the codes, followed by NULL if the column had NULL rows.
     pub map: SlotMap,
-    /// The value of NULL rows: the number of the others.
+    /// The value of NULL rows: the number of the other values.
     pub null: Option<u32>,
     /// The meaning of codes.
     pub meaning: CodeMeaning,
-    /// The access pattern that the layout was made for.
+    /// The access pattern of the layout.
     pub tiles: TileShape,
     /// The layout as requested.
     pub requested: ConflictLayout,
-    /// Slots, copies and time that the layout took.
+    /// Slots, copies and time of computing the layout.
     pub report: LayoutReport,
-    /// Mean rounds of an access to one accumulator per value, before and after, of writes or of reads as the
-    /// goal is.
+    /// Mean rounds of an access to one accumulator per value, before and after: of writes or reads, according
+    /// to the goal.
     pub rounds: (f64, f64),
     slot_codes: Vec<u32>,
 }
@@ -215,14 +217,14 @@ impl fmt::Debug for SlotLayout {
 }
 
 impl SlotLayout {
-    /// Lays out the rows of a column; also returns their slots.
+    /// Lays out the rows of a column. Also returns their slots.
     pub(crate) fn new(column: DenseCodes, requested: ConflictLayout) -> Result<(Self, Vec<u32>), NoLayout> {
         let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
         let pattern = tiles.in_chunks(&column.chunk_rows)?;
         let codes = column.codes;
         let before = requested.rounds(&codes, &pattern);
         let found = requested.lay_out(codes, values, &pattern)?;
-        // NULL is the last value, holes are beyond all.
+        // NULL is the last value; holes have larger numbers.
         let codes = values - usize::from(null.is_some());
         let slot_code = |&value: &u32| if (value as usize) < codes { value } else { 0 };
         let layout = Self {
@@ -248,7 +250,7 @@ impl SlotLayout {
         Width::for_maximum(self.map.slots().saturating_sub(1) as u64).max(Width::One)
     }
 
-    /// The integer that code 0 stands for; 0 for dictionaries.
+    /// The integer of code 0; 0 for dictionaries.
     pub fn base(&self) -> i64 {
         match self.meaning {
             CodeMeaning::Integer { base, .. } => base,
@@ -275,25 +277,25 @@ impl SlotLayout {
     }
 }
 
-/// Why a column cannot have a conflict layout.
+/// The reason why a column cannot have a conflict layout.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoLayout {
     /// Its values are not dense codes.
     #[error("{0}\nhint: integers, dates, times, decimals and strings that repeat can have one")]
     Encoding(&'static str),
-    /// There is no row.
+    /// The column has no rows.
     #[error("the column has no rows")]
     Empty,
-    /// More values than slots.
+    /// The column has more values than slots.
     #[error(
         "it spans {values} values, and a block has shared memory for at most {limit} slots of {SLOT_BYTES} bytes \
          in {TABLE_BYTES} bytes\nhint: integers count from the least to the greatest in steps of their common divisor"
     )]
     TooManyValues {
-        /// Values, NULL among them where there are NULL rows.
+        /// Number of values, NULL included if the column has NULL rows.
         values: u128,
-        /// The most.
+        /// The maximum.
         limit: u64,
     },
     /// The algorithm refused.

@@ -2,19 +2,20 @@
 
 use galatea_layout::{AccessPattern, LayoutError, Tiles};
 
-/// How blocks take the rows of a chunk: morsels of consecutive rows, in steps of some rows per thread.
+/// The order in which blocks read the rows of a chunk: morsels of consecutive rows, in steps of some rows per
+/// thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileShape {
     /// Threads of a block.
     pub threads: u32,
-    /// Consecutive rows that a thread takes in a step.
+    /// Consecutive rows that a thread reads in a step.
     pub rows_per_thread: u32,
-    /// Rows that a block takes at once: a multiple of the product of the two.
+    /// Rows of a morsel: a multiple of the product of the two.
     pub morsel_rows: u32,
 }
 
-/// The pattern of pipelines that group: blocks of the default size of `galatea.block_threads`, eight rows per
-/// thread, morsels of four steps (`crates/codegen/src/generate.rs`). Columns are laid out for it; a
+/// The pattern of pipelines that group: blocks of the default size of `galatea.tuning.block_threads`, eight
+/// rows per thread, morsels of four steps (`crates/codegen/src/generate.rs`). Columns are laid out for it; a
 /// pipeline with another pattern reads them correctly, with more conflicts.
 pub const PIPELINE_TILES: TileShape = TileShape {
     threads: 256,
@@ -23,10 +24,10 @@ pub const PIPELINE_TILES: TileShape = TileShape {
 };
 
 impl TileShape {
-    /// The pattern over chunks of these numbers of rows.
+    /// The pattern over chunks with these numbers of rows.
     ///
     /// # Errors
-    /// Those of [`Tiles::new`].
+    /// The errors of [`Tiles::new`].
     pub fn in_chunks(self, chunk_rows: &[u32]) -> Result<ChunkTiles, LayoutError> {
         let tiles = Tiles::new(
             self.threads as usize,
@@ -49,7 +50,7 @@ impl TileShape {
     }
 }
 
-/// [`Tiles`] over chunks of any sizes; those of files follow row groups. The column's rows are those of the
+/// [`Tiles`] over chunks of any sizes; chunks of files follow row groups. The column's rows are those of the
 /// chunks.
 #[derive(Debug, Clone)]
 pub struct ChunkTiles {

@@ -1,9 +1,10 @@
-//! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
+//! Tables that reside in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
 //!
-//! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An
-//! insert appends chunks: the last chunks are encoded again together with the new rows if those are as many,
-//! and where the new rows fit a column's encoding (width, factor, dictionary) the earlier chunks are shared
-//! with the snapshot before, with their identities. Where they do not, the column is encoded anew.
+//! Readers hold the [`Snapshot`] that they were planned with, so an insert never changes the rows of a
+//! running query. An insert appends chunks. The last chunks are encoded again together with the new rows if
+//! they have at most as many rows. If the new rows fit a column's encoding (width, factor, dictionary), the
+//! earlier chunks are shared with the previous snapshot, with their identities. If not, the column is encoded
+//! again.
 
 mod snapshot;
 
@@ -47,11 +48,11 @@ struct Shared {
     constraints: Constraints,
     defaults: HashMap<String, Expr>,
     current: RwLock<Current>,
-    /// Held by the one insert, delete or update that is changing the table.
+    /// Held by the insert, delete or update that is changing the table.
     change: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The current snapshot, and the identity by whose end holders of plans over it are notified.
+/// The current snapshot, and an identity. Holders of plans over the snapshot are notified when it is dropped.
 #[derive(Debug)]
 struct Current {
     snapshot: Arc<Snapshot>,
@@ -68,11 +69,11 @@ impl Current {
 }
 
 impl Shared {
-    /// Makes a snapshot the current one.
+    /// Sets the current snapshot.
     fn set_current(&self, snapshot: Snapshot) {
         let after = Current::new(Arc::new(snapshot)).into_inner();
         let before = std::mem::replace(&mut *self.current.write(), after);
-        // Notified after the lock is released: holders drop objects made of the previous snapshot.
+        // Notified after the lock is released: holders drop objects derived from the previous snapshot.
         drop(before);
     }
 }
@@ -96,7 +97,7 @@ impl StoredTable {
     /// Encodes a stream.
     ///
     /// # Errors
-    /// The stream's, a column's type has no encoding, or the store's memory limit is reached.
+    /// An error of the stream, a column type without an encoding, or the store's memory limit is reached.
     pub async fn from_stream(
         store: &Arc<Store>,
         name: &str,
@@ -116,11 +117,11 @@ impl StoredTable {
         on_pool(move || Self::from_chunks(&finisher, schema, chunks)).await
     }
 
-    /// Executes a plan and encodes what it gives. Rows keep the order of partitions and, with a single
-    /// partition, the plan's.
+    /// Executes a plan and encodes its rows. Rows keep the order of partitions and, with a single partition,
+    /// the plan's.
     ///
     /// # Errors
-    /// The plan's, a column's type has no encoding, or the store's memory limit is reached.
+    /// An error of the plan, a column type without an encoding, or the store's memory limit is reached.
     pub async fn from_plan(
         store: &Arc<Store>,
         name: &str,
@@ -152,7 +153,7 @@ impl StoredTable {
         })
     }
 
-    /// The same data with constraints and column defaults, as `CREATE TABLE` states them.
+    /// The same data with the constraints and column defaults of `CREATE TABLE`.
     #[must_use]
     pub fn with_definition(self, constraints: Constraints, defaults: HashMap<String, Expr>) -> Self {
         let shared = &self.shared;
@@ -174,9 +175,9 @@ impl StoredTable {
         Arc::clone(&self.shared.current.read().snapshot)
     }
 
-    /// The current version, and an identity that is dropped when the table is, or when it gets another
-    /// version. A cache of objects that hold the snapshot, plans for instance, keeps a weak reference to the
-    /// identity and subscribes to its end ([`Identity::tell`]).
+    /// The current version, and an identity that is dropped when the table is dropped or gets another
+    /// version. A cache of objects that hold the snapshot, such as plans, keeps a weak reference to the
+    /// identity and subscribes to its drop ([`Identity::tell`]).
     pub fn version(&self) -> (TableId, Arc<Identity>) {
         let current = self.shared.current.read();
         (current.snapshot.id, Arc::clone(&current.identity))
@@ -204,7 +205,7 @@ impl StoredTable {
         self.shared.defaults.get(column)
     }
 
-    /// Appends rows: a new snapshot, atomically. Rows appended.
+    /// Appends rows as a new snapshot, atomically. Returns the number of appended rows.
     ///
     /// # Errors
     /// As [`Self::from_batches`]; the table is then unchanged.
@@ -269,13 +270,13 @@ impl StoredTable {
         Ok(())
     }
 
-    /// Lays columns, given by their indices, out for the banks of shared memory, or stores them without a
-    /// layout (`None`): a new snapshot, atomically. Later inserts keep the layout. Rows keep their order.
+    /// Lays the columns with these indices out for the banks of shared memory, or stores them without a
+    /// layout (`None`), as a new snapshot, atomically. Later inserts keep the layout. Rows keep their order.
     ///
     /// # Errors
-    /// [`StoreError::NoLayout`](crate::StoreError::NoLayout) for the first column that cannot have
-    /// the layout, [`StoreError::UnknownColumn`](crate::StoreError::UnknownColumn), or the store's memory
-    /// limit is reached; the table is then unchanged.
+    /// [`StoreError::NoLayout`](crate::StoreError::NoLayout) for the first column that cannot have the
+    /// layout, [`StoreError::UnknownColumn`](crate::StoreError::UnknownColumn), or the store's memory limit
+    /// is reached; the table is then unchanged.
     pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         check_columns(columns, self.shared.schema.fields().len())?;
         let change = self.lock_changes().await;
@@ -306,15 +307,15 @@ impl StoredTable {
         Ok(())
     }
 
-    /// Excludes other changes of the table while it is held.
+    /// Excludes other changes of the table until the guard is dropped.
     pub(crate) async fn lock_changes(&self) -> tokio::sync::OwnedMutexGuard<()> {
         Arc::clone(&self.shared.change).lock_owned().await
     }
 }
 
-/// Number of chunks that an append of `added` rows leaves as they are. The last ones are encoded again
-/// together with the new rows as long as they have no more rows than those, and all fit one chunk: so many
-/// small inserts leave few small chunks, and each row is encoded a logarithmic number of times.
+/// Number of chunks that an append of `added` rows leaves as they are. The last chunks are encoded again
+/// together with the new rows, as long as they have no more rows than those and all fit one chunk. Small
+/// inserts thus leave few small chunks, and each row is encoded a logarithmic number of times.
 fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
     let mut kept = chunk_rows.len();
     let mut taken = 0;
@@ -359,7 +360,7 @@ fn chunk_rows(chunks: &[EncodedChunk]) -> Vec<u32> {
     chunks.iter().map(|chunk| chunk.rows).collect()
 }
 
-/// The chunks by column.
+/// The chunks, grouped by column.
 fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<Vec<LocalChunk>> {
     let mut transposed: Vec<Vec<LocalChunk>> = (0..columns).map(|_| Vec::new()).collect();
     for chunk in chunks {

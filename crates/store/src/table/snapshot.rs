@@ -23,20 +23,20 @@ pub struct Snapshot {
     store: Arc<Store>,
     name: String,
     schema: SchemaRef,
-    /// Names this version.
+    /// Identifies this version.
     pub id: TableId,
     /// Rows of each chunk.
     pub chunk_rows: Vec<u32>,
     /// All columns, in schema order.
     pub columns: Vec<Arc<Column>>,
-    /// The layout requested for columns, by index; columns that cannot have it are stored without.
+    /// The layout requested for columns, by index. Columns that cannot have it are stored without a layout.
     pub layouts: BTreeMap<usize, ConflictLayout>,
-    /// Text columns encoded as dictionaries, made on first use.
+    /// String columns encoded as dictionaries, on first use.
     dictionaries: tokio::sync::Mutex<HashMap<usize, Arc<Column>>>,
 }
 
 impl Snapshot {
-    /// A new version. `layouts` are the requested ones; `columns` are taken as they are.
+    /// A new version. `layouts` are the requested layouts; `columns` are not laid out here.
     pub(super) fn new(
         store: &Arc<Store>,
         name: &str,
@@ -83,7 +83,7 @@ impl Snapshot {
         self.decode_chunks(0..self.chunk_rows.len())
     }
 
-    /// Decodes some of the chunks.
+    /// Decodes the chunks in a range.
     pub(super) fn decode_chunks(&self, chunks: Range<usize>) -> Result<Vec<RecordBatch>> {
         let decoders = self
             .columns
@@ -114,7 +114,7 @@ impl Snapshot {
         Ok(batches)
     }
 
-    /// Lays out the columns that have a requested layout and are stored without, where that is possible.
+    /// Lays out the columns that have a requested layout but are stored without one, if possible.
     pub(super) fn with_layouts(mut self) -> Result<Self> {
         for (&index, &layout) in &self.layouts {
             let column = &self.columns[index];
@@ -126,7 +126,7 @@ impl Snapshot {
         Ok(self)
     }
 
-    /// The column as a dictionary, encoding it anew where it is not.
+    /// The column as a dictionary; encoded again if it is not one.
     async fn dictionary(&self, index: usize) -> Result<Arc<Column>> {
         let column = &self.columns[index];
         if !matches!(column.encoding, Encoding::Text { .. }) {

@@ -1,4 +1,4 @@
-//! The bytes of a file, or of a part of it that begins and ends with a line.
+//! The bytes of a file, or of a range of it that begins and ends at a line boundary.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ const PIECE: usize = 128 << 10;
 /// Bytes of a file, decompressed, in the order of the file.
 pub(super) type Pieces = BoxStream<'static, Result<Bytes>>;
 
-/// The bytes of a file, or of its range: from the first line that begins in it to the end of the last one.
+/// The bytes of a file, or of its range: from the first line that begins in it to the end of the last such
+/// line.
 pub(super) async fn pieces(
     store: &Arc<dyn ObjectStore>,
     file: &PartitionedFile,
@@ -49,7 +50,7 @@ pub(super) async fn pieces(
     }
 }
 
-/// The bytes that a reader gives.
+/// The bytes of a reader.
 fn read(mut reader: impl Read + Send + 'static) -> Pieces {
     let mut done = false;
     let next = move || {
@@ -69,7 +70,7 @@ fn read(mut reader: impl Read + Send + 'static) -> Pieces {
     futures::stream::iter(std::iter::from_fn(next)).boxed()
 }
 
-/// The first bytes of a file, decompressed: all of them (`true`), or about as many as that.
+/// The first bytes of a file, decompressed: all of them (`true`), or about this number.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -91,8 +92,8 @@ pub async fn file_head(
     Ok((head, true))
 }
 
-/// The bytes, until `enough` says that those so far suffice, or all of them (`true`), and a stream of the
-/// same bytes from the first on.
+/// Reads until `enough` returns a result for the bytes so far, or for all of them (`true`). Returns the
+/// result, and a stream of all bytes from the first on.
 pub(super) async fn peek<T>(
     mut pieces: Pieces,
     enough: impl Fn(&[u8], bool) -> Option<T>,

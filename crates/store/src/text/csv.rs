@@ -27,12 +27,12 @@ use super::cut::{self, Rows};
 use super::errors::Part;
 use super::layout::{CsvHeader, Layout, first_record};
 
-/// Bytes of a file in which its first row is looked for, at first.
+/// Initial number of bytes of a file that are searched for its first row.
 const FIRST_BYTES: u64 = 64 << 10;
 /// Rows of a batch, unless DataFusion sets another number.
 pub(super) const BATCH_ROWS: usize = 8192;
 
-/// Reads CSV files; see the module above.
+/// Reads CSV files; see the parent module.
 #[derive(Debug, Clone)]
 pub struct CsvFiles {
     options: CsvOptions,
@@ -44,7 +44,7 @@ pub struct CsvFiles {
 }
 
 impl CsvFiles {
-    /// Reads the columns of `table`. `options` say how rows and values are written.
+    /// Reads the columns of `table`. `options` describe the format of rows and values.
     pub fn new(table: TableSchema, options: CsvOptions, header: CsvHeader) -> Self {
         Self {
             options,
@@ -56,7 +56,7 @@ impl CsvFiles {
         }
     }
 
-    /// The same source with another way of reading.
+    /// The same source with other options.
     #[must_use]
     pub fn with_options(&self, options: CsvOptions, header: CsvHeader) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl CsvFiles {
         }
     }
 
-    /// The options of reading, as one string: sources that read differently have different ones.
+    /// The reading options as one string. Sources that read differently return different strings.
     pub(crate) fn describe(&self) -> String {
         format!("{:?} {:?}", self.header, self.options)
     }
@@ -221,7 +221,7 @@ impl FileOpener for CsvOpener {
     }
 }
 
-/// The part of a file that is opened, for errors.
+/// The part of a file being opened, for errors.
 pub(super) fn part(file: &PartitionedFile, on_this_machine: bool) -> Part {
     let location = &file.object_meta.location;
     let start = file.range.as_ref().map_or(0, |range| range.start);
@@ -237,7 +237,7 @@ pub(super) fn part(file: &PartitionedFile, on_this_machine: bool) -> Part {
     }
 }
 
-/// The first row of a file that is not compressed.
+/// The first row of an uncompressed file.
 async fn first_row(
     store: &Arc<dyn ObjectStore>,
     file: &PartitionedFile,

@@ -1,8 +1,8 @@
-//! Whether files may be cut at line feeds: whether each line feed in them is between two rows.
+//! Checks whether files may be split at line feeds: whether each of their line feeds is between two rows.
 //!
-//! Nothing short of reading a file says so, because a quote may open long before the place of the cut. The
-//! scan looks for the bytes that matter alone, goes through a few gigabytes a second, and ends at the first
-//! line feed that is within a value. Its answer is remembered as long as the file is the same.
+//! A quote may open long before the place of the split, so only reading the whole file can answer this. The
+//! scan searches for the relevant bytes only, reads a few gigabytes a second, and ends at the first line feed
+//! that is within a value. Its result is cached as long as the file is unchanged.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,14 +19,14 @@ use parking_lot::Mutex;
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
-/// A file that was changed within this time may change again without its times showing it.
+/// A file that was changed within this time may change again without a change of its times.
 const SETTLED: Duration = Duration::from_secs(2);
-/// The bytes with which some programs begin a UTF-8 file.
+/// The byte order mark with which some programs begin a UTF-8 file.
 pub(super) const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
-/// Most answers remembered.
+/// Maximum number of cached results.
 const ANSWERS: usize = 4096;
 
-/// How the rows of a file are told apart.
+/// The format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rows {
     Csv {
@@ -36,12 +36,12 @@ pub(super) enum Rows {
         comment: Option<u8>,
         terminator: Option<u8>,
     },
-    /// An object a line.
+    /// One object per line.
     Json,
 }
 
-/// The scan with its files cut into as many parts as are wanted; none if the cuts could fall into rows, or
-/// nothing is to be cut.
+/// The scan with its files split into at most `parts` parts. None if a split could fall into a row, or no
+/// file needs to be split.
 pub(super) fn cut(
     config: &FileScanConfig,
     rows: Rows,
@@ -69,7 +69,7 @@ pub(super) fn cut(
     Ok(Some(cut))
 }
 
-/// Whether all files that the groups have a part of can be cut anywhere.
+/// Whether all files that the groups contain only parts of can be split anywhere.
 fn may_be_cut(config: &FileScanConfig, groups: &[FileGroup], rows: Rows) -> bool {
     let local = config.object_store_url.as_str().starts_with("file://");
     let mut files: Vec<PathBuf> = groups
@@ -88,12 +88,13 @@ fn may_be_cut(config: &FileScanConfig, groups: &[FileGroup], rows: Rows) -> bool
     local && files.iter().all(|file| line_feeds_end_rows(file, rows))
 }
 
-/// A file as it was when it was scanned, and how.
+/// A file with its state when it was scanned, and the row format.
 type Scanned = (PathBuf, u64, SystemTime, Rows);
 
 static KNOWN: LazyLock<Mutex<HashMap<Scanned, bool>>> = LazyLock::new(Mutex::default);
 
-/// Whether each line feed of a file ends a row. A file that cannot be read is not cut: its reader says why.
+/// Whether each line feed of a file ends a row. A file that cannot be read is not split; its reader reports
+/// the error.
 fn line_feeds_end_rows(file: &Path, rows: Rows) -> bool {
     let scan = || {
         File::open(file)
@@ -143,7 +144,7 @@ fn scan(mut file: impl Read, rows: Rows) -> std::io::Result<bool> {
             });
         }
         let fine = match rows {
-            // Quotes of a comment open nothing.
+            // Quotes in comments open no value, so any quote prevents splitting.
             Rows::Csv {
                 quote,
                 comment: Some(_),
@@ -164,7 +165,7 @@ fn scan(mut file: impl Read, rows: Rows) -> std::io::Result<bool> {
     }
 }
 
-/// Where in a CSV file a scan is.
+/// The position of a scan in a CSV file, relative to quotes.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 enum Place {
     #[default]
@@ -179,12 +180,12 @@ enum Place {
 #[derive(Debug, Default)]
 struct CsvScan {
     place: Place,
-    /// The byte before those that come; none at the beginning.
+    /// The byte before the next bytes; none at the beginning.
     before: Option<u8>,
 }
 
 impl CsvScan {
-    /// Goes through more bytes; false at a line's end within quotes.
+    /// Scans more bytes. Returns false at the end of a line within quotes.
     fn feed(
         &mut self,
         bytes: &[u8],
@@ -209,7 +210,7 @@ impl CsvScan {
                     let before = position
                         .checked_sub(1)
                         .map_or(self.before, |left| Some(bytes[left]));
-                    // A quote elsewhere than at the beginning of a value is a byte as others.
+                    // A quote that is not at the beginning of a value is an ordinary byte.
                     if before.is_none_or(|byte| byte == delimiter || ends_row(byte)) {
                         self.place = Place::Inside;
                     }
@@ -253,17 +254,17 @@ impl CsvScan {
 }
 
 /// In JSON, a line that begins with `{` after one that ends with `}` begins an object of the top level:
-/// within an object or an array a comma would be between them.
+/// within an object or an array, a comma would be between them.
 #[derive(Debug, Default)]
 struct JsonScan {
-    /// Whether the line has a byte that is no space, and the last such byte of the file.
+    /// Whether the line has a byte that is not white space, and the last such byte of the file.
     in_line: bool,
     last: u8,
     began: bool,
 }
 
 impl JsonScan {
-    /// Goes through more bytes; false at a line that is not one object.
+    /// Scans more bytes. Returns false at a line that is not one object.
     fn feed(&mut self, bytes: &[u8]) -> bool {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let shown = |byte: &&u8| !byte.is_ascii_whitespace();
@@ -291,7 +292,7 @@ impl JsonScan {
 mod tests {
     use super::*;
 
-    /// Reads a few bytes at a time, so that every pair of bytes is on both sides of a border.
+    /// Reads a few bytes at a time, so that every pair of adjacent bytes is split once.
     struct Slowly<'a>(&'a [u8], usize);
 
     impl Read for Slowly<'_> {
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn line_feeds_in_quotes_forbid_cutting() {
+    fn files_with_line_feeds_in_quotes_are_not_split() {
         assert!(csv("a,b\n1,2\n"));
         assert!(csv("a,b\n1,\"x, \"\"y\"\"\"\n2,\"\"\n"));
         assert!(!csv("a,b\n1,\"x\ny\"\n"));
@@ -331,13 +332,13 @@ mod tests {
         assert!(!csv("\"a\nb\"\n1\n"));
         assert!(!csv("\u{feff}\"a\nb\"\n1\n"));
         assert!(csv("\u{203f}\"a\nb\"\n1\n"));
-        // A quote within a value that began without one is a byte of it.
+        // A quote within an unquoted value is part of the value.
         assert!(csv("a,b\n5\" pipe,x\n6,y\n"));
         assert!(csv("a,b\n\"5\" pipe\",x\n6,y\n"));
     }
 
     #[test]
-    fn escapes_comments_and_terminators_count() {
+    fn line_feed_scan_respects_escapes_comments_and_terminators() {
         let rows = |escape, comment, terminator| Rows::Csv {
             delimiter: b';',
             quote: b'\'',
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_cut_where_each_line_is_an_object() {
+    fn json_is_split_if_each_line_is_an_object() {
         let json = |text: &str| may_cut(text, Rows::Json);
         assert!(json("{\"a\": 1}\n\n  {\"a\": 2} \r\n{\"a\": {}}"));
         assert!(!json("[{\"a\": 1},\n{\"a\": 2}]"));

@@ -1,4 +1,4 @@
-//! Errors of rows, with the file, the line and the column that they are in.
+//! Errors of rows, with the file, the line and the column.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,18 +12,18 @@ use datafusion::error::DataFusionError;
 use super::layout::csv_reader;
 use crate::error::StoreError;
 
-/// A part of a file, as errors name it.
+/// A part of a file, as named in errors.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
-    /// The file, as the object store names it.
+    /// The name of the file in the object store.
     pub(super) name: String,
-    /// Where its text is, if that is a file of this machine.
+    /// The path of the file, if it is a file of this machine.
     pub(super) path: Option<PathBuf>,
     /// Bytes of the file before the part.
     pub(super) start: u64,
 }
 
-/// The remedy for types that do not fit.
+/// The hint for values that do not fit the type of their column.
 const TYPES_HINT: &str = "columns without declared types have those of the first rows; declare them by CREATE \
      EXTERNAL TABLE t(name VARCHAR, ...) STORED AS";
 
@@ -66,7 +66,7 @@ impl Part {
         self.bad(reason, self.line(row, options), None, Some(hint.to_owned()))
     }
 
-    /// An error of arrow's JSON reader in the objects with these numbers.
+    /// An error of arrow's JSON reader, in the objects with these numbers.
     pub(super) fn json_error(&self, error: ArrowError, first: u64, last: u64) -> DataFusionError {
         let text = match &error {
             ArrowError::JsonError(text)
@@ -110,11 +110,11 @@ impl Part {
         .into()
     }
 
-    /// The line of the file that a row of the part begins in, or the row, where lines cannot be counted.
+    /// The line of the file at which a row of the part begins, or the row if lines cannot be counted.
     fn line(&self, row: u64, options: &CsvOptions) -> String {
         let line = match self.start {
             0 => self.line_of_row(row, options),
-            // A file with line feeds in values is not cut.
+            // A file with line feeds in values is not split.
             _ => self.lines_before().map(|before| before + row),
         };
         match line {
@@ -135,7 +135,8 @@ impl Part {
         record.position().map(csv::Position::line)
     }
 
-    /// Lines before the first row of the part, which begins after the line that the cut is in.
+    /// Number of lines before the first row of the part. The part begins after the line that the split falls
+    /// into.
     fn lines_before(&self) -> Option<u64> {
         let mut before = File::open(self.path.as_ref()?).ok()?.take(self.start);
         let mut piece = vec![0; 1 << 20];
@@ -152,7 +153,7 @@ impl Part {
     }
 }
 
-/// An error of ours that went through arrow, as it was.
+/// An error of Galatea that arrow has wrapped, unwrapped.
 pub(super) fn own_error(error: ArrowError) -> DataFusionError {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast::<DataFusionError>() {
@@ -169,7 +170,7 @@ struct BadValue<'a> {
     value: Option<&'a str>,
     reason: &'a str,
     column: usize,
-    /// Rows before it, a header included.
+    /// Number of rows before it, a header included.
     row: u64,
 }
 

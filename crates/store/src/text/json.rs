@@ -29,7 +29,7 @@ use super::errors::{Part, own_error};
 use super::objects::{NotObjects, Objects};
 use crate::error::StoreError;
 
-/// Reads JSON files; see the module above.
+/// Reads JSON files; see the parent module.
 #[derive(Debug, Clone)]
 pub struct JsonFiles {
     table: TableSchema,
@@ -164,7 +164,8 @@ impl FileOpener for JsonOpener {
     }
 }
 
-/// The bytes with space in place of the array around objects; an error at the end if the array has none.
+/// The bytes with white space in place of the array around objects. If the array has no end, the last item is
+/// an error.
 fn objects(pieces: Pieces, part: Part) -> Pieces {
     let objects = match part.start {
         0 => Objects::default(),
@@ -198,12 +199,12 @@ fn objects(pieces: Pieces, part: Part) -> Pieces {
     futures::stream::try_unfold((pieces, objects, bad), next).boxed()
 }
 
-/// Arrow's decoder, whose errors name the file and the objects.
+/// Arrow's decoder. Its errors contain the file and the objects.
 #[derive(Debug)]
 struct ObjectDecoder {
     decoder: JsonDecoder,
     part: Part,
-    /// Objects in batches before this one.
+    /// Number of objects in earlier batches.
     before: u64,
 }
 

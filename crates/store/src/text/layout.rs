@@ -1,9 +1,9 @@
-//! Which columns a CSV file has, in which order, and whether its first row names them.
+//! The columns of a CSV file, their order, and whether its first row names them.
 //!
-//! A table whose columns were found in its files takes the columns of each file by the names in that file's
-//! header, or `column_1`, `column_2`, ... where there is none. A table whose columns were declared takes them
-//! by their places, as the declaration may name them anew; by name if the header has all declared names,
-//! since a header with the same names in another order means that order.
+//! If a table's columns were found in its files, the columns of each file are matched by the names in that
+//! file's header, or `column_1`, `column_2`, ... without a header. If they were declared, they are matched by
+//! position, because the declaration may rename them. They are matched by name if the header has all declared
+//! names, since a header with the same names in another order implies that order.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -17,18 +17,19 @@ use datafusion::common::config::CsvOptions;
 
 use crate::error::StoreError;
 
-/// Whether the first rows of a table's CSV files are headers, and where its columns come from.
+/// Whether the first rows of a table's CSV files are headers, and the origin of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CsvHeader {
-    /// The columns were found in the files, whose first rows are headers or not.
+    /// The columns were found in the files. The value is whether the first rows are headers.
     Found(bool),
     /// The columns were declared, and so was whether first rows are headers.
     Declared(bool),
-    /// The columns were declared; a first row is a header unless it fits them better than a header would.
+    /// The columns were declared. A first row is a header unless its values fit the columns better than a
+    /// header would.
     Open,
 }
 
-/// The fields of the first row; none while the bytes may not have all of it. An empty file has none either.
+/// The fields of the first row; none if the bytes may not contain all of it, or the file is empty.
 pub(super) fn first_record(bytes: &[u8], whole: bool, options: &CsvOptions) -> Option<Vec<String>> {
     let mut reader = csv_reader(bytes, options);
     let mut record = csv::ByteRecord::new();
@@ -38,7 +39,7 @@ pub(super) fn first_record(bytes: &[u8], whole: bool, options: &CsvOptions) -> O
     (found && (ended || whole)).then(|| record.iter().map(text).collect())
 }
 
-/// A reader of records, a header among them, of any number of fields.
+/// A reader of records with any number of fields. A header is read as a record.
 pub fn csv_reader<R: Read>(bytes: R, options: &CsvOptions) -> csv::Reader<R> {
     let mut builder = csv::ReaderBuilder::new();
     builder
@@ -54,8 +55,7 @@ pub fn csv_reader<R: Read>(bytes: R, options: &CsvOptions) -> csv::Reader<R> {
     builder.from_reader(bytes)
 }
 
-/// Names of columns from a header: a second `a` is `a_1`, and one without a name is `column_2` in second
-/// place.
+/// Column names from a header: a second `a` becomes `a_1`, and an empty name in second place `column_2`.
 pub fn header_names(header: &[String]) -> Vec<String> {
     let mut taken: HashSet<String> = header.iter().filter(|name| !name.is_empty()).cloned().collect();
     let mut seen = HashSet::new();
@@ -85,7 +85,7 @@ pub fn header_names(header: &[String]) -> Vec<String> {
     names
 }
 
-/// Names of columns without a header.
+/// Column names without a header.
 pub fn numbered_names(columns: usize) -> Vec<String> {
     (0..columns).map(numbered).collect()
 }
@@ -94,21 +94,21 @@ fn numbered(index: usize) -> String {
     format!("column_{}", index + 1)
 }
 
-/// How the columns that a scan wants are read from one file.
+/// The way a file's columns are read for a scan.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) has_header: bool,
-    /// The columns of the file, with the types that the table gives them.
+    /// The columns of the file, with the types of the table's columns.
     pub(super) in_file: SchemaRef,
-    /// Columns of the file to read.
+    /// Indices of the columns of the file to read.
     pub(super) read: Vec<usize>,
-    /// For each column that the scan wants, its place among those that are read.
+    /// For each column of the scan, its position among the columns that are read.
     places: Vec<Option<usize>>,
     wanted: SchemaRef,
 }
 
 impl Layout {
-    /// The layout of a file with that first row, for the columns `wanted` of the table.
+    /// The layout of a file with this first row, for the columns `wanted` of the table.
     pub(super) fn new(
         file: &str,
         first: Option<&[String]>,
@@ -179,7 +179,7 @@ impl Layout {
         })
     }
 
-    /// The columns that the scan wants, of rows read from the file.
+    /// The columns of the scan, from rows read from the file.
     pub(super) fn arrange(&self, rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = self
             .places
@@ -201,8 +201,8 @@ impl Layout {
     }
 }
 
-/// Whether a first row fits declared columns that are not text: a value of such a column is one, and none is
-/// none.
+/// Whether a first row fits the declared columns that are not strings: each non-empty value can be cast to
+/// its column's type, and at least one is.
 fn reads_as_values(first: &[String], table: &Schema) -> bool {
     let mut fits = first.iter().zip(table.fields()).filter_map(|(value, field)| {
         let text = matches!(
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_header_become_unique() {
+    fn duplicate_header_names_become_unique() {
         let named = |names: &[&str]| header_names(&strings(names));
         assert_eq!(named(&["a", "a", "b"]), ["a", "a_1", "b"]);
         assert_eq!(named(&["a", "a", "a_1", "a"]), ["a", "a_2", "a_1", "a_3"]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_row_is_read_when_all_of_it_is_there() {
+    fn first_record_needs_the_complete_row() {
         let options = CsvOptions::default();
         let record = |text: &str, whole| first_record(text.as_bytes(), whole, &options);
         assert_eq!(record("a,b", false), None);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_columns_tell_headers_from_rows() {
+    fn headers_are_detected_by_declared_columns() {
         let table = Schema::new(vec![
             Field::new("a", DataType::Int64, true),
             Field::new("b", DataType::Utf8, true),

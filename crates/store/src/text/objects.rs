@@ -1,26 +1,26 @@
-//! The objects of a JSON file one after another, whether it is an array of them or not.
+//! The objects of a JSON file as a sequence, whether or not the file is an array of them.
 //!
-//! Arrow's reader takes objects with any space between them. In an array, brackets around and commas between
-//! its elements are such space as well, once they are checked: an array has to end, and its elements have to
-//! be objects. Bytes are replaced in place, so nothing is copied and nothing is buffered.
+//! Arrow's reader accepts objects separated by any white space. Brackets around the elements of an array, and
+//! commas between them, are replaced by white space once they are checked: an array has to end, and its
+//! elements have to be objects. Bytes are replaced in place, so nothing is copied or buffered.
 
 use memchr::memchr2;
 
 use super::cut::BYTE_ORDER_MARK;
 
-/// Why a file is not a row of JSON objects.
+/// The reason why a file is not a sequence of JSON objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotObjects {
     /// The first byte begins neither an object nor an array.
     #[error("it begins with {0:?}, neither with an object nor with an array")]
     Start(char),
-    /// An element of the array is something else.
+    /// An element of the array is not an object.
     #[error("element {0} of the array begins with {1:?}: it is not an object")]
     Element(u64, char),
-    /// Something else where a comma or the end of the array is expected.
+    /// Another byte in place of a comma or the end of the array.
     #[error("{1:?} after element {0} of the array, where a comma or ']' is expected")]
     Comma(u64, char),
-    /// More text after the array.
+    /// More bytes after the array.
     #[error("{0:?} after the end of the array")]
     AfterEnd(char),
     /// The file ends within the array.
@@ -30,11 +30,11 @@ pub enum NotObjects {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// Before anything but space.
+    /// Before any byte that is not white space.
     Start,
     /// Objects without an array around them.
     Lines,
-    /// In the array, before an element; before the first one it may end.
+    /// In the array, before an element. Before the first one, the array may end.
     Element {
         first: bool,
     },
@@ -47,13 +47,13 @@ enum Place {
     AfterEnd,
 }
 
-/// Replaces brackets and commas around objects in a file's bytes by space.
+/// Replaces brackets and commas around objects in a file's bytes by white space.
 #[derive(Debug, Clone)]
 pub struct Objects {
     place: Place,
     in_string: bool,
     escaped: bool,
-    /// Bytes of the file seen before anything else.
+    /// Number of bytes of the file read before.
     position: usize,
     elements: u64,
 }
@@ -65,7 +65,7 @@ impl Default for Objects {
 }
 
 impl Objects {
-    /// For a part of a file that begins with an object: the file is no array.
+    /// For a part of a file that begins with an object, so the file is not an array.
     pub(super) fn in_lines() -> Self {
         Self::from_place(Place::Lines)
     }
@@ -80,7 +80,7 @@ impl Objects {
         }
     }
 
-    /// Replaces in the next bytes of the file.
+    /// Replaces brackets and commas in the next bytes of the file.
     ///
     /// # Errors
     /// The file is not a sequence of JSON objects.
@@ -98,13 +98,13 @@ impl Objects {
                 self.between(&mut bytes[at])?;
             }
             self.position += 1;
-            // The byte that begins an element is looked at again, inside.
+            // The first byte of an element is processed again, as part of the element.
             at += usize::from(!matches!(self.place, Place::Inside { depth: 0 }));
         }
         Ok(())
     }
 
-    /// A byte around elements.
+    /// Processes a byte around elements.
     fn between(&mut self, byte: &mut u8) -> Result<(), NotObjects> {
         let shown = char::from(*byte);
         self.place = match (self.place, *byte) {
@@ -128,7 +128,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Goes through an element from `at` on; where it ends, or the bytes do.
+    /// Skips an element from `at` on. Returns its end, or the end of the bytes.
     fn inside(&mut self, bytes: &[u8], mut at: usize, mut depth: u32) -> usize {
         while at < bytes.len() {
             if self.escaped {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_taken_apart() {
+    fn json_arrays_become_sequences_of_objects() {
         assert_eq!(
             whole("[{\"a\": 1}, {\"a\": [2, {}]}]\n").expect("objects"),
             "{\"a\":1}{\"a\":[2,{}]}"
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused() {
+    fn files_that_are_not_json_objects_are_rejected() {
         assert_eq!(whole("[{\"a\": 1},{\"a\": 3}"), Err(NotObjects::CutOff(2)));
         assert_eq!(whole("[{\"a\": 1},{\"a\": 3"), Err(NotObjects::CutOff(1)));
         assert_eq!(whole("[{\"a\": 1},"), Err(NotObjects::CutOff(1)));

@@ -1,8 +1,8 @@
-//! Versions of file tables: which contents a kept column is of.
+//! Versions of file tables: they identify the contents of a cached column.
 //!
-//! A table in files is known by its [`FileKey`]. A [`Version`] of it is named by a [`TableId`], as those of
-//! stored tables are, and holds facts about the contents: the [`Stamp`] of each file, the row groups,
-//! the rows of each chunk. [`FileVersions`] has the current versions of all tables; columns of others are
+//! A table in files is identified by its [`FileKey`]. A [`Version`] of it has a [`TableId`], like versions of
+//! stored tables. It holds facts about the contents: the [`Stamp`] of each file, the row groups, the rows of
+//! each chunk. [`FileVersions`] holds the current versions of all tables. Columns of other versions are
 //! dropped.
 
 mod row_groups;
@@ -25,10 +25,10 @@ use crate::error::Result;
 use crate::layout::ConflictLayout;
 use crate::source::TableId;
 
-/// Names a table in files, whatever their contents.
+/// Identifies a table in files, independently of their contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileKey {
-    /// Of all that follows: each load looks its table up.
+    /// Hash of all other fields, stored because each load looks its table up.
     hash: u64,
     url: String,
     files: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) struct FileKey {
 }
 
 impl FileKey {
-    /// The name of the table in those files below a URL, as that format reads them.
+    /// The key of the table in these files below a URL, read in this format.
     pub(crate) fn new(url: String, files: Vec<String>, schema: SchemaRef, format: String) -> Self {
         let mut state = DefaultHasher::new();
         (&url, &files, &schema, &format).hash(&mut state);
@@ -64,13 +64,13 @@ pub(crate) struct Version {
     stamps: Mutex<Vec<Stamp>>,
     /// Target number of rows of a chunk.
     pub(crate) chunk_target: usize,
-    /// Rows of each chunk, known from the first load on.
+    /// Rows of each chunk, available from the first load on.
     pub(crate) chunk_rows: OnceLock<Vec<u32>>,
-    /// Parquet footers and the chunks made of their row groups.
+    /// Parquet footers, and the chunks formed from their row groups.
     pub(crate) row_groups: tokio::sync::OnceCell<Arc<RowGroups>>,
-    /// Held while a column is loaded.
+    /// Locks by column, held while the column is loaded.
     loaders: Mutex<HashMap<usize, Arc<tokio::sync::Mutex<()>>>>,
-    /// Sets of columns that did not fit, and how much they would have needed.
+    /// Sets of columns that did not fit, and the bytes that they would have needed.
     refused: Mutex<Vec<(Vec<usize>, u64)>>,
 }
 
@@ -87,7 +87,7 @@ impl Version {
         }
     }
 
-    /// Whether the files are unchanged. If so, these stamps replace the known ones.
+    /// Whether the files are unchanged. If so, these stamps replace the recorded ones.
     fn still(&self, now: &[Stamp], chunk_target: usize) -> bool {
         let mut stamps = self.stamps.lock();
         let same = self.chunk_target == chunk_target
@@ -103,7 +103,7 @@ impl Version {
         Arc::clone(self.loaders.lock().entry(column).or_default())
     }
 
-    /// Remembers that these columns need this many bytes, which was too much.
+    /// Records that these columns need this number of bytes, which exceeds the limit.
     pub(crate) fn refuse(&self, columns: &[usize], needed: u64) {
         let mut refused = self.refused.lock();
         refused.retain(|(known, _)| known != columns);
@@ -113,7 +113,7 @@ impl Version {
         refused.push((columns.to_vec(), needed));
     }
 
-    /// Bytes that columns among these are known to need, more than `limit`.
+    /// Recorded bytes of a subset of these columns, if they exceed `limit`.
     pub(crate) fn known_too_large(&self, columns: &[usize], limit: u64) -> Option<u64> {
         let refused = self.refused.lock();
         let among = refused
@@ -126,17 +126,17 @@ impl Version {
     }
 }
 
-/// Most refusals remembered of a version.
+/// Maximum number of recorded refusals of a version.
 const KEPT_REFUSALS: usize = 64;
 
-/// Most versions remembered.
+/// Maximum number of recorded versions.
 const KEPT_VERSIONS: usize = 1024;
 
-/// The current versions of the most recently used file tables, and the layouts of their columns, which
-/// outlive versions.
+/// The current versions of the most recently used file tables, and the layouts of their columns, which are
+/// kept across versions.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions {
-    /// By table, with the time of the last use.
+    /// The versions by table, with the time of the last use.
     current: Mutex<HashMap<FileKey, (u64, Arc<Version>)>>,
     /// The layouts requested for columns.
     layouts: Mutex<HashMap<(FileKey, usize), ConflictLayout>>,
@@ -152,7 +152,7 @@ impl FileVersions {
         layouts.get(&(key.clone(), column)).copied()
     }
 
-    /// Records the layout requested for a column; `None` for none.
+    /// Records the layout requested for a column; `None` removes it.
     pub(crate) fn set_layout(&self, key: &FileKey, column: usize, layout: Option<ConflictLayout>) {
         let mut layouts = self.layouts.lock();
         match layout {
@@ -161,11 +161,11 @@ impl FileVersions {
         };
     }
 
-    /// The version of the files as they are now, in chunks of `chunk_target` rows. One of other contents or
-    /// chunks is no longer remembered: `forget` is told, to drop its columns.
+    /// The current version of the files, in chunks of `chunk_target` rows. If the contents or the chunks have
+    /// changed, the previous version is removed, and `forget` is called to drop its columns.
     ///
     /// # Errors
-    /// A file that is not there any more.
+    /// A file does not exist any more.
     pub(crate) fn current(
         &self,
         key: &FileKey,

@@ -1,4 +1,4 @@
-//! The row groups of a table's Parquet files, and the chunks made of them.
+//! The row groups of a table's Parquet files, and the chunks formed from them.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -45,7 +45,7 @@ impl OpenFile {
                 source: "the object store gave fewer ranges than it was asked for".into(),
             });
         };
-        // A damaged footer may state any length; the decoder reports missing bytes with their place.
+        // A damaged footer may contain any length. The decoder reports missing bytes with their place.
         let length = length.min(self.source.meta.size.saturating_sub(start));
         let mut file = File::open(path).map_err(error)?;
         file.seek(SeekFrom::Start(start)).map_err(error)?;
@@ -57,7 +57,7 @@ impl OpenFile {
         Ok(bytes.into())
     }
 
-    /// The error of contents that cannot be read.
+    /// The error of unreadable contents.
     pub(crate) fn corrupt(
         &self,
         column: Option<&String>,
@@ -77,12 +77,12 @@ impl OpenFile {
 #[derive(Debug)]
 pub(crate) struct RowGroups {
     pub(crate) files: Vec<OpenFile>,
-    /// Each chunk: whole row groups, of several files where they are small.
+    /// Each chunk consists of whole row groups, of several files if they are small.
     pub(crate) chunks: Vec<Vec<Run>>,
 }
 
 impl RowGroups {
-    /// Reads the footers, and makes chunks of at most `chunk_target` rows, but of one row group at least.
+    /// Reads the footers, and forms chunks of at most `chunk_target` rows, but of at least one row group.
     pub(crate) async fn read(
         objects: &dyn ObjectStore,
         sources: Vec<SourceFile>,
@@ -90,8 +90,8 @@ impl RowGroups {
     ) -> Result<Self> {
         let footers = sources.into_iter().map(|source| {
             async move {
-                // DataFusion's cache tells versions of a file apart by size and time of change alone: not
-                // asked.
+                // DataFusion's cache distinguishes versions of a file by size and modification time only, so
+                // it is not used.
                 let footer = DFParquetMetadata::new(objects, &source.meta)
                     .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip));
                 let metadata = match contained_async(footer.fetch_metadata()).await {
@@ -182,7 +182,7 @@ mod tests {
         ];
         let expected = vec![
             vec![run(0, 0..2, 80)],
-            // An empty row group is no row group.
+            // An empty row group is skipped.
             vec![run(0, 2..3, 40), run(0, 4..5, 10), run(1, 0..1, 50)],
             vec![run(1, 1..2, 500)],
             vec![run(1, 2..3, 1)],

@@ -9,14 +9,14 @@ use object_store::ObjectMeta;
 #[derive(Debug, Clone)]
 pub(crate) struct SourceFile {
     pub(crate) meta: ObjectMeta,
-    /// Where it is on the local file system, if it is there.
+    /// Its path on the local file system, if it exists there.
     pub(crate) path: Option<PathBuf>,
     /// Values of the partition columns for all its rows.
     pub(crate) partition_values: Vec<ScalarValue>,
 }
 
 impl SourceFile {
-    /// For messages: the path, or the place in its object store.
+    /// The name in messages: the path, or the place in its object store.
     pub(crate) fn name(&self) -> String {
         self.path.as_ref().map_or_else(
             || self.meta.location.to_string(),

@@ -1,10 +1,10 @@
-//! Stamps tell whether a file has changed.
+//! Stamps, which detect changes of files.
 //!
-//! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file
-//! system's clock. So a file that was changed within the last seconds is compared by a hash of its contents
-//! too, until one comparison has been made after that time: no write that came before it can have gone
-//! unseen, and those that come later change the times. Objects in stores have the version that DataFusion's
-//! listing saw: size, time, and etag where there is one.
+//! A file's size, times and inode distinguish its versions, except for two writes within one tick of the file
+//! system's clock. A file that was changed within the last seconds is therefore also compared by a hash of
+//! its contents. This ends with the first comparison after that time: it has detected every earlier write,
+//! and later writes change the times. Objects in stores have the version of DataFusion's listing: size, time,
+//! and etag if they have one.
 
 use std::fs::{File, Metadata};
 use std::hash::{DefaultHasher, Hasher};
@@ -15,28 +15,27 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::source_file::SourceFile;
 use crate::error::{Result, StoreError};
 
-/// Time that has to pass since the last change of a local file before its times are trusted to show the next
-/// one: several ticks of any file system's clock.
+/// Time since the last change of a local file from which its times are trusted to show the next change:
+/// several ticks of any file system's clock.
 const SETTLES_AFTER: i128 = 2_000_000_000;
 
-/// Size, times and identity of a file, and a hash of its contents where those do not suffice.
+/// Size, times and identity of a file, and a hash of its contents if those do not suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     size: u64,
     /// Nanoseconds since 1970.
     modified: i128,
-    /// When contents or attributes were last changed, in nanoseconds since 1970; for local files.
+    /// Time of the last change of contents or attributes, in nanoseconds since 1970; for local files.
     changed: i128,
     /// The etag, or for local files device and inode.
     tag: String,
-    /// A hash of the contents, where the times do not tell all: a file can be written twice within one tick
-    /// of the clock.
+    /// A hash of the contents, if the times do not suffice: a file can be written twice within one tick of
+    /// the clock.
     content: Option<u64>,
 }
 
 impl Stamp {
-    /// Of the file now, where it is local; of the file as listed, elsewhere. `known` is the stamp it had
-    /// before.
+    /// The stamp of a local file now, or of another file as listed. `known` is its previous stamp.
     pub(super) fn of(file: &SourceFile, known: Option<&Self>) -> Result<Self> {
         let Some(path) = &file.path else {
             let modified = i128::from(file.meta.last_modified.timestamp_micros()) * 1000;
@@ -59,14 +58,14 @@ impl Stamp {
         if recent || unsure {
             stamp.content = Some(hash(path).map_err(error)?);
         }
-        // Any later write changes the times: they suffice from now on.
+        // Any later write changes the times, so they suffice from now on.
         if unsure && !recent && known.is_some_and(|known| known.content == stamp.content) {
             stamp.content = None;
         }
         Ok(stamp)
     }
 
-    /// Of a local file, without its contents.
+    /// The stamp of a local file, without its contents.
     fn of_times(metadata: &Metadata) -> std::io::Result<Self> {
         let modified = nanoseconds(metadata.modified()?);
         Ok(Self {
@@ -83,32 +82,32 @@ impl Stamp {
         nanoseconds(SystemTime::now()) - self.changed < SETTLES_AFTER
     }
 
-    /// Whether all but the contents are the same.
+    /// Whether everything but the contents is equal.
     fn agrees(&self, other: &Self) -> bool {
         (self.size, self.modified, self.changed, &self.tag)
             == (other.size, other.modified, other.changed, &other.tag)
     }
 
-    /// Whether this is a later stamp of the contents that `known` was taken of.
+    /// Whether this is a later stamp of the same contents as `known`.
     pub(super) fn is_of(&self, known: &Self) -> bool {
         self.agrees(known)
             && (self.content.is_none() || known.content.is_none() || self.content == known.content)
     }
 }
 
-/// The version of a local file whose times tell that it has not changed: equal stamps are of equal contents.
+/// The version of a local file, if its times prove that it is unchanged: equal stamps mean equal contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileStamp(Stamp);
 
 impl FileStamp {
-    /// The stamp of a file; none where it is not there, or was changed so recently that its times may not
-    /// show the next change.
+    /// The stamp of a file; none if it does not exist, or was changed so recently that its times may not show
+    /// the next change.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         Self::of_metadata(&std::fs::metadata(path).ok()?)
     }
 
-    /// The stamp of a file with that metadata, as [`FileStamp::of`] says.
+    /// The stamp of a file with this metadata, like [`FileStamp::of`].
     #[must_use]
     pub fn of_metadata(metadata: &Metadata) -> Option<Self> {
         let stamp = Stamp::of_times(metadata).ok()?;

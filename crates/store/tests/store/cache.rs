@@ -54,7 +54,7 @@ fn store(memory_limit: u64) -> Arc<Store> {
     })
 }
 
-/// Waits until what loads have left running is done and nothing is in memory.
+/// Waits until all work of loads has ended and nothing is in memory.
 async fn settle(store: &Store) {
     for _ in 0..200 {
         if store.memory_used() == 0 {
@@ -93,7 +93,7 @@ async fn columns_are_read_once() {
     let after_first = calls.load(Ordering::Relaxed);
     assert!(after_first > 0);
     assert!(table.is_loaded(&[2, 0], &LoadHints::default()));
-    // The same files behind another query's scan are the same table.
+    // Scans of the same files by other queries are the same table.
     let scan = scan(&context, "select c2 from t where c0 > 5").await;
     let again = store.file_table(&scan, &context.runtime_env()).unwrap();
     let second = again
@@ -104,7 +104,7 @@ async fn columns_are_read_once() {
     assert_eq!(first.id, second.id);
     assert!(Arc::ptr_eq(&first.columns[0], &second.columns[1]));
     assert!(Arc::ptr_eq(&second.columns[0], &second.columns[2]));
-    // A column that is not there yet is the only one read.
+    // Only the column that is not cached yet is read.
     again
         .load(&[0, 1], &LoadHints::default(), Some(progress))
         .await
@@ -141,7 +141,7 @@ async fn progress_ends_with_all_rows() {
         (ROWS as u64, Some(ROWS as u64))
     );
     assert!(last.bytes_read > 0 && last.bytes_read < std::fs::metadata(&path).unwrap().len());
-    // Two bytes a value, but for a last chunk that fits one.
+    // Two bytes a value, except for a last chunk that fits one byte.
     let two = 2 * 2 * ROWS as u64;
     assert!((two - 1000..=two).contains(&last.bytes_encoded), "{last:?}");
 }
@@ -165,7 +165,7 @@ async fn the_least_recently_used_column_is_evicted_first() {
     assert!(store.memory_used() <= store.memory_limit());
     let loaded: Vec<bool> = (0..4).map(|column| table.is_loaded(&[column], &hints)).collect();
     assert_eq!(loaded, [true, false, true, true]);
-    // What a query holds is not evicted; what is left is not enough.
+    // A column held by a query is not evicted; the remaining memory does not suffice.
     let held = table.load(&[0, 2], &hints, None).await.unwrap();
     store.set_memory_limit(2 * column_bytes + 1000);
     match table.load(&[1], &hints, None).await.unwrap_err() {
@@ -186,7 +186,7 @@ async fn the_least_recently_used_column_is_evicted_first() {
 }
 
 #[tokio::test]
-async fn a_table_too_large_is_refused_early_and_at_once_the_next_time() {
+async fn tables_beyond_the_limit_are_rejected_early_and_remembered() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.parquet");
     write(&path, 4, 0);
@@ -230,7 +230,7 @@ async fn changed_files_are_read_again() {
     let store = store(1 << 30);
     let (_context, table) = table(&path, &store).await;
     let before = table.load(&[0, 1], &LoadHints::default(), None).await.unwrap();
-    // The same size, other contents.
+    // The same size, but other contents.
     tokio::time::sleep(Duration::from_millis(20)).await;
     write(&path, 2, 5);
     let after = table.load(&[0], &LoadHints::default(), None).await.unwrap();
@@ -243,7 +243,7 @@ async fn changed_files_are_read_again() {
     };
     assert_same(&expected(5), &decoded(&after.columns[0]), "after");
     assert_same(&expected(0), &decoded(&before.columns[0]), "before, still held");
-    // Nothing of the old version is kept.
+    // No column of the old version is cached.
     assert_eq!(store.cached_columns(), 1);
     drop(before);
     assert_eq!(store.memory_used(), after.columns[0].bytes());
@@ -284,7 +284,7 @@ async fn files_rewritten_within_a_tick_of_the_clock_are_read_again() {
         let first = check(round).await;
         assert_eq!(first, check(round).await, "the same contents are not read again");
     }
-    // Once the times can be trusted they are, and still show a change.
+    // Later the times can be trusted; they still show a change.
     let before = check(99).await;
     tokio::time::sleep(Duration::from_millis(2100)).await;
     assert_eq!((before, before), (check(99).await, check(99).await));
@@ -367,7 +367,7 @@ async fn dropping_a_load_stops_it() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     drop(load);
-    // What runs ends, nothing begins, and the memory goes back.
+    // Running work ends, no other work begins, and the memory is released.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let stopped = calls.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -375,6 +375,6 @@ async fn dropping_a_load_stops_it() {
     assert!(stopped < units / 2, "{stopped} of {units}");
     assert_eq!(store.cached_columns(), 0);
     settle(&store).await;
-    // And another load begins where this one left nothing.
+    // Another load succeeds, because the cancelled one released everything.
     table.load(&columns, &LoadHints::default(), None).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Arrays of every type that the store holds, from a seed.
+//! Random arrays of every type that the store supports, from a seed.
 
 use std::sync::Arc;
 
@@ -65,20 +65,20 @@ pub(crate) fn all_types() -> Vec<DataType> {
     types
 }
 
-/// What the values look like.
+/// The distribution of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Any value of the type, its extremes among them.
+    /// Any values of the type, its extremes included.
     Random,
     /// Few values.
     Few,
     /// One value.
     Equal,
-    /// Mostly one value, sometimes any.
+    /// Mostly one value, sometimes others.
     Skewed,
     /// Multiples of a thousand.
     Multiples,
-    /// All values are different, where the type has enough of them.
+    /// Distinct values, if the type has enough of them.
     Distinct,
 }
 
@@ -91,7 +91,7 @@ pub(crate) const SHAPES: [Shape; 6] = [
     Shape::Distinct,
 ];
 
-/// How many rows are null.
+/// The share of rows that are null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
     No,

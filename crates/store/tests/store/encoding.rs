@@ -1,4 +1,4 @@
-//! The encodings that are chosen, and their memory.
+//! The chosen encodings, and their memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn widths_are_the_narrowest() {
         frame([i64::MIN, i64::MAX, 0], 1000),
         (Width::Eight, 1, vec![i64::MIN])
     );
-    // Each chunk has its own base, all have one width.
+    // Each chunk has its own base; all have one width.
     assert_eq!(frame(0..1000, 250), (Width::One, 1, vec![0, 250, 500, 750]));
     let two = (0..500).map(|row| {
         if row < 250 {
@@ -58,7 +58,7 @@ fn widths_are_the_narrowest() {
 }
 
 #[test]
-fn factors_are_used_where_they_narrow() {
+fn factors_are_used_if_they_narrow_codes() {
     // Quantities of decimal(15, 2) from 1.00 to 50.00.
     let quantities = (0..1000).map(|row| (row % 50 + 1) * 100);
     assert_eq!(frame(quantities, 300), (Width::One, 100, vec![100; 4]));
@@ -70,7 +70,7 @@ fn factors_are_used_where_they_narrow() {
     );
     // A common divisor that narrows nothing is not used.
     assert_eq!(frame([0, 2, 4, 6], 1000), (Width::One, 1, vec![0]));
-    // The column's factor divides all chunks', one of which was divided by more, one not at all.
+    // The column's factor divides those of all chunks. One was divided by more, one not at all.
     let mixed = (0..750).map(|row| match row / 250 {
         0 => row * 1000,
         1 => 30 * (row % 7),
@@ -78,7 +78,7 @@ fn factors_are_used_where_they_narrow() {
     });
     let (width, factor, _) = frame(mixed, 250);
     assert_eq!((width, factor), (Width::Two, 10));
-    // A chunk of one value or of nulls has no say.
+    // A chunk with only one value, or only nulls, does not affect the choice.
     let array: ArrayRef = Arc::new(Int64Array::from_iter((0..900).map(|row| match row / 300 {
         0 => Some(7),
         1 => None,
@@ -100,7 +100,7 @@ fn factors_are_used_where_they_narrow() {
 }
 
 #[test]
-fn unsigned_beyond_signed() {
+fn unsigned_integers_beyond_i64_are_encoded() {
     let values = [u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) + 5];
     for chunk_rows in [1, 2, 10] {
         let array: ArrayRef = Arc::new(UInt64Array::from_iter_values(values));
@@ -168,7 +168,7 @@ fn dictionaries_are_sorted_and_shared_by_chunks() {
 }
 
 #[test]
-fn dictionaries_where_they_pay() {
+fn dictionaries_are_chosen_if_they_pay() {
     let dictionary = |column: &Column| matches!(column.encoding, Encoding::Dictionary { .. });
     // Few values always pay; the width follows their number.
     assert!(dictionary(&strings(
@@ -186,7 +186,7 @@ fn dictionaries_where_they_pay() {
             ..
         }
     ));
-    // Values that hardly repeat do not.
+    // A dictionary of values that hardly repeat does not pay.
     assert!(!dictionary(&strings(
         (0..40_000).map(|row| format!("a name {}", row / 2)),
         5000
@@ -195,7 +195,7 @@ fn dictionaries_where_they_pay() {
         (0..60_000).map(|row| format!("Customer#{row:09}")),
         60_000
     )));
-    // One chunk without repeats makes all text.
+    // If one chunk has no repeated values, all are stored as strings.
     let mixed = (0..80_000).map(|row| {
         if row < 40_000 {
             "same".to_owned()
@@ -207,7 +207,7 @@ fn dictionaries_where_they_pay() {
 }
 
 #[tokio::test]
-async fn dictionaries_when_required() {
+async fn required_dictionaries_are_always_built() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: 30_000,
@@ -242,7 +242,7 @@ fn an_empty_dictionary_has_a_value_for_code_zero() {
     assert!(column.range.is_none());
 }
 
-/// Bytes of the slabs and dictionaries behind some columns.
+/// Bytes of the slabs and dictionaries of some columns.
 fn bytes_of(columns: &[Arc<Column>]) -> u64 {
     let mut slabs = BTreeMap::new();
     let mut dictionaries = BTreeMap::new();
@@ -263,7 +263,7 @@ fn bytes_of(columns: &[Arc<Column>]) -> u64 {
 }
 
 #[test]
-fn memory_is_that_of_slabs_and_dictionaries() {
+fn used_memory_counts_slabs_and_dictionaries() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(1 << 30),
         chunk_rows: 1000,
@@ -302,7 +302,7 @@ fn memory_is_that_of_slabs_and_dictionaries() {
         store.memory_used(),
         snapshot.columns.iter().map(|column| column.bytes()).sum::<u64>()
     );
-    // Little more than what a scan reads.
+    // Little more than the bytes that a scan reads.
     let read: u64 = snapshot.columns.iter().map(|column| column.stored_bytes()).sum();
     assert!(
         read <= store.memory_used() && store.memory_used() < read + 4 * 13 * 3 * 256 + 1000,
@@ -331,7 +331,7 @@ fn a_table_that_does_not_fit_is_an_error_with_numbers() {
     });
     let array: ArrayRef = Arc::new(Float64Array::from_iter_values((0..50_000).map(f64::from)));
     let batch = batch(array);
-    // Several threads reserve memory for chunks, and the numbers add up whichever of them is refused.
+    // Several threads reserve memory for chunks. The numbers add up, whichever thread is refused.
     for _ in 0..50 {
         let error = StoredTable::from_batches(&store, "big", batch.schema(), [batch.clone()]).unwrap_err();
         assert!(error.is_refusal());
@@ -345,7 +345,7 @@ fn a_table_that_does_not_fit_is_an_error_with_numbers() {
             } => {
                 assert_eq!(
                     (table.as_str(), used, limit, knob),
-                    ("big", 0, 100_000, "galatea.store_memory_limit")
+                    ("big", 0, 100_000, "galatea.memory.store_limit")
                 );
                 assert!(needed > limit, "{needed}");
             }

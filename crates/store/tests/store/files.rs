@@ -1,4 +1,4 @@
-//! Tables in files: the same as what DataFusion reads.
+//! Tables in files contain the same rows as DataFusion reads.
 
 use std::fs::File;
 use std::path::Path;
@@ -68,7 +68,7 @@ async fn loaded(table: &FileTable) -> RecordBatch {
     RecordBatch::try_new(schema, view.columns.iter().map(decoded).collect()).unwrap()
 }
 
-/// What DataFusion's own reader gives, in the order of files.
+/// The rows that DataFusion's own reader returns, in the order of files.
 async fn read_by_datafusion(context: &SessionContext, table: &str) -> RecordBatch {
     let plan = context
         .table(table)
@@ -96,7 +96,7 @@ fn assert_same_batch(expected: &RecordBatch, actual: &RecordBatch, what: &str) {
     assert_eq!(expected.num_columns(), actual.num_columns());
 }
 
-/// One partition: DataFusion then gives rows in the order of files.
+/// A context with one partition, so that DataFusion returns rows in the order of files.
 pub(crate) fn context() -> SessionContext {
     SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1))
 }
@@ -136,7 +136,7 @@ pub(crate) fn properties() -> parquet::file::properties::WriterPropertiesBuilder
 }
 
 #[tokio::test]
-async fn parquet_is_what_datafusion_reads() {
+async fn parquet_columns_equal_datafusions() {
     let variants = [
         ("plain", properties().set_dictionary_enabled(false)),
         ("dictionary", properties().set_compression(Compression::SNAPPY)),
@@ -186,14 +186,14 @@ async fn parquet_is_what_datafusion_reads() {
             &loaded(&table).await,
             name,
         );
-        // Whole row groups, of two files where they fit.
+        // Whole row groups, of two files if they fit.
         let view = table.load(&[], &LoadHints::default(), None).await.unwrap();
         assert_eq!(view.chunk_rows, [850, 850, 850], "{name}");
     }
 }
 
 #[tokio::test]
-async fn partitioned_scans_stand_for_whole_files() {
+async fn scans_of_file_parts_load_whole_files() {
     let directory = tempfile::tempdir().unwrap();
     for file in 0..3 {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(
@@ -227,7 +227,7 @@ async fn partitioned_scans_stand_for_whole_files() {
 }
 
 #[tokio::test]
-async fn table_schemas_are_adapted_to() {
+async fn file_columns_are_cast_to_the_table_schema() {
     let directory = tempfile::tempdir().unwrap();
     let narrow: Vec<(&str, ArrayRef)> = vec![
         ("a", Arc::new(Int32Array::from(vec![Some(1), None, Some(-3)]))),
@@ -345,7 +345,7 @@ async fn other_formats_are_read_by_datafusion() {
         let view = table.load(&[], &LoadHints::default(), None).await.unwrap();
         assert!(view.chunk_rows.len() >= 3, "{name} {:?}", view.chunk_rows);
     }
-    // A scan of one column stands for the whole CSV file, columns loaded later share its chunks.
+    // A scan of one column identifies the whole CSV file, so columns loaded later share its chunks.
     let table = file_table(&context, &store(), "select name from csv where name < 'name 3'").await;
     let name = table.load(&[1], &LoadHints::default(), None).await.unwrap();
     let rest = table.load(&[2, 0], &LoadHints::default(), None).await.unwrap();
@@ -360,7 +360,7 @@ async fn other_formats_are_read_by_datafusion() {
     );
 }
 
-/// A large CSV file is cut into ranges, whose rows stay in order.
+/// A large CSV file is split into ranges. Its rows stay in order.
 #[tokio::test]
 async fn large_csv_stays_in_order() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Columns with conflict layouts: the same values, other codes; through appends and changes.
+//! Columns with conflict layouts have the same values with other codes, through appends and changes.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) fn layout(column: &Column) -> &SlotLayout {
     column.layout().expect("a laid-out column")
 }
 
-/// Integers of few values that conflict in one bank, `step` apart from `base` on, every `nulls`th row NULL
+/// Integers of few values that conflict in one bank, `step` apart from `base` on. Every `nulls`th row is NULL
 /// (0: none).
 pub(crate) fn integers(rows: usize, values: i64, base: i64, step: i64, nulls: usize) -> ArrayRef {
     let value = |row: usize| base + (row as i64 * 7 + row as i64 / 13) % values * step;
@@ -119,7 +119,7 @@ fn check(array: &ArrayRef, before: &Column, column: &Arc<Column>, what: &str) {
 }
 
 #[tokio::test]
-async fn every_shape_comes_back() {
+async fn laid_out_columns_decode_to_the_original() {
     let requested = ConflictLayout::AUTO;
     for rows in [1, 31, 32, 33, 255, 2999, 3000, 3001, 8192, 8193, 9500] {
         let arrays: Vec<(&str, ArrayRef)> = vec![
@@ -142,7 +142,7 @@ async fn every_shape_comes_back() {
                 .expect(&what);
             let after = column(&table);
             check(&array, &before, &after, &what);
-            // And back.
+            // Without a layout again.
             table.set_conflict_layout(&[0], None).await.expect(&what);
             let again = column(&table);
             assert!(again.layout().is_none(), "{what}");
@@ -153,7 +153,7 @@ async fn every_shape_comes_back() {
 }
 
 #[tokio::test]
-async fn every_type_of_integers_comes_back() {
+async fn laid_out_integers_of_every_type_decode_to_the_original() {
     for data_type in crate::data::all_types() {
         let array = crate::data::array(
             &data_type,
@@ -171,7 +171,7 @@ async fn every_type_of_integers_comes_back() {
                     before.encoding,
                     Encoding::Boolean | Encoding::Float32 | Encoding::Float64
                 );
-                // A few values around 0 lie at both ends of an unsigned type.
+                // A few values around 0 are at both ends of an unsigned type.
                 let wraps =
                     data_type.is_unsigned_integer() && matches!(reason, NoLayout::TooManyValues { .. });
                 assert!(kept || wraps, "{data_type}: {reason}");
@@ -183,8 +183,8 @@ async fn every_type_of_integers_comes_back() {
 }
 
 #[tokio::test]
-async fn skewed_values_have_copies_and_conflicts_go() {
-    // Half of the rows share a value: with a window it needs more copies than there are banks.
+async fn layouts_of_skewed_values_avoid_conflicts() {
+    // Half of the rows share a value. With a window it needs more copies than there are banks.
     let skewed = (0..50_000).map(|row: i64| if row % 2 == 0 { 0 } else { row * row % 13 });
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(skewed));
     let requested = ConflictLayout {
@@ -212,7 +212,7 @@ async fn skewed_values_have_copies_and_conflicts_go() {
             recent.push(used);
         });
     }
-    // Bounded, and for reads.
+    // With a bound, and for reads.
     let requested = ConflictLayout {
         room: Room::Copies(2.0),
         ..ConflictLayout::AUTO
@@ -228,7 +228,7 @@ async fn skewed_values_have_copies_and_conflicts_go() {
     assert!(after < before && after < 1.1, "{before} {after}");
 }
 
-/// Slots, bytes of their numbers, and rounds of a write, by how much room there is.
+/// Compares slots, bytes of their numbers, and rounds of a write, for different limits on copies.
 #[tokio::test]
 async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
     // Every other row has one value; the others have the rest, in turn.
@@ -261,12 +261,12 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
         );
         assert!(free < 1.1, "{values} values: {free}");
     }
-    // No slot is to spare: half of the lanes of every access would conflict.
+    // No slot is left for copies: half of the lanes of every access would conflict.
     let array = half(256);
     let (slots, width, (before, after)) = laid_out_in(&array, Room::Auto).await;
     assert!(slots > 256 && width == Width::Two, "{slots} slots");
     assert!(before > 15.0 && after < 1.1, "{before} {after}");
-    // Conflicts of few lanes are not worth a byte, and a budget that was asked for holds.
+    // Conflicts of few lanes are not worth a byte per row, and a requested budget is kept.
     let uniform: ArrayRef = Arc::new(Int64Array::from_iter_values(
         (0..20_000).map(|row| row * 7919 % 20_011 % 250),
     ));
@@ -274,7 +274,7 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
     assert!(slots <= 256 && width == Width::One, "{slots} slots");
     let (slots, ..) = laid_out_in(&half(256), Room::Copies(1.0)).await;
     assert_eq!(slots, 256);
-    // Wider columns have nothing to lose.
+    // A wider column does not get wider.
     let (slots, width, (_, after)) = laid_out_in(&half(257), Room::Auto).await;
     assert!(
         slots > 257 && width == Width::Two && after < 1.1,
@@ -329,7 +329,7 @@ async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
     let strings = (0..2000).map(|row| format!("{row}"));
     let text: ArrayRef = Arc::new(StringArray::from_iter_values(strings));
     assert!(matches!(refused(text, auto).await, NoLayout::Encoding(_)));
-    // The limit, which leaves no slot for copies.
+    // The maximum, which leaves no slot for copies.
     let full = laid_out(&integers(9000, 8192, -5, 3, 0), auto).await;
     assert_eq!(layout(&full).map.slots(), 8192);
     assert!(matches!(

@@ -16,12 +16,12 @@ use crate::layout::{column, integers, store, words};
 use crate::round_trip::{assert_same, decoded};
 
 #[tokio::test]
-async fn queries_and_zones_see_no_difference() {
+async fn conflict_layouts_change_no_results_or_zones() {
     let (plain, context) = (SessionContext::new(), SessionContext::new());
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
         ("n", integers(9500, 50, -20, 5, 7), true),
         ("w", words(9500, 6), true),
-        // Ascending: chunks can be pruned.
+        // Ascending, so that chunks can be pruned.
         (
             "day",
             Arc::new(Date32Array::from_iter_values(
@@ -56,7 +56,7 @@ async fn queries_and_zones_see_no_difference() {
         };
         assert_eq!(rows(&plain).await, rows(&context).await, "{sql}");
     }
-    // Chunks are kept or not as before.
+    // The same chunks are pruned as before.
     let pruned = async |sql: &str| {
         let plan = context
             .sql(sql)
@@ -93,7 +93,7 @@ fn write(path: &Path, array: &ArrayRef) {
 }
 
 #[tokio::test]
-async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
+async fn requested_layouts_of_file_columns_survive_eviction() {
     let directory = tempfile::tempdir().unwrap();
     let (parquet, csv) = (directory.path().join("f.parquet"), directory.path().join("f.csv"));
     let array = integers(20_000, 12, 5, 64, 0);
@@ -128,7 +128,7 @@ async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
         assert!(before.layout().is_none());
         let requested = Some(ConflictLayout::AUTO);
         table.set_conflict_layout(&[0], requested).await.unwrap();
-        // Another query's scan of the same file finds it laid out, before and after eviction.
+        // The column is laid out in another query's scan of the same file, before and after eviction.
         let scan = scan(&context, "select c from t where c > 100").await;
         let other = store.file_table(&scan, &context.runtime_env()).unwrap();
         let load = async || {
@@ -146,7 +146,7 @@ async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
         let again = load().await;
         assert!(again.layout().is_some(), "{path}: after eviction");
         assert_same(&array, &decoded(&again), path);
-        // A file with values that cannot have a layout is loaded without.
+        // A file with values that cannot have a layout is loaded without one.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         if file == &parquet {
             let wide = integers(20_000, 15_000, 0, 1, 0);

@@ -1,4 +1,4 @@
-//! Tests of the store, in one binary: each links all of DataFusion.
+//! Tests of the store, in one binary, because each binary links all of DataFusion.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod cache;

@@ -1,4 +1,4 @@
-//! Encoding and decoding is the identity, for every type, at the boundary sizes of loops.
+//! Encoding and decoding is the identity, for every type and the boundary sizes of loops.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn decoded(column: &Arc<Column>) -> ArrayRef {
     concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<_>>()).unwrap()
 }
 
-/// Same type, same nulls, same bits.
+/// Asserts the same type, the same nulls and the same bits.
 pub(crate) fn assert_same(expected: &ArrayRef, actual: &ArrayRef, what: &str) {
     assert_eq!(expected.data_type(), actual.data_type(), "{what}");
     assert_eq!(expected.len(), actual.len(), "{what}");

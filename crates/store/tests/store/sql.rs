@@ -1,4 +1,4 @@
-//! Stored tables under SQL: the same answers as DataFusion's own tables.
+//! SQL on stored tables returns the same results as on DataFusion's own tables.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn stored(context: &SessionContext, name: &str) -> StoredTable {
         .clone()
 }
 
-/// Statements that both kinds of table must answer alike.
+/// Statements with the same results for both kinds of table.
 const STATEMENTS: &[&str] = &[
     "create table t (id int not null, name varchar, price decimal(15, 2) default 1.50, day date)",
     "insert into t values (1, 'a', 10.00, date '2024-01-01'), (2, null, 20.50, null)",
@@ -62,9 +62,9 @@ const STATEMENTS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn stored_tables_answer_as_datafusions_do() {
+async fn stored_tables_return_the_results_of_memory_tables() {
     for chunk_rows in [1, 100, 1 << 20] {
-        // A chunk per row makes ten thousand chunks of some inserts: enough with the first few statements.
+        // With a chunk per row, some inserts create ten thousand chunks, so the first few statements suffice.
         let statements = if chunk_rows == 1 {
             &STATEMENTS[..3]
         } else {
@@ -98,7 +98,7 @@ async fn stored_tables_answer_as_datafusions_do() {
 }
 
 #[tokio::test]
-async fn inserts_share_what_they_can() {
+async fn inserts_share_unchanged_chunks() {
     let (context, _) = session(1000);
     run(&context, "create table t as select value as n, 'w' || (value % 5) as w from generate_series(0, 2999) as s(value)").await;
     let before = stored(&context, "t").await.snapshot();
@@ -113,7 +113,7 @@ async fn inserts_share_what_they_can() {
             after.chunks[0].data.stored().memory()
         ));
     }
-    // A number beyond the width and a word that is not in the dictionary: those columns are encoded anew.
+    // A number beyond the width and a string that is not in the dictionary: both columns are encoded again.
     run(&context, "insert into t values (1000000, 'another')").await;
     let wider = stored(&context, "t").await.snapshot();
     assert_eq!(wider.chunk_rows, [1000, 1000, 1000, 2]);
@@ -125,7 +125,7 @@ async fn inserts_share_what_they_can() {
             .count(),
         1
     );
-    // The earlier snapshots are as they were.
+    // The earlier snapshot is unchanged.
     assert_eq!((before.rows(), after.rows()), (3000, 3001));
 }
 
@@ -172,7 +172,7 @@ async fn scans_use_zones_statistics_and_partitions() {
             text(&plan)
         );
     }
-    // Counts, minima and maxima come from the zones.
+    // Counts, minima and maxima are read from the zones.
     let counted = plan("select count(*), min(n), max(n), min(w), max(w) from t").await;
     assert!(!text(&counted).contains("StoreScanExec"), "{}", text(&counted));
     assert!(
@@ -189,7 +189,7 @@ async fn scans_use_zones_statistics_and_partitions() {
             .count(),
         1
     );
-    // What a scan stands for.
+    // The store scan in a plan.
     fn scan(plan: &Arc<dyn ExecutionPlan>) -> &StoreScanExec {
         plan.downcast_ref::<StoreScanExec>()
             .unwrap_or_else(|| scan(plan.children()[0]))

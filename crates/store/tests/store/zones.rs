@@ -1,4 +1,4 @@
-//! Zones bound what is in their chunks, and never let a chunk be skipped that has a matching row.
+//! Zones bound the values of their chunks, and a chunk with a matching row is never skipped.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn chunks_are_skipped() {
     assert_eq!(kept(&batch, 100, "t = 'word03'"), first(1));
     assert_eq!(kept(&batch, 100, "t < 'word10'"), first(2));
     assert_eq!(kept(&batch, 100, "t like 'word0%'"), first(2));
-    // Inside the bounds of a chunk, but in no dictionary.
+    // Within the bounds of a chunk, but in no dictionary.
     assert_eq!(kept(&batch, 100, "t = 'word033'"), first(0));
     assert_eq!(kept(&batch, 100, "d < date '1994-09-20'"), first(1));
     assert_eq!(kept(&batch, 100, "m <= 150.00"), first(2));
@@ -81,9 +81,9 @@ fn chunks_are_skipped() {
         kept(&batch, 100, "f < -50"),
         [true, true, false, false, false, false, false, false, false, true]
     );
-    // Both zeros are zero, whichever bounds the chunk.
+    // Both zeros are zero, whichever one is a bound of the chunk.
     assert!(kept(&batch, 100, "f = -0.0")[2]);
-    // Nothing is known of an expression: everything may match.
+    // Zones do not bound an expression, so everything may match.
     assert_eq!(kept(&batch, 100, "n % 7 = 8"), first(10));
 }
 
@@ -91,7 +91,7 @@ fn chunks_are_skipped() {
 fn long_strings_have_short_bounds() {
     let column = |values: Vec<String>| -> Arc<Column> {
         let batch = batch(Arc::new(StringArray::from_iter_values(values)));
-        // More different values than a dictionary pays for.
+        // Too many different values for a dictionary.
         Arc::clone(&table(&batch, 100_000).snapshot().columns[0])
     };
     let long = |prefix: &str, row: usize| format!("{}{row:06}", prefix.repeat(40));
@@ -109,7 +109,7 @@ fn long_strings_have_short_bounds() {
     };
     assert!(min.len() <= 64 && min.as_ref() <= long("é!", 0).as_bytes());
     assert!(std::str::from_utf8(min).is_ok());
-    // Nothing is above a string of the largest character.
+    // No string is above one of the largest character.
     assert_eq!(max, &None);
 }
 
@@ -170,9 +170,9 @@ fn check_bounds(column: &Column, chunk: usize, values: &ArrayRef) {
     }
 }
 
-/// The rows a filter keeps are the same whether chunks are skipped or not.
+/// A filter returns the same rows, whether chunks are skipped or not.
 #[tokio::test]
-async fn skipping_changes_no_result() {
+async fn pruning_chunks_changes_no_result() {
     let seed = 20_261_121;
     let rng = &mut SmallRng::seed_from_u64(seed);
     let rows = 4000i64;

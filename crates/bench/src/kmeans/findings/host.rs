@@ -1,4 +1,5 @@
-//! Figures with the host and the link in them: 5.12, 5.15, 5.16; and what the thesis has no figure for.
+//! Figures that involve the host and the link: 5.12, 5.15, 5.16; and measurements without a figure in the
+//! thesis.
 
 use super::{Of, Rows, rate, times, verdict};
 use crate::harness::Finding;
@@ -7,7 +8,7 @@ use crate::kmeans::Row;
 /// Gigabytes per second of the links that the thesis compares (Table 2.1): PCIe 5, NVLink 2, NVLink C2C.
 const LINKS: [(&str, f64); 3] = [("PCIe 5", 64.0), ("NVLink 2", 75.0), ("NVLink C2C", 450.0)];
 
-/// What the plots of the thesis had, which did not survive.
+/// The values of the thesis' plots, which are lost.
 const LOST: &str = "values lost";
 
 /// Figure 5.12: shares of the phases.
@@ -191,7 +192,7 @@ pub(super) fn streaming(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     }
 }
 
-/// Restarts and launches, together and apart.
+/// Restarts and launches, together and separately.
 pub(super) fn side_by_side(found: &mut Vec<Finding>, rows: &[Row]) {
     for (experiment, together, apart) in [
         ("restarts", "10 restarts together", "10 fits one by one"),

@@ -1,4 +1,4 @@
-//! The thesis' figures 5.9 to 5.16 beside what was measured: which of their trends hold here, and why others
+//! The thesis' figures 5.9 to 5.16 beside the measurements: which of their trends hold here, and why others
 //! do not.
 
 mod host;
@@ -7,13 +7,13 @@ mod passes;
 use super::Row;
 use crate::harness::table_of;
 
-/// Shared memory of the thesis' devices, as rows have it.
+/// Shared memory of the devices in the thesis, as in rows.
 const THESIS_SHARED: u64 = 48 << 10;
 
-/// Rows, by what they are of.
+/// Rows with searches by their parameters.
 struct Rows<'r>(&'r [Row]);
 
-/// A combination of features and clusters, and the most shared memory; 0: all.
+/// A combination of features and clusters, and the limit of shared memory; 0: all.
 #[derive(Clone, Copy)]
 struct Of {
     d: u32,
@@ -22,7 +22,7 @@ struct Of {
 }
 
 impl Rows<'_> {
-    /// The fastest of a whole iteration of an execution somewhere.
+    /// The fastest row of a whole iteration with this execution and place.
     fn best(&self, execution: &str, place: &str, of: Of, wanted: impl Fn(&Row) -> bool) -> Option<&Row> {
         let rows = self.0.iter().filter(|row| {
             (row.execution.as_str(), row.place.as_str()) == (execution, place)
@@ -38,23 +38,23 @@ impl Rows<'_> {
         self.best(execution, place, of, |_| true)
     }
 
-    /// Cross-processing, whose shared memory is not limited: it only assigns there.
+    /// Cross-processing without a limit on shared memory: there it only assigns points.
     fn cross(&self, of: Of) -> Option<&Row> {
         self.fastest("cross-processing", "resident", Of { limit: 0, ..of })
     }
 
-    /// Of the CPU, whose rows know no shared memory.
+    /// The CPU's row, which has no shared memory.
     fn cpu(&self, execution: &str, of: Of) -> Option<&Row> {
         self.fastest(execution, "cpu", Of { limit: 0, ..of })
     }
 }
 
-/// How many times as fast the first is as the second, by point: rows may be of different numbers of points.
+/// The speed-up of the first over the second, per point, because rows may have different numbers of points.
 fn times(fast: &Row, slow: &Row) -> f64 {
     slow.ns_of_a_point() / fast.ns_of_a_point()
 }
 
-/// What bounds a pass on the device: its share of reading once, and how many threads run.
+/// The bound of a pass on the device: its time relative to one read, and the number of threads.
 fn bound(row: &Row) -> String {
     let over = row.ratio.map_or_else(String::new, |ratio| {
         format!("{ratio:.2}x reading the points once, ")
@@ -72,7 +72,7 @@ fn rate(row: &Row) -> String {
     format!("{:.1} GB/s", row.gbytes_s)
 }
 
-/// Whether a trend holds, and where it does not the measured facts that say why.
+/// Whether a trend holds, and if not, the measured facts that explain it.
 fn verdict(holds: bool, facts: impl std::fmt::Display) -> String {
     if holds {
         "holds".to_string()
@@ -81,7 +81,7 @@ fn verdict(holds: bool, facts: impl std::fmt::Display) -> String {
     }
 }
 
-/// How much shared memory, in words.
+/// The amount of shared memory, in words.
 fn with(limit: u64) -> String {
     match limit {
         0 => "all shared memory".to_string(),
@@ -89,7 +89,7 @@ fn with(limit: u64) -> String {
     }
 }
 
-/// A table, one line a claim that rows speak of.
+/// A table with one line per claim that rows cover.
 pub(super) fn findings(rows: &[Row]) -> String {
     let mut found = Vec::new();
     let mut shapes: Vec<(u32, u32)> = rows.iter().map(|row| (row.features, row.clusters)).collect();

@@ -1,10 +1,10 @@
-//! Figures of passes over points that are where they are processed: 5.9, 5.10, 5.11, 5.13, 5.14.
+//! Figures of passes over points that are in the memory of their processor: 5.9, 5.10, 5.11, 5.13, 5.14.
 
 use super::{Of, Rows, THESIS_SHARED, bound, rate, times, verdict, with};
 use crate::harness::Finding;
 use crate::kmeans::Row;
 
-/// Figure 5.9: Cluster Merge against Partitioned Features, in passes whose labels are known.
+/// Figure 5.9: Cluster Merge against Partitioned Features, in passes with known labels.
 pub(super) fn feature_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     let Of { d, k, limit } = of;
     let by = |sums: &str, of: Of| rows.best("multi-pass", "resident", of, |row| row.sums == sums);
@@ -17,7 +17,7 @@ pub(super) fn feature_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     let claim = match (d, k) {
         (0..=16, 0..=4) => Some(("equal", (0.67..=1.5).contains(&ratio))),
         (17.., _) | (_, 64..) => Some(("partitioned features win, by up to 96.7x", ratio > 1.0)),
-        // Between them the thesis says nothing.
+        // The thesis has no statement between them.
         _ => None,
     };
     if let Some((paper, holds)) = claim {
@@ -37,7 +37,7 @@ pub(super) fn feature_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
         );
         found.push(Finding::new("5.9", &what, paper, ours));
     }
-    // Cluster merge that fits here beside the device memory that it had to take there.
+    // Cluster merge, which fits in shared memory here, beside device memory, which it required there.
     if let (THESIS_SHARED, None, Some(all)) = (limit, private, by("private", Of { limit: 0, ..of })) {
         let cost = times(all, global);
         let atomics = f64::from(d + 1) / global.ns_of_a_point();
@@ -52,7 +52,7 @@ pub(super) fn feature_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     let cpu = rows.best("multi-pass", "cpu", Of { limit: 0, ..of }, |row| {
         row.sums == "cpu merge"
     });
-    // Of fewer features the thesis says nothing.
+    // The thesis has no statement for fewer features.
     if let (128.., THESIS_SHARED, Some(cpu)) = (d, limit, cpu) {
         let ratio = times(merge, cpu);
         let facts = format!(
@@ -68,7 +68,7 @@ pub(super) fn feature_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     }
 }
 
-/// Figure 5.10: which mass sum is the fastest.
+/// Figure 5.10: the fastest mass sum.
 pub(super) fn mass_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, k: u32) {
     let of = Of { d: 0, k, limit: 0 };
     let by = |place: &str, sums: &str| rows.best("mass sum", place, of, |row| row.sums == sums);
@@ -172,7 +172,7 @@ fn of_cpu(single: &Row, multi: &Row) -> String {
     )
 }
 
-/// Figure 5.13: with more clusters.
+/// Figure 5.13: by number of clusters.
 pub(super) fn by_clusters(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     let at = |execution| rows.fastest(execution, "resident", of);
     let (Some(single), Some(multi)) = (at("single-pass"), at("multi-pass")) else {
@@ -213,7 +213,7 @@ pub(super) fn by_clusters(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     }
 }
 
-/// Figure 5.14: with more features.
+/// Figure 5.14: by number of features.
 pub(super) fn by_features(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
     let at = |execution| rows.fastest(execution, "resident", of);
     let (Some(single), Some(multi), Some(cross)) = (at("single-pass"), at("multi-pass"), rows.cross(of))

@@ -1,7 +1,7 @@
-//! The 105 columns, in the published table's order: names, types, and where values come from.
+//! The 105 columns, in the published table's order: names, types, and the sources of values.
 //!
-//! Columns that no query reads are drawn alone, as cheaply as can be, so that the table is as wide as the
-//! original.
+//! Columns that no query reads are random and independent, at minimal cost, so that the table is as wide as
+//! the original.
 
 use std::sync::Arc;
 
@@ -13,31 +13,31 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use super::hit::{Hit, skewed};
 use super::text;
 
-/// Where the numbers of a column come from.
+/// The source of a column's numbers.
 #[derive(Debug, Clone, Copy)]
 enum Numbers {
     Always(i64),
-    /// From one to another, uniform.
+    /// Uniform from the first to the second.
     Range(i64, i64),
-    /// Zero, but for so many rows of a million, which are uniform from one to another.
+    /// Zero, except for this number of rows per million, which are uniform from the second to the third.
     Few(u64, i64, i64),
-    /// From 0 on, less ones more often, with so many powers of two.
+    /// From 0 on, smaller ones more frequent, over this number of powers of two.
     Skewed(u32),
     /// One of these.
     OneOf(&'static [i64]),
-    /// One of these, the same for all requests of a user.
+    /// One of these, equal for all requests of a user.
     OfUser(&'static [i64]),
-    /// Whatever the request says.
+    /// A property of the request.
     Of(fn(&Hit) -> i64),
 }
 
-/// Where the texts of a column come from.
+/// The source of a column's strings.
 #[derive(Debug, Clone, Copy)]
 enum Texts {
     Always(&'static str),
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// Whatever the request says, added to an empty text.
+    /// A property of the request, appended to an empty string.
     Of(fn(&Hit, &mut String)),
 }
 
@@ -70,7 +70,7 @@ impl Column {
         Field::new(self.0, data_type, false)
     }
 
-    /// The values of these rows; `index` is the column's own.
+    /// The values of these rows. `index` is the number of the column.
     pub(super) fn values(&self, index: u64, hits: &[Hit]) -> ArrayRef {
         match self.1 {
             Values::Short(numbers) => Arc::new(Int16Array::from_iter_values(
@@ -139,7 +139,7 @@ use Numbers::{Always, Few, Of, OfUser, OneOf, Range, Skewed};
 
 const EMPTY: Texts = Texts::Always("");
 
-/// Widths and heights of screens, by the same numbers; phones' last.
+/// Widths and heights of screens, with equal indices; those of phones are last.
 const SCREENS: [(i64, i64); 16] = [
     (1366, 768),
     (1366, 768),
@@ -161,7 +161,7 @@ const SCREENS: [(i64, i64); 16] = [
 
 const PHONE_SCREENS: [(i64, i64); 4] = [(768, 1024), (320, 480), (360, 640), (480, 800)];
 
-/// Phones of one user of 17: makers, and the names of models.
+/// The phones that one user in 17 has: makers, and the names of models.
 const PHONES: [(i64, &str); 8] = [
     (1, "iPad"),
     (1, "iPad"),
@@ -180,7 +180,7 @@ fn phone(hit: &Hit) -> Option<(i64, &'static str)> {
         .then(|| PHONES[(hit.of_user.bits(601) % 8) as usize])
 }
 
-/// The name, and for all but Apple's the number of one of 24 variants.
+/// Appends the name and, except for Apple, the number of one of 24 variants.
 fn phone_model(hit: &Hit, text: &mut String) {
     if let Some((maker, model)) = phone(hit) {
         text.push_str(model);
@@ -198,7 +198,7 @@ fn screen(hit: &Hit) -> (i64, i64) {
     }
 }
 
-/// A part of the screen: windows have many sizes.
+/// A part of the screen, because windows have many sizes.
 fn window(hit: &Hit, draw: u64, screen: i64) -> i64 {
     screen - hit.random.range(draw, 0, screen / 4)
 }

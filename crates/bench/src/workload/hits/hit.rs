@@ -1,15 +1,15 @@
-//! One request: who, when, which page, and where from. Columns are derived from it.
+//! One request: user, time, page and referer. Columns are derived from it.
 
 use super::super::random::RowRandom;
 use super::SEED;
 
-/// Days since 1970 of 1 July 2013.
+/// 1 July 2013 in days since 1970.
 const FIRST_DAY: i64 = 15_887;
 
-/// Days of the month.
+/// Number of days of the month.
 const DAYS: i64 = 31;
 
-/// Hours of the day, each as often as there are requests in it.
+/// Hours of the day, repeated by the frequency of requests.
 const HOURS: [i64; 32] = [
     0, 1, 3, 5, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 16, 17, 18, 19, 19, 20,
     21, 22, 23,
@@ -19,7 +19,7 @@ const HOURS: [i64; 32] = [
 /// an unknown place; out of 256 requests.
 const SOURCES: [(i64, u64); 5] = [(-1, 150), (0, 38), (1, 22), (2, 34), (6, 10)];
 
-/// `TraficSourceID` of what is left.
+/// `TraficSourceID` of the remaining requests.
 const ADVERTISEMENT: i64 = 3;
 
 /// `TraficSourceID` of a search.
@@ -38,7 +38,7 @@ mod draw {
     pub(super) const COUNTER: u64 = 220;
 }
 
-/// What random numbers belong to.
+/// The owners of random numbers.
 #[derive(Debug, Clone, Copy)]
 enum Stream {
     Row = 1,
@@ -46,7 +46,7 @@ enum Stream {
     Page,
 }
 
-/// How many there are of what rows refer to.
+/// The numbers of entities that rows refer to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     users: u64,
@@ -55,7 +55,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// For a table of so many rows. Not all are referred to: of the users, 98 %.
+    /// The sizes for a table of `rows` rows. Not all entities are referred to: of the users, 98 %.
     pub(super) fn of(rows: u64) -> Self {
         let share = |per_mille: u64| (rows * per_mille / 1000).max(32);
         Self {
@@ -66,7 +66,7 @@ impl Sizes {
     }
 }
 
-/// The page that is asked for most of all pages of counter 62, which queries ask for.
+/// The most requested of all pages of counter 62, which queries filter by.
 const KNOWN_PAGE: u64 = 16;
 
 /// A page of some site.
@@ -82,7 +82,7 @@ impl Page {
         Self { number, random }
     }
 
-    /// Its site, and what `CounterID` is made of: 1 to 8191, less ones more often.
+    /// Its site, from which `CounterID` is derived: 1 to 8191, smaller ones more frequent.
     pub(super) fn site(&self) -> u64 {
         match self.number {
             KNOWN_PAGE => 9,
@@ -116,9 +116,9 @@ pub(super) struct Hit {
     pub(super) of_user: RowRandom,
     pub(super) user_id: i64,
     pub(super) page: Page,
-    /// The page that led here, if one did that is not a search engine's.
+    /// The page that led here, if any, unless it is a search engine's.
     pub(super) referer: Option<Page>,
-    /// The number of the phrase that was searched for.
+    /// The number of the search phrase.
     pub(super) phrase: Option<u64>,
     /// `TraficSourceID`.
     pub(super) source: i64,
@@ -137,7 +137,7 @@ impl Hit {
         };
         let source = source(random.bits(draw::SOURCE) % 256);
         let from_page = match source {
-            // Of pages of the same site, one of 16 does not say so.
+            // One in 16 requests from the same site has no referer.
             -1 => !random.bits(draw::REFERER + 3).is_multiple_of(16),
             1 | ADVERTISEMENT => true,
             _ => false,
@@ -166,7 +166,7 @@ impl Hit {
         match (self.referer, self.phrase) {
             (Some(page), _) => page.hash(),
             (None, Some(phrase)) => RowRandom::new(SEED, 0, phrase).bits(0) as i64,
-            // That of no referer.
+            // The hash of an empty referer.
             (None, None) => 3_594_120_000_172_545_465,
         }
     }
@@ -180,7 +180,7 @@ impl Hit {
         }
     }
 
-    /// 18 of them.
+    /// 18 advertisers.
     pub(super) fn advertiser(&self) -> i64 {
         match self.source {
             ADVERTISEMENT => self.random.choose(draw::SOURCE, &ADVERTISERS),
@@ -205,13 +205,13 @@ fn source(mut part: u64) -> i64 {
     ADVERTISEMENT
 }
 
-/// A number from 1 below 2^`levels`: a uniform exponent, then uniform within its power of two.
+/// A number from 1 to below 2^`levels`: a uniform exponent, then uniform within its power of two.
 pub(super) fn skewed(random: RowRandom, column: u64, levels: u32) -> u64 {
     let least = 1 << random.range(column, 0, i64::from(levels) - 1);
     least | (random.bits(column + 1) & (least - 1))
 }
 
-/// A number below `count`: uniform, but for one of `skewed_one_in`, where less ones are more frequent.
+/// A number below `count`: uniform, except that one in `skewed_one_in` is skewed towards smaller numbers.
 fn popular(random: RowRandom, column: u64, count: u64, skewed_one_in: u64) -> u64 {
     match random.bits(column) % skewed_one_in {
         0 => skewed(random, column + 1, count.ilog2()),

@@ -1,11 +1,11 @@
 //! ClickBench: 43 queries over one wide table of web requests, `hits`.
 //!
 //! The published table is a month of requests to a web analytics service. The generator is our own: it has
-//! that table's 105 columns and, for the columns that queries read, about its cardinalities, shares and
-//! lengths, so that every query finds as much as it does there. Single values differ, but for the constants
-//! that queries ask for.
+//! that table's 105 columns and, for the columns that queries read, approximately its cardinalities, shares
+//! and lengths, so that every query finds similar numbers of rows. Single values differ, except for the
+//! constants in queries.
 //!
-//! | what | at scale 1, 100 million rows | as |
+//! | data | at scale 1, 100 million rows | distribution |
 //! | --- | --- | --- |
 //! | users | 17.6 million of 63 bits | one request of 64 by a few frequent users, others uniform; a user has one address, region, screen, browser and phone |
 //! | pages | 18 million URLs of about 85 bytes, half as many titles of about 80 | one request of 4 to a few frequent pages |
@@ -15,9 +15,9 @@
 //! | time | 1 to 31 July 2013, by the second | more by day than by night |
 //! | `google` | in the URL of one page of 2048, `Google` in the title of one of 512 | |
 //!
-//! Rows are in no order and, like all text in them, a function of ([`SEED`], row), see `random`. Scale 1 has
-//! as many rows as the published table, within 0.01 %. Texts are made of syllables, Cyrillic where the
-//! original's are.
+//! Rows are unordered and, like all their strings, a function of ([`SEED`], row), see `random`. Scale 1 has
+//! the number of rows of the published table, within 0.01 %. Strings consist of syllables, Cyrillic if those
+//! of the original are.
 
 mod columns;
 mod hit;
@@ -33,10 +33,10 @@ use super::generate::TableGenerator;
 use columns::COLUMNS;
 use hit::{Hit, Sizes};
 
-/// This generator; the version changes when rows do.
+/// This generator. The version changes with the rows.
 pub const GENERATOR: &str = "galatea hits 1";
 
-/// What all random values derive from.
+/// The seed of all random values.
 pub const SEED: u64 = 20_130_701;
 
 /// The one table.
@@ -45,7 +45,7 @@ pub const TABLES: [&str; 1] = ["hits"];
 /// Rows at scale 1.
 pub const ROWS: f64 = 100_000_000.0;
 
-/// Rows of a chunk, and so of a row group: fewer than other tables have, because rows are wide.
+/// Number of rows of a chunk, which is one row group: fewer than in other tables, because rows are wide.
 const ROWS_PER_CHUNK: u64 = 1 << 19;
 
 /// Rows of a batch while generating.
@@ -117,7 +117,7 @@ pub fn queries() -> Vec<Query> {
         .collect()
 }
 
-/// The columns that ORDER BY names, of queries whose LIMIT leaves out rows that are as good as some it keeps.
+/// The columns in ORDER BY, for queries with ties at their LIMIT.
 fn decided(number: u32) -> Option<&'static [usize]> {
     match number {
         17 | 24 => Some(&[]),

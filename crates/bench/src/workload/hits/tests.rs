@@ -33,7 +33,7 @@ fn chunks_make_the_same_rows_as_the_whole() {
     assert_eq!(whole(0.000_2, 1).num_rows(), 20_000);
 }
 
-/// Cardinalities, shares and lengths relative to the rows, as the module's table has them.
+/// Cardinalities, shares and lengths relative to the rows, as in the module's table.
 #[test]
 fn columns_are_about_the_published_ones() {
     let hits = whole(0.001, 1);
@@ -76,7 +76,7 @@ fn columns_are_about_the_published_ones() {
     assert!((0.005..0.02).contains(&share(asked_for)), "{asked_for}");
 }
 
-/// What queries compare with.
+/// The constants that queries compare with.
 #[test]
 fn the_constants_of_queries_occur() {
     let hits = whole(0.000_2, 1);

@@ -1,4 +1,4 @@
-//! Texts of pages, phrases and referers, made of syllables.
+//! Strings of pages, phrases and referers, composed of syllables.
 
 use super::super::random::RowRandom;
 use super::SEED;
@@ -29,7 +29,7 @@ const SECTIONS: [&str; 8] = [
 
 const TAILS: [&str; 4] = ["", "", "&sort=price&view=list", "#comments"];
 
-/// Adds a word of two to four syllables.
+/// Appends a word of two to four syllables.
 fn word(text: &mut String, syllables: &[&str; 32], mut bits: u64) {
     for _ in 0..2 + bits % 3 {
         bits >>= 5;
@@ -37,7 +37,7 @@ fn word(text: &mut String, syllables: &[&str; 32], mut bits: u64) {
     }
 }
 
-/// Adds words, with `between` between them.
+/// Appends words, separated by `between`.
 fn words(text: &mut String, syllables: &[&str; 32], between: char, random: RowRandom, count: u64) {
     for number in 0..count {
         if number > 0 {
@@ -47,7 +47,7 @@ fn words(text: &mut String, syllables: &[&str; 32], between: char, random: RowRa
     }
 }
 
-/// Adds a decimal number.
+/// Appends a decimal number.
 fn number(text: &mut String, mut value: u64) {
     let mut digits = [0_u8; 20];
     let mut first = digits.len();
@@ -64,7 +64,7 @@ fn number(text: &mut String, mut value: u64) {
         .for_each(|digit| text.push(char::from(*digit)));
 }
 
-/// Adds the name of a site.
+/// Appends the name of a site.
 fn host(text: &mut String, site: u64) {
     let random = RowRandom::new(SEED, 0, site);
     if random.bits(1).is_multiple_of(4) {
@@ -75,7 +75,7 @@ fn host(text: &mut String, site: u64) {
     text.push_str(random.choose(3, &DOMAINS));
 }
 
-/// Adds a page's address: unlike that of any other page.
+/// Appends a page's address, which is unique.
 pub(super) fn url(page: &Page, text: &mut String) {
     let random = page.random;
     text.push_str("http://");
@@ -92,7 +92,7 @@ pub(super) fn url(page: &Page, text: &mut String) {
     text.push_str(random.choose(13, &TAILS));
 }
 
-/// Adds a page's title, which two pages share; one of eight has none.
+/// Appends a page's title, which two pages share. One in eight has none.
 pub(super) fn title(page: &Page, text: &mut String) {
     let random = RowRandom::new(SEED, 1, page.number / 2);
     if random.bits(0).is_multiple_of(8) {
@@ -104,13 +104,13 @@ pub(super) fn title(page: &Page, text: &mut String) {
     words(text, &CYRILLIC, ' ', random, 3 + random.bits(2) % 8);
 }
 
-/// Adds a phrase.
+/// Appends a phrase.
 pub(super) fn phrase(number: u64, text: &mut String) {
     let random = RowRandom::new(SEED, 2, number);
     words(text, &CYRILLIC, ' ', random, 1 + random.bits(0) % 5);
 }
 
-/// Adds the address of the page that led to a request.
+/// Appends the address of the page that led to a request.
 pub(super) fn referer(hit: &Hit, text: &mut String) {
     match (&hit.referer, hit.phrase) {
         (Some(page), _) => url(page, text),

@@ -17,7 +17,7 @@ pub(super) fn chunk_of(rows: u64, index: usize, chunks: usize) -> Range<u64> {
     at(index)..at(index + 1)
 }
 
-/// A table from its columns: names, types and values in one place.
+/// A table from its columns, with names, types and values together.
 pub(super) fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, false)))
         .expect("columns of one length without nulls")
@@ -45,7 +45,7 @@ pub(super) fn longs(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
-/// A dimension whose rows are made one by one.
+/// A dimension in a single batch.
 fn one_batch(batch: RecordBatch) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
     Box::new(std::iter::once(batch))
 }
@@ -53,15 +53,15 @@ fn one_batch(batch: RecordBatch) -> Box<dyn Iterator<Item = RecordBatch> + Send>
 /// Every day of 1992 to 1998.
 pub(super) struct Date;
 
-/// 1992-01-01.
+/// The first day, 1992-01-01.
 pub(super) fn first_day() -> NaiveDate {
     NaiveDate::from_ymd_opt(1992, 1, 1).expect("a date")
 }
 
-/// Days of the calendar: seven years, two of them leap years.
+/// Number of days of the calendar: seven years, two of them leap years.
 pub(super) const DAYS: u64 = 2557;
 
-/// `yyyymmdd` of the day `day` days after the first.
+/// The day `day` days after the first, as `yyyymmdd`.
 pub(super) fn date_key(day: u64) -> i64 {
     let date = first_day() + Days::new(day);
     i64::from(date.year()) * 10_000 + i64::from(date.month()) * 100 + i64::from(date.day())
@@ -159,7 +159,7 @@ impl Date {
     }
 }
 
-/// Name, address, city, nation, region and phone: what customers and suppliers share.
+/// The common columns of customers and suppliers: name, address, city, nation, region and phone.
 fn party(prefix: &str, title: &str, stream: Stream, keys: Range<u64>) -> Vec<(String, ArrayRef)> {
     let random = |key: u64| RowRandom::new(SEED, stream as u64, key);
     let place = |key: u64| {
@@ -222,7 +222,7 @@ fn owned(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
     )
 }
 
-/// A dimension whose rows are made from their numbers, from 0 on.
+/// A dimension with rows that are computed from their numbers, from 0 on.
 pub(super) struct Dimension {
     name: &'static str,
     rows: u64,

@@ -14,13 +14,13 @@ use super::{Rows, SEED, Stream, part_price};
 const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
 const MODES: [&str; 7] = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
 
-/// Lines of an order on average.
+/// Mean number of lines of an order.
 const LINES: u64 = 4;
 
-/// Orders of one batch.
+/// Number of orders of one batch.
 const ORDERS_PER_BATCH: u64 = 8 * 1024;
 
-/// The last day an order is placed: 1998-08-02, as in TPC-H, so that all commit dates are in the calendar.
+/// The last day of orders: 1998-08-02, as in TPC-H, so that all commit dates are in the calendar.
 const LAST_ORDER_DAY: i64 = 2405;
 
 pub(super) struct LineOrder {
@@ -79,7 +79,7 @@ impl TableGenerator for LineOrder {
     }
 }
 
-/// One line, before its order's total is known.
+/// One line, before the total of its order is known.
 struct Line {
     random: RowRandom,
     part: i64,

@@ -29,10 +29,10 @@ mod lineorder;
 use super::Query;
 use super::generate::TableGenerator;
 
-/// This generator; the version changes when rows do.
+/// This generator. The version changes with the rows.
 pub const GENERATOR: &str = "galatea ssb 1";
 
-/// What all random values derive from.
+/// The seed of all random values.
 pub const SEED: u64 = 20_090_605;
 
 /// The tables, small to large.
@@ -50,7 +50,7 @@ pub fn tables(scale: f64) -> Vec<Box<dyn TableGenerator>> {
     ]
 }
 
-/// The number of rows of each table but the dates; lines of LINEORDER follow from its orders.
+/// The number of rows of each table except the dates. The lines of LINEORDER follow from its orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rows {
     suppliers: u64,
@@ -76,7 +76,7 @@ impl Rows {
     }
 }
 
-/// Tables as the random numbers know them.
+/// The numbers of tables in random values.
 #[derive(Debug, Clone, Copy)]
 enum Stream {
     Supplier = 1,
@@ -91,7 +91,7 @@ fn part_price(part: i64) -> i64 {
     90_000 + (part / 10) % 20_001 + 100 * (part % 1_000)
 }
 
-/// A city: its nation's name cut or padded to nine characters, and a digit.
+/// A city: its nation's name, cut or padded to nine characters, and a digit.
 fn city(nation: &str, digit: i64) -> String {
     format!("{nation:<9.9}{digit}")
 }

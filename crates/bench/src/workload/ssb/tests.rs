@@ -137,7 +137,8 @@ fn lines_agree_with_their_orders() {
     }
     assert!(ints(&lines, "lo_orderdate").iter().all(|day| days.contains(day)));
     assert!(ints(&lines, "lo_commitdate").iter().all(|day| days.contains(day)));
-    // A year is 1/7 of the dates and discounts 1-3 are 3/11 of the lines: about what flight 1 counts on.
+    // A year is 1/7 of the dates, and discounts 1-3 are 3/11 of the lines: approximately the selectivity of
+    // flight 1.
     let share = discount.iter().filter(|d| (1..=3).contains(*d)).count() as f64 / lines.num_rows() as f64;
     assert!((share - 3.0 / 11.0).abs() < 0.02, "{share}");
 }

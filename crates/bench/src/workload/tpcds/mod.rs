@@ -1,14 +1,14 @@
 //! TPC-DS: 24 tables by the crate tpcdsgen, byte for byte dsdgen's values, and the 99 queries.
 //!
-//! tpcdsgen numbers the source rows of a table. A source row is one row of most tables, and an order with all
+//! tpcdsgen numbers the source rows of a table. A source row is one row of most tables, but an order with all
 //! of its lines in the three tables of sales and the three of returns. A chunk is a range of source rows, so
-//! chunks are generated independently and the rows of all chunks are the same whatever their number. Scales
-//! below 1 shrink the tables that grow with the scale; dates, times and demographics have the same size at
-//! every scale.
+//! chunks are generated independently, and the rows of all chunks do not depend on their number. Scales below
+//! 1 shrink the tables that grow with the scale; dates, times and demographics have the same size at every
+//! scale.
 //!
 //! The queries have the parameters of the specification's validation runs. Four of the 99 have two
-//! statements: the queries `14a` and `14b`, 23, 24 and 39. The text is the specification's except in three
-//! places, so that every engine returns the same answer: ORDER BY decides every row that LIMIT keeps,
+//! statements: the queries `14a` and `14b`, 23, 24 and 39. The text is the specification's, with three
+//! changes so that every engine returns the same answer: ORDER BY determines every row within the LIMIT,
 //! integers are divided as decimals, and computed columns have names.
 
 use arrow::array::RecordBatch;
@@ -25,7 +25,7 @@ use tpcdsgen_arrow::{
 use super::Query;
 use super::generate::{ROWS_PER_CHUNK, TableGenerator};
 
-/// The crate whose rows these are, at the version of Cargo.lock.
+/// The crate that generates the rows, with the version in Cargo.lock.
 pub const GENERATOR: &str = "tpcdsgen 4.0.0";
 
 /// The tables, dimensions first.
@@ -56,14 +56,14 @@ pub const TABLES: [&str; 24] = [
     "web_sales",
 ];
 
-/// Rows of the largest table, the inventory, at scale 1.
+/// Number of rows of the largest table, the inventory, at scale 1.
 pub(crate) const ROWS: f64 = 11_745_000.0;
 
-/// Rows of a batch while generating: large enough that the writer's cost per batch vanishes.
+/// Number of rows of a generated batch, so large that the writer's cost per batch is negligible.
 const BATCH: usize = 32 * 1024;
 
-/// Writes the generator of one table from tpcdsgen's types for it. The last number is the number of rows
-/// of a source row on average.
+/// Defines the generator of one table from tpcdsgen's types for it. The last number is the mean number of
+/// rows of a source row.
 macro_rules! table {
     ($name:literal, $source:ident, $arrow:ident, $rows:literal) => {
         |session: &Session| -> Box<dyn TableGenerator> {
@@ -121,7 +121,7 @@ pub fn tables(scale: f64) -> Vec<Box<dyn TableGenerator>> {
         table!("web_page", WebPage, WebPageArrow, 1.0),
         table!("web_site", WebSite, WebSiteArrow, 1.0),
         table!("inventory", Inventory, InventoryArrow, 1.0),
-        // Orders have 12 lines in stores and on the web and 9 in the catalog, of which a tenth is returned.
+        // Orders have 12 lines in stores and on the web and 9 in the catalog; a tenth is returned.
         table!("store_returns", StoreReturns, StoreReturnsArrow, 1.2),
         table!("catalog_returns", CatalogReturns, CatalogReturnsArrow, 0.9),
         table!("web_returns", WebReturns, WebReturnsArrow, 1.2),

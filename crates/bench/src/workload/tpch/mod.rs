@@ -1,8 +1,8 @@
 //! TPC-H: eight tables by the crate tpchgen, byte for byte dbgen's values, and the 22 queries.
 //!
-//! A table is generated in parts of about [`ROWS_PER_CHUNK`] rows, each on its own and each a row group, so
-//! parts run on all cores and the file is the same whatever their number. Queries have the parameters of the
-//! specification's validation runs; query 11's fraction is the only one that depends on the scale.
+//! A table is generated in parts of about [`ROWS_PER_CHUNK`] rows. Each is independent and is one row group,
+//! so parts run on all cores, and the file does not depend on their number. Queries have the parameters of
+//! the specification's validation runs. Only query 11's fraction depends on the scale.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -18,7 +18,7 @@ use tpchgen_arrow::{
 use super::Query;
 use super::generate::{ROWS_PER_CHUNK, TableGenerator};
 
-/// The crate whose rows these are, at the version of Cargo.lock.
+/// The crate that generates the rows, with the version in Cargo.lock.
 pub const GENERATOR: &str = "tpchgen 4.0.0";
 
 /// The tables, small to large.
@@ -26,10 +26,10 @@ pub const TABLES: [&str; 8] = [
     "region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem",
 ];
 
-/// Rows of a batch while generating: large enough that the writer's cost per batch vanishes.
+/// Number of rows of a generated batch, so large that the writer's cost per batch is negligible.
 const BATCH: usize = 32 * 1024;
 
-/// Writes the generator of one table from tpchgen's two types for it.
+/// Defines the generator of one table from tpchgen's two types for it.
 macro_rules! table {
     ($name:literal, $arrow:ident, $generator:ident, $rows:expr) => {
         |scale: f64| -> Box<dyn TableGenerator> {
@@ -67,7 +67,8 @@ pub fn tables(scale: f64) -> Vec<Box<dyn TableGenerator>> {
         table!("orders", OrderArrow, OrderGenerator, |scale| count(
             OrderGenerator::calculate_row_count(scale, 1, 1)
         )),
-        // One to seven lines an order: four on average, and the exact number only by generating them.
+        // An order has one to seven lines: four on average. The exact number is known only after generating
+        // them.
         table!("lineitem", LineItemArrow, LineItemGenerator, |scale| 4 * count(
             OrderGenerator::calculate_row_count(scale, 1, 1)
         )),

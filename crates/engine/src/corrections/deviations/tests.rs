@@ -39,7 +39,7 @@ fn nan_and_infinity_make_nan() {
 }
 
 #[test]
-fn parts_in_any_order_give_the_same_variance() {
+fn variance_is_independent_of_merge_order() {
     let values: Vec<f64> = (0..100).map(|i| 1e16 + f64::from(i * 7919 % 100) * 2.0).collect();
     // The variance of 0, 2, ..., 198.
     let expected = 4.0 * (100.0 * 100.0 - 1.0) / 12.0;
@@ -61,7 +61,7 @@ fn parts_in_any_order_give_the_same_variance() {
 }
 
 #[test]
-fn rows_that_leave_a_window_leave_its_sums() {
+fn retracted_rows_are_subtracted_from_sums() {
     let mut sums = of(&[1e12, 5.0, 7.0]);
     sums.add(1e12, 1e12, -1.0);
     assert_eq!(Deviation::VarianceSample.finish(&sums), Some(2.0));

@@ -1,4 +1,4 @@
-//! Demands by closed formulas, and measurements in place of predictions.
+//! Tests of demands by closed formulas, and of measurements that replace predictions.
 
 use super::*;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -45,7 +45,7 @@ fn inputs(rows: u64) -> Inputs {
 }
 
 #[test]
-fn steps_count_by_their_time() {
+fn steps_are_weighted_by_time() {
     let all = steps(&[(100, 1.0), (400, 3.0)]);
     assert_eq!((all.weighted(), all.peak()), (325, 400));
     // Half of the scan is over: (50 + 1200) / 3.5.
@@ -58,7 +58,7 @@ fn steps_count_by_their_time() {
 }
 
 #[test]
-fn sinks_take_what_their_form_says() {
+fn sink_memory_depends_on_form() {
     let of = Quantities {
         rows: 1000,
         passed: 300.0,
@@ -72,7 +72,7 @@ fn sinks_take_what_their_form_says() {
         fully_sized,
     };
     assert_eq!(SinkMemory::Fixed(96).bytes(of, limit), [96, 96]);
-    // A slot for twice the 600 groups, to a power of two.
+    // A slot for twice the 600 groups, rounded up to a power of two.
     assert_eq!(table(true).bytes(of, limit), [2048 * 24, 2048 * 24 + 50 * 24]);
     let overflow = POLICY.overflow_bytes.min(limit / 8);
     assert_eq!(
@@ -85,7 +85,7 @@ fn sinks_take_what_their_form_says() {
         "an eighth of little memory"
     );
     assert_eq!(SinkMemory::Columns(10).bytes(of, limit), [10_000, 10_000]);
-    // Room for twice the rows that pass, then those rows beside it.
+    // Space for twice the rows that pass, then those rows in addition.
     assert_eq!(SinkMemory::Pages(10).bytes(of, limit), [6000, 9000]);
     assert_eq!(SinkMemory::Pages(10).bytes(of, 3000), [1000, 2000]);
 }
@@ -103,13 +103,13 @@ fn measurements_scale_with_rows() {
         groups: 7.0,
     };
     assert_eq!(few.scaled_to(4000), expected);
-    // Each row is about a group.
+    // Almost every row is a group.
     let many = Quantities { groups: 400.0, ..few };
     assert_eq!(many.scaled_to(4000).groups, 1600.0);
 }
 
 #[test]
-fn what_was_measured_replaces_predictions() {
+fn measurements_replace_predictions() {
     let (demands, config) = (Demands::default(), GalateaConfig::default());
     let predicted = demands.estimate(&rows(), None, inputs(1_000_000), &config);
     // Nothing is filtered: all rows pass, 8 bytes each.
@@ -132,7 +132,7 @@ fn what_was_measured_replaces_predictions() {
     let doubled = demands.estimate(&rows(), None, inputs(2_000_000), &config);
     assert_eq!(doubled.0[0].bytes, 2 * 6_400_000 + 1000);
     assert_eq!((doubled.0[0].seconds, doubled.0[1].seconds), (6.0, 2.0));
-    // Others are as before.
+    // Others are unchanged.
     let other = Inputs {
         shape: 2,
         ..inputs(1_000_000)
@@ -145,7 +145,7 @@ fn predictions_follow_the_plan() {
     let (demands, config) = (Demands::default(), GalateaConfig::default());
     let of = |plan: &PipelinePlan, inputs| demands.estimate(plan, None, inputs, &config);
     assert_eq!(of(&aggregate(), inputs(1 << 30)).peak(), 16 + 1000);
-    // What has to cross the link takes longer than what is there.
+    // Data that must be transferred over the link take longer than resident data.
     let slow = Inputs {
         missing_bytes: 8 << 30,
         ..inputs(1 << 30)
@@ -155,7 +155,7 @@ fn predictions_follow_the_plan() {
 }
 
 #[test]
-fn the_least_recently_run_is_forgotten() {
+fn least_recently_run_demand_is_evicted() {
     let demands = Demands::default();
     let run = |rows| Observed {
         sink: SinkMemory::Fixed(rows),
@@ -185,7 +185,7 @@ fn the_least_recently_run_is_forgotten() {
 }
 
 #[test]
-fn groups_of_an_earlier_run_are_expected_again() {
+fn group_count_of_earlier_run_is_reused() {
     let demands = Demands::default();
     let ran = |groups| Observed {
         sink: SinkMemory::Fixed(8),
@@ -199,7 +199,7 @@ fn groups_of_an_earlier_run_are_expected_again() {
     };
     demands.observe(1, ran(20.0));
     demands.observe(2, ran(900.0));
-    // As many of few, more of a group for almost every row.
+    // The same number if groups are few; scaled if almost every row is a group.
     assert_eq!(demands.groups(1, 5000), Some(20));
     assert_eq!(demands.groups(2, 5000), Some(4500));
     assert_eq!(demands.groups(3, 5000), None);

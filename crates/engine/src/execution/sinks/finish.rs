@@ -1,4 +1,4 @@
-//! After the last launch: what a sink has collected is completed, kept on the device or read back.
+//! After the last launch, the contents of a sink are completed, and kept on the device or read back.
 
 use super::{CONTROL_WORDS, Form, SMALL_WORDS, SinkState};
 use crate::device::{DeviceRuntime, RunError};
@@ -9,24 +9,25 @@ use crate::results::contents::{Contents, GroupStorage};
 use crate::rows::columns::Allocator;
 use crate::rows::heap::RowHeap;
 use crate::rows::zeroed;
-use crate::string::interned::InternedTexts;
+use crate::string::interned::InternedStrings;
 use galatea_base::policy::policy;
 use galatea_codegen::bound::{BoundPipeline, ResultPlan};
 use galatea_codegen::group_layout::DenseLayout;
 use galatea_codegen::sink::chains::RowLayout;
 use galatea_codegen::strategy::Strategy;
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
-use galatea_expression::Dimension;
+use galatea_expression::LookupSide;
 use galatea_kernels::{CollectGroups, DenseFold, GroupEntries};
 use std::ops::Range;
 
 policy! {
-    /// When dense groups are told from accumulators without a row before they are read.
+    /// When dense groups are collected on the device before they are read, without accumulators that have no
+    /// row.
     pub(crate) struct FinishPolicy {
-        /// Words of accumulators at least: reading 40,000 and looking through them on the host takes 0.4 ms,
-        /// counting and collecting on the device some ten microseconds.
+        /// Minimum number of accumulator words: reading 40,000 and scanning them on the host takes 0.4 ms,
+        /// counting and collecting on the device about ten microseconds.
         collected_words: usize = 1 << 15,
-        /// One of so many accumulators is a group at most.
+        /// Divisor of the number of accumulators: the quotient is the maximum number of groups.
         collected_share: usize = 2,
     }
 }
@@ -34,7 +35,7 @@ policy! {
 const POLICY: FinishPolicy = FinishPolicy::DEFAULT;
 
 impl SinkState {
-    /// After the last launch: adds up copies of groups, where there are any.
+    /// After the last launch: merges copies of groups, if any.
     pub(crate) fn fold(
         &mut self,
         runtime: &DeviceRuntime,
@@ -64,14 +65,14 @@ impl SinkState {
         };
         if let Form::Build(table) = &mut self.form {
             table.complete(&allocator, &mut self.control, self.texts.as_ref())?;
-            if !table.finds_texts() {
+            if !table.finds_strings() {
                 self.texts = None;
             }
         }
         Ok(())
     }
 
-    /// Reads the contents back, unless they stay on the device; what is left of rows goes to `rows`.
+    /// Reads the contents back, unless they stay on the device. Remaining rows are passed to `rows`.
     pub(crate) fn finish(
         mut self,
         runtime: &DeviceRuntime,
@@ -80,8 +81,8 @@ impl SinkState {
         rows: &Rows<'_>,
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
-        if let Some(dimension) = self.kept.take() {
-            return self.keep(runtime, stream, bound, dimension, report);
+        if let Some(build_side) = self.kept.take() {
+            return self.keep(runtime, stream, bound, build_side, report);
         }
         let end = match self.form {
             Form::Fixed(words) => CONTROL_WORDS + words,
@@ -133,8 +134,8 @@ impl SinkState {
             }
             Form::Build(mut table) => {
                 table.check(control[3], control[1])?;
-                table.add_texts(self.texts);
-                table.add_text_rows(rows.texts_left());
+                table.add_strings(self.texts);
+                table.add_string_rows(rows.strings_left());
                 table.park();
                 contents.built = Some(table);
             }
@@ -147,8 +148,9 @@ impl SinkState {
         Ok(contents)
     }
 
-    /// The groups that have a row, `[word][group]` behind their numbers, where dense accumulators take much
-    /// memory and most of them are no group; otherwise, and where there is no memory for them, all are read.
+    /// The groups that have a row, as `[word][group]` after their numbers, if dense accumulators use much
+    /// memory and most of them are empty. Otherwise, and if memory for them is insufficient, all accumulators
+    /// are read.
     fn few_groups(
         &self,
         runtime: &DeviceRuntime,
@@ -191,22 +193,22 @@ impl SinkState {
         }
     }
 
-    /// Leaves the groups on the device, as the rows of another pipeline, which `dimension` describes.
+    /// Keeps the groups on the device as the input of another pipeline, described by `build_side`.
     fn keep(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
-        dimension: Dimension,
+        build_side: LookupSide,
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
         let built = match self.form {
             Form::Fixed(words) => {
                 self.control.park();
-                let texts = self.texts.map(InternedTexts::parked);
+                let texts = self.texts.map(InternedStrings::parked);
                 let entries = words / bound.slot_words().max(1);
-                BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64, texts)
+                BuiltTable::of_table(build_side, self.control, CONTROL_WORDS, entries as u64, texts)
             }
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
@@ -217,8 +219,8 @@ impl SinkState {
                 }
                 report.groups = Some(held);
                 let (slots, entries) = table.keep(runtime);
-                let texts = self.texts.map(InternedTexts::parked);
-                BuiltTable::of_table(dimension, slots, 0, entries, texts)
+                let texts = self.texts.map(InternedStrings::parked);
+                BuiltTable::of_table(build_side, slots, 0, entries, texts)
             }
             form => unreachable!("{form:?} has no groups"),
         };
@@ -232,7 +234,7 @@ impl SinkState {
     }
 }
 
-/// Moves what chains of output rows hold to the host.
+/// Moves the output rows in chains of pages to the host.
 pub(super) fn gather(
     runtime: &DeviceRuntime,
     stream: &Stream,

@@ -8,19 +8,19 @@ use crate::string::interned::InternedWords;
 pub(in crate::execution) struct SinkNeeds {
     /// Number of the query, which owns the memory.
     pub owner: u64,
-    /// Rows that the run scans.
+    /// Number of rows that the run scans.
     pub rows: u64,
-    /// Slots of a group table at least, unless fewer groups are possible.
+    /// Minimum number of slots of a group table, unless fewer groups are possible.
     pub hash_slots: u64,
-    /// Groups that an earlier run of the same pipeline had.
+    /// Number of groups in an earlier run of the same pipeline.
     pub groups: Option<u64>,
-    /// Rows of the result, if an earlier pass has counted them.
+    /// Number of result rows, if an earlier pass has counted them.
     pub counted: Option<u64>,
-    /// Rows of each partition, if an earlier pass has counted them.
+    /// Number of rows in each partition, if an earlier pass has counted them.
     pub partitions: Option<Vec<u64>>,
-    /// Rows of the join whose rows are marked.
+    /// Row counts of the join that has its rows marked.
     pub pairs: Option<PairSizes>,
-    /// Rows after which the run stops.
+    /// Number of rows after which the run stops.
     pub fetch: Option<u64>,
     /// Memory for strings without a dictionary, if keys of groups or of the order are such strings.
     pub texts: Option<InternedWords>,

@@ -1,10 +1,11 @@
 //! Whether the CPU would raise the error that a row raised on the device.
 //!
-//! Kernels check and guard operands as the CPU's operators do (`checks`), so an error is that of the query
-//! if the CPU evaluates every row that the device evaluates. The CPU may stop early or skip rows:
-//! below a LIMIT, in inputs of joins (an empty build side, or a filter that a build side hands to the scan of
-//! the other), and in parts of tables that a condition behind the error excludes by their statistics. There,
-//! and for functions whose device code has no result for a value, the subtree runs again on the CPU.
+//! Kernels check and guard operands as the CPU's operators do (`checks`), so an error is that of the query if
+//! the CPU evaluates every row that the device evaluates. The CPU may stop early or skip rows: below a LIMIT,
+//! in inputs of joins (an empty build side, or a dynamic filter that a build side passes to the scan of the
+//! other), and in parts of tables that the statistics exclude for a condition behind the error. In these
+//! cases, and for functions without a result of the device code for a value, the subtree runs again on the
+//! CPU.
 
 use crate::checks::{CommonExpressions, call_of_column, may_raise};
 use crate::nodes::GpuExec;
@@ -33,7 +34,7 @@ use std::sync::atomic::Ordering;
 /// Why the CPU may not raise an error that a row raised on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// The function of the CPU may have a result.
+    /// The function on the CPU may have a result.
     Function,
     /// An operator above the subtree may not read all of its rows.
     Reader,
@@ -55,12 +56,12 @@ impl fmt::Display for Doubt {
 }
 
 impl Doubt {
-    /// The doubt about an error that a row of the subtree raised, if there is one. `reads_all`: whether all
-    /// of its rows are read.
+    /// The doubt about an error that a row of the subtree raised, if any. `reads_all`: whether all of its
+    /// rows are read.
     pub(super) fn of(raised: &Raised, cpu: &Arc<dyn ExecutionPlan>, reads_all: bool) -> Option<Self> {
         match raised.fault() {
             Fault::Function => return Some(Self::Function),
-            // Overflows of other types come from functions of times.
+            // Overflows of other types are raised by functions of times.
             Fault::Overflow { data_type } if !(data_type.is_integer() || data_type.is_decimal()) => {
                 return Some(Self::Function);
             }
@@ -85,7 +86,7 @@ impl Doubt {
 /// The conditions under which scans skip rows.
 #[derive(Debug, Default)]
 struct Scan {
-    /// Whether a source has statistics of its parts, by which it skips them.
+    /// Whether a source has statistics of its parts and skips parts by them.
     has_statistics: bool,
     /// Whether a condition may raise an error.
     raises: bool,
@@ -93,7 +94,7 @@ struct Scan {
     goes_on: bool,
     /// Whether a filter was added, which is above those that are added later.
     filtered: bool,
-    /// Aggregates without groups, whose least and greatest values DataFusion hands to scans.
+    /// Whether it has aggregates without groups; DataFusion passes their minima and maxima to scans.
     extremes: bool,
 }
 
@@ -117,7 +118,7 @@ impl Scan {
                 aggregate.group_expr().is_empty() && calls.any(|name| matches!(name, "min" | "max"));
         } else if let Some(source) = node.downcast_ref::<DataSourceExec>() {
             self.has_statistics |= !source.data_source().is::<MemorySourceConfig>();
-            // A condition of the scan itself may raise, with others behind it.
+            // A condition of the scan itself may raise an error, with others behind it.
             let files = source.data_source().downcast_ref::<FileScanConfig>();
             self.goes_on |= files.is_some_and(|files| files.file_source().filter().is_some());
         } else {
@@ -165,7 +166,7 @@ fn note(node: &Arc<dyn ExecutionPlan>, reads_all: bool) {
     }
 }
 
-/// The user's error from an error that a row of the subtree raised.
+/// The error for the user from an error that a row of the subtree raised.
 pub(super) fn row_error(raised: &Raised, cpu: &Arc<dyn ExecutionPlan>) -> RowError {
     let common = CommonExpressions::of(cpu);
     let raised = raised.clone().of_call(|column| call_of_column(cpu, column));

@@ -1,5 +1,4 @@
-//! One execution of a GPU subtree: on the device, with another subtree where the data ask for it, or on the
-//! CPU.
+//! One execution of a GPU subtree: on the device, with another subtree if the data require it, or on the CPU.
 
 use super::Outcome;
 use super::doubt::{Doubt, row_error};
@@ -18,7 +17,7 @@ use crate::report::{PlanReport, RunReport};
 use crate::results::queue::ResultQueue;
 use crate::session::Session;
 use arrow::array::RecordBatch;
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -28,6 +27,7 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{
     ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricValue,
 };
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -42,11 +42,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often one execution places its subtree again: each time it has found one more build side that is
-/// refused.
+/// Maximum number of times that one execution places its subtree again: each time one more build side has
+/// been refused.
 const MAX_PLACEMENTS: usize = 16;
 
-/// `galatea.result_buffer = 'auto'`.
+/// `galatea.memory.result_buffer = 'auto'`.
 const RESULT_BUFFER: u64 = 256 << 20;
 
 /// One execution.
@@ -64,7 +64,7 @@ pub(super) struct Task {
     pub(super) reads_all: bool,
 }
 
-/// Tells a run on another thread that its stream was dropped.
+/// Cancels a run on another thread when its stream is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -73,7 +73,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A task, whose subtree was placed again that often.
+/// A task, and the number of times that its subtree was placed again.
 struct Placed {
     task: Task,
     times: usize,
@@ -89,7 +89,7 @@ impl Placed {
     }
 }
 
-/// A task whose run on the device has ended.
+/// A task after its run on the device.
 struct Ended {
     task: Task,
     outcome: Result<RunReport, Failure>,
@@ -98,7 +98,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// The rows, of the device or else of the CPU; none has been read yet.
+    /// The rows, from the device or else from the CPU; none has been read yet.
     fn rows(self, queue: Arc<ResultQueue>) -> Result<SendableRecordBatchStream> {
         match self.outcome {
             Ok(report) => {
@@ -111,7 +111,7 @@ impl Ended {
         }
     }
 
-    /// Fails the query if the run failed: some rows have been read.
+    /// Fails the query if the run failed, because some rows have been read.
     fn after_rows(self) -> Result<()> {
         match self.outcome {
             Ok(report) => {
@@ -133,7 +133,7 @@ impl Ended {
 }
 
 impl Task {
-    /// The rows: once the run has ended, or while it goes on if there are many.
+    /// The rows: once the run has ended, or while it continues if they are many.
     pub(super) async fn execute(self) -> Result<SendableRecordBatchStream> {
         let memory = MachineMemory::total();
         let limit = self.config.result_buffer.resolve(memory, RESULT_BUFFER);
@@ -151,7 +151,7 @@ impl Task {
         }
     }
 
-    /// Runs the subtree, and others in its place where a build side is refused.
+    /// Runs the subtree, and replaces it by others if a build side is refused.
     async fn run(self, queue: Arc<ResultQueue>) -> Ended {
         let run = |placed: Box<Placed>| {
             let queue = Arc::clone(&queue);
@@ -184,7 +184,7 @@ impl Task {
         }
     }
 
-    /// A stream of those rows, in batches as large as the session wants them.
+    /// A stream of those rows, in batches of the session's batch size.
     fn returned(
         &self,
         rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
@@ -201,7 +201,7 @@ impl Task {
         Box::pin(RecordBatchStreamAdapter::new(self.cpu.schema(), pieces))
     }
 
-    /// Notes that the device has computed all rows.
+    /// Records that the device has computed all rows.
     fn ran(self, report: RunReport, placed_again: bool) {
         metrics::ended(PipelineOutcome::Device);
         if let Some(shape) = self.graph.root().shape {
@@ -213,7 +213,7 @@ impl Task {
         *self.last.lock() = Some(Outcome::Ran(Box::new(report), graph));
     }
 
-    /// The rows of a subtree whose last attempt on the device failed before a row was read.
+    /// The rows of a subtree after its last attempt on the device failed before a row was read.
     fn failed(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
         let doubt = match &failure {
             Failure::Run(RunError::Raised(raised)) => self.doubt(raised),
@@ -231,7 +231,7 @@ impl Task {
         let is_cancelled = matches!(failure, Failure::Run(RunError::Cancelled));
         let rows = match step {
             LastStep::Fail => Err(self.error(failure)),
-            LastStep::SortOnHost => self.sort_on_host(&failure),
+            LastStep::SortOnHost => self.sort_on_host(failure),
             LastStep::RunOnHost => self.run_on_host(&failure, doubt),
         };
         // The executor has counted a cancelled pipeline.
@@ -251,12 +251,12 @@ impl Task {
             Failure::Run(RunError::Cancelled) => exec_datafusion_err!("the query was cancelled"),
             Failure::Run(RunError::Raised(raised)) => row_error(&raised, &self.cpu).into(),
             Failure::Run(error) => DataFusionError::External(Box::new(error)),
-            Failure::Dimension(_, reason) => DataFusionError::External(Box::new(reason)),
+            Failure::BuildSide(_, reason) => DataFusionError::External(Box::new(reason)),
             Failure::Pool(error) | Failure::Input(error) => error,
         }
     }
 
-    /// Runs the graph of the subtree; its rows go to the queue.
+    /// Runs the graph of the subtree; its rows are added to the queue.
     async fn on_device(&self, queue: &Arc<ResultQueue>) -> Result<RunReport, Failure> {
         let build = self.reservation("build side");
         let cancelled = Arc::new(AtomicBool::new(false));
@@ -275,30 +275,27 @@ impl Task {
         executor.return_rows(&self.graph).await
     }
 
-    /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:
-    /// there may be another way to make it.
+    /// The subtree as it is placed once a refused build side is known, if that is why it failed: the build
+    /// side may be built in another way.
     fn place_again(&self, failure: &Failure) -> Option<PipelineGraph> {
-        let of_side = matches!(failure, Failure::Dimension(..));
+        let of_side = matches!(failure, Failure::BuildSide(..));
         let (shape, reason) = self.refusal(failure).filter(|_| of_side)?;
         self.session.engine().history().refuse(shape, reason);
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;
         let mut found = (self.place_again)(&plan, &self.session, &self.config).ok()?;
-        for input in found.inputs_mut() {
-            let plan = Arc::clone(input.plan());
-            *input = InputPlan::new(self.session.finished(plan, &self.context).ok()?);
-        }
+        self.finish_inputs(&mut found).ok()?;
         found.root_mut().fetch = self.graph.root().fetch;
         Some(found)
     }
 
-    /// What of a failure the next run of the same pipeline over the same data would meet again, and of what
-    /// plan it is.
+    /// The reason of a failure that the next run of the same pipeline over the same data would repeat, with
+    /// the key of the plan.
     fn refusal(&self, failure: &Failure) -> Option<(PlanKey, Reason)> {
         match failure {
             Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
             Failure::Run(RunError::Unsupported(reason)) => Some((self.graph.root().shape?, reason.clone())),
-            Failure::Dimension(shape, reason) => Some(((*shape)?, reason.clone())),
+            Failure::BuildSide(shape, reason) => Some(((*shape)?, reason.clone())),
             _ => None,
         }
     }
@@ -312,7 +309,7 @@ impl Task {
         )
     }
 
-    /// A claim on the session's memory, of nothing yet.
+    /// A reservation in the session's memory, empty at first.
     fn reservation(&self, of: &str) -> MemoryReservation {
         MemoryConsumer::new(format!("GpuExec {of}")).register(self.context.memory_pool())
     }
@@ -324,19 +321,20 @@ impl Task {
             None => failure.to_string(),
         };
         self.remember(failure);
-        // A compiler's message carries the whole program: the log takes it, the user gets its start.
+        // A compiler's message contains the whole program: it is logged, and the user gets its beginning.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
         let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
         let before = self.last.lock().replace(Outcome::FellBack(reason.clone()));
-        // A plan that runs again falls back again: that is one subtree.
+        // A plan that runs again falls back again: that counts as one subtree.
         if !matches!(before, Some(Outcome::FellBack(_))) {
             self.report.update(|report| report.falls_back(&reason));
         }
-        // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
+        // Its nodes may have run already, as the source of the pipeline: a copy has all of its inputs again.
         self.execute_host(renewed_host(&self.cpu)?)
     }
 
-    /// The next run of the same pipeline over the same data does not try again what the device refused.
+    /// Records a refusal of the device, so that the next run of the same pipeline over the same data does not
+    /// retry it.
     fn remember(&self, failure: &Failure) {
         if let Some((shape, refused)) = self.refusal(failure) {
             self.session.engine().history().refuse(shape, refused);
@@ -344,32 +342,56 @@ impl Task {
     }
 
     /// Runs the subtree without its order on the device, and sorts its rows on the CPU.
-    fn sort_on_host(&self, failure: &Failure) -> Result<SendableRecordBatchStream> {
-        let sort = renewed_host(&self.cpu)?;
-        let Some(input) = sort.children().first().map(|input| Arc::clone(input)) else {
-            return self.run_on_host(failure, None);
+    fn sort_on_host(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
+        let Ok(sorted) = self.over_unsorted_rows(&renewed_host(&self.cpu)?) else {
+            return match self.config.fallback {
+                Fallback::Error => Err(self.error(failure)),
+                Fallback::Allow => self.run_on_host(&failure, None),
+            };
         };
-        self.remember(failure);
+        self.remember(&failure);
         let reason = format!("the order alone: {failure}");
         tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
         *self.last.lock() = Some(Outcome::FellBack(reason));
-        let mut unsorted = self.graph.clone();
-        unsorted.root_mut().shape = None;
-        unsorted.root_mut().unsort();
-        let (session, config) = (Arc::clone(&self.session), self.config.clone());
-        let rows = GpuExec::new(
-            unsorted,
-            input,
-            session,
-            config,
-            self.place_again,
-            self.report.clone(),
-        );
-        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.execute_host(sort.replace_children(vec![Arc::new(rows)], changed)?)
+        self.execute_host(sorted)
     }
 
-    /// Runs what stands for the pipeline.
+    /// The plan of the CPU, with the input of its sort on the device. A projection may be above the sort, and
+    /// then the graph of this subtree lacks the keys: the input is placed anew.
+    fn over_unsorted_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let children = plan.children();
+        let [input] = children.as_slice() else {
+            return internal_err!("{} is above no sort", plan.name());
+        };
+        let input = match plan.is::<SortExec>() {
+            true => self.unsorted_rows(input)?,
+            false => self.over_unsorted_rows(input)?,
+        };
+        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        Arc::clone(plan).replace_children(vec![input], changed)
+    }
+
+    /// The node that computes the rows of `plan` on the device.
+    fn unsorted_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let placed = (self.place_again)(plan, &self.session, &self.config);
+        let mut graph = placed.map_err(|reason| DataFusionError::External(Box::new(reason)))?;
+        self.finish_inputs(&mut graph)?;
+        let (session, config) = (Arc::clone(&self.session), self.config.clone());
+        let report = self.report.clone();
+        let rows = GpuExec::new(graph, Arc::clone(plan), session, config, self.place_again, report);
+        Ok(Arc::new(rows))
+    }
+
+    /// Completes the plans whose rows the graph reads.
+    fn finish_inputs(&self, graph: &mut PipelineGraph) -> Result<()> {
+        for input in graph.inputs_mut() {
+            let plan = Arc::clone(input.plan());
+            *input = InputPlan::new(self.session.finished(plan, &self.context)?);
+        }
+        Ok(())
+    }
+
+    /// Runs the equivalent of the pipeline on the CPU.
     fn execute_host(&self, fresh: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
         let limited: Arc<dyn ExecutionPlan> = match self.graph.root().fetch {
             Some(fetch) if !self.graph.root().sorts() => {
@@ -432,7 +454,7 @@ impl Task {
     }
 }
 
-/// The next batch of a run whose rows are read while it goes on, or of one that has ended.
+/// The next batch of a run: while it continues, or after it has ended.
 async fn next(
     run: Option<BoxFuture<'static, Ended>>,
     queue: Arc<ResultQueue>,
@@ -446,7 +468,7 @@ async fn next(
     Ok(queue.next().map(|batch| (batch, None)))
 }
 
-/// Pieces of at most `size` rows.
+/// Slices of at most `size` rows.
 fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
     let size = size.max(1);
     (0..batch.num_rows())

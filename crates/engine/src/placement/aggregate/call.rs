@@ -1,4 +1,4 @@
-//! Aggregates of a plan as those of a pipeline.
+//! Translates aggregates of a plan to those of a pipeline.
 
 use crate::checks::is_checked_sum;
 use crate::placement::aggregate::classes::{Value, case_when};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Lowers an expression over an aggregate's input to the source's columns.
 pub(in crate::placement) type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
 
-/// The call of a pipeline that computes what `call` does, whose arguments `lower_here` lowers.
+/// The pipeline's equivalent of `call`; `lower_here` lowers its arguments.
 pub(in crate::placement) fn aggregate_call(
     call: &AggregateFunctionExpr,
     filter: Option<Expr>,
@@ -37,7 +37,7 @@ fn refuse(call: &AggregateFunctionExpr, detail: &str) -> Reason {
     }
 }
 
-/// The same, whether it has DISTINCT or not.
+/// The same, with DISTINCT ignored.
 pub(in crate::placement) fn repeated_call(
     call: &AggregateFunctionExpr,
     filter: Option<Expr>,
@@ -66,7 +66,7 @@ pub(in crate::placement) fn repeated_call(
             None
         }
         (AggregateFunction::Count, []) => None,
-        // Of several values, rows in which none is NULL.
+        // COUNT of several values counts rows without a NULL among them.
         (AggregateFunction::Count, several @ [_, _, ..]) => {
             let values = several
                 .iter()
@@ -93,8 +93,8 @@ fn one() -> Value {
     Arc::new(Literal::new(ScalarValue::Int64(Some(1))))
 }
 
-/// The integer or decimal that DataFusion makes a double for the sake of a function's signature, or the
-/// expression itself.
+/// The integer or decimal that DataFusion casts to a double for a function's signature, or the expression
+/// itself.
 fn without_widening(argument: Expr) -> Expr {
     match argument.kind() {
         ExprKind::Cast { input, .. }

@@ -1,18 +1,18 @@
-//! Aggregates whose calls no single pipeline computes: calls that go together are a class with a plan of its
-//! own, and the classes are joined by the keys.
+//! Aggregates with calls that no single pipeline computes. Calls that can be computed together form a class
+//! with a plan of its own, and the classes are joined by the keys.
 //!
 //! ```text
 //! SELECT k, sum(y), median(x), approx_distinct(z) FROM t GROUP BY k
 //!
-//! t ── groups by k: sum(y) ───────────────────────────────────────────────────────────────────────┐
-//! t ── numbered by x in each k ── the middle rows ── CPU: groups by k: median(x) ─────────────────┼── joined by k
-//! t ── groups by k, z ── CPU: groups by k: approx_distinct(z) ────────────────────────────────────┘
+//! t ── groups by k: sum(y) ──────────────────────────────────────────────────────────────────┐
+//! t ── numbered by x in each k ── the middle rows ── CPU: groups by k: median(x) ────────────┼── joined by k
+//! t ── groups by k, z ── CPU: groups by k: approx_distinct(z) ───────────────────────────────┘
 //! ```
 //!
-//! The result of some functions depends on few rows of a group: of a median on the one or two in the middle,
-//! of a first value on the first. Where the device finds these rows, DataFusion's own function over them is
-//! the result, bit by bit. The same holds for different values, whose repetitions say nothing. Each class
-//! reads the input, so it must give the same rows every time.
+//! The result of some functions depends on few rows of a group: a median on the one or two in the middle, a
+//! first value on the first. The device finds these rows, and DataFusion's own function over them returns the
+//! result, bit by bit. The same holds for distinct values, if repetitions do not matter. Each class reads the
+//! input, so the input must return the same rows every time.
 
 mod in_order;
 mod percentile;
@@ -47,32 +47,32 @@ use galatea_codegen::aggregate::AggregateFunction;
 
 pub(in crate::placement) type Value = Arc<dyn PhysicalExpr>;
 
-/// What the rows of a class are for its calls.
+/// The rows of a group that a class needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     /// All rows, which a pipeline aggregates.
     All,
-    /// The different values: a pipeline aggregates them, too.
+    /// The distinct values, which a pipeline aggregates.
     Distinct,
-    /// The different values, which the CPU aggregates.
+    /// The distinct values, which the CPU aggregates.
     Different,
-    /// Those in the middle of an order.
+    /// The ones in the middle of an order.
     Middle,
-    /// Those next to a share of the way through an order, the bits of a double.
+    /// The ones next to a fraction of an order; the bits of a double.
     Share(u64),
     /// The first of an order.
     First,
     /// The last of an order.
     Last,
-    /// So many from the first one of an order on.
+    /// The first n rows of an order.
     Head(u32),
-    /// So many up to the last one of an order.
+    /// The last n rows of an order.
     Tail(u32),
-    /// All, in an order.
+    /// All rows, in an order.
     InOrder,
 }
 
-/// Which rows a call needs, and by which values or order.
+/// The rows that a call needs, and the values or the order that select them.
 #[derive(Debug)]
 struct Need {
     rows: Rows,
@@ -90,11 +90,11 @@ impl PartialEq for Need {
 
 /// Calls of an aggregate that are computed together.
 pub(in crate::placement) struct Class {
-    /// What a pipeline has to make: the groups, or the rows that the CPU aggregates.
+    /// The rows that a pipeline computes: the groups, or the rows that the CPU aggregates.
     pub(in crate::placement) rows: Arc<dyn ExecutionPlan>,
-    /// The aggregate over these rows, if they are not its groups.
+    /// The CPU's aggregate over these rows, if they are not the groups.
     finish: Option<Finish>,
-    /// The share of the way at which its result lies between two values.
+    /// The fraction of an order at which its result is interpolated.
     share: Option<f64>,
     /// The numbers of the calls.
     calls: Vec<usize>,
@@ -107,7 +107,7 @@ struct Finish {
 }
 
 impl Class {
-    /// The keys and the results of the class, whose rows `placed` makes.
+    /// The keys and the results of the class; `placed` computes its rows.
     pub(in crate::placement) fn over(
         &self,
         placed: Arc<dyn ExecutionPlan>,
@@ -123,7 +123,7 @@ impl Class {
     }
 }
 
-/// The classes of an aggregate's calls; `None` where a pipeline computes all of them, or some call needs rows
+/// The classes of an aggregate's calls; `None` if one pipeline computes all of them, or a call needs rows
 /// that no pipeline finds.
 pub(in crate::placement) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Class>> {
     let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
@@ -155,7 +155,8 @@ pub(in crate::placement) fn classes(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec
         .collect()
 }
 
-/// Whether groups of several plans can be joined by their keys: floats are equal that a join tells apart.
+/// Whether groups of several plans can be joined by their keys. Keys of floats cannot: grouping treats some
+/// floats as equal that a join distinguishes.
 pub(in crate::placement) fn joinable(first: &AggregateExec) -> bool {
     let schema = first.input().schema();
     let mut keys = first.group_expr().expr().iter();
@@ -165,7 +166,7 @@ pub(in crate::placement) fn joinable(first: &AggregateExec) -> bool {
     })
 }
 
-/// What a call needs; `None` of one that no pipeline helps.
+/// The rows that a call needs; `None` if no pipeline can compute them.
 fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Value>) -> Option<Need> {
     let name = call.fun().name();
     let known = AggregateFunction::from_name(name);
@@ -188,7 +189,7 @@ fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Val
         ("approx_distinct", _) if arguments.len() == 1 => by_value(Rows::Different),
         ("first_value" | "last_value" | "any_value", false) => {
             let order = call.order_bys();
-            // Of all rows the first is there before any is sorted.
+            // The first of all rows is available before any are sorted.
             if order.is_empty() && first.group_expr().is_empty() {
                 return None;
             }
@@ -203,7 +204,7 @@ fn need(first: &AggregateExec, call: &AggregateFunctionExpr, filter: Option<&Val
                 (one, other) => one.or(other),
             };
             let is_last = name == "last_value";
-            // Rows that do not count are behind the others, or before them.
+            // Rows that do not count are sorted behind the others, or before them for LAST_VALUE.
             let place = |counts: &Value| -> Option<PhysicalSortExpr> {
                 let (yes, no) = if is_last { (1, 0) } else { (0, 1) };
                 let case = case_when(Arc::clone(counts), integer(yes), Some(integer(no)));
@@ -273,7 +274,7 @@ fn class(first: &AggregateExec, need: &Need, calls: Vec<usize>) -> Option<Class>
     })
 }
 
-/// The rows of the input that a class needs of each group, numbered in its order; next to a share of the way
+/// The rows that a class needs of each group, numbered in its order. For a fraction of an order they contain
 /// the keys, the value and the number of values.
 fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn ExecutionPlan>> {
     let input = first.input();
@@ -323,7 +324,8 @@ fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn Execution
             let behind = binary(number, Operator::Plus, integer(rows.into()));
             binary(behind, Operator::Gt, Arc::clone(&count))
         }
-        // Of an odd number of values the middle one, of an even number both, and of none the first row.
+        // The middle value of an odd number, both of an even number, and the first row if there are no
+        // values.
         Rows::Middle => {
             let twice = binary(number, Operator::Multiply, integer(2));
             let above = binary(Arc::clone(&twice), Operator::GtEq, Arc::clone(&count));
@@ -356,7 +358,8 @@ fn numbered_rows(first: &AggregateExec, need: &Need) -> Option<Arc<dyn Execution
     Some(Arc::new(ProjectionExec::try_new(outputs, kept).ok()?))
 }
 
-/// The results of all classes, joined by the keys of `plan`; `None` where they are not what DataFusion plans.
+/// The results of all classes, joined by the keys of `plan`; `None` if their types differ from those that
+/// DataFusion plans.
 pub(in crate::placement) fn joined(
     plan: &Arc<dyn ExecutionPlan>,
     classes: &[Class],
@@ -410,7 +413,7 @@ fn integer(value: i64) -> Value {
     Arc::new(Literal::new(ScalarValue::Int64(Some(value))))
 }
 
-/// NULL behind all values.
+/// Ascending, with NULL last.
 fn ascending(expr: Value) -> PhysicalSortExpr {
     PhysicalSortExpr {
         expr,
@@ -421,7 +424,7 @@ fn ascending(expr: Value) -> PhysicalSortExpr {
     }
 }
 
-/// The value, NULL where the filter does not hold.
+/// The value, or NULL if the filter is not true.
 pub(in crate::placement) fn only_where(filter: Option<&Value>, value: &Value) -> Option<Value> {
     Some(match filter {
         None => Arc::clone(value),
@@ -439,7 +442,7 @@ pub(in crate::placement) fn case_when(
     Some(Arc::new(case.ok()?))
 }
 
-/// A function over all rows of each partition, in an order.
+/// A window function over all rows of each partition, in an order.
 pub(in crate::placement) fn over_partitions(
     function: &WindowFunctionDefinition,
     name: String,

@@ -11,18 +11,18 @@
 //!      k, sum((x - m) * (x - m)) / (count(x) - 1), sum(y)
 //! ```
 //!
-//! The distances lose no digits of what sets values apart, however far these are from zero, and sums of
-//! products may be added up in any order, unlike the running means that DataFusion updates row by row
-//! (Welford). A mean is rounded to a double, which may be far from it as the values' distances go: the sums
-//! of the distances themselves, zero for an exact mean, correct the sums of products, `- sum (x - m) sum (y -
-//! m) / n`. Where all values of a group are equal, their mean may not be, for its last bit; the result is
-//! that of equal values all the same. Values whose squares leave a double's range give an infinity or NaN, as
-//! they do in DataFusion, though not always the same of the two.
+//! The distances keep all digits in which values differ, however far the values are from zero, and sums of
+//! products may be added in any order, unlike the running means that DataFusion updates row by row (Welford).
+//! A mean is rounded to a double, and the error may be large beside the distances: the sums of the distances
+//! themselves, zero for an exact mean, correct the sums of products, `- sum (x - m) sum (y - m) / n`. If all
+//! values of a group are equal, the last bit of their mean may still differ; the result is that of equal
+//! values nevertheless. Values with squares outside a double's range give an infinity or NaN, as in
+//! DataFusion, though not always the same of the two.
 //!
-//! Correlations are left to the CPU, whose sums of squares lose the digits that are kept here: the answers
-//! would differ. Integers and decimals need one pass alone ([`galatea_codegen::moments`]). Keys must not be
-//! floats: zeros of both signs are one group, and may be two partitions of a window. The plan made here is
-//! only looked at for its pipelines: the CPU would run the original one.
+//! Correlations are left to the CPU: its sums of squares lose the digits that are kept here, so the results
+//! would differ. Integers and decimals need only one pass ([`galatea_codegen::moments`]). Keys must not be
+//! floats: zeros of both signs are one group, and may be two partitions of a window. The plan built here
+//! serves only to find its pipelines: the CPU would run the original one.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::{AggregateFunction, is_exact};
 use galatea_codegen::moments::Moment;
 
-/// The plan that computes what `plan` does by distances from means; `None` where `plan` is no aggregate with
-/// a call that needs them.
+/// An equivalent plan that computes distances from means; `None` if `plan` is not an aggregate with a call
+/// that needs them.
 pub(in crate::placement) fn from_means(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
         return None;
@@ -61,7 +61,7 @@ pub(in crate::placement) fn from_means(plan: &Arc<dyn ExecutionPlan>) -> Option<
     let mut needs_means = false;
     for call in first.aggr_expr() {
         let moment = moment_of(call);
-        // Two steps of their own, and no place for them here.
+        // DISTINCT would need two steps of its own, and is not supported here.
         if call.is_distinct() && moment.is_some() {
             return None;
         }
@@ -128,7 +128,7 @@ fn moment_of(call: &AggregateFunctionExpr) -> Option<Moment> {
     }
 }
 
-/// Whether an argument is an integer or a decimal that was made a double.
+/// Whether an argument is an integer or a decimal that was cast to a double.
 fn is_widened(argument: &Value, schema: &SchemaRef) -> bool {
     let input = argument
         .downcast_ref::<CastExpr>()
@@ -144,12 +144,12 @@ struct Arguments {
     of: [usize; 2],
 }
 
-/// Values whose means are needed, each once: doubles over the input, NULL in rows that do not count.
+/// Distinct values with means that are needed: doubles over the input, NULL in rows that do not count.
 #[derive(Default)]
 struct Means(Vec<Value>);
 
 impl Means {
-    /// The arguments of a call; of one that has one, twice the same.
+    /// The arguments of a call; a single argument is returned twice.
     fn arguments(
         &mut self,
         moment: Moment,
@@ -203,11 +203,11 @@ impl Means {
     }
 }
 
-/// What is added up in each group, and what becomes of the sums.
+/// The sums of each group, and the results computed from them.
 struct Sums<'v> {
-    /// Columns of the input, before the means.
+    /// Number of columns of the input, before the means.
     width: usize,
-    /// Of the input with the means.
+    /// Schema of the input with the means.
     schema: SchemaRef,
     keys: usize,
     values: &'v [Value],
@@ -216,7 +216,7 @@ struct Sums<'v> {
 }
 
 impl Sums<'_> {
-    /// The column of a call, made once.
+    /// The column of a call, which is added once.
     fn call(&mut self, call: Arc<AggregateFunctionExpr>, filter: Option<Value>) -> Value {
         self.calls.push(call);
         self.filters.push(filter);
@@ -225,7 +225,7 @@ impl Sums<'_> {
         Arc::new(Column::new(name, self.keys + number))
     }
 
-    /// The column of an aggregate of a value that is computed here, made once.
+    /// The column of an aggregate of a computed value, which is added once.
     fn of(&mut self, function: Arc<AggregateUDF>, value: Value) -> Option<Value> {
         let name = format!("{}({value})", function.name());
         let known = self.calls.iter().position(|call| call.name() == name);
@@ -307,7 +307,7 @@ impl Sums<'_> {
                 };
                 case_when(has_slope, result, None)?
             }
-            // Of whole inputs alone would it be the CPU's.
+            // The CPU's result would be the same only for integers.
             Moment::Corr => return None,
             Moment::RegrR2 => {
                 let (aa, bb) = (self.central([a, a])?, self.central([b, b])?);

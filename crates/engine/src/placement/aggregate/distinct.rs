@@ -1,4 +1,4 @@
-//! Aggregates of the different values of x (COUNT, SUM, AVG and BIT_XOR with DISTINCT), also beside other
+//! Aggregates of the distinct values of x (COUNT, SUM, AVG and BIT_XOR with DISTINCT), also beside other
 //! aggregates, in two steps: groups by the keys and x, then groups of those by the keys.
 //!
 //! ```text
@@ -11,10 +11,10 @@
 //!      k, count(x), sum(count(*)), sum(sum(a)) / sum(count(a))
 //! ```
 //!
-//! DataFusion's optimizer does so itself where the others are SUM, MIN and MAX alone, and else keeps a set of
+//! DataFusion's optimizer does the same if the others are only SUM, MIN and MAX, and otherwise keeps a set of
 //! values for each group. All DISTINCT aggregates must have one argument and one filter (others are classes
-//! of their own, see `classes.rs`), and averages beside them be of doubles. A filter makes NULL of the values
-//! that it leaves out, which no such aggregate counts. The plan made here is only looked at for its
+//! of their own, see `classes.rs`), and averages beside them must be of doubles. A filter replaces the values
+//! that it rejects by NULL, which no such aggregate counts. The plan built here serves only to find its
 //! pipelines: the CPU would run the original one.
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::placement::nodes::first_step;
 use crate::placement::plan_node::PlanNode;
 use galatea_codegen::aggregate::AggregateFunction;
 
-/// The plan that computes what `plan` does in two steps; `None` where `plan` is no such aggregate.
+/// An equivalent plan in two steps; `None` if `plan` is no such aggregate.
 pub(in crate::placement) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
         return None;
@@ -94,7 +94,7 @@ pub(in crate::placement) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Optio
     (types(&projection.schema()) == types(&wanted)).then(|| Arc::new(projection) as Arc<dyn ExecutionPlan>)
 }
 
-/// The one argument of the calls of different values, NULL where their filter does not hold.
+/// The one argument of the DISTINCT calls, NULL if their filter is not true.
 fn distinct_argument(first: &AggregateExec) -> Option<Arc<dyn PhysicalExpr>> {
     let calls = first.aggr_expr().iter().zip(first.filter_expr());
     let mut argument: Option<Arc<dyn PhysicalExpr>> = None;
@@ -115,7 +115,7 @@ fn distinct_argument(first: &AggregateExec) -> Option<Arc<dyn PhysicalExpr>> {
     argument.filter(|_| !first.group_expr().has_grouping_set())
 }
 
-/// Whether the call is one of different values, and would be another of all values.
+/// Whether the call has DISTINCT, and its result depends on it.
 fn is_distinct(call: &AggregateFunctionExpr) -> bool {
     let function = AggregateFunction::from_name(call.fun().name());
     call.is_distinct() && function.is_some_and(|function| !function.ignores_repeats())
@@ -146,18 +146,18 @@ pub(in crate::placement) fn call_of(
     call.build().ok().map(Arc::new)
 }
 
-/// What a result is made of, by number of the second step's aggregates.
+/// The columns of the second step that a result is computed from, by number of its aggregates.
 enum Part {
     /// The aggregate itself.
     Value(usize),
-    /// A sum of counts, where none is zero.
+    /// A sum of counts; the sum of no counts is zero.
     Count(usize),
     /// A sum over a count.
     Average(usize, usize),
 }
 
 impl Part {
-    /// The result over the second step's columns, of which the first are `keys`.
+    /// The result over the second step's columns; the first `keys` columns are the keys.
     fn result(&self, keys: usize, schema: &SchemaRef) -> Arc<dyn PhysicalExpr> {
         let column = |index: usize| -> Arc<dyn PhysicalExpr> {
             let name = schema.field(keys + index).name();
@@ -185,7 +185,7 @@ type Inner = (Arc<AggregateFunctionExpr>, Option<Arc<dyn PhysicalExpr>>);
 
 /// The aggregates of both steps.
 struct Steps {
-    /// What the first step reads.
+    /// Schema of the first step's input.
     input: SchemaRef,
     inner: Vec<Inner>,
     /// Each over an aggregate of the first step, by number, or over the distinct values.
@@ -193,7 +193,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// What becomes of a call; `None` where it cannot be made in two steps.
+    /// The columns that compute a call; `None` if two steps cannot compute it.
     fn parts(
         &mut self,
         call: &Arc<AggregateFunctionExpr>,

@@ -8,10 +8,10 @@
 //! t ── one group: sum(x) ─────── NULL, NULL, 3, sum(x) ──┘
 //! ```
 //!
-//! DataFusion's aggregate has all sets in one node, and a number of the set among its columns, which tells
-//! NULL of a key from NULL in place of one. Each set is a pipeline of its own here, with the strategy that
-//! its number of groups asks for; columns are on the device after the first. The input is read once for each
-//! set, so it must give the same rows every time.
+//! DataFusion's aggregate has all sets in one node, and a column with the number of the set, which
+//! distinguishes a NULL key from a key that the set leaves out. Here each set is a pipeline of its own, with
+//! the strategy for its number of groups; columns are on the device after the first. The input is read once
+//! for each set, so it must return the same rows every time.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(in crate::placement) struct GroupingSet {
     columns: Vec<ProjectionExpr>,
 }
 
-/// The sets of an aggregate, or why they are not taken apart; `None` of other nodes.
+/// The sets of an aggregate, or why they are not separated; `None` for other nodes.
 pub(in crate::placement) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Vec<GroupingSet>, Reason>> {
     let PlanNode::Aggregate(aggregate) = PlanNode::of(plan) else {
         return None;
@@ -60,7 +60,7 @@ pub(in crate::placement) fn sets(plan: &Arc<dyn ExecutionPlan>) -> Option<Result
     let number = |at: usize| {
         let left_out = groups[at].iter();
         let keys = left_out.fold(0_u64, |bits, left_out| bits << 1 | u64::from(*left_out));
-        // Sets that come again are numbered above the bits of the keys.
+        // Repeated sets are numbered above the bits of the keys.
         let again = groups[..at].iter().filter(|other| **other == groups[at]).count() as u64;
         keys | again << group_by.expr().len()
     };
@@ -81,7 +81,7 @@ fn set(first: &AggregateExec, left_out: &[bool], number: u64, output: &SchemaRef
     let own = keys.len();
     let (mut calls, mut filters) = (first.aggr_expr().to_vec(), first.filter_expr().to_vec());
     if keys.is_empty() && calls.is_empty() {
-        // The one group of no keys is a row, too, which needs a column.
+        // Without keys the only group is a row, too, which needs a column.
         let one: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Int64(Some(1))));
         calls.push(call_of(
             count_udaf(),
@@ -126,8 +126,8 @@ fn set(first: &AggregateExec, left_out: &[bool], number: u64, output: &SchemaRef
     })
 }
 
-/// The union of the sets, whose aggregates `placed` compute; `None` where it would not be what DataFusion
-/// plans.
+/// The union of the sets; `placed` compute their aggregates. `None` if its schema differs from the one that
+/// DataFusion plans.
 pub(in crate::placement) fn union(
     sets: Vec<GroupingSet>,
     placed: Vec<Arc<dyn ExecutionPlan>>,
@@ -141,7 +141,7 @@ pub(in crate::placement) fn union(
     (union.schema() == *output).then_some(union)
 }
 
-/// Whether the plan gives the same rows whenever it runs: nothing in it is random, or stops somewhere.
+/// Whether the plan returns the same rows in every run: it contains nothing random and no limit.
 pub(in crate::placement) fn gives_same_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut same = plan.fetch().is_none();
     let looked = plan.apply_expressions(&mut |expression| {

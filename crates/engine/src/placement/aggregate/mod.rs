@@ -1,4 +1,4 @@
-//! Aggregates: their calls, and plans of several pipelines for those that one pipeline does not compute.
+//! Aggregates: their calls, and plans of several pipelines for those that one pipeline cannot compute.
 //!
 //! | module | plan |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | [`distinct`] | an aggregate with DISTINCT, in two steps |
 //! | [`grouping_sets`] | GROUPING SETS, ROLLUP and CUBE, as a union of aggregates |
 //! | [`classes`] | calls that several plans over the same input compute, joined by the keys |
-//! | [`deviations`] | variance and its kind of floats, from the mean of each group |
+//! | [`deviations`] | variance and related functions of floats, from the mean of each group |
 
 pub(super) mod call;
 pub(super) mod classes;

@@ -1,5 +1,5 @@
-//! What pipelines leave on the device for others: build sides, pairs of joins, rows of windows and unions,
-//! whose columns are chosen when it is known which are looked up.
+//! Results that pipelines leave on the device for others: build sides, join matches, rows of windows and
+//! unions. Their columns are chosen once the lookups are known.
 
 use super::Chain;
 use crate::graph::{PipelineGraph, PipelineSource};
@@ -14,7 +14,7 @@ use galatea_expression::Expr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A build side whose columns are not chosen yet.
+/// A build side with columns that are not chosen yet.
 #[derive(Clone)]
 pub(in crate::placement) enum Buildable {
     /// Rows of a table, after filters and lookups of its own.
@@ -24,18 +24,18 @@ pub(in crate::placement) enum Buildable {
         /// The key, over the columns of the table.
         key: Expr,
     },
-    /// Pairs of rows.
+    /// Join matches.
     Pairs(Box<PairJoin>),
     /// Rows in the order of a window.
     Windows(Box<WindowLevel>),
-    /// The part of a union's rows with that number.
+    /// The rows of the union's input with that number.
     Part(Box<UnionPart>, u32),
-    /// Whatever a pipeline leaves, with all of its columns.
+    /// Any result of a pipeline, with all of its columns.
     Complete(Box<PipelineGraph>),
 }
 
 impl Buildable {
-    /// Whether column `index` is a text that has no dictionary, as only those of groups may be.
+    /// Whether column `index` is a string without a dictionary; only groups have such columns.
     pub(in crate::placement) fn is_made(&self, index: usize) -> bool {
         let Self::Complete(graph) = self else {
             return false;
@@ -53,7 +53,7 @@ impl Buildable {
         }
     }
 
-    /// The pipeline that makes the build side with those columns, of which some are only returned.
+    /// The pipeline that builds the build side with these columns, some of which are only returned.
     pub(in crate::placement) fn build(
         self,
         columns: &[usize],
@@ -87,7 +87,7 @@ impl Buildable {
         )
     }
 
-    /// The pipeline that leaves the groups of another on the device.
+    /// The pipeline that leaves the groups of `graph` on the device.
     pub(in crate::placement) fn groups(mut graph: PipelineGraph) -> Option<Self> {
         let plan = &mut graph.root_mut().plan;
         if plan.finishes_on_host() {
@@ -106,19 +106,19 @@ impl Buildable {
     }
 }
 
-/// One side of a join whose keys may repeat.
+/// One side of a join with keys that may repeat.
 #[derive(Clone)]
 pub(in crate::placement) struct PairInput {
     pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
     pub(in crate::placement) chain: Chain,
     /// The key, over the columns of the chain's source.
     pub(in crate::placement) key: Expr,
-    /// The number of its first column in the join.
+    /// The number of the side's first column in the join.
     pub(in crate::placement) first: usize,
 }
 
 impl PairInput {
-    /// Those of the join's columns that are of this side, by number, of which some are only returned.
+    /// The columns of the join that belong to this side, by number; some are only returned.
     fn columns(&self, of_join: &BTreeSet<usize>, is_returned: &dyn Fn(usize) -> bool) -> Vec<(usize, Expr)> {
         let own = self.first..self.first + self.chain.columns.len();
         let own = of_join.iter().filter(|column| own.contains(column));
@@ -129,7 +129,8 @@ impl PairInput {
         own.map(|number| (*number, column(*number))).collect()
     }
 
-    /// The pipeline that lists the rows by key, with these columns of the join, and what it stands for.
+    /// The plan of this side, and the pipeline that builds a multimap of its rows by key, with these columns
+    /// of the join.
     fn lists(
         mut self,
         (of_join, is_returned): (&BTreeSet<usize>, &dyn Fn(usize) -> bool),
@@ -141,7 +142,7 @@ impl PairInput {
             let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
             self.chain.filters.extend(filters);
         }
-        let sink = SinkPlan::Lists {
+        let sink = SinkPlan::Multimap {
             columns: self.columns(of_join, is_returned),
             key: self.key,
             null_keys,
@@ -151,15 +152,15 @@ impl PairInput {
         Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
     }
 
-    /// NOT IN: leaves out rows of which it is not known whether they are among the others. Where one of those
-    /// has NULL for a key that is so of all, and where there is one at all it is of those with NULL.
+    /// NOT IN: removes rows for which the result is unknown. If a key of the other side is NULL, that is
+    /// every row; if the other side has any row, it is every row with a NULL key.
     pub(in crate::placement) fn only_certain(&mut self, others: Self) {
         if !self.key.nullable() && !others.key.nullable() {
             return;
         }
         let flag = |null: bool| Expr::literal(ScalarValue::Int32(Some(null.into())));
-        let dimension = self.chain.dimensions.len();
-        let has = |null| Expr::member(dimension, flag(null));
+        let build_side = self.chain.build_sides.len();
+        let has = |null| Expr::member(build_side, flag(null));
         let filters = &mut self.chain.filters;
         if others.key.nullable() {
             filters.push(has(true).negated());
@@ -174,42 +175,42 @@ impl PairInput {
         self.chain.add_made(others.plan, flag(true), rows);
     }
 
-    /// The chain of this side with what tells whether a row of the other one has the key.
+    /// The chain of this side, and the condition that a row of the other side has the same key.
     pub(in crate::placement) fn with_member(
         mut self,
         other: Self,
         null_keys: bool,
     ) -> Result<(Chain, Expr), Reason> {
         let (plan, lists) = other.lists((&BTreeSet::new(), &|_| false), null_keys, false)?;
-        let member = Expr::member(self.chain.dimensions.len(), self.key.clone());
+        let member = Expr::member(self.chain.build_sides.len(), self.key.clone());
         self.chain
             .add_made(plan, self.key, Buildable::Complete(Box::new(lists)));
         Ok((self.chain, member))
     }
 }
 
-/// A join whose keys may repeat, with its pairs as rows.
+/// A join with keys that may repeat; its rows are the matches.
 #[derive(Clone)]
 pub(in crate::placement) struct PairJoin {
     pub(in crate::placement) probe: PairInput,
     pub(in crate::placement) build: PairInput,
     /// The node.
     pub(in crate::placement) plan: Arc<dyn ExecutionPlan>,
-    /// The columns of the node without its projection: those of the left side, of the right side, and that of
-    /// a mark.
+    /// The columns of the node without its projection: those of the left side, of the right side, and the
+    /// mark column.
     pub(in crate::placement) schema: SchemaRef,
-    /// What is not known from the keys alone: which pairs and rows stay.
+    /// How conditions beside the keys select matches and rows; `None` if the keys alone decide.
     pub(in crate::placement) marking: Option<Marking>,
     /// Whether NULL is a key like others.
     pub(in crate::placement) null_keys: bool,
-    /// Whether a probe row without partners is a pair.
+    /// Whether a probe row without a match is returned.
     pub(in crate::placement) keeps_all: bool,
-    /// Conditions over the join's columns, of pairs that are marked.
+    /// Conditions over the join's columns, for the matches that are marked.
     pub(in crate::placement) conditions: Vec<Expr>,
 }
 
 impl PairJoin {
-    /// The pipelines that leave the pairs on the device, with these columns of the join, of which some are
+    /// The pipelines that leave the matches on the device, with these columns of the join, some of which are
     /// only returned.
     fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<PipelineGraph, Reason> {
         let Self {
@@ -229,7 +230,7 @@ impl PairJoin {
         let keeps_build = matches!(marking, Some(Marking::Outer { build: true, .. }));
         let (of_build, lists) = build.lists((&wanted, &is_returned), null_keys, keeps_build)?;
         let columns_of_probe = probe.columns(&wanted, &is_returned);
-        let dimension = probe.chain.dimensions.len();
+        let build_side = probe.chain.build_sides.len();
         let drops = !keeps_all
             && match marking {
                 None | Some(Marking::Semi) => true,
@@ -240,13 +241,13 @@ impl PairJoin {
             probe
                 .chain
                 .filters
-                .push(Expr::member(dimension, probe.key.clone()));
+                .push(Expr::member(build_side, probe.key.clone()));
         }
         probe
             .chain
             .add_made(of_build, probe.key.clone(), Buildable::Complete(Box::new(lists)));
         let sink = SinkPlan::Probe {
-            dimension,
+            build_side,
             columns: columns_of_probe,
             key: probe.key,
             keeps_all,
@@ -268,7 +269,7 @@ impl PairJoin {
         marks.filters.extend(conditions);
         marks.add_rows(plan, row, Buildable::Complete(Box::new(pairs)));
         let sink = SinkPlan::Mark {
-            dimension: 0,
+            build_side: 0,
             marking,
         };
         marks.finish(sink, nothing())
@@ -284,7 +285,7 @@ pub(in crate::placement) struct UnionPart {
 }
 
 impl UnionPart {
-    /// The pipeline that leaves the rows on the device, as the part with that number, with these columns.
+    /// The pipeline that leaves the rows on the device as part `part` of the union, with these columns.
     fn build(self, part: u32, columns: &[usize]) -> Result<PipelineGraph, Reason> {
         let columns = columns.iter();
         let columns = columns.map(|column| (*column, self.chain.columns[*column].clone()));
@@ -304,7 +305,7 @@ pub(in crate::placement) struct WindowLevel {
 }
 
 impl WindowLevel {
-    /// The pipeline that leaves the rows on the device in order, with these columns, of which some are only
+    /// The pipeline that leaves the rows on the device in order, with these columns, some of which are only
     /// returned.
     fn build(self, columns: &[usize], is_returned: &dyn Fn(usize) -> bool) -> Result<PipelineGraph, Reason> {
         let mut input = self.window.input(&self.input.columns, columns);

@@ -1,4 +1,4 @@
-//! What a window needs of the rows below it: columns, words of its order, functions over them.
+//! The columns, words of the order and functions that a window needs of the rows below it.
 
 use arrow::datatypes::FieldRef;
 use galatea_base::reason::Reason;
@@ -7,14 +7,14 @@ use galatea_expression::{Expr, Frame, FrameBound, SortOrder, Units, WindowCall, 
 use galatea_kernels::WINDOW_KEYS;
 use std::collections::BTreeSet;
 
-/// One order of rows, and functions over it, all over the columns of the source of the rows.
+/// An order of rows and functions over it, all over the columns of the source of the rows.
 #[derive(Clone)]
 pub(in crate::placement) struct Window {
-    /// The keys of the partition, and how they are ordered.
+    /// The keys of the partition, and their order.
     pub(in crate::placement) partition: Vec<(Expr, SortOrder)>,
-    /// The keys of the order in it.
+    /// The keys of the order within a partition.
     pub(in crate::placement) order: Vec<(Expr, SortOrder)>,
-    /// What orders rows that are equal in it.
+    /// The tie breaker for rows that are equal in the order.
     pub(in crate::placement) row: Expr,
     /// The functions.
     pub(in crate::placement) functions: Vec<WindowFunctionCall>,
@@ -33,9 +33,9 @@ pub(in crate::placement) struct WindowFunctionCall {
     pub(in crate::placement) function: WindowFunction,
     /// Over the columns of the input's source.
     pub(in crate::placement) argument: Option<Expr>,
-    /// Whether rows in which it is NULL are no rows for the function.
+    /// Whether the function skips rows in which the argument is NULL.
     pub(in crate::placement) ignores_nulls: bool,
-    /// The column of its key is not known yet: it is the first key of the order.
+    /// The number of its key column is not set yet: the key is the first one of the order.
     pub(in crate::placement) frame: Frame,
     pub(in crate::placement) field: FieldRef,
 }
@@ -43,7 +43,7 @@ pub(in crate::placement) struct WindowFunctionCall {
 impl Window {
     /// Refuses orders with too many words.
     pub(in crate::placement) fn checked(self) -> Result<Self, Reason> {
-        // One more orders rows that are equal.
+        // One more word breaks ties.
         let words = [&self.partition, &self.order].map(|keys| Expr::sort_words(keys.iter().cloned()).len());
         let words = words[0] + words[1] + 1;
         match words > WINDOW_KEYS {
@@ -57,8 +57,8 @@ impl Window {
         }
     }
 
-    /// Whether rows in its order are in the order of these keys, over the columns of the window, of which the
-    /// first are those `below`.
+    /// Whether rows in this order are also in the order of these keys. The keys are over the columns of the
+    /// window, and the first of these are the columns `below`.
     pub(in crate::placement) fn is_order_of(&self, below: &[Expr], keys: &[(Expr, SortOrder)]) -> bool {
         let mut own = self.partition.iter().chain(&self.order);
         keys.iter().all(|(key, order)| {
@@ -68,13 +68,13 @@ impl Window {
         })
     }
 
-    /// What is kept of rows with the columns `below` so that these columns of the window can be looked up:
-    /// the first are those below, the others the functions.
+    /// The input of the window from rows with the columns `below`, such that these columns of the window can
+    /// be looked up: the first are those below, the others the functions.
     pub(in crate::placement) fn input(self, below: &[Expr], columns: &[usize]) -> WindowInput {
         let own = below.len();
         let mut calls = Vec::new();
         let mut wanted: BTreeSet<usize> = columns.iter().copied().filter(|column| *column < own).collect();
-        // Arguments have columns behind those of the functions.
+        // Columns for arguments follow those of the functions.
         let behind = own + self.functions.len();
         let functions = self.functions.into_iter().zip(own..);
         let mut computed: Vec<Expr> = Vec::new();

@@ -16,7 +16,7 @@ pub(in crate::placement) struct QueryOnHost {
 }
 
 impl QueryOnHost {
-    /// The error of the predictions for it, by its measured runs.
+    /// The error of the predictions for it, from its measured runs.
     pub(in crate::placement) fn correction(self, history: &History) -> Correction {
         let measured = history.measured(self.key).host;
         let factor = |host: Duration| host.as_secs_f64() / self.predicted.max(f64::MIN_POSITIVE);
@@ -35,21 +35,21 @@ impl QueryOnHost {
 pub(in crate::placement) struct Correction {
     /// Share of the predicted time that the CPU took, at most 1; 1 if the query has not run there.
     pub(super) factor: f64,
-    /// Share of a cautious prediction that the CPU takes at least; `None` where the query has run there.
+    /// Lowest expected share of a cautious prediction that the CPU takes; `None` if the query has run there.
     cautious: Option<f64>,
 }
 
-/// Seconds that a subtree is predicted to take on the CPU.
+/// Predicted seconds of a subtree on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::placement) struct HostTime {
-    /// By the estimates of rows.
+    /// With the estimated numbers of rows.
     pub(in crate::placement) predicted: f64,
     /// If no operator returns more rows than it reads: estimates of joins can be a hundred times too high.
     pub(in crate::placement) cautious: f64,
 }
 
 impl HostTime {
-    /// That share of it.
+    /// This share of the time.
     pub(in crate::placement) fn scaled(self, share: f64) -> Self {
         Self {
             predicted: self.predicted * share,
@@ -62,7 +62,7 @@ impl HostTime {
         self.predicted * correction.factor
     }
 
-    /// Seconds that the CPU takes at least, for all that is known.
+    /// Lower bound of the seconds on the CPU.
     pub(in crate::placement) fn at_least(self, correction: Correction) -> f64 {
         match correction.cautious {
             None => self.corrected(correction),
@@ -72,8 +72,8 @@ impl HostTime {
 }
 
 impl Correction {
-    /// The correction of a query that has not run on the CPU, by the share of their predicted times that
-    /// others have taken.
+    /// The correction of a query that has not run on the CPU, from the share of the predicted time that other
+    /// queries have taken.
     pub(in crate::placement) fn of_others(history: &History) -> Self {
         Self {
             factor: 1.0,
@@ -87,10 +87,9 @@ mod tests {
     use super::*;
     use crate::history::RunKind;
 
-    /// The time of a query that has run counts; of another one, the cautious prediction, by the share that
-    /// queries typically took.
+    /// The time of a query that has run counts; otherwise the cautious prediction times the typical share.
     #[test]
-    fn the_least_time_on_the_cpu_is_measured_or_cautious() {
+    fn lower_bound_of_cpu_time_is_measured_or_cautious() {
         let history = History::default();
         let query = QueryOnHost {
             key: PlanKey(1),

@@ -1,4 +1,4 @@
-//! The time of a pipeline on the device, with what the host does before and after its kernel.
+//! Predicts the time of a pipeline on the device, with the host's work before and after its kernel.
 
 use super::Estimator;
 use super::correction::{Correction, HostTime};
@@ -13,80 +13,80 @@ use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_base::policy::policy;
 use galatea_codegen::{RowOrder, SinkPlan, WindowInput};
-use galatea_expression::{Expr, ExprKind, is_text};
+use galatea_expression::{Expr, ExprKind, is_string};
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
 policy! {
-    /// What pipelines cost, in nanoseconds where nothing else is said; pairs are for values of fixed width
-    /// and for text.
+    /// Costs of pipelines, in nanoseconds unless stated otherwise; pairs are for values of fixed width and
+    /// for strings.
     pub(super) struct DeviceCosts {
         /// Bytes per second of device memory, until they are measured: those of an H200.
         memory_rate: f64 = 4.4e12,
         /// Bytes per second of the link, until they are measured: those of PCIe 5.
         link_rate: f64 = 52e9,
-        /// Seconds of every pipeline: launches, waiting for them, a small result.
+        /// Fixed seconds of every pipeline: launches, waiting for them, a small result.
         pipeline: f64 = 0.5e-3,
         /// Seconds of compiling a pipeline that no query has run before (first runs of ClickBench on 16
         /// cores: 0.1 to 0.6).
         compiling: f64 = 0.35,
-        /// Of that, what each further pipeline of the same query adds at least: they are compiled at the same
-        /// time, as far as there are cores.
+        /// Of that, seconds that each further pipeline of the same query adds at least: they are compiled in
+        /// parallel if enough cores are free.
         compiling_beside: f64 = 0.15,
         /// Evaluating functions for a value of a dictionary, on all cores (ClickBench Q27 over 100 million
         /// rows: 18 million values in 5 s).
         evaluated_value: f64 = 280.0,
-        /// Seconds until a device that is not open yet is.
+        /// Seconds to open a device.
         opening: f64 = 0.25,
-        /// Share of the time of what is made once that runs on the CPU must have lost for want of it before
-        /// it is made: with all of it, at most twice the time is spent that would have been best; queries
-        /// that have come tend to come again.
+        /// Share of the time of a warm-up that runs on the CPU must have lost before it starts: with all of
+        /// it, at most twice the optimal time is spent; queries that have been repeated tend to be repeated
+        /// again.
         investment: f64 = 0.5,
-        /// Share of the memory's rate that kernels with one load per value reach.
+        /// Share of the memory's bandwidth that kernels with one load per value reach.
         reached: f64 = 0.6,
-        /// Passes over the rows before one that returns the first of an order, usually.
+        /// Usual number of passes over the rows before one that returns the first rows of an order.
         top_passes: f64 = 3.0,
-        /// A row that is looked up in a dimension through the cache.
+        /// A row that is looked up in a build side through the cache.
         lookup: f64 = 0.02,
-        /// A row that is stored by its key.
+        /// A row that is inserted into a build side.
         built_row: f64 = 0.05,
-        /// A row that is grouped in a hash table, of few groups and of more than fit the cache.
+        /// A row that is grouped in a hash table, with few groups and with more than fit the cache.
         hashed_row: [f64; 2] = [0.1, 1.8],
-        /// A text of a row that is computed byte by byte: an estimate by the instructions of fifty bytes, not
-        /// measured.
-        made_text: f64 = 0.2,
-        /// A key of a row that is a text without a dictionary, of few texts and of more than fit the cache:
-        /// twice the accesses of a row that is grouped, not measured.
+        /// A string of a row that is computed byte by byte: an estimate from the instructions for fifty
+        /// bytes, not measured.
+        computed_string: f64 = 0.2,
+        /// A key of a row that is a string without a dictionary, for few strings and for more than fit the
+        /// cache: twice the accesses of a row that is grouped, not measured.
         interned_key: [f64; 2] = [0.3, 3.6],
-        /// A text without a dictionary that is ranked among all of an order: with the rest of the sort a
-        /// fifth of a second for 20 million texts of 57 bytes, all different.
-        ranked_text: f64 = 8.0,
-        /// A row that is sorted by a word of 64 bits, of whose digits all are needed (a radix sort of 2^30
-        /// keys with row numbers moves 200 GB).
+        /// A string without a dictionary that is ranked among all of an order: including the rest of the
+        /// sort, a fifth of a second for 20 million distinct strings of 57 bytes.
+        ranked_string: f64 = 8.0,
+        /// A row that is sorted by a word of 64 bits with all digits significant (a radix sort of 2^30 keys
+        /// with row numbers moves 200 GB).
         sorted_word: f64 = 0.1,
-        /// A value that is put in the order of a sort: a random access to device memory.
+        /// A value that is gathered in the order of a sort: a random access to device memory.
         gathered_value: f64 = 0.05,
-        /// A row whose partition and peers are found in the order of a window.
+        /// A row in the order of a window, to find its partition and peers.
         ordered_row: f64 = 0.1,
-        /// A value that a window function is computed from, put in order and summed or folded.
+        /// An argument of a window function, which is gathered in order and summed or folded.
         window_value: f64 = 0.1,
-        /// Groups of a hash table that fits the cache, about.
+        /// Approximate number of groups of a hash table that fits the cache.
         cached_groups: f64 = 1e6,
         /// A value of a group that is read back, on the threads that read results.
         group_value: [f64; 2] = [1.5, 13.0],
-        /// A value of a row that is returned, with what the operators above lose, whose cores are fed by one
-        /// stream of batches then (TPC-H Q7 at scale 30: 54 million rows of five columns took 1.5 s longer
-        /// than the scan they replaced).
+        /// A value of a returned row, including the loss of the operators above, which then read a single
+        /// stream of batches (TPC-H Q7 at scale 30: 54 million rows of five columns took 1.5 s longer than
+        /// the scan that they replaced).
         row_value: [f64; 2] = [6.0, 20.0],
-        /// A row of a dimension that is collected on the host, on one thread: its key.
-        dimension_row: f64 = 60.0,
+        /// A row of a build side that is collected on the host, on one thread: its key.
+        build_side_row: f64 = 60.0,
         /// A value of such a row.
-        dimension_value: [f64; 2] = [30.0, 150.0],
+        build_side_value: [f64; 2] = [30.0, 150.0],
         /// Encoding a value that was read from a file, on one core.
         encoded_value: [f64; 2] = [4.0, 20.0],
-        /// Encoding a byte of a text in a file, as [`HostCosts::file_byte`] counts them, as text, and where
+        /// Encoding a byte of a string in a file, counted as by [`HostCosts::file_byte`]: as a string, and if
         /// the column must have a dictionary (ClickBench Q20 and Q21 over 100 million rows: 2.5 and 8.3 s
         /// with 16 cores).
         encoded_byte: [f64; 2] = [2.2, 12.4],
@@ -95,21 +95,21 @@ policy! {
 
 const POLICY: DeviceCosts = DeviceCosts::DEFAULT;
 
-/// What a pipeline is expected to take, in seconds.
+/// Predicted time of a pipeline, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::placement) struct DeviceTime {
-    /// With its columns in device memory, or as near as they can be kept.
+    /// With its columns in device memory, or as close to it as they can be cached.
     pub(in crate::placement) hot: f64,
     /// The seconds of `hot` that do not depend on the rows between operators: launches, and the transfer of
-    /// columns that every run copies anew.
+    /// columns that every run copies again.
     pub(in crate::placement) fixed: f64,
-    /// Spent once: bringing columns there that are not yet, and compiling.
+    /// Work that is done once: transferring missing columns, and compiling.
     pub(in crate::placement) once: Vec<OneTime>,
 }
 
 impl DeviceTime {
-    /// Seconds of one run, with what is left to pay of what is made once after `history`: runs on the CPU
-    /// that lost time for want of it have paid the rest.
+    /// Seconds of one run, including the share of the warm-up that is still unpaid according to `history`:
+    /// runs on the CPU that lost time because of it have paid the rest.
     pub(in crate::placement) fn unpaid(&self, history: &History) -> f64 {
         self.hot + self.once.iter().map(|one| left(one, history)).sum::<f64>()
     }
@@ -141,7 +141,7 @@ impl DeviceTime {
         }
     }
 
-    /// What a run on the CPU that loses `lost` seconds pays for each.
+    /// The share of each warm-up step that a run on the CPU pays if it loses `lost` seconds.
     pub(in crate::placement) fn shares(&self, lost: f64, history: &History) -> Vec<OneTime> {
         let left: Vec<f64> = self.once.iter().map(|one| left(one, history)).collect();
         let all: f64 = left.iter().sum();
@@ -158,28 +158,28 @@ fn left(one: &OneTime, history: &History) -> f64 {
     (one.seconds - history.forgone(one.what) / POLICY.investment).max(0.0)
 }
 
-/// How a part of a plan is known, by what it is and what identifies it.
+/// Key of a part of a plan, from its kind and its identity.
 fn key(what: &str, of: impl Hash) -> PlanKey {
     let mut state = DefaultHasher::new();
     (what, of).hash(&mut state);
     PlanKey(state.finish())
 }
 
-/// What it takes to bring the columns of a pipeline to the device.
+/// Costs of transferring the columns of a pipeline to the device.
 struct Bringing {
     /// Bytes that the kernel reads.
     bytes: f64,
-    /// Seconds of every run.
+    /// Seconds in every run.
     each_run: f64,
-    /// What later runs do not spend again.
+    /// Work that later runs do not repeat.
     once: Vec<OneTime>,
     /// Bytes of host memory of columns that are not encoded yet.
     missing: f64,
-    /// Values of dictionaries for which functions are evaluated when its kernel is bound.
+    /// Values of dictionaries for which functions are evaluated when the kernel is bound.
     evaluated: f64,
 }
 
-/// Adds the columns for whose dictionaries functions are evaluated.
+/// Adds the columns with dictionaries for which functions are evaluated.
 fn evaluated_columns(expression: &Expr, columns: &mut BTreeSet<usize>) {
     if let ExprKind::Dictionary { argument, .. } = expression.kind() {
         columns.extend(argument.columns());
@@ -189,22 +189,22 @@ fn evaluated_columns(expression: &Expr, columns: &mut BTreeSet<usize>) {
     }
 }
 
-/// Nanoseconds that texts without a dictionary in the words of an order take for each of its rows, all of
-/// which may have another text.
+/// Nanoseconds for each row to rank strings without a dictionary in the words of an order, if all rows have
+/// distinct strings.
 fn ranked_row<'e>(words: impl Iterator<Item = &'e Expr>) -> f64 {
     let keys = words.flat_map(Expr::children);
     let texts: HashSet<&Expr> = keys.filter(|key| key.is_made()).collect();
-    texts.len() as f64 * (POLICY.interned_key[1] + POLICY.ranked_text)
+    texts.len() as f64 * (POLICY.interned_key[1] + POLICY.ranked_string)
 }
 
-/// Nanoseconds that a row takes until it is in the order of a window, with what functions need of it.
+/// Nanoseconds to put a row in the order of a window, with the columns that its functions need.
 fn windows_row(input: &WindowInput) -> f64 {
     let words = input.words().count() as f64 * POLICY.sorted_word + ranked_row(input.words());
     POLICY.built_row + words + POLICY.ordered_row + POLICY.window_value * input.calls.len() as f64
 }
 
 impl Estimator {
-    /// What `found`, which computes what `plan` does, is expected to take on the device.
+    /// Predicted time on the device of `found`, which computes the same as `plan`.
     pub(in crate::placement) fn device_time(
         &self,
         found: PipelineRef<'_>,
@@ -218,7 +218,7 @@ impl Estimator {
         }
     }
 
-    /// The same with nothing missing.
+    /// The same without a warm-up.
     fn run_time(
         &self,
         found: PipelineRef<'_>,
@@ -229,22 +229,27 @@ impl Estimator {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let Bringing { bytes, each_run, .. } = self.bringing(&found, rows, session, config);
         let scan = bytes / (POLICY.memory_rate * POLICY.reached);
-        let lookups = found.dimensions.len() as f64 * rows * POLICY.lookup * 1e-9;
-        let made: usize = found.plan.expressions().iter().map(|e| e.made_texts()).sum();
-        let texts = made as f64 * rows * POLICY.made_text * 1e-9;
+        let lookups = found.build_sides.len() as f64 * rows * POLICY.lookup * 1e-9;
+        let made: usize = found
+            .plan
+            .expressions()
+            .iter()
+            .map(|e| e.computed_strings())
+            .sum();
+        let texts = made as f64 * rows * POLICY.computed_string * 1e-9;
         let interned = |keys: &[Expr], texts: f64| {
             let keys = keys.iter().filter(|key| key.is_made()).count();
             keys as f64 * POLICY.interned_key[usize::from(texts > POLICY.cached_groups)]
         };
-        let sides = found.dimensions.iter().enumerate();
+        let sides = found.build_sides.iter().enumerate();
         let sides = sides.map(|(number, side)| match found.build(number) {
-            None => (self.dimension(&found, number), 0.0),
+            None => (self.build_side(&found, number), 0.0),
             Some(build) => {
                 let time = self.run_time(build, side.plan.plan(), session, config);
                 (time.hot, time.fixed)
             }
         });
-        let (dimensions, fixed) = sides.fold((0.0, 0.0), |all, side| (all.0 + side.0, all.1 + side.1));
+        let (build_sides, fixed) = sides.fold((0.0, 0.0), |all, side| (all.0 + side.0, all.1 + side.1));
         let seen = found
             .shape
             .and_then(|shape| session.engine().history().returned(shape));
@@ -265,14 +270,14 @@ impl Estimator {
             } => (0.0, returned.min(top.fetch as f64), POLICY.row_value),
             SinkPlan::Materialise { .. } => (0.0, returned, POLICY.row_value),
             SinkPlan::Windows(input) => (rows * windows_row(input) * 1e-9, 0.0, POLICY.row_value),
-            SinkPlan::Build { key, .. } | SinkPlan::Lists { key, .. } => {
+            SinkPlan::Build { key, .. } | SinkPlan::Multimap { key, .. } => {
                 let row = POLICY.built_row + interned(key.parts(), rows);
                 (rows * row * 1e-9, 0.0, POLICY.row_value)
             }
-            // Sides of joins.
+            // Build sides of joins.
             _ => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
         };
-        // Passes that look for the last of the first rows read their keys.
+        // Passes that search for the last of the first rows read the sort keys.
         let passes = if found.top().is_some() {
             POLICY.top_passes
         } else {
@@ -284,16 +289,15 @@ impl Estimator {
             fixed: (1.0 + passes) * POLICY.pipeline + each_run + fixed,
             hot: (1.0 + passes) * (POLICY.pipeline + scan.max(lookups + hashed + texts))
                 + each_run
-                + dimensions
+                + build_sides
                 + self.device_sort(&found, returned)
                 + result,
             once: Vec::new(),
         }
     }
 
-    /// Seconds that the device takes longer, if at all, for `rows` rows of `found` when they are sorted:
-    /// passes over keys and row numbers, columns gathered, and launches, where the filters may run once more
-    /// to count.
+    /// Additional seconds on the device to sort `rows` rows of `found`, if it sorts: passes over keys and row
+    /// numbers, columns gathered, and launches, including a second run of the filters to count.
     pub(in crate::placement) fn device_sort(&self, found: &Pipeline, rows: f64) -> f64 {
         let SinkPlan::Materialise {
             outputs,
@@ -308,8 +312,8 @@ impl Estimator {
         2.0 * POLICY.pipeline + rows * row * 1e-9
     }
 
-    /// What the next run of `found` does beyond what every run does: columns are brought to the device,
-    /// pipelines compiled. Nothing of it takes no time.
+    /// Work of the next run of `found` that later runs do not repeat: columns are transferred to the device,
+    /// pipelines compiled. Steps that take no time are omitted.
     pub(in crate::placement) fn once(
         &self,
         found: PipelineRef<'_>,
@@ -320,15 +324,14 @@ impl Estimator {
         let mut all = Vec::new();
         let compiling = Self::compiling(session, keys.config());
         self.add_once(ran, (compiling, compiling), found, session, keys, &mut all);
-        // Two pipelines may read one column.
+        // Two pipelines may read the same column.
         all.sort_by_key(|one| one.what.0);
         all.dedup_by_key(|one| one.what);
         all.retain(|one| one.seconds > 0.0);
         all
     }
 
-    /// Seconds of compiling a pipeline: those that compilations have taken lately, where these are more than
-    /// expected.
+    /// Seconds of compiling a pipeline: those of recent compilations, if these are more than expected.
     fn compiling(session: &Session, config: &GalateaConfig) -> f64 {
         let device = session.engine().opened(config);
         let lately = device.and_then(|device| device.device().compile_time());
@@ -337,8 +340,9 @@ impl Estimator {
             .max(POLICY.compiling)
     }
 
-    /// The same added to `all`: nothing for kernels if the subtree `ran`, or else `compiling` seconds for
-    /// each that is not known: this pipeline's, and those of a pipeline that is compiled alone.
+    /// Adds the same work to `all`. Kernels take no time if the subtree `ran` or the device has them;
+    /// otherwise this pipeline's take `compiling` seconds. `alone`: the seconds of a pipeline that is
+    /// compiled alone, from which those of its builds follow.
     fn add_once(
         &self,
         ran: bool,
@@ -352,7 +356,8 @@ impl Estimator {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let bringing = self.bringing(&found, rows, session, config);
         all.extend(bringing.once);
-        // Another query may use the same kernel over other build sides: each pipeline is looked up by itself.
+        // Another query may use the same kernel over other build sides, so each pipeline is looked up by
+        // itself.
         let is_known =
             || (session.engine().opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         if !ran && !is_known() {
@@ -368,12 +373,12 @@ impl Estimator {
         }
     }
 
-    /// Seconds until a GPU that was not used yet is ready.
+    /// Seconds to open a GPU that has not been used yet.
     pub(in crate::placement) fn opening() -> f64 {
         POLICY.opening
     }
 
-    /// Bytes of host memory that columns of `found` will take that are not encoded yet.
+    /// Bytes of host memory for the columns of `found` that are not encoded yet.
     pub(in crate::placement) fn missing_bytes(
         &self,
         found: PipelineRef<'_>,
@@ -386,26 +391,26 @@ impl Estimator {
         self.bringing(&found, rows, session, config).missing + below.sum::<f64>()
     }
 
-    /// Seconds until a dimension's rows are collected and arranged.
-    fn dimension(&self, found: &Pipeline, number: usize) -> f64 {
-        let source = &found.dimensions[number];
+    /// Seconds to collect the rows of a build side and to build its table.
+    fn build_side(&self, found: &Pipeline, number: usize) -> f64 {
+        let source = &found.build_sides[number];
         let rows = self.rows(source.plan.plan());
         let wanted = found
             .plan
             .lookups()
             .into_iter()
-            .filter(|((dimension, _), _)| *dimension == number);
+            .filter(|((build_side, _), _)| *build_side == number);
         let values: f64 = wanted
-            .map(|(_, data_type)| by_type(POLICY.dimension_value, &data_type))
+            .map(|(_, data_type)| by_type(POLICY.build_side_value, &data_type))
             .sum();
         let key = source.key.data_type(&source.plan.plan().schema());
         let key = key.map_or(0.0, |data_type| {
-            f64::from(u8::from(is_text(&data_type))) * POLICY.dimension_value[1]
+            f64::from(u8::from(is_string(&data_type))) * POLICY.build_side_value[1]
         });
-        self.host_seconds(source.plan.plan()) + rows * (POLICY.dimension_row + key + values) * 1e-9
+        self.host_seconds(source.plan.plan()) + rows * (POLICY.build_side_row + key + values) * 1e-9
     }
 
-    /// What it takes until the kernel can read its columns.
+    /// Costs of preparing the columns that the kernel reads.
     fn bringing(&self, found: &Pipeline, rows: f64, session: &Session, config: &GalateaConfig) -> Bringing {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
         let known = self.residence(found, &columns, session, config);
@@ -414,7 +419,7 @@ impl Estimator {
             PipelineSource::Files { scan, .. }
                 if known.columns.iter().any(|column| column.encoded.is_none()) =>
             {
-                self.text_bytes(&(Arc::clone(scan) as Arc<dyn ExecutionPlan>))
+                self.string_bytes(&(Arc::clone(scan) as Arc<dyn ExecutionPlan>))
             }
             _ => Rc::default(),
         };

@@ -1,7 +1,7 @@
 //! The time of DataFusion's operators.
 //!
-//! Nanoseconds of one core per row, fitted to the 22 TPC-H queries at scale 30 on 16 cores of the reference
-//! machine (`bench/results`); a core of another machine is within a factor of two of it.
+//! Costs are nanoseconds of one core per row, fitted to the 22 TPC-H queries at scale 30 on 16 cores of the
+//! reference machine (`bench/results`); a core of another machine is within a factor of two of it.
 
 use super::Estimator;
 use super::correction::HostTime;
@@ -14,25 +14,25 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_base::policy::policy;
-use galatea_expression::is_text;
+use galatea_expression::is_string;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 policy! {
-    /// What operators of DataFusion cost, in nanoseconds of one core; pairs are for values of fixed width and
-    /// for text.
+    /// Costs of DataFusion's operators, in nanoseconds of one core; pairs are for values of fixed width and
+    /// for strings.
     pub(super) struct HostCosts {
-        /// Reading and decoding a value of a file: of fixed width, and text.
+        /// Reading and decoding a value of a file: of fixed width, and a string.
         file_value: [f64; 2] = [8.0, 25.0],
-        /// Reading and decoding a byte of a text in a file, as it is there without compression: next to
-        /// nothing where the file has a dictionary (ClickBench Q20 over 100 million rows, 16 cores: 1.4 s).
+        /// Reading and decoding a byte of a string in a file, in its uncompressed form: close to zero if the
+        /// file has a dictionary (ClickBench Q20 over 100 million rows, 16 cores: 1.4 s).
         file_byte: f64 = 2.0,
         /// Parsing a value of a text file.
         parsed_value: f64 = 60.0,
         /// Decoding a value of the store.
         stored_value: [f64; 2] = [2.0, 15.0],
-        /// One operation of an expression, on values of fixed width and on text.
+        /// One operation of an expression, on values of fixed width and on strings.
         operation: [f64; 2] = [2.5, 25.0],
         /// Copying a value to an operator's output.
         copied_value: [f64; 2] = [1.0, 5.0],
@@ -46,44 +46,44 @@ policy! {
         build_row: f64 = 90.0,
         /// A row of the probe side of a hash join.
         probe_row: f64 = 30.0,
-        /// A pair of rows that a join without equal keys tests.
+        /// A pair of rows that a join without equality keys tests.
         tested_pair: f64 = 1.0,
         /// One comparison of a sort.
         sort_step: f64 = 6.0,
         /// One window function of a row.
         window_value: f64 = 40.0,
-        /// Groups whose table stays in a core's caches.
+        /// Maximum groups of a table that stays in a core's caches.
         few_groups: f64 = 50_000.0,
-        /// Rows of a row group of a Parquet file, where writers choose.
+        /// Usual rows of a row group of a Parquet file, by the default of writers.
         row_group: f64 = (1 << 20) as f64,
-        /// Planning's own and starting tasks, in seconds.
+        /// Planning and starting tasks, in seconds.
         start: f64 = 0.5e-3,
     }
 }
 
 const POLICY: HostCosts = HostCosts::DEFAULT;
 
-/// Of [fixed width, text], the one for the type.
+/// The cost for the type, out of [fixed width, string].
 pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
-    costs[usize::from(is_text(data_type))]
+    costs[usize::from(is_string(data_type))]
 }
 
 impl Estimator {
-    /// By name of a column that a scan of Parquet files reads, the bytes of its texts there, without
-    /// compression, where they are known.
-    pub(super) fn text_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> Rc<HashMap<String, f64>> {
-        let known = &self.known.text_bytes;
-        known.get_or(scan, || Rc::new(self.text_bytes_of(scan)))
+    /// By name of a column that a scan of Parquet files reads: the uncompressed bytes of its strings in the
+    /// files, if known.
+    pub(super) fn string_bytes(&self, scan: &Arc<dyn ExecutionPlan>) -> Rc<HashMap<String, f64>> {
+        let known = &self.known.string_bytes;
+        known.get_or(scan, || Rc::new(self.string_bytes_of(scan)))
     }
 
-    fn text_bytes_of(&self, scan: &Arc<dyn ExecutionPlan>) -> HashMap<String, f64> {
+    fn string_bytes_of(&self, scan: &Arc<dyn ExecutionPlan>) -> HashMap<String, f64> {
         let schema = scan.schema();
-        let has_texts = schema.fields().iter().any(|field| is_text(field.data_type()));
-        let Some(statistics) = has_texts.then(|| self.statistics(scan)).flatten() else {
+        let has_strings = schema.fields().iter().any(|field| is_string(field.data_type()));
+        let Some(statistics) = has_strings.then(|| self.statistics(scan)).flatten() else {
             return HashMap::new();
         };
         let columns = schema.fields().iter().zip(&statistics.column_statistics);
-        let texts = columns.filter(|(field, _)| is_text(field.data_type()));
+        let texts = columns.filter(|(field, _)| is_string(field.data_type()));
         let bytes = texts.filter_map(|(field, column)| {
             let bytes = column.byte_size.get_value()?;
             Some((field.name().clone(), *bytes as f64))
@@ -91,12 +91,12 @@ impl Estimator {
         bytes.collect()
     }
 
-    /// Seconds that a plan takes on the CPU.
+    /// Predicted seconds of a plan on the CPU.
     pub(in crate::placement) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         POLICY.start + self.nanoseconds(plan) * 1e-9
     }
 
-    /// The same, with what it takes if no operator multiplies rows.
+    /// The same, with the time if no operator multiplies rows.
     pub(in crate::placement) fn host_time(&self, plan: &Arc<dyn ExecutionPlan>) -> HostTime {
         HostTime {
             predicted: self.host_seconds(plan),
@@ -104,7 +104,7 @@ impl Estimator {
         }
     }
 
-    /// Nanoseconds that a plan takes on the CPU for a row of its largest input.
+    /// Nanoseconds of a plan on the CPU for each row of its largest input.
     pub(in crate::placement) fn host_nanoseconds_a_row(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         self.nanoseconds(plan) / self.input_rows(plan).max(1.0)
     }
@@ -114,7 +114,7 @@ impl Estimator {
         inputs.reduce(f64::max).unwrap_or_else(|| self.rows(plan))
     }
 
-    /// Seconds that a sort takes of rows that are there.
+    /// Seconds of a sort without its input.
     pub(in crate::placement) fn host_sort(&self, sort: &SortExec) -> f64 {
         let rows = self.rows(sort.input());
         let schema = sort.schema();
@@ -125,7 +125,7 @@ impl Estimator {
         rows * (rows.max(2.0).log2() * POLICY.sort_step + copied.sum::<f64>()) * 1e-9 / self.cores
     }
 
-    /// Nanoseconds that the operators of a plan take, one after another.
+    /// Sequential nanoseconds of all operators of a plan.
     fn nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let known = &self.predictions().nanoseconds;
         known.get_or(plan, || self.nanoseconds_of(plan))
@@ -140,8 +140,8 @@ impl Estimator {
         inputs + self.own_nanoseconds(plan) / self.parallelism(plan)
     }
 
-    /// Cores that work on an operator: those that scan a file have a row group each, and go on with its rows
-    /// until these are distributed anew.
+    /// Cores that work on an operator: a file scan has one core for each row group, and the operators above
+    /// it use the same cores until rows are repartitioned.
     fn parallelism(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let goes_on = match PlanNode::of(plan) {
             PlanNode::Scan(Scan::Files(_, config)) => {
@@ -159,7 +159,7 @@ impl Estimator {
         }
     }
 
-    /// Nanoseconds of one core that an operator takes.
+    /// Nanoseconds of one core that the operator itself takes.
     fn own_nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let rows = self.rows(plan);
         let schema = plan.schema();
@@ -176,7 +176,7 @@ impl Estimator {
         match PlanNode::of(plan) {
             PlanNode::Scan(Scan::Stored(_)) => rows * values(POLICY.stored_value),
             PlanNode::Scan(Scan::Files(_, files)) if files.file_source().file_type() == "parquet" => {
-                let bytes: f64 = self.text_bytes(plan).values().sum();
+                let bytes: f64 = self.string_bytes(plan).values().sum();
                 rows * values(POLICY.file_value) + bytes * POLICY.file_byte
             }
             PlanNode::Scan(Scan::Files(..)) => rows * values([POLICY.parsed_value; 2]),
@@ -216,7 +216,7 @@ impl Estimator {
         }
     }
 
-    /// Nanoseconds of one core that an aggregate over `input` rows takes.
+    /// Nanoseconds of one core for an aggregate over `input` rows.
     fn aggregate_nanoseconds(
         &self,
         aggregate: &AggregateExec,
@@ -237,7 +237,7 @@ impl Estimator {
         input * (aggregates + arguments + group) + groups * POLICY.new_group
     }
 
-    /// Rows that the topmost aggregate of `plan` groups: those that filters and joins below it leave.
+    /// Rows that the topmost aggregate of `plan` groups, after the filters and joins below it.
     pub(in crate::placement) fn grouped_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
         let child = *plan.children().first()?;
         match PlanNode::of(plan) {
@@ -251,7 +251,7 @@ impl Estimator {
         let rows = aggregate.children().first().map_or(0.0, |child| self.rows(child));
         let own = self.statistics(aggregate);
         let guess = own.and_then(|s| s.num_rows.get_value().copied());
-        // An estimate that is no less than the rows is none.
+        // An estimate that is not below the number of rows is ignored.
         match guess {
             Some(groups) if (groups as f64) < rows => groups as f64,
             _ => rows * 0.1,
@@ -264,7 +264,7 @@ fn reads_rows(aggregate: &AggregateExec) -> bool {
     aggregate.mode().input_mode() == AggregateInputMode::Raw
 }
 
-/// Nanoseconds of an expression's operations for a row; columns and constants are none.
+/// Nanoseconds of an expression's operations for a row; columns and constants are free.
 fn operations(expression: &Arc<dyn PhysicalExpr>, plan: &Arc<dyn ExecutionPlan>) -> f64 {
     let children = expression.children();
     if children.is_empty() {
@@ -273,7 +273,7 @@ fn operations(expression: &Arc<dyn PhysicalExpr>, plan: &Arc<dyn ExecutionPlan>)
     let input = plan.children().first().map(|child| child.schema());
     let text = input.is_some_and(|schema| {
         let types = children.iter().filter_map(|child| child.data_type(&schema).ok());
-        types.into_iter().any(|data_type| is_text(&data_type))
+        types.into_iter().any(|data_type| is_string(&data_type))
     });
     let below: f64 = children.into_iter().map(|child| operations(child, plan)).sum();
     below + POLICY.operation[usize::from(text)]
@@ -286,7 +286,7 @@ mod tests {
     use datafusion::prelude::{ParquetReadOptions, SessionContext};
 
     #[tokio::test]
-    async fn texts_of_files_count_by_their_bytes_there() -> Result<()> {
+    async fn string_scan_cost_uses_uncompressed_bytes() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("t.parquet").display().to_string();
         let ctx = SessionContext::new();
@@ -301,8 +301,8 @@ mod tests {
             .select_columns(&["long", "value", "few"])?
             .create_physical_plan()
             .await?;
-        let bytes = Estimator::new(1).text_bytes(&plan);
-        // A hundred bytes and their number; nothing; a few bits.
+        let bytes = Estimator::new(1).string_bytes(&plan);
+        // A hundred bytes with their length; nothing; a few bits.
         assert!(
             bytes["long"] > 50_000.0 * 100.0 && bytes["long"] < 50_000.0 * 110.0,
             "{bytes:?}"
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cautious_predictions_multiply_no_rows() -> Result<()> {
+    async fn cautious_prediction_assumes_joins_do_not_multiply_rows() -> Result<()> {
         let ctx = SessionContext::new();
         let table = "CREATE TABLE t AS SELECT value AS v FROM generate_series(1, 50000)";
         ctx.sql(table).await?.collect().await?;

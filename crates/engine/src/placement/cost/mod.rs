@@ -1,16 +1,16 @@
-//! What a subtree is expected to take on the device, and on the CPU.
+//! Predicted times of a subtree on the device and on the CPU.
 //!
-//! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both sides are sums
+//! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both times are sums
 //! over operators of rows times a cost per row ([`host`]: on all cores; [`device`]: bytes over bandwidths,
-//! and what the host does before and after the kernel). Rows are DataFusion's statistics where it has them,
-//! its guesses otherwise; neither side sees the data. So the figures are good to a factor of two or so, and
-//! what was measured of a query counts more than what is predicted ([`History`](crate::history::History)).
+//! and the host's work before and after the kernel). Rows are DataFusion's statistics if it has them, its
+//! guesses otherwise; neither model sees the data. So the figures are accurate to a factor of about two, and
+//! measured times of a query have priority over predicted ones ([`History`](crate::history::History)).
 //!
 //! Columns that have not been read yet are read once and used by later queries, and so are kernels that have
-//! not been compiled. No single query should pay for all of them: one that runs on the CPU for want of them
-//! loses some time, which counts as paid for each, whatever query it was
+//! not been compiled. No single query should pay for all of them. A query that runs on the CPU because they
+//! are missing loses some time, which counts as paid for each of them, for all queries
 //! ([`History::forgo`](crate::history::History::forgo)). So a column is loaded when the queries that read it
-//! have lost what loading takes, about, and a query that comes once runs where it takes least.
+//! have lost about the time of loading it, and a query that is not repeated runs where it takes least.
 
 pub(super) mod correction;
 pub(super) mod device;
@@ -26,16 +26,16 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Rows taken where nothing is known of them.
+/// Assumed rows if nothing is known about them.
 const UNKNOWN_ROWS: f64 = 1e6;
 
 /// Predicts the times of the nodes of one plan. It caches the predictions of nodes and the residence of
 /// columns, because the subtrees that are compared contain one another.
 #[derive(Clone)]
 pub(super) struct Estimator {
-    /// Cores that operators share.
+    /// Number of cores that operators share.
     cores: f64,
-    /// Whether no operator is taken to return more rows than it reads.
+    /// Whether no operator is assumed to return more rows than it reads.
     is_cautious: bool,
     known: Rc<Known>,
 }
@@ -45,10 +45,10 @@ pub(super) struct Estimator {
 struct Known {
     context: StatisticsContext,
     statistics: ByNode<Option<Arc<Statistics>>>,
-    /// By whether they are cautious.
+    /// Without and with caution.
     predictions: [Predictions; 2],
     /// Bytes of the strings of a scan, by column.
-    text_bytes: ByNode<Rc<HashMap<String, f64>>>,
+    string_bytes: ByNode<Rc<HashMap<String, f64>>>,
     tables: ByNode<Option<Arc<dyn ColumnSource>>>,
     columns: ByNode<Rc<residence::KnownColumns>>,
 }
@@ -59,13 +59,13 @@ struct Predictions {
     nanoseconds: ByNode<f64>,
 }
 
-/// Its tuning policies.
+/// The tuning policies of the cost model.
 pub(super) fn policies() -> Vec<galatea_base::policy::Policy> {
     vec![host::HostCosts::listed(), device::DeviceCosts::listed()]
 }
 
 impl Estimator {
-    /// An estimator for a machine of so many cores.
+    /// An estimator for a machine with `cores` cores.
     pub(super) fn new(cores: usize) -> Self {
         Self {
             cores: cores.max(1) as f64,
@@ -74,9 +74,9 @@ impl Estimator {
         }
     }
 
-    /// The same, which takes no operator to return, or compare, more rows than it reads: estimates of joins
-    /// can be too high by factors of a hundred (TPC-DS 72), and a time predicted so is one that the CPU
-    /// reaches unless a join really multiplies rows.
+    /// The same, but no operator is assumed to return, or compare, more rows than it reads: estimates of
+    /// joins can be too high by factors of a hundred (TPC-DS 72). The CPU reaches such a prediction unless a
+    /// join really multiplies rows.
     fn cautious(&self) -> Self {
         Self {
             is_cautious: true,
@@ -84,7 +84,7 @@ impl Estimator {
         }
     }
 
-    /// Cores of the machine that it is for.
+    /// Number of cores of the machine that it predicts for.
     pub(super) fn cores(&self) -> usize {
         self.cores as usize
     }
@@ -100,7 +100,7 @@ impl Estimator {
         &self.known.predictions[usize::from(self.is_cautious)]
     }
 
-    /// Rows that a node returns at most.
+    /// Upper bound of the rows that a node returns.
     fn most_rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let inputs = plan.children();
         match self.is_cautious && !inputs.is_empty() {
@@ -121,7 +121,8 @@ impl Estimator {
         if let Some(rows) = known {
             return (rows as f64).min(self.most_rows(plan));
         }
-        // An operator whose rows DataFusion does not guess returns about what its largest input has.
+        // An operator without an estimate by DataFusion is assumed to return as many rows as its largest
+        // input.
         let inputs = plan.children().into_iter().map(|child| self.rows(child));
         inputs.reduce(f64::max).unwrap_or(UNKNOWN_ROWS)
     }

@@ -1,4 +1,4 @@
-//! Where a pipeline's columns are when it is planned: reads nothing and opens nothing.
+//! Residence of a pipeline's columns at planning time: reads nothing and opens nothing.
 
 use super::Estimator;
 use crate::config::GalateaConfig;
@@ -16,27 +16,27 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What is known of a pipeline's columns.
+/// Residence of a pipeline's columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Residence {
-    /// The table that they are of; none of rows that operators make.
+    /// The table of the columns; `None` for rows of operators.
     pub(super) table: Option<TableId>,
-    /// Each, in the order that was asked for.
+    /// Each column, in the requested order.
     pub(super) columns: Vec<ColumnResidence>,
     /// Whether the device is open.
     pub(super) open: bool,
 }
 
-/// What is known of a column.
+/// Residence of a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ColumnResidence {
-    /// Its bytes, encoded; none if it would have to be read or encoded first.
+    /// Its encoded bytes; `None` if it would have to be read or encoded first.
     pub(super) encoded: Option<u64>,
-    /// What comes over the link for those that are not in device memory; packed codes are fewer.
+    /// Bytes to transfer for the pages that are not in device memory; packed codes are smaller.
     pub(super) away: u64,
     /// Values of its dictionary, if it is encoded and has one.
     pub(super) values: usize,
-    /// Whether it must be a dictionary, although it is text.
+    /// Whether it must have a dictionary, although it is a string.
     pub(super) dictionary: bool,
 }
 
@@ -56,7 +56,7 @@ impl KnownColumns {
 }
 
 impl Estimator {
-    /// Where columns of `found` are.
+    /// Residence of these columns of `found`.
     pub(super) fn residence(
         &self,
         found: &Pipeline,
@@ -86,7 +86,7 @@ impl Estimator {
         }
     }
 
-    /// The table whose columns a pipeline reads.
+    /// The table that a pipeline reads.
     fn source(&self, found: &Pipeline, session: &Session) -> Option<Arc<dyn ColumnSource>> {
         match &found.source {
             PipelineSource::Stored(table) => Some(Arc::clone(table)),
@@ -109,7 +109,7 @@ fn file_table(scan: &DataSourceExec, session: &Session) -> Option<Arc<dyn Column
     Some(store.file_table(scan, session.environment()?).ok()?)
 }
 
-/// Where a column of a table is.
+/// Residence of a column of a table.
 fn residence(
     source: Option<&dyn ColumnSource>,
     column: usize,

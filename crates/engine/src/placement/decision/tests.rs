@@ -2,7 +2,7 @@ use super::*;
 use crate::config::SettingValue;
 use crate::engine::Engine;
 use crate::history::RunKind;
-use crate::placement::waiting::forgone;
+use crate::placement::pending_warmup::forgone;
 use crate::placement::{AnnotatePlacement, PlaceOnDevice, PlacementExec, query_report};
 use crate::report::QueryDevice;
 use crate::report::QueryReports;
@@ -16,7 +16,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use std::time::Duration;
 
-/// A session without rules of ours, its file of 200,000 rows in the folder, and what the session knows.
+/// A session without our rules over a file of 200,000 rows in the folder, and its DataFusion context.
 async fn session(folder: &tempfile::TempDir) -> (Arc<Session>, SessionContext) {
     let path = folder.path().join("t.parquet");
     let path = path.to_str().expect("a path of text");
@@ -40,29 +40,29 @@ async fn session(folder: &tempfile::TempDir) -> (Arc<Session>, SessionContext) {
     (Arc::new(session), ctx)
 }
 
-/// The plan of a query as the early rule finds it.
+/// The plan of a query as passed to the early rule.
 async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
     let frame = ctx.sql(sql).await.expect("valid");
     frame.create_physical_plan().await.expect("a plan")
 }
 
-/// Both for one query.
+/// The session and the plan of one query.
 async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Session>, Arc<dyn ExecutionPlan>) {
     let (session, ctx) = session(folder).await;
     let plan = planned(&ctx, sql).await;
     (session, plan)
 }
 
-/// Settings by which queries wait for what they lack, once that is paid for.
+/// Settings under which queries wait until runs on the CPU have paid for missing columns and kernels.
 fn auto() -> GalateaConfig {
     GalateaConfig {
         min_rows: SettingValue::parse("0").expect("a number"),
-        background: SettingValue::parse("false").expect("a switch"),
+        warmup: SettingValue::parse("false").expect("a switch"),
         ..GalateaConfig::default()
     }
 }
 
-/// Runs on the CPU until loading is paid for.
+/// Repeats runs on the CPU until loading is paid for.
 fn pay(session: &Arc<Session>, plan: &Arc<dyn ExecutionPlan>) {
     for _ in 0..20_000 {
         let (placed, decision) = decide(session, plan);
@@ -78,35 +78,35 @@ fn has_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<GpuExec>() || plan.children().into_iter().any(has_gpu)
 }
 
-/// Whether the query is placed, and what was decided.
+/// Whether the query is placed, and the decision.
 fn decide(session: &Arc<Session>, plan: &Arc<dyn ExecutionPlan>) -> (bool, Decision) {
     let mut decision = Decision::default();
     let placed = place(session, &auto(), CORES, Arc::clone(plan), &mut decision).expect("placed or not");
     (has_gpu(&placed), decision)
 }
 
-/// Cores of the CPU that is compared with, whatever this machine has.
+/// Number of cores of the CPU in the comparison, on any machine.
 const CORES: usize = 1;
 
 const QUERY: &str = "SELECT sum(v) FROM t WHERE v % 3 = 1";
 
-/// A statement of which [`QUERY`] is a tenth at most; the rest has no device version.
+/// A statement in which [`QUERY`] is a tenth at most; the rest has no device version.
 fn small_part() -> String {
     let numbered = " UNION ALL SELECT sum(n) FROM (SELECT median(v) OVER (ORDER BY v % 17) AS n FROM t)";
     format!("{QUERY}{}", numbered.repeat(8))
 }
 
 #[tokio::test]
-async fn a_file_of_one_row_group_keeps_one_core_busy() {
+async fn scan_of_one_row_group_is_predicted_on_one_core() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, plan) = plan(&folder, QUERY).await;
     let (one, many) = (Estimator::new(1), Estimator::new(16));
     assert!(many.host_seconds(&plan) > 0.9 * one.host_seconds(&plan));
 }
 
-/// What a group-by takes on the device depends on the rows that come to it, not on those of the table.
+/// The time of a group-by on the device depends on the rows that it reads, not on those of the table.
 #[tokio::test]
-async fn groups_cost_by_the_rows_that_filters_leave() {
+async fn aggregate_cost_uses_rows_after_filters() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, ctx) = session(&folder).await;
     let grouped = async |sql: &str| {
@@ -120,17 +120,17 @@ async fn groups_cost_by_the_rows_that_filters_leave() {
         few.is_some_and(|rows| (1000.0..4000.0).contains(&rows)),
         "{few:?}"
     );
-    // Of two aggregates it is the first that is found.
+    // The topmost of two aggregates counts.
     let outer = "SELECT max(n) FROM (SELECT v % 7 AS n FROM t GROUP BY v % 7 LIMIT 10)";
     assert_eq!(grouped(outer).await, Some(10.0));
     assert_eq!(grouped("SELECT v FROM t WHERE v < 2000").await, None);
 }
 
 #[tokio::test]
-async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
+async fn cpu_runs_pay_for_loading_until_subtree_is_placed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, QUERY).await;
-    // A device that is not open, columns that were never read: more than the whole query takes on the CPU.
+    // The device is not open and no column was read: the warm-up takes longer than the query on the CPU.
     let (placed, decision) = decide(&session, &plan);
     assert!(!placed);
     assert!(
@@ -144,13 +144,13 @@ async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
     let (placed, decision) = decide(&session, &plan);
     assert!(placed, "a query that keeps coming is worth it");
     assert!(forgone(&decision.waiting).is_empty() && !decision.made.is_empty());
-    // Where what was loaded is gone again, queries wait again.
+    // If the loaded columns are evicted again, queries wait again.
     session.engine().history().made(&decision.made);
     assert!(!decide(&session, &plan).0);
 }
 
 #[tokio::test]
-async fn a_column_is_paid_for_by_all_queries_that_read_it() {
+async fn cost_of_loading_a_column_is_shared_by_its_queries() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session(&folder).await;
     pay(&session, &planned(&ctx, QUERY).await);
@@ -169,7 +169,7 @@ async fn a_column_is_paid_for_by_all_queries_that_read_it() {
 }
 
 #[tokio::test]
-async fn measured_times_count_more_than_predicted_ones() {
+async fn measured_times_override_predicted_times() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, QUERY).await;
     pay(&session, &plan);
@@ -203,7 +203,7 @@ async fn measured_times_count_more_than_predicted_ones() {
 }
 
 #[tokio::test]
-async fn a_warm_run_counts_at_once_and_is_repeated_before_it_is_final() {
+async fn slow_warm_run_counts_and_is_retried_before_it_is_final() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, QUERY).await;
     pay(&session, &plan);
@@ -219,13 +219,13 @@ async fn a_warm_run_counts_at_once_and_is_repeated_before_it_is_final() {
     assert!(!decide(&session, &plan).0, "it was slower three times");
 }
 
-/// A session whose queries leave the cores no idle time, so that the background does nothing.
+/// The queries of the session leave the cores no idle time, so that the background does nothing.
 #[tokio::test]
-async fn runs_on_the_cpu_pay_for_the_warm_up() {
+async fn cpu_runs_increase_paid_share_of_warm_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, QUERY).await;
     let config = GalateaConfig {
-        background: SettingValue::parse("true").expect("a switch"),
+        warmup: SettingValue::parse("true").expect("a switch"),
         ..auto()
     };
     let mut shares = Vec::new();
@@ -253,7 +253,7 @@ async fn runs_on_the_cpu_pay_for_the_warm_up() {
 }
 
 #[tokio::test]
-async fn a_small_part_of_a_query_is_not_worth_a_guess() {
+async fn small_subtree_of_large_query_is_not_placed() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session(&folder).await;
     // Another query has paid for the column and the kernel.
@@ -266,7 +266,7 @@ async fn a_small_part_of_a_query_is_not_worth_a_guess() {
         "{:?}",
         decision.reasons.texts
     );
-    // A short run shows that rows were estimated too many, for the part as well.
+    // A short run shows that the number of rows was overestimated, for the part as well.
     let query = decision.query.expect("its runs are counted");
     session
         .engine()
@@ -276,7 +276,7 @@ async fn a_small_part_of_a_query_is_not_worth_a_guess() {
 }
 
 #[tokio::test]
-async fn a_limit_makes_the_cpu_stop_early() {
+async fn limit_reduces_predicted_cpu_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, "SELECT v FROM t WHERE v % 3 = 1 LIMIT 10").await;
     let (placed, decision) = decide(&session, &plan);
@@ -284,7 +284,7 @@ async fn a_limit_makes_the_cpu_stop_early() {
 }
 
 #[tokio::test]
-async fn the_key_of_a_query_is_of_its_data_and_settings() {
+async fn query_key_depends_on_data_and_settings() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, first) = plan(&folder, QUERY).await;
     let same = key::query(&first, &auto());
@@ -297,18 +297,18 @@ async fn the_key_of_a_query_is_of_its_data_and_settings() {
     assert_ne!(key::query(&rewritten, &auto()), key::query(&other, &auto()));
 }
 
-/// The grounds of a kept plan are those by which the next one would be decided.
+/// The placement inputs of a cached plan are those that would decide the next one.
 #[tokio::test]
-async fn a_decision_holds_until_a_later_one_would_differ() {
+async fn placement_inputs_hold_until_decision_would_change() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, QUERY).await;
     let (history, ms) = (session.engine().history(), Duration::from_millis);
     let holds = |decision: &Decision| {
-        let grounds = decision.grounds.as_ref();
-        grounds.map(|grounds| grounds.hold(&plan, &session, &auto()))
+        let placement_inputs = decision.placement_inputs.as_ref();
+        placement_inputs.map(|placement_inputs| placement_inputs.hold(&plan, &session, &auto()))
     };
-    // What waits for loading waits until it is paid for; what is placed before its columns are there is
-    // decided anew each time.
+    // A subtree that waits for loading waits until it is paid for; one that is placed before its columns are
+    // resident is decided again each time.
     let (placed, waiting) = decide(&session, &plan);
     assert!(!placed && holds(&waiting) == Some(true));
     let query = waiting.query.expect("its runs are counted");
@@ -332,7 +332,7 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
     assert_eq!(holds(&settled), Some(true), "faster still on the CPU");
     history.ran(query, RunKind::Cold, ms(100));
     assert_eq!(holds(&settled), Some(false), "the device was faster");
-    // Whatever was refused since may be part of the query.
+    // A pipeline that was refused in the meantime may be part of the query.
     let (_, before) = decide(&session, &self::plan(&folder, "SELECT v FROM t LIMIT 3").await.1);
     assert_eq!(holds(&before), Some(true));
     history.refuse(PlanKey(1), Reason::EmulatedDevice);
@@ -340,16 +340,16 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
 }
 
 #[tokio::test]
-async fn a_query_that_gains_little_even_without_loading_is_decided() {
+async fn query_with_small_hot_gain_has_cacheable_decision() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, &small_part()).await;
     let (placed, decision) = decide(&session, &plan);
     assert!(forgone(&decision.waiting).is_empty());
-    let grounds = decision.grounds.expect("no run will change it");
-    assert!(!placed && grounds.hold(&plan, &session, &auto()));
+    let placement_inputs = decision.placement_inputs.expect("no run will change it");
+    assert!(!placed && placement_inputs.hold(&plan, &session, &auto()));
 }
 
-/// However much the whole query takes, and also below a limit, which ends.
+/// Regardless of the time of the whole query, and also below a limit, which ends.
 #[tokio::test]
 async fn streams_are_decided_by_row() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -386,20 +386,20 @@ async fn streams_are_decided_by_row() {
     }
 }
 
-/// A session with our rules over the same file, whose GPU is an emulated device, with that setting of
-/// `galatea.background`.
-async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (Arc<Session>, SessionContext) {
+/// A session with our rules over the same file and with an emulated device, with this value of
+/// `galatea.warmup`.
+async fn session_with_device(folder: &tempfile::TempDir, warmup: bool) -> (Arc<Session>, SessionContext) {
     let (_, files) = session(folder).await;
     let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default());
     let engine = Engine::with_open_device(device.expect("always there"));
     let session = Session::new(engine, QueryReports::default()).with_environment(files.runtime_env());
     let session = Arc::new(session);
-    let background = SettingValue::parse(&background.to_string()).expect("a switch");
+    let warmup = SettingValue::parse(&warmup.to_string()).expect("a switch");
     let mut config = SessionConfig::new().with_target_partitions(1);
     config
         .options_mut()
         .extensions
-        .insert(GalateaConfig { background, ..auto() });
+        .insert(GalateaConfig { warmup, ..auto() });
     let place: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
         Arc::new(PlaceOnDevice::new(Arc::clone(&session)));
     let annotate = Arc::new(AnnotatePlacement::new(Arc::clone(&session)));
@@ -418,7 +418,7 @@ async fn session_with_device(folder: &tempfile::TempDir, background: bool) -> (A
     (session, ctx)
 }
 
-/// Has the emulated device be the faster one for the query, which it is not by its times.
+/// Lets the emulated device be the faster one for the query, which it would not be by its measured times.
 fn prefer_device(session: &Session, plan: &Arc<dyn ExecutionPlan>) {
     let placement = plan.downcast_ref::<PlacementExec>().expect("the root");
     let query = placement.query().expect("its runs are counted");
@@ -428,7 +428,7 @@ fn prefer_device(session: &Session, plan: &Arc<dyn ExecutionPlan>) {
         .ran(query, RunKind::Warm, Duration::from_nanos(1));
 }
 
-/// Runs a query: its plan, and its first column.
+/// Runs a query and returns its plan and its first column.
 async fn run(ctx: &SessionContext, sql: &str) -> (Arc<dyn ExecutionPlan>, Vec<i64>) {
     let plan = planned(ctx, sql).await;
     let batches = datafusion::physical_plan::collect(Arc::clone(&plan), ctx.task_ctx()).await;
@@ -444,11 +444,11 @@ fn device(plan: &Arc<dyn ExecutionPlan>) -> QueryDevice {
     query_report(plan).expect("offered to the device").device
 }
 
-/// Runs until [`QUERY`] is on the device, if they are 20 at most; each waits for what the one before it has
-/// left to the background.
-async fn runs_until_placed(background: bool) -> Option<usize> {
+/// Number of runs, at most 20, until [`QUERY`] is on the device; each waits for the background work of the
+/// previous one.
+async fn runs_until_placed(warmup: bool) -> Option<usize> {
     let folder = tempfile::tempdir().expect("a folder");
-    let (session, ctx) = session_with_device(&folder, background).await;
+    let (session, ctx) = session_with_device(&folder, warmup).await;
     for number in 1..=20 {
         let (plan, sum) = run(&ctx, QUERY).await;
         assert_eq!(sum, [(0..200_000).filter(|v| v % 3 == 1).sum::<i64>()]);
@@ -461,7 +461,7 @@ async fn runs_until_placed(background: bool) -> Option<usize> {
 }
 
 #[tokio::test]
-async fn what_a_query_lacks_is_made_behind_it() {
+async fn missing_columns_and_kernels_are_prepared_in_background() {
     let runs = runs_until_placed(true).await;
     assert_eq!(runs, Some(2), "the background has loaded and compiled");
     assert_eq!(
@@ -471,9 +471,9 @@ async fn what_a_query_lacks_is_made_behind_it() {
     );
 }
 
-/// Pipelines of other queries may do the same with other build sides.
+/// Pipelines of other queries may have the same kernel with other build sides.
 #[tokio::test]
-async fn a_known_kernel_says_nothing_of_build_sides() {
+async fn cached_kernel_of_probe_does_not_imply_cached_build_sides() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session_with_device(&folder, true).await;
     let joined = |build: &str| format!("SELECT count(*) FROM t JOIN ({build}) AS d ON t.v = d.k");
@@ -493,10 +493,10 @@ async fn a_known_kernel_says_nothing_of_build_sides() {
     assert!(reasons.contains("GPU is cold"), "{reasons}");
 }
 
-/// A plan that was decided with all of its columns in device memory is decided anew once one has left that,
-/// or the store.
+/// A plan that was decided with all of its columns in device memory is decided again once one has been
+/// evicted from it, or from the store.
 #[tokio::test]
-async fn a_decision_holds_while_its_columns_stay() {
+async fn placement_inputs_hold_until_columns_are_evicted() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session_with_device(&folder, true).await;
     for _ in 0..2 {
@@ -507,10 +507,10 @@ async fn a_decision_holds_while_its_columns_stay() {
     let (plan, _) = run(&ctx, QUERY).await;
     let placement = plan.downcast_ref::<PlacementExec>().expect("the root");
     assert_eq!(device(&plan), QueryDevice::Gpu, "{:?}", placement.reasons());
-    let grounds = placement.grounds().expect("nothing is left to load");
+    let placement_inputs = placement.placement_inputs().expect("nothing is left to load");
     let config = ctx.state().config_options().extensions.get().cloned();
     let config: GalateaConfig = config.expect("set");
-    let holds = || grounds.hold(&plan, &session, &config);
+    let holds = || placement_inputs.hold(&plan, &session, &config);
     assert!(holds() && holds());
     let [opened] = &session.engine().devices()[..] else {
         panic!("one device");
@@ -526,7 +526,7 @@ async fn a_decision_holds_while_its_columns_stay() {
 }
 
 #[tokio::test]
-async fn groups_that_were_taken_for_few_are_ordered_on_the_device_once_they_are_known() {
+async fn top_k_moves_to_device_once_group_count_is_measured() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session_with_device(&folder, true).await;
     let query = "SELECT v % 99991 AS k, count(*) AS c FROM t GROUP BY k ORDER BY c DESC, k LIMIT 3";

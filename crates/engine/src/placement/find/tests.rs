@@ -2,7 +2,7 @@ use super::*;
 use datafusion::prelude::SessionContext;
 use std::cell::Cell;
 
-/// How often the search looks at a build side of a chain of so many joins.
+/// Number of times that the search visits a build side of a chain of `joins` joins.
 async fn looks(joins: usize) -> usize {
     let ctx = SessionContext::new();
     let table = "CREATE TABLE t AS SELECT value AS i, value AS j FROM generate_series(1, 100)";
@@ -28,9 +28,9 @@ fn highest(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<
     here.or_else(|| (plan.children().into_iter()).find_map(|child| highest(child, finder)))
 }
 
-/// Without chains that are kept, a join more would take three times as long.
+/// Without cached chains, each further join would take three times as long.
 #[tokio::test]
-async fn the_search_grows_by_a_constant_with_each_join() {
+async fn chain_search_is_linear_in_number_of_joins() {
     let (few, many) = (looks(4).await, looks(16).await);
     assert!(few >= 4, "{few}");
     assert!(many <= 5 * few, "{few} for 4 joins, {many} for 16");

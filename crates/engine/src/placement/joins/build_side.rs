@@ -1,5 +1,5 @@
-//! Build sides of joins: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline
-//! can make them on the device.
+//! Build sides of joins: the source of the rows that a pipeline looks up, their keys, and whether a pipeline
+//! can build them on the device.
 
 use crate::graph::{BuildSide, PipelineGraph, PipelineSource, key_name};
 use crate::placement::chain::{Buildable, Chain, Finder};
@@ -16,7 +16,7 @@ use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
 use galatea_expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
 use std::sync::Arc;
 
-/// The build side of `plan` by these keys together, if a pipeline over a table can make it.
+/// The build side of `plan` by these keys together, if a pipeline over a table can build it.
 pub(in crate::placement) fn buildable(
     plan: &Arc<dyn ExecutionPlan>,
     keys: &[&Arc<dyn PhysicalExpr>],
@@ -43,13 +43,13 @@ pub(in crate::placement) struct Groups {
     graph: PipelineGraph,
     /// The columns of the join's input, over those of the aggregate.
     columns: Vec<Expr>,
-    /// Which groups the input has, over the columns of the aggregate.
+    /// Filters that select the groups of the input, over the columns of the aggregate.
     filters: Vec<Expr>,
 }
 
 impl Groups {
-    /// The groups by `key` that `plan` selects and projects, if they are of a table and a run has not found
-    /// their keys to lie too far apart for arrays by key.
+    /// The groups by `key` that `plan` selects and projects, if they are of a table and no run has found
+    /// their keys to be too far apart for direct-address arrays.
     pub(in crate::placement) fn of(
         plan: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
@@ -68,18 +68,18 @@ impl Groups {
             .as_column()
             == Some(0);
         let one = matches!(keys.as_slice(), [key] if domain(key.data_type()).is_some());
-        let groups = (by_key && one && chain.dimensions.is_empty()).then(|| Self {
+        let groups = (by_key && one && chain.build_sides.is_empty()).then(|| Self {
             plan: Arc::clone(aggregate),
             graph: found,
             columns: chain.columns,
             filters: chain.filters,
         })?;
-        // Whatever rows look up.
+        // For any lookup expression.
         let scattered = |unique| finder.found_scattered(&groups.source(&Expr::row_number(), unique));
         (!scattered(true) && !scattered(false)).then_some(groups)
     }
 
-    /// The build side, of whose rows `wanted` looks one up.
+    /// The build side; `wanted` is the key of the row to look up.
     fn source(&self, wanted: &Expr, unique: bool) -> BuildSide {
         let schema = self.plan.schema();
         let key: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
@@ -97,11 +97,11 @@ pub(in crate::placement) struct Side {
     pub(in crate::placement) buildable: Option<Buildable>,
 }
 
-/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: the build
-/// side by all keys together, if there is one. Then: the number of the dimension, whether keys must be
-/// unique, and whether this is an antijoin.
+/// The build side of a join from the plan `build_side` by these keys, each with the expression that rows look
+/// up. `tuple`: the build side by all keys together, if a pipeline can build it. The triple: the number of
+/// the build side, whether keys must be unique, and whether this is an antijoin.
 pub(in crate::placement) fn side(
-    dimension: &Arc<dyn ExecutionPlan>,
+    build_side: &Arc<dyn ExecutionPlan>,
     keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
     tuple: Option<Buildable>,
     (number, unique, anti): (usize, bool, bool),
@@ -120,7 +120,7 @@ pub(in crate::placement) fn side(
         }
     };
     let groups = match tuple {
-        None => Groups::of(dimension, key, finder).filter(|groups| !anti || groups.filters.is_empty()),
+        None => Groups::of(build_side, key, finder).filter(|groups| !anti || groups.filters.is_empty()),
         Some(_) => None,
     };
     if let Some(groups) = groups {
@@ -136,7 +136,7 @@ pub(in crate::placement) fn side(
             buildable: Buildable::groups(groups.graph),
         });
     }
-    let schema = dimension.schema();
+    let schema = build_side.schema();
     let known = |index: usize| {
         let is_column = |key: &Arc<dyn PhysicalExpr>| {
             let column = key.downcast_ref::<Column>();
@@ -146,14 +146,14 @@ pub(in crate::placement) fn side(
         found.map(|(_, wanted)| *wanted)
     };
     let (buildable, rows, limit) = match tuple {
-        // Rows on the host are arranged by one key alone.
+        // The host builds a table by a single key only.
         Some(tuple) => {
             let limit = refuse(format!("{} pairs of keys, limit 1", keys.len()));
             (Some(tuple), None, Some(limit))
         }
         None => {
-            let buildable = buildable(dimension, &[*key], finder);
-            let (rows, limit) = match known_rows(dimension, key) {
+            let buildable = buildable(build_side, &[*key], finder);
+            let (rows, limit) = match known_rows(build_side, key) {
                 Err(limit) if buildable.is_some() => (None, Some(limit)),
                 known => (known?, None),
             };
@@ -168,15 +168,15 @@ pub(in crate::placement) fn side(
         source: BuildSide {
             rows,
             limit,
-            ..BuildSide::new(dimension, key, wanted, unique)
+            ..BuildSide::new(build_side, key, wanted, unique)
         },
         buildable,
     })
 }
 
-/// Rows a dimension is expected to have; refuses what its statistics already rule out.
+/// Expected number of rows of a build side; refuses one that its statistics rule out.
 fn known_rows(
-    dimension: &Arc<dyn ExecutionPlan>,
+    build_side: &Arc<dyn ExecutionPlan>,
     key: &Arc<dyn PhysicalExpr>,
 ) -> Result<Option<u64>, Reason> {
     let limit = |asked: u64, unit| Reason::Limit {
@@ -185,12 +185,12 @@ fn known_rows(
         limit: MAX_INDICES,
         unit,
     };
-    let Some(known) = statistics(dimension) else {
+    let Some(known) = statistics(build_side) else {
         return Ok(None);
     };
     let rows = known.num_rows.get_value().map(|rows| *rows as u64);
     if let Some(rows) = rows.filter(|rows| *rows > MAX_INDICES) {
-        return Err(limit(rows, "rows of the dimension"));
+        return Err(limit(rows, "rows of the build side"));
     }
     let bounds = key
         .downcast_ref::<Column>()
@@ -209,21 +209,21 @@ fn known_rows(
     Ok(rows)
 }
 
-/// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row
-/// is told by the least and the greatest value of the column among the rows of the key.
+/// A semijoin or antijoin that requires a row with the same key and a different value of one column. The
+/// minimum and maximum of the column among the rows of the key decide it.
 pub(in crate::placement) struct NotEqualSemiJoin {
-    /// The pipeline that leaves least and greatest by key on the device.
+    /// The pipeline that leaves minimum and maximum by key on the device.
     groups: PipelineGraph,
     /// The key that rows look up.
     wanted: Expr,
-    /// What is different from the column of the other rows.
+    /// The value that must differ from the column of the other rows.
     own: Expr,
     /// Type of the column.
     data_type: DataType,
 }
 
 impl NotEqualSemiJoin {
-    /// The join, if its condition is that and a pipeline over a table can make the build side.
+    /// The join, if it has this condition and a pipeline over a table can build the build side.
     pub(in crate::placement) fn of(
         join: &HashJoinExec,
         fact: JoinSide,
@@ -296,11 +296,11 @@ impl NotEqualSemiJoin {
     pub(in crate::placement) fn attach(
         self,
         mut chain: Chain,
-        dimension: &Arc<dyn ExecutionPlan>,
+        build_side: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
         anti: bool,
     ) -> Chain {
-        let number = chain.dimensions.len();
+        let number = chain.build_sides.len();
         let differs = ["least", "greatest"]
             .into_iter()
             .enumerate()
@@ -318,9 +318,9 @@ impl NotEqualSemiJoin {
             Some(all) if anti => chain.filters.push(Expr::not_true(all)),
             _ => chain.filters.extend(exists),
         }
-        chain.dimensions.push(BuildSide {
+        chain.build_sides.push(BuildSide {
             limit: Some(refuse("a condition that columns differ, beside the keys")),
-            ..BuildSide::new(dimension, key, self.wanted, true)
+            ..BuildSide::new(build_side, key, self.wanted, true)
         });
         chain
             .buildable

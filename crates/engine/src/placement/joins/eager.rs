@@ -2,17 +2,18 @@
 //! VLDB 1995).
 //!
 //! ```text
-//! SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_custkey GROUP BY c_custkey
+//! SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_custkey
+//! GROUP BY c_custkey
 //!
 //! orders ── groups by o_custkey: count(o_orderkey)
 //!                 │
 //! customer ── lookup by c_custkey ── groups by c_custkey: sum(the count, or 0)
 //! ```
 //!
-//! Rows that have many partners are no problem then: each looks up one group. It applies to outer joins where
-//! the keys are of the side that stays whole and the aggregates of the other, unless rows of that may have
-//! different keys, for all that statistics say: those are looked up one by one. Rows of an inner join look up
-//! the side with the keys instead, which do not repeat as a rule.
+//! Rows with many matches are no problem then: each looks up one group. It applies to outer joins if the keys
+//! are of the preserved side and the aggregates of the other. It does not apply if, according to statistics,
+//! the keys of the other side may be unique: its rows are looked up one by one. Rows of an inner join look up
+//! the side with the keys instead, which usually has unique ones.
 
 use crate::graph::{BuildSide, PipelineGraph};
 use crate::placement::aggregate::call::aggregate_call;
@@ -32,7 +33,7 @@ use galatea_codegen::aggregate::{AggregateCall, AggregateFunction};
 use galatea_expression::{Expr, ExprKind, integer_literal, lower, widens};
 use std::sync::Arc;
 
-/// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not
+/// The pipeline of an aggregate over a join, with the other side aggregated first; `None` if that does not
 /// apply.
 pub(in crate::placement) fn subtree(
     first: &AggregateExec,
@@ -62,7 +63,7 @@ pub(in crate::placement) fn subtree(
     };
     let of_side =
         |side: JoinSide, expression: &Expr| expression.columns().iter().all(|c| side_of(*c) == side);
-    // Without keys there would be no row to count nothing in.
+    // Without keys, no row would exist that returns a count of zero.
     let fact = [JoinSide::Left, JoinSide::Right]
         .into_iter()
         .find(|side| !keys.is_empty() && keys.iter().all(|key| of_side(*side, key)))?;
@@ -74,15 +75,15 @@ pub(in crate::placement) fn subtree(
         return None;
     }
     let mut chain = finder.below(input(join, fact)).ok()?;
-    let dimension = input(join, other(fact));
+    let build_side = input(join, other(fact));
     let key = key_of(&join.on()[0], other(fact));
-    if may_be_unique(dimension, key) {
+    if may_be_unique(build_side, key) {
         return None;
     }
     let Buildable::Rows {
         chain: mut rows,
         key: built_key,
-    } = buildable(dimension, &[key], finder)?
+    } = buildable(build_side, &[key], finder)?
     else {
         return None;
     };
@@ -94,10 +95,10 @@ pub(in crate::placement) fn subtree(
     if wanted.data_type() != built_key.data_type() {
         return None;
     }
-    if finder.found_scattered(&BuildSide::new(dimension, key, wanted.clone(), true)) {
+    if finder.found_scattered(&BuildSide::new(build_side, key, wanted.clone(), true)) {
         return None;
     }
-    // The columns of the aggregate's input, over those of the side they are of.
+    // Rewrites an expression over the aggregate's input to the columns of the side that it belongs to.
     let over = |chain: &Chain, side: JoinSide, expression: &Expr| -> Option<Expr> {
         let first = if side == JoinSide::Left { 0 } else { left };
         let index = |column: usize| columns[column].checked_sub(first).unwrap_or(usize::MAX);
@@ -111,13 +112,14 @@ pub(in crate::placement) fn subtree(
         let lowered = |e: &Arc<dyn PhysicalExpr>| lower(e, &schema);
         let call = aggregate_call(call, None, Arc::clone(field), &lowered).ok()?;
         let argument = match &call.argument {
-            // What is computed may be something without a partner, and raise errors for rows that are none's.
+            // A computed value may not be NULL in a row without a match, and may raise errors for rows that
+            // match none.
             Some(argument) if !is_column(argument) => return None,
             Some(argument) => Some(over(&rows, other(fact), argument)?),
             None => None,
         };
         let finished = call.function.finishes_on_host() || call.function == AggregateFunction::Avg;
-        // The sum of partners may leave a type that the sum of all does not leave.
+        // The sum of one row's matches may overflow its type although the sum of all rows does not.
         let may_overflow = call.function == AggregateFunction::Sum
             && matches!(call.field.data_type(), DataType::Decimal128(precision, _) if *precision == 38);
         if filter.is_some() || finished || may_overflow {
@@ -128,7 +130,7 @@ pub(in crate::placement) fn subtree(
     if built_key.nullable() {
         rows.filters.push(built_key.is_null().negated());
     }
-    let number = chain.dimensions.len();
+    let number = chain.build_sides.len();
     let member = Expr::member(number, wanted.clone());
     let calls = inner.iter().enumerate();
     let calls = calls
@@ -143,9 +145,9 @@ pub(in crate::placement) fn subtree(
         aggregates: inner,
     };
     let groups = rows.finish(sink, Arc::new(Schema::empty())).ok()?;
-    chain.dimensions.push(BuildSide {
+    chain.build_sides.push(BuildSide {
         limit: Some(refuse("rows of one key, aggregated before the join")),
-        ..BuildSide::new(dimension, key, wanted, true)
+        ..BuildSide::new(build_side, key, wanted, true)
     });
     chain.buildable.push(Some(Buildable::Complete(Box::new(groups))));
     let sink = SinkPlan::Aggregate {
@@ -156,7 +158,7 @@ pub(in crate::placement) fn subtree(
     chain.finish(sink, Arc::clone(output)).ok()
 }
 
-/// Whether it is a column, or one of integers in a wider type.
+/// Whether it is a column, or an integer column cast to a wider type.
 fn is_column(argument: &Expr) -> bool {
     match argument.kind() {
         ExprKind::Cast { input, .. } => {
@@ -166,7 +168,7 @@ fn is_column(argument: &Expr) -> bool {
     }
 }
 
-/// Whether there are no more rows than possible keys.
+/// Whether the number of rows is at most that of possible keys.
 fn may_be_unique(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> bool {
     let span = || {
         let column = key.downcast_ref::<Column>()?.index();
@@ -183,12 +185,12 @@ fn may_be_unique(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> 
     span().unwrap_or(false)
 }
 
-/// What the aggregate makes of the aggregates of partners, which a row may be without.
+/// The outer aggregate of the inner aggregates of a row's matches; a row may have none.
 fn outer_call(inner: &AggregateCall, member: &Expr, lookup: impl Fn(&Field) -> Expr) -> AggregateCall {
     let value = lookup(&inner.field);
     let (function, argument) = match inner.function {
         AggregateFunction::Count => {
-            // A row without a partner is a row, too.
+            // A row without a match is a row, too.
             let alone = i64::from(inner.argument.is_none());
             let alone = Expr::literal(ScalarValue::Int64(Some(alone)));
             (AggregateFunction::Sum, Expr::either(member.clone(), value, alone))
@@ -203,8 +205,8 @@ fn outer_call(inner: &AggregateCall, member: &Expr, lookup: impl Fn(&Field) -> E
     }
 }
 
-/// The join under projections that only choose columns, and which of its columns, left before right, each
-/// column is.
+/// The join under projections that only choose columns, and for each column its number in the join, left
+/// before right.
 fn join_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&HashJoinExec, Vec<usize>)> {
     let join = match PlanNode::of(plan) {
         PlanNode::Arrangement(below) => return join_below(below),

@@ -1,13 +1,13 @@
-//! Joins that stay in a pipeline, that of the larger table.
+//! Joins that are part of a pipeline, the one over the larger table.
 //!
-//! A join stays inside a pipeline when each row has one partner at most: the columns of the other side are
-//! expressions over what it is looked up by ([`ExprKind::Lookup`](galatea_expression::ExprKind::Lookup)), and
-//! rows without a partner are filtered out, or keep NULL. The build side (`build_side.rs`) is made first;
-//! whether its keys are unique is seen only then; if not, the rows of the join are pairs (`pairs.rs`).
+//! A join stays inside a pipeline if each row has at most one match: the columns of the other side are lookup
+//! expressions ([`ExprKind::Lookup`](galatea_expression::ExprKind::Lookup)), and rows without a match are
+//! filtered out, or get NULL. The build side (`build_side.rs`) is built first, and only then are its keys
+//! known to be unique. If they are not, the rows of the join are those of a multimap join (`pairs.rs`).
 //!
-//! Which side is looked up: of an inner join the smaller, by the rows of the tables underneath, because
-//! filters that DataFusion can only guess at make it smaller, not larger; the build side where that is not
-//! known. A semijoin, an antijoin or an outer join says it itself.
+//! The build side of an inner join is the one with the smaller underlying table, because filters with unknown
+//! selectivity make it smaller, not larger; if sizes are unknown, it is DataFusion's build side. A semijoin,
+//! an antijoin or an outer join determines it.
 
 pub(in crate::placement) mod build_side;
 pub(in crate::placement) mod eager;
@@ -24,10 +24,10 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use galatea_base::reason::Reason;
-use galatea_expression::{Expr, is_key, is_text, lower};
+use galatea_expression::{Expr, is_key, is_string, lower};
 use std::sync::Arc;
 
-/// The chain of the join `plan`: of a lookup, or else of pairs.
+/// The chain of the join `plan`: a lookup, or else a multimap join.
 pub(in crate::placement) fn chain(
     join: Join<'_>,
     plan: &Arc<dyn ExecutionPlan>,
@@ -41,7 +41,7 @@ pub(in crate::placement) fn chain(
     pairs::chain(join, plan, finder)
 }
 
-/// The chain of the fact side, which looks up the other one.
+/// The chain of the probe side, which looks up the build side.
 fn lookup(join: &HashJoinExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
     if join.fetch().is_some() {
         return Err(refuse("a limit inside the join"));
@@ -78,31 +78,31 @@ fn lookup(join: &HashJoinExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
     attach(join, fact, chain, finder)
 }
 
-/// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the
-/// widest range is the one that may be unique.
-fn key_pair(dimension: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<usize> {
+/// The pair of keys for the lookup; the others are compared afterwards. The build side's key with the widest
+/// range is the one that may be unique.
+fn key_pair(build_side: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<usize> {
     if keys.len() == 1 {
         return Some(0);
     }
-    let known = statistics(dimension);
+    let known = statistics(build_side);
     let span = |key: &Arc<dyn PhysicalExpr>| {
         let column = key.downcast_ref::<Column>()?;
         let bounds = known.as_ref()?.column_statistics.get(column.index())?;
         let number = |value: Option<&ScalarValue>| value.and_then(galatea_expression::integer_literal);
         number(bounds.max_value.get_value())?.checked_sub(number(bounds.min_value.get_value())?)
     };
-    // The first of those that are equally wide.
+    // Among equally wide ranges, the first one.
     (0..keys.len()).rev().max_by_key(|number| span(keys[*number]))
 }
 
-/// Adds the dimension to the fact side's pipeline.
+/// Adds the build side to the probe side's pipeline.
 fn attach(
     join: &HashJoinExec,
     fact: JoinSide,
     mut chain: Chain,
     finder: &Finder<'_>,
 ) -> Result<Chain, Reason> {
-    let dimension = input(join, other(fact));
+    let build_side = input(join, other(fact));
     let pairs: Vec<_> = (join.on().iter())
         .map(|(left, right)| match fact {
             JoinSide::Right => (right, left),
@@ -113,28 +113,28 @@ fn attach(
     let wanted = (pairs.iter())
         .map(|(key, _)| Ok(lower(key, &fact_schema)?.substitute(&chain.columns)))
         .collect::<Result<Vec<Expr>, Reason>>()?;
-    let schema = dimension.schema();
-    // All parts together are the key where a pipeline can make the build side; otherwise one is, and the
-    // others are compared.
+    let schema = build_side.schema();
+    // All keys together form the lookup key if a pipeline can build the build side; otherwise one does, and
+    // the others are compared.
     let keys: Vec<_> = pairs.iter().map(|(_, key)| *key).collect();
     let alike = |number: usize| {
         let key_type = keys[number].data_type(&schema);
         let wanted = wanted[number].data_type();
-        key_type.is_ok_and(|key_type| key_type == *wanted || is_text(&key_type) && is_text(wanted))
+        key_type.is_ok_and(|key_type| key_type == *wanted || is_string(&key_type) && is_string(wanted))
     };
     let several = pairs.len() > 1;
     let together = several && (0..pairs.len()).all(alike);
-    // Groups are found by their own key alone.
+    // Groups are looked up by their own key alone.
     let of_groups =
-        (0..keys.len()).find(|number| several && Groups::of(dimension, keys[*number], finder).is_some());
+        (0..keys.len()).find(|number| several && Groups::of(build_side, keys[*number], finder).is_some());
     let tuple = match of_groups {
-        None if together => buildable(dimension, &keys, finder),
+        None if together => buildable(build_side, &keys, finder),
         _ => None,
     };
     let chosen: Vec<usize> = match tuple {
         Some(_) => (0..pairs.len()).collect(),
         None => {
-            let chosen = of_groups.or_else(|| key_pair(dimension, &keys));
+            let chosen = of_groups.or_else(|| key_pair(build_side, &keys));
             vec![chosen.ok_or_else(|| refuse("no keys"))?]
         }
     };
@@ -144,13 +144,13 @@ fn attach(
     let kind = *join.join_type();
     let anti = matches!(kind, JoinType::LeftAnti | JoinType::RightAnti);
     let mark = matches!(kind, JoinType::LeftMark | JoinType::RightMark);
-    // Of a semijoin and an antijoin nothing is looked up.
+    // A semijoin or antijoin reads no columns of the build side.
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
     if let (false, false, [number]) = (looks_up, mark, chosen.as_slice())
         && let Some(different) =
             NotEqualSemiJoin::of(join, fact, &chain, (keys[*number], &wanted[*number]), finder)
     {
-        return Ok(different.attach(chain, dimension, keys[*number], anti));
+        return Ok(different.attach(chain, build_side, keys[*number], anti));
     }
     let conditional = join.filter().is_some() || pairs.len() > chosen.len();
     if anti && conditional {
@@ -162,12 +162,12 @@ fn attach(
         source,
         buildable,
     } = side(
-        dimension,
+        build_side,
         &(chosen.iter())
             .map(|number| (keys[*number], &wanted[*number]))
             .collect::<Vec<_>>(),
         tuple,
-        (chain.dimensions.len(), looks_up || conditional, anti),
+        (chain.build_sides.len(), looks_up || conditional, anti),
         finder,
     )?;
     if source.unique && matches!((finder.found)(&source), Some(Reason::RepeatedKey { .. })) {
@@ -177,13 +177,13 @@ fn attach(
         });
     }
     let own = chain.columns.clone();
-    let member = Expr::member(chain.dimensions.len(), source.wanted.clone());
+    let member = Expr::member(chain.build_sides.len(), source.wanted.clone());
     let test = match (join.null_aware, anti) {
-        (true, _) => Expr::absent(chain.dimensions.len(), source.wanted.clone()),
+        (true, _) => Expr::absent(chain.build_sides.len(), source.wanted.clone()),
         (false, true) => member.negated(),
         (false, false) => member,
     };
-    // Whether NULL is among the keys of NOT IN is seen on the host.
+    // The host detects whether NULL is among the keys of NOT IN.
     let buildable = buildable.filter(|_| !join.null_aware);
     let mut conditions = vec![test];
     conditions.extend(filters);
@@ -204,17 +204,17 @@ fn attach(
         let filter = lower(filter.expression(), filter.schema())?.substitute(&columns);
         conditions.extend(filter.conjuncts());
     }
-    chain.dimensions.push(source);
+    chain.build_sides.push(source);
     chain.buildable.push(buildable);
     let mut looked_up: Vec<(Expr, Option<usize>)> =
         looked_up.into_iter().map(|column| (column, None)).collect();
     let mut marks = None;
     match (kind, Expr::all(conditions.iter().cloned())) {
-        // Never NULL: a condition that is NULL finds no partner.
+        // Never NULL: a condition that is NULL finds no match.
         (JoinType::LeftMark | JoinType::RightMark, Some(partner)) => {
             marks = Some((Expr::not_true(partner).negated(), None));
         }
-        // Rows without a partner stay, with NULL for what they look up.
+        // Rows without a match are kept, with NULL in the looked-up columns.
         (JoinType::Left | JoinType::Right, Some(partner)) => {
             for (column, _) in &mut looked_up {
                 *column = Expr::only_where(partner.clone(), column.clone());
@@ -235,7 +235,8 @@ fn attach(
     Ok(chain)
 }
 
-/// Refuses keys that are no numbers or texts, or that differ in type from what they are compared with.
+/// Refuses keys that are neither numbers nor strings, or have another type than the value they are compared
+/// with.
 fn check_key(key: &Arc<dyn PhysicalExpr>, schema: &Schema, wanted: &Expr) -> Result<(), Reason> {
     let key_type = (key.data_type(schema)).map_err(|error| refuse(error.to_string()))?;
     let text = |t: &DataType| is_key(t) && t.primitive_width().is_none();

@@ -1,12 +1,13 @@
-//! Joins whose keys repeat, that have conditions beside the keys, or no keys at all: their pairs are the rows
-//! of a pipeline (`joins/pairs.rs`).
+//! Joins with repeated keys, with conditions beside the keys, or without keys: their matches are the rows of
+//! a pipeline (`joins/pairs.rs`).
 //!
-//! The larger side is the probe side, unless the kind of the join says which rows stay: those of a semijoin,
-//! an antijoin or a mark join, and of an outer join where no pair has to be looked at to know which they are.
+//! The larger side is the probe side, unless the kind of the join determines it: the preserved side of a
+//! semijoin, antijoin, mark join or outer join. For an outer join this applies if its rows are known without
+//! looking at a match.
 
 use crate::graph::PipelineSource;
 use crate::placement::chain::{Chain, Finder, PairInput, PairJoin};
-use crate::placement::nodes::{by_size, other, refuse, statistics};
+use crate::placement::nodes::{by_size, node, other, refuse, statistics};
 use crate::placement::plan_node::Join;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
@@ -14,17 +15,19 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{JoinFilter, JoinOnRef};
 use galatea_base::reason::Reason;
 use galatea_codegen::Marking;
-use galatea_expression::{Expr, is_key, is_text, lower};
+use galatea_expression::{Expr, is_key, is_string, lower};
 use std::sync::Arc;
 
 /// A join, independent of its algorithm on the CPU.
 struct AnyJoin<'p> {
+    /// Name of DataFusion's node.
+    name: &'static str,
     left: &'p Arc<dyn ExecutionPlan>,
     right: &'p Arc<dyn ExecutionPlan>,
     keys: JoinOnRef<'p>,
     /// Whether NULL is a key like others.
     null_keys: bool,
-    /// NOT IN: whether NULL among the keys leaves it open which rows have no partner.
+    /// NOT IN: whether a NULL among the keys makes it unknown which rows have no match.
     null_aware: bool,
     filter: Option<&'p JoinFilter>,
     kind: JoinType,
@@ -35,12 +38,14 @@ impl<'p> AnyJoin<'p> {
     /// Refuses joins with a limit, and NOT IN with a condition.
     fn of(join: Join<'p>) -> Result<Self, Reason> {
         let null_keys = |equality| equality == NullEquality::NullEqualsNull;
+        let name = join.name();
         Ok(match join {
             Join::Hash(join) if join.fetch().is_some() => return Err(refuse("a limit inside the join")),
             Join::Hash(join) if join.null_aware && join.filter().is_some() => {
                 return Err(refuse("NOT IN with a condition beside the keys"));
             }
             Join::Hash(join) => Self {
+                name,
                 left: join.left(),
                 right: join.right(),
                 keys: join.on(),
@@ -51,6 +56,7 @@ impl<'p> AnyJoin<'p> {
                 projection: join.projection.as_deref(),
             },
             Join::SortMerge(join) => Self {
+                name,
                 left: join.left(),
                 right: join.right(),
                 keys: join.on(),
@@ -61,6 +67,7 @@ impl<'p> AnyJoin<'p> {
                 projection: None,
             },
             Join::NestedLoop(join) => Self {
+                name,
                 left: join.left(),
                 right: join.right(),
                 keys: &[],
@@ -71,6 +78,7 @@ impl<'p> AnyJoin<'p> {
                 projection: join.projection().as_deref(),
             },
             Join::Cross(join) => Self {
+                name,
                 left: join.left(),
                 right: join.right(),
                 keys: &[],
@@ -98,7 +106,7 @@ impl<'p> AnyJoin<'p> {
         }
     }
 
-    /// The side whose rows look up the other one.
+    /// The side that probes the other one.
     fn probe(&self) -> JoinSide {
         match self.kind {
             JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left => JoinSide::Left,
@@ -109,15 +117,15 @@ impl<'p> AnyJoin<'p> {
         }
     }
 
-    /// The keys that have numbers, and the others; floats have one where no other key has.
+    /// The keys that can be looked up, and the others; floats are looked up if no other key can be.
     fn keys(&self) -> Result<Keys, Reason> {
         let (left, right) = (self.left.schema(), self.right.schema());
         let mut keys = Keys::default();
         for (own, others) in self.keys {
             let (own, others) = (lower(own, &left)?, lower(others, &right)?);
-            // Texts of any type are alike.
+            // Strings of any type are alike.
             let (one, other) = (own.data_type(), others.data_type());
-            let alike = one == other || is_text(one) && is_text(other);
+            let alike = one == other || is_string(one) && is_string(other);
             if alike && has_number(one) && has_number(other) {
                 keys.own.push((own, others));
             } else if one == other {
@@ -129,14 +137,14 @@ impl<'p> AnyJoin<'p> {
                 keys.compared
                     .extend(Expr::any([Some(equal), both_null].into_iter().flatten()));
             } else {
-                return Err(refuse("keys of different types"));
+                return Err(node(self.name, "keys of different types"));
             }
         }
         if !keys.own.is_empty() || keys.compared.is_empty() {
             return Ok(keys);
         }
-        // Floats are found by a hash of them all, and compared as others beside a key are: by their bits,
-        // with zeros of both signs alike.
+        // Floats are looked up by one hash of all of them, and then compared like other conditions: by their
+        // bits, with zeros of both signs equal.
         let (mut owns, mut all_others) = (Vec::new(), Vec::new());
         for (own, others) in self.keys {
             let (own, others) = (lower(own, &left)?, lower(others, &right)?);
@@ -151,7 +159,7 @@ impl<'p> AnyJoin<'p> {
         Ok(keys)
     }
 
-    /// One side, by its keys.
+    /// One side with its keys.
     fn pair_input(
         &self,
         side: JoinSide,
@@ -161,14 +169,14 @@ impl<'p> AnyJoin<'p> {
         let plan = self.input(side);
         let chain = finder.below(plan)?;
         if !finder.takes(&chain) {
-            return Err(refuse("a side whose rows are made by CPU operators"));
+            return Err(node(self.name, "a side whose rows CPU operators compute"));
         }
         let keys = keys.iter().map(|(left, right)| match side {
             JoinSide::Right => right,
             _ => left,
         });
         let parts = keys.map(|key| key.substitute(&chain.columns)).collect();
-        // Without keys all rows have the same one.
+        // Without keys, all rows have the same one.
         let key = Expr::tuple(parts).unwrap_or_else(Expr::no_keys);
         Ok(PairInput {
             plan: Arc::clone(plan),
@@ -178,8 +186,8 @@ impl<'p> AnyJoin<'p> {
         })
     }
 
-    /// The columns of the left side, then of the right side, then that of a mark; those of a side that rows
-    /// may be without are nullable.
+    /// The columns of the left side, of the right side, and the mark column; those of a side that may have no
+    /// match are nullable.
     fn schema(&self) -> SchemaRef {
         let (left, right) = match self.kind {
             JoinType::Left => (false, true),
@@ -222,7 +230,7 @@ fn is_float(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Float32 | DataType::Float64)
 }
 
-/// The hash of a key; NULL where a part of it is.
+/// The hash of a key; NULL if a part of it is NULL.
 fn hashed(key: &Expr) -> Expr {
     let hash = Expr::key_hash(key, false);
     let nullable = key.parts().iter().filter(|part| part.nullable());
@@ -235,10 +243,9 @@ fn hashed(key: &Expr) -> Expr {
 /// The keys of a join.
 #[derive(Default)]
 struct Keys {
-    /// By which rows are looked up: of the left side and of the right side, each over the columns of its
-    /// input.
+    /// The lookup keys of the left side and of the right side, each over the columns of its input.
     own: Vec<(Expr, Expr)>,
-    /// Whether others are equal, over the columns of the join.
+    /// Equality conditions on the other keys, over the columns of the join.
     compared: Vec<Expr>,
 }
 
@@ -248,7 +255,7 @@ fn column_of(schema: &Schema, number: usize) -> Expr {
     Expr::column(number, field.data_type().clone(), field.is_nullable())
 }
 
-/// The chain over the pairs of the join `plan`.
+/// The chain over the matches of the join `plan`.
 pub(in crate::placement) fn chain(
     join: Join<'_>,
     plan: &Arc<dyn ExecutionPlan>,
@@ -283,7 +290,7 @@ pub(in crate::placement) fn chain(
     let own = probe.first..probe.first + probe.chain.columns.len();
     let (semi, anti) = (marking == Some(Marking::Semi), marking == Some(Marking::Anti));
     if (semi || anti) && !conditional {
-        // Whether there is a partner at all is known without pairs.
+        // Without conditions, the existence of a match is known from the keys alone.
         let (mut chain, member) = probe.with_member(build, join.null_keys)?;
         chain.filters.push(if anti { member.negated() } else { member });
         if let Some(projection) = join.projection {
@@ -296,7 +303,7 @@ pub(in crate::placement) fn chain(
     }
     let known = |plan| statistics(plan).and_then(|known| known.num_rows.get_value().copied());
     let rows = match join.keys.is_empty() {
-        // The condition is tested of every pair.
+        // The condition is tested for every pair.
         true => known(join.left)
             .zip(known(join.right))
             .map(|(left, right)| left.saturating_mul(right)),

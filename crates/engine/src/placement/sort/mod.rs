@@ -1,5 +1,5 @@
-//! `ORDER BY` of all rows: the pipeline below keeps its rows on the device until they are sorted there, and
-//! returns them in order, without the columns that they are ordered by where these are projected away.
+//! `ORDER BY` over all rows. The pipeline below keeps its rows on the device, sorts them there and returns
+//! them in order, without the sort columns if these are projected away.
 
 pub(in crate::placement) mod top;
 
@@ -20,19 +20,19 @@ use galatea_expression::{Expr, SortOrder, lower};
 use std::sync::Arc;
 
 policy! {
-    /// Which orders are sorted on the device.
+    /// The orders that are sorted on the device.
     pub(in crate::placement) struct SortPolicy {
-        /// Wanted rows up to which the last of them is found by counting, and the CPU sorts.
+        /// Maximum LIMIT with a last row that is found by counting; the CPU sorts then.
         counted_rows: usize = 1 << 17,
-        /// Words of 64 bits that an order has at most: each takes up to eight passes over all rows.
+        /// Maximum number of 64-bit words in an order: each takes up to eight passes over all rows.
         words: usize = 8,
     }
 }
 
 const POLICY: SortPolicy = SortPolicy::DEFAULT;
 
-/// The sort all of whose rows are wanted, or so many of them that counting does not pay, or that below a
-/// projection to some of its columns, and the pipeline that returns them in order; `None` of other nodes.
+/// The sort and the pipeline that returns its rows in order. The sort has no LIMIT, or one for which counting
+/// is not profitable, and may be below a projection to some of its columns. `None` for other nodes.
 pub(in crate::placement) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
@@ -48,8 +48,8 @@ pub(in crate::placement) fn below<'p>(
     (!few).then(|| (sort, subtree(plan, sort, kept, finder)))
 }
 
-/// What is below a node that keeps rows in order: one that says so to other rules, or a merge of partitions,
-/// of which the device makes one.
+/// The input of a node that keeps rows in order: an order requirement, or a merge of partitions; the device
+/// has only one partition.
 fn unmerged(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     match PlanNode::of(plan) {
         PlanNode::Requirement(input) if plan.fetch().is_none() => input,
@@ -58,14 +58,14 @@ fn unmerged(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     }
 }
 
-/// The columns that a projection keeps; `None` where it computes others.
+/// The columns that a projection keeps; `None` if it computes others.
 fn kept(projection: &ProjectionExec) -> Option<Vec<usize>> {
     let columns = projection.expr().iter();
     let columns = columns.map(|output| Some(output.expr.downcast_ref::<Column>()?.index()));
     columns.collect()
 }
 
-/// The pipeline that returns these columns of the rows of a sort, or all, as `plan` does.
+/// The pipeline that returns these columns of a sort's rows, or all, as `plan` does.
 fn subtree(
     plan: &Arc<dyn ExecutionPlan>,
     sort: &SortExec,
@@ -103,7 +103,7 @@ fn subtree(
         Ok((value, order))
     });
     let keys = keys.collect::<Result<Vec<_>, Reason>>()?;
-    // Places are numbered in the order of the window.
+    // Row numbers already follow the order of the window.
     let words = match chain.is_ordered_by(&keys) {
         true => Expr::sort_words([(Expr::row_number(), SortOrder::ASCENDING)]),
         false => Expr::sort_words(keys),
@@ -125,7 +125,7 @@ fn subtree(
     Ok(found)
 }
 
-/// Refuses to sort what the CPU sorts as soon as it has the rows: few of them, and few groups even where the
+/// Refuses sorts that the CPU finishes as soon as it has the rows: of few rows, and of few groups even if the
 /// device is forced.
 pub(in crate::placement) fn check_worth(
     found: &PipelineGraph,

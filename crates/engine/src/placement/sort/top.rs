@@ -1,5 +1,5 @@
-//! `ORDER BY ... LIMIT`: the pipeline below returns the rows that may be among the first, in no order, and
-//! DataFusion's sort goes on from there.
+//! `ORDER BY ... LIMIT`: the pipeline below returns candidates for the first rows, in no order, and
+//! DataFusion sorts them.
 
 use crate::graph::{PipelineGraph, PipelineSource};
 use crate::placement::chain::Finder;
@@ -9,10 +9,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_base::reason::Reason;
 use galatea_codegen::{RowOrder, SinkPlan, TopRows};
-use galatea_expression::{Expr, SortOrder, is_text, lower};
+use galatea_expression::{Expr, SortOrder, is_string, lower};
 use std::sync::Arc;
 
-/// The sort whose first rows are wanted, and the pipeline of its input; `None` of other nodes.
+/// The sort with a limit, and the pipeline of its input; `None` for other nodes.
 pub(in crate::placement) fn below<'p>(
     plan: &'p Arc<dyn ExecutionPlan>,
     finder: &Finder<'_>,
@@ -43,8 +43,8 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Pipelin
             descending: key.options.descending,
             nulls_first: key.options.nulls_first,
         };
-        // Keys of groups have dictionaries; of other texts the first bytes do.
-        let ordered = of_groups || !is_text(value.data_type()) || value.has_bytes();
+        // Keys of groups have dictionaries; other strings are compared by their first bytes.
+        let ordered = of_groups || !is_string(value.data_type()) || value.has_bytes();
         ordered.then_some((value, order))
     });
     let keys: Vec<_> = keys.collect();

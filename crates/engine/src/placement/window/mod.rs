@@ -1,8 +1,8 @@
 //! Window functions: the rows below stay on the device in the order of the window, and are the rows of the
 //! pipeline above, which computes the functions where they are used.
 //!
-//! Nodes above each other whose windows are the same share one order. Of different windows each is a level of
-//! its own: the rows of the lower one are put in the order of the upper one.
+//! Adjacent nodes with the same window share one order. Each different window is a level of its own: the rows
+//! of the lower one are put in the order of the upper one.
 
 mod rows;
 
@@ -28,7 +28,7 @@ use galatea_base::reason::Reason;
 use galatea_codegen::aggregate::AggregateFunction;
 use galatea_expression::{
     Distance, Expr, Frame, FrameBound, Interval, RangeKey, SortOrder, Units, WindowFunction, domain,
-    integer_literal, is_text,
+    integer_literal, is_string,
 };
 use rows::WindowRows;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl<'p> Window<'p> {
     }
 }
 
-/// The node below that returns the same rows in any order: the order of the window is made on the device.
+/// The node below that returns the same rows in any order: the device sorts them for the window.
 fn unsorted(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     loop {
         match PlanNode::of(plan) {
@@ -131,7 +131,7 @@ pub(in crate::placement) fn chain<'p>(
 /// A function of a node.
 struct Call<'c> {
     function: &'c Arc<dyn WindowExpr>,
-    /// Whether DataFusion computes it while rows come.
+    /// Whether DataFusion computes it while rows arrive.
     in_runs: bool,
     field: &'c FieldRef,
     order: &'c [(Expr, SortOrder)],
@@ -171,15 +171,15 @@ impl Call<'_> {
         })
     }
 
-    /// Whether a function that is for windows alone has `IGNORE NULLS`.
+    /// Whether a pure window function has `IGNORE NULLS`.
     fn ignores_nulls(&self) -> bool {
         let standard = self.function.as_any().downcast_ref::<StandardWindowExpr>();
         let function = standard.map(StandardWindowExpr::get_standard_func_expr);
-        // Nothing else tells it.
+        // DataFusion exposes it only in the debug output.
         function.is_some_and(|function| format!("{function:?}").contains("ignore_nulls: true"))
     }
 
-    /// A function that is for windows alone.
+    /// A pure window function.
     fn standard(
         &self,
         standard: &StandardWindowExpr,
@@ -233,8 +233,8 @@ impl Call<'_> {
                     None => ScalarValue::try_from(data_type),
                 };
                 let default = default.map_err(|error| self.refuse(error.to_string()))?;
-                if is_text(data_type) && !default.is_null() {
-                    return Err(self.refuse("a default that is text"));
+                if is_string(data_type) && !default.is_null() {
+                    return Err(self.refuse("a default that is a string"));
                 }
                 of_value(WindowFunction::Shift { offset, default })?
             }
@@ -257,7 +257,7 @@ impl Call<'_> {
         call: &AggregateFunctionExpr,
         rows: &WindowRows<'_>,
     ) -> Result<(WindowFunction, Option<Expr>), Reason> {
-        // Nothing else tells it.
+        // DataFusion exposes it only in the debug output.
         let text = format!("{:?}", self.function);
         if !text
             .rsplit("filter: ")
@@ -294,7 +294,7 @@ impl Call<'_> {
         Ok((function, argument))
     }
 
-    /// What of a row counts for an aggregate with DISTINCT: the value, if the row is the first with it.
+    /// The value of a row for an aggregate with DISTINCT: NULL unless the row is the first one with it.
     fn distinct(&self, call: &AggregateFunctionExpr, rows: &WindowRows<'_>) -> Result<Expr, Reason> {
         let value = distinct_value(self.function);
         let first = value.and_then(|value| Some((rows.is_first(&value)?, value)));
@@ -409,7 +409,8 @@ impl Call<'_> {
                 days,
                 nanoseconds,
             }),
-            // Months do not keep the order of timestamps: their times stay, while days are cut to the month.
+            // Months do not keep the order of timestamps: the time of day stays, while the day is clamped to
+            // the month.
             (DataType::Timestamp(..), 1..) => {
                 Err(self.refuse("months as a bound of a RANGE frame by timestamps"))
             }
@@ -432,7 +433,7 @@ impl Call<'_> {
     }
 }
 
-/// The aggregate of a frame that a function is, if it is one.
+/// The aggregate call of a window function, if it is one.
 fn aggregate_of(function: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr> {
     let any = function.as_any();
     let plain = any.downcast_ref::<PlainAggregateWindowExpr>();
@@ -442,12 +443,12 @@ fn aggregate_of(function: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr
         .or_else(|| sliding.map(SlidingAggregateWindowExpr::get_aggregate_expr))
 }
 
-/// Whether values that come again make a difference, and are to be left out.
+/// Whether repeated values change the result and have to be left out.
 fn is_distinct(call: &AggregateFunctionExpr) -> bool {
     call.is_distinct() && !matches!(call.fun().name(), "min" | "max")
 }
 
-/// The value of which an aggregate of a frame takes each once, if the first row with it is in the frame.
+/// The value that an aggregate with DISTINCT counts once, if every frame contains the first row with it.
 fn distinct_value(function: &Arc<dyn WindowExpr>) -> Option<Arc<dyn PhysicalExpr>> {
     let call = aggregate_of(function).filter(|call| is_distinct(call))?;
     let so_far = function.get_window_frame().start_bound.is_unbounded();

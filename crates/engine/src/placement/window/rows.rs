@@ -1,5 +1,4 @@
-//! The rows that functions over a window are computed of, and which of them are the first with a value, for
-//! aggregates with DISTINCT:
+//! The rows of a window, and for aggregates with DISTINCT which of them are the first with a value:
 //!
 //! ```text
 //! count(DISTINCT x) OVER (PARTITION BY p ORDER BY o)
@@ -7,8 +6,8 @@
 //! upper window    count(CASE WHEN it is 1 THEN x END) OVER (PARTITION BY p ORDER BY o, row)
 //! ```
 //!
-//! A frame that begins with its partition has the first row of each of its values. Rows that are equal in the
-//! order of the window are in that of the table in both.
+//! A frame that begins with its partition contains the first row of each of its values. Rows that are equal
+//! in the order of the window are in the order of the table in both.
 
 use crate::graph::PipelineSource;
 use crate::placement::chain::window_input::{WHOLE, Window, WindowFunctionCall};
@@ -25,22 +24,22 @@ use std::sync::Arc;
 /// Keys of an order.
 pub(in crate::placement) type Keys = Vec<(Expr, SortOrder)>;
 
-/// See the module.
+/// The rows of a window, with marks for DISTINCT: see the module.
 pub(in crate::placement) struct WindowRows<'p> {
     /// The node of the window.
     plan: &'p Arc<dyn ExecutionPlan>,
-    /// The node whose rows they are.
+    /// The node that returns the rows.
     input: &'p Arc<dyn ExecutionPlan>,
     /// A function over the window.
     window: &'p Arc<dyn WindowExpr>,
-    /// The columns of the input; behind them the number of the row in the input, if values are marked, and of
-    /// each of these the number of the row among those with its value.
+    /// The columns of the input. If values are marked, the number of the row in the input follows, and for
+    /// each value the number of the row among those with the same value.
     chain: Chain,
     marked: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl<'p> WindowRows<'p> {
-    /// The rows of `input`, whose chain that is.
+    /// The rows of `input`, which has this chain.
     pub(in crate::placement) fn new(
         plan: &'p Arc<dyn ExecutionPlan>,
         input: &'p Arc<dyn ExecutionPlan>,
@@ -68,7 +67,7 @@ impl<'p> WindowRows<'p> {
             .collect()
     }
 
-    /// The keys of the order in it.
+    /// The keys of the order within the partition.
     pub(in crate::placement) fn order(&self) -> Result<Keys, Reason> {
         let keys = self.window.order_by().iter().map(|key| {
             let order = SortOrder {
@@ -92,7 +91,7 @@ impl<'p> WindowRows<'p> {
         }
     }
 
-    /// Numbers the rows of each partition with this value, once.
+    /// Numbers the rows of each partition with the same value, once for each `value`.
     pub(in crate::placement) fn mark(mut self, value: &Arc<dyn PhysicalExpr>) -> Result<Self, Reason> {
         if self.marked.contains(value) {
             return Ok(self);
@@ -132,7 +131,7 @@ impl<'p> WindowRows<'p> {
         Ok(Self { chain: over, ..self })
     }
 
-    /// Whether a row is the first of its partition with this value, which is marked.
+    /// Whether a row is the first of its partition with this value; `None` if the value is not marked.
     pub(in crate::placement) fn is_first(&self, value: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
         let number = self.marked.iter().position(|marked| marked == value)?;
         let one = Expr::literal(ScalarValue::UInt64(Some(1)));

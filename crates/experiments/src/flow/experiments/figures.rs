@@ -1,4 +1,4 @@
-//! The paper's figures of streams beside their baselines.
+//! The paper's figures of streams, with their baselines.
 
 use galatea_device::Device;
 use galatea_flow::{CataloguePolicy, FlowOptions, IndexPolicy, PAGE, Result};
@@ -43,7 +43,7 @@ fn side_by_side(
     over_managed(experiment, device, scale, load, batches(1), out)
 }
 
-/// The baseline over managed memory, where there is any.
+/// The baseline over managed memory, if the device supports it.
 fn over_managed(
     experiment: &'static str,
     device: &Device,
@@ -52,7 +52,7 @@ fn over_managed(
     batches: Batches,
     out: &mut dyn FnMut(Row),
 ) -> Result<()> {
-    // Pages migrate at a few GB/s: a tenth of the batches takes as long.
+    // Pages migrate at a few GB/s, so a tenth of the batches takes the same time.
     let (warm, measured) = batches.batches;
     let batches = Batches {
         batches: ((warm / 10).max(2).min(warm), (measured / 10).max(8).min(measured)),
@@ -76,7 +76,7 @@ pub(super) fn frame_sizes(device: &Device, scale: &Scale, seed: u64, out: &mut d
     Ok(())
 }
 
-/// Frames whose data is in place: the rate of the link both ways at once.
+/// Frames with their data in place: the rate of the link both ways at once.
 pub(super) fn both_ways(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     for frame_bytes in &scale.frame_sizes {
         let load = Load::double(*frame_bytes, seed);
@@ -101,7 +101,7 @@ pub(super) fn shapes(device: &Device, scale: &Scale, seed: u64, out: &mut dyn Fn
     for frame_bytes in scale.frame_sizes.iter().filter(|bytes| **bytes <= 1 << 20) {
         for load in Load::shapes(*frame_bytes, seed) {
             let mut shape = scale.shape(*frame_bytes, Touch::Number);
-            // Operators that compute want all the blocks that there are.
+            // Operators that compute need all blocks.
             shape.options.blocks = scale.blocks.or(Some(132));
             side_by_side("shapes", device, scale, &load, &shape, out)?;
         }
@@ -109,7 +109,7 @@ pub(super) fn shapes(device: &Device, scale: &Scale, seed: u64, out: &mut dyn Fn
     Ok(())
 }
 
-/// What each layer of a topic is worth (figure 10).
+/// The benefit of each layer of a topic (figure 10).
 pub(super) fn layers(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     for frame_bytes in scale.frame_sizes.iter().filter(|bytes| **bytes <= 1 << 20) {
         let load = Load::double(*frame_bytes, seed);
@@ -169,7 +169,7 @@ pub(super) fn steps(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnM
     Ok(())
 }
 
-/// Operators one after another, on the device alone and on both sides in turns (figure 12).
+/// Chains of operators, on the device alone and alternating between both sides (figure 12).
 pub(super) fn chains(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     for frame_bytes in [16 << 10, 4 << 20] {
         let load = Load::double(frame_bytes, seed);
@@ -188,7 +188,7 @@ pub(super) fn chains(device: &Device, scale: &Scale, seed: u64, out: &mut dyn Fn
                     stream(device, &load, &shape)
                 })?;
             }
-            // Baselines come back to the host after each stage either way.
+            // Baselines return to the host after each stage in both cases.
             let batches = |workers| Batches {
                 stages,
                 ..scale.batches(frame_bytes, workers, Touch::Number)

@@ -1,4 +1,4 @@
-//! The link itself, one frame at a time, and what fills the link.
+//! The link itself: one frame at a time, and the settings that fill it.
 
 use galatea_device::Device;
 use galatea_flow::Result;
@@ -101,7 +101,8 @@ pub(super) fn round_trips(device: &Device, scale: &Scale, seed: u64, out: &mut d
     })
 }
 
-/// Blocks, their threads, and the notes that they leave before they wait: what the link is filled by.
+/// Blocks, their threads, and the number of notes that they leave before they wait. These determine whether
+/// the link is filled.
 pub(super) fn in_flight(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     for frame_bytes in [4 << 10, 16 << 10, 64 << 10] {
         let load = Load::double(frame_bytes, seed);

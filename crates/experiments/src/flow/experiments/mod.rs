@@ -17,11 +17,11 @@ use super::stream::{Shape, throughput};
 
 type Experiment = fn(&Device, &Scale, u64, &mut dyn FnMut(Row)) -> Result<()>;
 
-/// The experiments in the order in which they run, and the paper's figures that they repeat.
+/// The experiments in the order in which they run, and the paper's figures that they reproduce.
 const ALL: [(&str, Experiment); 13] = [
     ("link", latency::link),                // the ceilings of the link
     ("round-trip", latency::round_trips),   // one small frame there and back
-    ("in-flight", latency::in_flight),      // blocks, threads and notes under way
+    ("in-flight", latency::in_flight),      // blocks, threads and notes in flight
     ("ways-both", figures::both_ways),      // data is in the frames already
     ("frame-sizes", figures::frame_sizes),  // figure 8
     ("shapes", figures::shapes),            // figure 9
@@ -45,16 +45,16 @@ pub const EXPERIMENTS: [&str; ALL.len()] = {
     names
 };
 
-/// The extent of measurements.
+/// The scale of measurements.
 #[derive(Debug, Clone)]
 pub struct Scale {
-    /// Bytes that a run moves each way, at most.
+    /// Maximum bytes that a run moves each way.
     pub bytes: u64,
-    /// Frames of a run, at most.
+    /// Maximum frames of a run.
     pub frames: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
-    /// Threads of sources and sinks each.
+    /// Number of threads of a source, and of a sink.
     pub threads: usize,
     /// Frame sizes.
     pub frame_sizes: Vec<usize>,
@@ -62,13 +62,13 @@ pub struct Scale {
     pub blocks: Option<u32>,
     /// Threads of a block.
     pub block_threads: u32,
-    /// Threads of a block whose warps two operators share.
+    /// Threads of a block that two operators share.
     pub pair_threads: u32,
-    /// Frames of a topic, at most.
+    /// Maximum frames of a topic.
     pub depth: u32,
-    /// Bytes of a topic's frames, at most.
+    /// Maximum bytes of a topic's frames.
     pub topic_bytes: usize,
-    /// How long an operator may take for a frame.
+    /// Maximum time of an operator for a frame.
     pub timeout: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Default for Scale {
 }
 
 impl Scale {
-    /// Little enough for the emulated device.
+    /// A scale that is small enough for the emulated device.
     #[must_use]
     pub fn small() -> Self {
         Self {
@@ -193,10 +193,10 @@ fn stream(device: &Device, load: &Load, shape: &Shape) -> Result<Run> {
     })
 }
 
-/// Runs an experiment of [`EXPERIMENTS`]; rows go to `out` as they come.
+/// Runs an experiment of [`EXPERIMENTS`]. `out` is called with each row once it is measured.
 ///
 /// # Errors
-/// The device's, and those of streams.
+/// An error of the device or of streams.
 pub fn run(device: &Device, name: &str, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     match ALL.iter().find(|(known, ..)| *known == name) {
         Some((_, experiment)) => experiment(device, scale, seed, out),

@@ -1,7 +1,7 @@
-//! The tuner: what it costs (table 2), and how partitions of a block's warps differ (figure 13).
+//! The tuner: its cost (table 2), and the differences between partitions of a block's warps (figure 13).
 //!
-//! Models are learnt from pairs of the same operator, whose parts of the block's warps vary. What they say of
-//! pairs of different operators is a prediction, which the rows put beside the measured rates.
+//! Models are fitted to pairs of the same operator with different shares of the block's warps. For pairs of
+//! different operators, they predict. The rows contain the predictions beside the measured rates.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::flow::{Row, pairs};
 
 const OPERATORS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// Parts of a block's warps that the first of two operators has: eighths, as 4:28 to 28:4 of 32.
+/// Numbers of warps of the first of two operators: eighths of the block's warps, as 4:28 to 28:4 of 32.
 fn shares(warps: u32) -> Vec<u32> {
     let mut shares: Vec<u32> = (1..8).map(|eighth| eighth * warps / 8).collect();
     shares.retain(|share| *share > 0);
@@ -34,8 +34,8 @@ struct Pair<'a> {
     shape: Shape,
 }
 
-/// A run of a pair: bytes of input a second, how long it took, and a sample of each operator that worked with
-/// its share of the warps.
+/// A run of a pair: input bytes per second, elapsed time, and a sample of each operator that worked with its
+/// share of the warps.
 struct PairRun {
     rate: f64,
     elapsed: Duration,
@@ -47,7 +47,7 @@ impl<'a> Pair<'a> {
         let mut shape = scale.shape(frame_bytes, Touch::Number);
         shape.options.block_threads = scale.pair_threads;
         shape.options.count_steps = true;
-        // An operator keeps its share where the other one has no frame, as in the paper.
+        // An operator keeps its share even if the other one has no frame, as in the paper.
         shape.options.assignment = Assignment::Unfinished;
         Self {
             device,
@@ -85,7 +85,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Rates of a partition in GB/s, and the samples of the runs.
+    /// Rates of a partition in GB/s, and the samples of its runs.
     fn runs(&self, share: u32, runs: usize) -> Result<(Vec<f64>, [Vec<Sample>; 2])> {
         let (mut rates, mut samples) = (Vec::new(), [Vec::new(), Vec::new()]);
         for _ in 0..runs {
@@ -110,15 +110,15 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The time to gather samples of an operator, and to fit a model to them (table 2). A sample is a frame,
-/// whose time is the mean of those in its run; runs have one number of warps each.
+/// The time to collect samples of an operator, and to fit a model to them (table 2). Each frame is a sample;
+/// its time is the mean of the frames in its run. Each run has one number of warps.
 pub(super) fn tuning(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     const FRAME_BYTES: usize = 4096;
     for count in OPERATORS {
         let mut pair = Pair::new(device, scale, [count, count], FRAME_BYTES, seed);
         let shares = shares(pair.warps());
         for asked in [800, 1600, 3200, 6400, 12800_u64].map(|samples| samples.min(scale.frames)) {
-            // Two streams, a frame of each a sample.
+            // Each frame of the two streams is a sample.
             let frames = asked.div_ceil(2 * shares.len() as u64);
             pair.shape.frames = (0, frames);
             let mut times = [const { Vec::new() }; 3];
@@ -155,15 +155,15 @@ pub(super) fn tuning(device: &Device, scale: &Scale, seed: u64, out: &mut dyn Fn
     Ok(())
 }
 
-/// All pairs of operators in one kernel by partition, beside what the models predict, the partitions that the
-/// tuner chooses by them, and two kernels at once (figure 13).
+/// All pairs of operators in one kernel by partition, beside the models' predictions, the partitions that the
+/// tuner chooses from them, and two kernels at once (figure 13).
 pub(super) fn partitions(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     const FRAME_BYTES: usize = 64 << 10;
     let largest = scale.frame_sizes.iter().copied().max().unwrap_or(FRAME_BYTES);
     let frame_bytes = FRAME_BYTES.min(largest);
     let pair = |counts| {
         let mut pair = Pair::new(device, scale, counts, frame_bytes, seed);
-        // Few blocks, so that they compute more than they wait for the link.
+        // Few blocks, so that they mostly compute and seldom wait for the link.
         pair.shape.options.blocks = scale.blocks.or(Some(8));
         pair
     };
@@ -198,7 +198,7 @@ fn measured(pair: &Pair<'_>, share: u32, runs: usize, out: &mut dyn FnMut(Row)) 
     Ok(samples)
 }
 
-/// What the models say of a pair, what partitions chosen by them reach, and the baseline.
+/// The predictions of the models for a pair, the rates of partitions chosen from them, and the baseline.
 fn judged(
     pair: &Pair<'_>,
     models: [Option<Model>; 2],
@@ -211,10 +211,10 @@ fn judged(
         let slowest = |share: u32| first.frame_time(share).max(second.frame_time(warps - share));
         for share in shares(warps) {
             let time = slowest(share);
-            // A model may say anything far from its samples.
+            // Far from its samples, a model may be negative.
             if time > 0.0 {
                 let method = format!("estimate {share}:{}", warps - share);
-                // Two bytes, one of each stream, in the time of the slower operator.
+                // Two bytes, one of each stream, per time of the slower operator.
                 out(pair.row(method, "bytes a clock", vec![2.0 / time]));
             }
         }
@@ -241,7 +241,7 @@ fn judged(
     Ok(())
 }
 
-/// Bytes a second of two baselines at the same time.
+/// Bytes per second of two baselines at the same time.
 fn at_once(device: &Device, loads: &[Load; 2], batches: Batches) -> Result<f64> {
     std::thread::scope(|scope| {
         let other = scope.spawn(|| copy_kernel_copy(device, &loads[1], true, batches));
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_eighths_and_none_comes_twice() {
+    fn shares_are_distinct_eighths() {
         assert_eq!(shares(32), [4, 8, 12, 16, 20, 24, 28]);
         assert_eq!(shares(8), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(shares(4), [1, 2, 3]);

@@ -21,7 +21,7 @@ const SHAPE: PageShape = PageShape {
     groups: 4,
 };
 
-/// All frames of a table, one after another.
+/// All frames of a table, concatenated.
 fn written(table: &SetQuery, paging: Paging) -> Vec<u8> {
     let bytes = SHAPE.frame_bytes();
     let mut frames = vec![0_u8; table.frames(SHAPE) * bytes];
@@ -41,7 +41,7 @@ fn written(table: &SetQuery, paging: Paging) -> Vec<u8> {
     frames
 }
 
-/// A query by a stream: its answer, and seconds.
+/// The answer of a query by a stream, and its seconds.
 fn by_stream(
     device: &Device,
     frames: &Arc<Vec<u8>>,
@@ -88,7 +88,7 @@ fn by_stream(
     Ok((answer, outcome.elapsed.as_secs_f64()))
 }
 
-/// A query by threads of the CPU over the columns: its count and sum, and seconds.
+/// The count and the sum of a query by threads of the CPU over the columns, and its seconds.
 fn by_cpu(table: &SetQuery, query: &PageQuery, threads: usize) -> (u64, u64, f64) {
     let begun = Instant::now();
     let share = table.rows().div_ceil(threads);
@@ -114,11 +114,11 @@ fn by_cpu(table: &SetQuery, query: &PageQuery, threads: usize) -> (u64, u64, f64
     (count, sum, seconds)
 }
 
-/// The seven queries over frames in rows, in columns, and in columns with an index; beside batches that are
-/// copied whole, and the CPU, in place of the paper's two systems.
+/// The seven queries over frames in rows, in columns, and in columns with an index. They are compared with
+/// batches that are copied whole, and with the CPU, in place of the paper's two systems.
 pub(super) fn set_query(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     const MOST_ROWS: u64 = 10_000_000;
-    // 52 bytes a row.
+    // A row has 52 bytes.
     let rows = (scale.bytes / 52).min(MOST_ROWS) as usize;
     let table = SetQuery::new(rows, seed);
     let [in_rows, in_columns] =

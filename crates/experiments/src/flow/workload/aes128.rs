@@ -1,6 +1,6 @@
-//! AES-128 (FIPS 197) on the device: one table of 256 words, a copy of it in every bank of shared memory, so
-//! that the lanes of a warp never conflict. On the CPU the crate `aes` does it, with the processor's
-//! instructions where it has them.
+//! AES-128 (FIPS 197) on the device: one table of 256 words, with a copy in every bank of shared memory, so
+//! that the lanes of a warp never conflict. On the CPU, the crate `aes` computes it, with the processor's AES
+//! instructions if it has them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,21 +9,21 @@ use aes::Aes128 as Cipher;
 use aes::cipher::{Array, BlockCipherEncrypt as _, KeyInit as _};
 use galatea_flow::GpuOperator;
 
-/// How blocks are chained.
+/// The mode of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Each block by itself: electronic code book.
+    /// Each block independently: electronic code book.
     Ecb,
-    /// Blocks are combined with encrypted counters: a nonce of 64 bits, then the block's number, both most
-    /// significant byte first. Encrypts and decrypts.
+    /// Blocks are combined with encrypted counters: a nonce of 64 bits, followed by the block's number, both
+    /// with the most significant byte first. The same operation encrypts and decrypts.
     Ctr {
         /// The nonce.
         nonce: u64,
     },
 }
 
-/// AES-128 encryption of frames; all but a topology's last frame are full, so that a block's number follows
-/// from its frame's place at the source.
+/// AES-128 encryption of frames. All frames of a topology except the last must be full, because a block's
+/// number is computed from its frame's position at the source.
 #[derive(Debug, Clone)]
 pub struct Aes128 {
     key: [u8; 16],
@@ -32,7 +32,7 @@ pub struct Aes128 {
 }
 
 impl Aes128 {
-    /// Encryption under a key, in frames of so many bytes.
+    /// Encryption with a key, in frames of `frame_bytes` bytes.
     #[must_use]
     pub fn new(key: [u8; 16], mode: Mode, frame_bytes: usize) -> Self {
         Self {
@@ -42,9 +42,10 @@ impl Aes128 {
         }
     }
 
-    /// The same on the CPU, for the frame at a place of the source. Bytes past whole blocks are left out.
+    /// The same on the CPU, for the frame at a position at the source. Bytes after the last whole block are
+    /// left out.
     pub fn encrypt(&self, frame: u64, input: &[u8], output: &mut [u8]) {
-        /// Blocks that the processor has under way together.
+        /// Number of blocks that the processor encrypts together.
         const TOGETHER: usize = 64;
         let cipher = Cipher::new(&Array::from(self.key));
         let first = frame * (self.frame_bytes / 16) as u64;
@@ -190,11 +191,11 @@ const fn double(value: u8) -> u8 {
 /// The S-box: the inverse in GF(2^8), then an affine map (FIPS 197, section 5.1.1).
 fn sbox() -> [u8; 256] {
     let mut sbox = [0; 256];
-    // 3 generates the field: `power` walks through all elements but 0, `inverse` backwards.
+    // 3 generates the field: `power` takes the values of all elements except 0, `inverse` in reverse order.
     let (mut power, mut inverse) = (1_u8, 1_u8);
     loop {
         power ^= double(power);
-        // Dividing by 3.
+        // Division by 3.
         inverse ^= inverse << 1;
         inverse ^= inverse << 2;
         inverse ^= inverse << 4;

@@ -1,13 +1,14 @@
-//! FMAx: fused multiply-adds on each item, to set how much an operator computes (XeFlow, section 6.4).
+//! FMAx: fused multiply-adds on each item, to vary the amount of computation of an operator (XeFlow, section
+//! 6.4).
 
 use std::borrow::Cow;
 
 use galatea_flow::GpuOperator;
 
-/// `count` fused multiply-adds for each 32-bit float, each after the last.
+/// `count` fused multiply-adds for each 32-bit float, each on the result of the previous one.
 #[derive(Debug, Clone, Copy)]
 pub struct Fma {
-    /// How many.
+    /// The number of multiply-adds.
     pub count: u32,
 }
 
@@ -15,7 +16,7 @@ impl Fma {
     const FACTOR: f32 = 0.999_9;
     const ADDEND: f32 = 0.125;
 
-    /// The same on the CPU, to the bit.
+    /// The same on the CPU, bit by bit.
     #[must_use]
     pub fn compute(self, value: f32) -> f32 {
         (0..self.count).fold(value, |value, _| value.mul_add(Self::FACTOR, Self::ADDEND))

@@ -1,4 +1,4 @@
-//! The paper's operators for measurements, and the same on the CPU.
+//! The paper's operators for measurements, and CPU versions of them.
 
 mod aes128;
 mod fma;

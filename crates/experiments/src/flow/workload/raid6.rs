@@ -1,16 +1,16 @@
-//! RAID-6: two parities of the blocks of some disks, from which any two lost ones are found again.
+//! RAID-6: two parities of the blocks of some disks. Any two lost blocks can be reconstructed from them.
 //!
 //! The field is GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), the generator 2: P = Σ D_i, Q = Σ 2^i D_i.
-//! A frame holds the disks' chunks one after another, and so does the output: P, then Q.
+//! A frame contains the disks' chunks, concatenated. The output contains P, followed by Q.
 
 use std::borrow::Cow;
 
 use galatea_flow::GpuOperator;
 
-/// P and Q of `disks` data disks, 2 to 255 of them in theory; device code is compiled for the number.
+/// P and Q of `disks` data disks, in theory 2 to 255. Device code is compiled for this number.
 #[derive(Debug, Clone, Copy)]
 pub struct Raid6 {
-    /// Data disks.
+    /// Number of data disks.
     pub disks: u32,
 }
 
@@ -24,7 +24,7 @@ impl GpuOperator for Raid6 {
     }
 }
 
-/// Bytes of a frame that are no whole vectors of every disk are left out.
+/// Bytes of a frame that do not fill a whole vector of every disk are left out.
 const DEVICE: &str = r"
 // Doubles four elements of the field.
 GALATEA_INLINE u32 twice(u32 v) { return (v << 1 & 0xfefefefeu) ^ ((v >> 7 & 0x01010101u) * 0x1du); }
@@ -57,15 +57,15 @@ struct Operator {
 ";
 
 impl Raid6 {
-    /// Bytes of each disk's chunk in a frame of so many bytes.
+    /// Bytes of each disk's chunk in a frame of `bytes` bytes.
     #[must_use]
     pub fn chunk(self, bytes: usize) -> usize {
         bytes / self.disks as usize / 16 * 16
     }
 
-    /// P and Q of a frame, on the CPU: eight elements a word, words that the compiler makes vectors of.
+    /// P and Q of a frame, on the CPU: eight elements per word; the compiler vectorises the words.
     ///
-    /// `parities` holds P, then Q, of [`Raid6::chunk`] bytes each.
+    /// `parities` contains P, followed by Q, of [`Raid6::chunk`] bytes each.
     pub fn encode(self, data: &[u8], parities: &mut [u8]) {
         let chunk = self.chunk(data.len());
         let (p, q) = parities[..2 * chunk].split_at_mut(chunk);
@@ -74,7 +74,7 @@ impl Raid6 {
             |number: usize| -> &[u64] { bytemuck::cast_slice(&data[number * chunk..(number + 1) * chunk]) };
         let p: &mut [u64] = bytemuck::cast_slice_mut(p);
         let q: &mut [u64] = bytemuck::cast_slice_mut(q);
-        // A part that stays in the first cache.
+        // Bytes that fit the first-level cache.
         const PART: usize = 512;
         for start in (0..p.len()).step_by(PART) {
             let part = start..p.len().min(start + PART);
@@ -91,8 +91,8 @@ impl Raid6 {
         }
     }
 
-    /// Finds two lost disks again, from the others and the parities: by tables of the field, not by the code
-    /// that made them. `data` has the lost chunks filled with anything.
+    /// Reconstructs two lost disks from the others and the parities, by tables of the field, not by the code
+    /// that computed the parities. The lost chunks in `data` may contain anything.
     pub fn reconstruct(self, data: &mut [u8], parities: &[u8], lost: (usize, usize)) {
         let chunk = self.chunk(data.len());
         let field = Field::new();
@@ -114,7 +114,7 @@ impl Raid6 {
     }
 }
 
-/// The field by logarithms.
+/// The field, as logarithms.
 struct Field {
     exponential: [u8; 255],
     logarithm: [u8; 256],
@@ -138,7 +138,7 @@ impl Field {
         field
     }
 
-    /// 2 to a power.
+    /// 2 to this power.
     fn power(&self, power: usize) -> u8 {
         self.exponential[power % 255]
     }

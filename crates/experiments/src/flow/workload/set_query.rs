@@ -1,26 +1,26 @@
-//! The Set Query benchmark (P. O'Neil, 1991): one table, and the seven queries that the paper runs.
+//! The Set Query benchmark (P. O'Neil, 1991): one table, and the seven queries of the paper.
 //!
 //! The table has 13 columns of integers: `KSEQ` counts the rows from 1, and `KN` is uniform from 1 to N. The
-//! original has 8 columns of text besides, which no query here reads, and which the paper leaves out.
+//! original also has 8 string columns. No query here reads them, and the paper leaves them out.
 //!
-//! | query | | known from |
+//! | query | | source |
 //! | --- | --- | --- |
 //! | Q1 | `COUNT(*)` where `KN = 2` | published scripts |
 //! | Q2-A | `COUNT(*)` where `K2 = 2` and `KN = 3` | published scripts |
 //! | Q2-B | the same with `KN <> 3` | published scripts |
 //! | Q3-A | `SUM(K1K)` where `KSEQ` is from 400000 to 500000 and `KN = 3` | published scripts |
-//! | Q3-B | the same with five ranges of `KSEQ` within | memory of the definition, not checked |
+//! | Q3-B | the same, with five ranges of `KSEQ` within that | memory of the definition, not checked |
 //! | Q4-A | `KSEQ, K500K` where `K2 = 1`, `K100 > 80`, `K10K` is from 2000 to 3000 | published scripts |
-//! | Q4-B | the same with `K5 = 3` and `K25` 11 or 19 besides | memory of the definition, not checked |
+//! | Q4-B | the same, and `K5 = 3` and `K25` is 11 or 19 | memory of the definition, not checked |
 //!
-//! The original varies `KN`, and the conditions of Q4; the paper does not say which it took, so `KN` is a
-//! parameter here. `KSEQ` ranges are for a million rows; they are scaled with the table.
+//! The original varies `KN` and the conditions of Q4. The paper does not report its choice, so `KN` is a
+//! parameter here. The ranges of `KSEQ` are for a million rows; they are scaled with the table.
 
 use galatea_flow::paging::{Condition, PageQuery, PageShape, Paging, Wanted};
 
 use crate::flow::random::Random;
 
-/// Names of the columns, and how many values each has: 0 for as many as there are rows.
+/// Names of the columns, and their numbers of values; 0 for the number of rows.
 pub const COLUMNS: [(&str, u32); 13] = [
     ("KSEQ", 0),
     ("K500K", 500_000),
@@ -40,7 +40,7 @@ pub const COLUMNS: [(&str, u32); 13] = [
 /// The number of a column.
 ///
 /// # Panics
-/// For a name that is not in [`COLUMNS`].
+/// If [`COLUMNS`] does not contain the name.
 #[must_use]
 pub fn column(name: &str) -> usize {
     let found = COLUMNS.iter().position(|(known, _)| *known == name);
@@ -54,7 +54,7 @@ pub struct SetQuery {
 }
 
 impl SetQuery {
-    /// A table of so many rows.
+    /// A table of `rows` rows.
     #[must_use]
     pub fn new(rows: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -76,13 +76,13 @@ impl SetQuery {
         self.columns[0].len()
     }
 
-    /// The value of a row.
+    /// The value of a column in a row.
     #[must_use]
     pub fn value(&self, row: usize, column: usize) -> u32 {
         self.columns[column][row]
     }
 
-    /// The seven queries by name. `n` is the column that stands for `KN`.
+    /// The seven queries by name. `n` is the column used as `KN`.
     #[must_use]
     pub fn queries(&self, n: usize) -> Vec<(&'static str, PageQuery)> {
         let scaled = |row: u32| (u64::from(row) * self.rows() as u64 / 1_000_000) as u32;
@@ -127,7 +127,7 @@ impl SetQuery {
         ]
     }
 
-    /// A query's answer by the CPU alone: count, sum and rows.
+    /// A query's answer, computed on the CPU: count, sum and rows.
     #[must_use]
     pub fn answer(&self, query: &PageQuery, rows: std::ops::Range<usize>) -> (u64, u64, Vec<(u32, u32)>) {
         let (mut count, mut sum, mut found) = (0, 0, Vec::new());
@@ -146,13 +146,13 @@ impl SetQuery {
         (count, sum, found)
     }
 
-    /// Frames that the table has.
+    /// Number of frames of the table.
     #[must_use]
     pub fn frames(&self, shape: PageShape) -> usize {
         self.rows().div_ceil(shape.rows())
     }
 
-    /// Writes one of its frames.
+    /// Writes one frame of the table.
     pub fn write(&self, shape: PageShape, paging: Paging, number: usize, frame: &mut [u32]) {
         let from = number * shape.rows();
         let to = self.rows().min(from + shape.rows());

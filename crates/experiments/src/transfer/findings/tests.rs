@@ -1,10 +1,10 @@
-//! Findings of rows that are made by hand: claims that hold, and the same that do not.
+//! Findings from constructed rows: claims that hold, and the same claims not holding.
 
 use super::super::latency::Reach;
 use super::super::measure::Rate;
 use super::*;
 
-/// A row with one run of a value in its unit; the rest is changed by the caller.
+/// A row with one run. The value is in the row's unit. The caller changes the other fields.
 fn row(experiment: &'static str, source: Source, unit: &'static str, value: f64) -> Measured {
     let scale = match unit {
         "GB/s" => 1e9,
@@ -29,7 +29,7 @@ fn row(experiment: &'static str, source: Source, unit: &'static str, value: f64)
     }
 }
 
-/// The findings whose claim has a part, each as whether it holds.
+/// The outcomes of the findings with a claim that contains this text: whether each holds.
 fn outcomes(lines: &[String], claim: &str) -> Vec<bool> {
     let of_claim = lines.iter().filter(|line| line.contains(claim));
     of_claim
@@ -44,7 +44,7 @@ fn outcomes(lines: &[String], claim: &str) -> Vec<bool> {
 }
 
 #[test]
-fn what_was_not_run_is_not_spoken_of_and_what_is_missing_is_named() {
+fn findings_skip_unrun_experiments_and_name_missing_rows() {
     assert!(findings(&[]).is_empty());
     let lines = findings(&[row("latency", ZERO_COPY, "ns", 1238.0)]);
     assert_eq!(lines.len(), 3);
@@ -102,10 +102,10 @@ fn the_cpu_is_compared_by_the_order_of_reads() {
 }
 
 #[test]
-fn probes_are_compared_by_their_ways() {
+fn probes_are_compared_by_transfer_method() {
     let rows = |rates: [(Method, f64); 7]| {
         let rows = rates.map(|(method, rate)| {
-            // Rows of tuples are the same in another unit.
+            // Rows of tuples have the same values in another unit.
             let of = |unit, rate| row("probe", Source::Way(method), unit, rate);
             [of("GB/s", rate), of("G tuples/s", rate / 16.0)]
         });
@@ -157,7 +157,7 @@ fn branches_are_compared_with_predication_and_the_cpu() {
                 row.selected = Some((selected, by));
                 row
             });
-            // What all rows' selection takes is no matter.
+            // The rate of selecting all rows does not matter.
             rows[1].rate.values = vec![1e15];
             rows
         };
@@ -247,7 +247,7 @@ fn the_reach_of_the_tlb_is_where_loads_take_longer() {
         findings(&rows)
     };
     let thesis = rows(
-        // A slow first launch is no step.
+        // A slow first launch is not a step.
         &[(1, 300.0), (2, 152.0), (8, 155.0), (12, 226.0)],
         &[(1, 450.0), (8, 450.0), (16, 533.0), (32, 540.0)],
     );

@@ -1,4 +1,4 @@
-//! Casts of texts read the notations that PostgreSQL and DuckDB share.
+//! Casts of strings read the notations that PostgreSQL and DuckDB share.
 
 use super::{Error, Rows, check};
 

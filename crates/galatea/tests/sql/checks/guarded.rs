@@ -1,4 +1,4 @@
-//! AND, OR, CASE, COALESCE and FILTER guard: an operand raises errors for the rows alone that need it.
+//! AND, OR, CASE, COALESCE and FILTER are guards: an operand raises errors only for the rows that need it.
 
 use super::{Error, Rows, check, check_with};
 
@@ -168,8 +168,8 @@ async fn guards_hold_in_scans_of_files() {
     }
 }
 
-/// A condition that raises an error for rows which the first one drops is evaluated again by itself alone,
-/// whatever the number of conditions behind it.
+/// If a condition raises an error for rows that the first one drops, it is evaluated again separately, for
+/// any number of subsequent conditions.
 #[tokio::test]
 async fn chains_of_guards_take_linear_time() {
     let conditions: Vec<String> = (0..40).map(|less| format!("100 / a > 10 - {less}")).collect();
@@ -199,7 +199,7 @@ async fn chains_of_guards_take_linear_time() {
     .await;
 }
 
-/// DataFusion sorts by no column that a filter makes constant.
+/// DataFusion does not sort by columns that a filter makes constant.
 #[tokio::test]
 async fn guarded_conditions_keep_columns_constant() {
     let windows = |constant: &str, value: i64| {
@@ -331,7 +331,7 @@ async fn arguments_and_keys_of_windows_are_guarded() {
                 "SELECT b, sum(10 / sum(a)) FILTER (WHERE b <> 0) OVER () AS r FROM n WHERE a < 3 GROUP BY b",
                 Rows(&["0|15", "1|15", "2|15"]),
             ),
-            // A window function is computed for all rows, whichever of them read it.
+            // A window function is computed for all rows, even if only some are read.
             (
                 "SELECT CASE WHEN a > 5 THEN lag(10 / a) OVER (ORDER BY a) END FROM n",
                 Error("division by zero in"),

@@ -1,11 +1,11 @@
-//! Results that leave their types are errors, and others are exact, whatever the order of rows.
+//! Results that exceed their types are errors, and others are exact, for any order of rows.
 
 use super::{Error, Rows, check, check_with, run, session};
 use galatea_engine::report::QueryDevice;
 
 const OVERFLOW: super::Answer = Error("verflow");
 
-/// Integers at the ends of their types.
+/// Integers at the extremes of their types.
 const ENDS: (&str, &str) = (
     "e",
     "SELECT * FROM (VALUES (1, 9223372036854775807, CAST(2147483647 AS INT)), (2, -9223372036854775808, CAST(-2147483648 AS INT)),
@@ -81,7 +81,7 @@ async fn sums_of_integers() {
     check(
         &[("s", rows)],
         &[
-            // Partial sums leave the type in any order; these wholes do not.
+            // Partial sums exceed the type in any order; these totals do not.
             ("SELECT sum(a) FROM s WHERE k = 1", Rows(&["9223372036854775807"])),
             ("SELECT sum(a) FROM s WHERE k = 2", Rows(&["9223372036854775802"])),
             ("SELECT sum(a) FROM s WHERE k = 3", Rows(&[""])),
@@ -227,7 +227,7 @@ async fn wrapping_is_a_setting() {
     .await;
 }
 
-/// An update wraps or fails as a query does; one that fails changes nothing.
+/// An update wraps or fails like a query. A failed update changes nothing.
 #[tokio::test]
 async fn updates_follow_the_setting() {
     for device in ["cpu", "emulated"] {
@@ -248,7 +248,7 @@ async fn updates_follow_the_setting() {
     }
 }
 
-/// A plan that was kept under one mode is not used under the other.
+/// A plan that was cached under one mode is not used under the other.
 #[tokio::test]
 async fn kept_plans_follow_the_setting() {
     for device in ["cpu", "emulated"] {
@@ -270,8 +270,8 @@ async fn kept_plans_follow_the_setting() {
     }
 }
 
-/// Sums of decimals that may leave 128 bits run on the device: they leave them and come back, stay within
-/// them beyond the type, or leave them. Groups stay there for another pipeline, too.
+/// Sums of decimals that may exceed 128 bits run on the device. Partial sums exceed them and return, totals
+/// stay within 128 bits but exceed the type, or exceed 128 bits. Groups also stay there for another pipeline.
 #[tokio::test]
 async fn decimals_beyond_128_bits_on_the_device() {
     let rows = "SELECT k % 7 AS g, CASE WHEN k % 7 = 6 THEN k ELSE CAST(CASE WHEN k % 2 = 0 THEN '-' ELSE '' END ||
@@ -326,7 +326,7 @@ async fn decimals_beyond_128_bits_on_the_device() {
     }
 }
 
-/// Sums of partners that are aggregated before a join may leave the type; the sum of all does not.
+/// Pre-aggregated sums of matches may exceed the type although the total does not.
 #[tokio::test]
 async fn sums_before_a_join_do_not_overflow_alone() {
     let tables = [

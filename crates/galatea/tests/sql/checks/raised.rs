@@ -1,12 +1,12 @@
 //! An error of a row is a [`RowError`] with the expression that raised it, on both devices, in the first run
-//! and with the kept plan, whatever operator evaluates the expression.
+//! and with the cached plan, for all operators that evaluate the expression.
 
 use super::{Source, Table, make, session};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use galatea::{Fault, RowError};
 
-/// `b` has no 0, `c` has one, `s` has a word.
+/// `b` contains no 0, `c` contains one, `s` contains a word.
 const TABLES: [Table; 2] = [
     (
         "t",
@@ -30,10 +30,10 @@ async fn error(ctx: &SessionContext, sql: &str) -> DataFusionError {
     }
 }
 
-/// A query, the kind of its error, and the expression in it.
+/// A query, the kind of its error, and the expression in the error.
 type Raising = (&'static str, fn(&Fault) -> bool, &'static str);
 
-/// Each query ends with an error of that kind in that expression.
+/// Checks that each query ends with an error of that kind in that expression.
 async fn check(queries: &[Raising]) {
     for device in ["cpu", "emulated"] {
         for source in [Source::Memory, Source::Parquet] {
@@ -181,7 +181,7 @@ async fn errors_are_named_in_every_operator() {
     .await;
 }
 
-/// A query that answers on the CPU, which stops before the row, answers on the device as well.
+/// A query that succeeds on the CPU, which stops before the row, succeeds on the device as well.
 #[tokio::test]
 async fn rows_behind_a_limit_raise_no_error() {
     let table = (
@@ -205,7 +205,7 @@ async fn rows_behind_a_limit_raise_no_error() {
     }
 }
 
-/// The subtree runs again on the CPU where the CPU may not need the row, and nowhere else.
+/// The subtree runs again on the CPU only if the CPU may not need the row.
 #[tokio::test]
 async fn the_cpu_runs_again_only_where_it_may_not_need_the_row() {
     for (source, sql, doubt) in [

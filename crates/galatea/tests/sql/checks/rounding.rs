@@ -1,4 +1,4 @@
-//! Decimals are rounded exactly, and fail where the result has too many digits.
+//! Decimals are rounded exactly, and fail if the result has too many digits.
 
 use super::{Error, Rows, check};
 
@@ -32,7 +32,7 @@ async fn decimals_are_rounded_exactly() {
     .await;
 }
 
-/// They were doubles, with 16 digits that count.
+/// DataFusion parses them as doubles with 16 significant digits.
 #[tokio::test]
 async fn long_numbers_are_decimals() {
     check(

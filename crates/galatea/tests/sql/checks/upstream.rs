@@ -1,5 +1,5 @@
-//! Where DataFusion's answers differ from ours. A test that fails here says that a version of DataFusion does
-//! as we do, and which code of ours may go.
+//! Queries that plain DataFusion answers differently from us. If a test fails here, a version of DataFusion
+//! behaves like ours, and the named code can be removed.
 
 use super::rendered;
 use datafusion::prelude::SessionContext;
@@ -17,7 +17,7 @@ async fn of_datafusion(sql: &str) -> Result<Vec<String>, String> {
     unreachable!("the second statement returns")
 }
 
-/// `Guarded` in `crates/engine/src/checks/guard.rs` may go.
+/// `Guarded` in `crates/engine/src/checks/guard.rs` can then be removed.
 #[tokio::test]
 async fn datafusion_evaluates_decided_operands() {
     let sql = "SELECT count(*) FROM n WHERE a <> 0 AND 10 / a > 2";
@@ -25,7 +25,7 @@ async fn datafusion_evaluates_decided_operands() {
     assert!(error.contains("Divide by zero"), "{error}");
 }
 
-/// `Needed::Where` in `crates/engine/src/checks/guard.rs` may go.
+/// `Needed::Where` in `crates/engine/src/checks/guard.rs` can then be removed.
 #[tokio::test]
 async fn datafusion_evaluates_filtered_arguments() {
     let sql = "SELECT a % 2, sum(10 / a) FILTER (WHERE a <> 0) FROM n GROUP BY a % 2";
@@ -33,14 +33,14 @@ async fn datafusion_evaluates_filtered_arguments() {
     assert!(error.contains("Divide by zero"), "{error}");
 }
 
-/// `CheckedSum` in `crates/engine/src/checks/sum.rs` may go (apache/datafusion#16406).
+/// `CheckedSum` in `crates/engine/src/checks/sum.rs` can then be removed (apache/datafusion#16406).
 #[tokio::test]
 async fn datafusion_sums_wrap() {
     let sql = "SELECT sum(9223372036854775807 - a) FROM n WHERE a < 2";
     assert_eq!(of_datafusion(sql).await, Ok(vec!["-3".to_owned()]));
 }
 
-/// `CheckConstants` in `crates/engine/src/checks/constants.rs`, and `CheckArithmetic`, may go.
+/// `CheckConstants` in `crates/engine/src/checks/constants.rs`, and `CheckArithmetic`, can then be removed.
 #[tokio::test]
 async fn datafusion_folds_overflow() {
     for sql in [
@@ -54,7 +54,7 @@ async fn datafusion_folds_overflow() {
     }
 }
 
-/// `CountedDigits` in `crates/engine/src/checks/decimal.rs` may go.
+/// `CountedDigits` in `crates/engine/src/checks/decimal.rs` can then be removed.
 #[tokio::test]
 async fn datafusion_does_not_count_digits() {
     let sql = "SELECT CAST('99999999999999999999999999999999999999' AS DECIMAL(38, 0)) + 1 AS d";
@@ -65,7 +65,7 @@ async fn datafusion_does_not_count_digits() {
     );
 }
 
-/// `TextCast` in `crates/expression/src/text_cast.rs` may go.
+/// `StringCast` in `crates/expression/src/string_cast.rs` can then be removed.
 #[tokio::test]
 async fn datafusion_reads_fewer_notations() {
     for sql in [
@@ -77,7 +77,7 @@ async fn datafusion_reads_fewer_notations() {
     }
 }
 
-/// `crates/engine/src/plans/literals.rs` may go.
+/// `crates/engine/src/plans/literals.rs` can then be removed.
 #[tokio::test]
 async fn datafusion_makes_doubles_of_long_numbers() {
     let sql = "SELECT arrow_typeof(99999999999999999999)";

@@ -1,4 +1,4 @@
-//! A plan is not used again after something changed that it was made of.
+//! A plan is not reused after one of its inputs has changed.
 
 use super::{QUERIES, T, ask, checked, run, session, statistics, value};
 use crate::compare::same;
@@ -24,7 +24,7 @@ async fn plainly(statements: &[&str], sql: &str) -> Vec<RecordBatch> {
 
 #[tokio::test]
 async fn every_statement_that_changes_a_table_is_seen_by_the_next_query() {
-    // What plain DataFusion can do to its tables: the same rows by statements that it has.
+    // Statements of plain DataFusion that produce the same rows in its tables.
     for (change, plain) in [
         (
             "INSERT INTO t VALUES (-5, 1, 0.0)",
@@ -87,7 +87,7 @@ async fn a_table_of_the_same_name_is_another_table() {
     )
     .await;
     assert_eq!(value(&ctx, COUNT).await, "4|10|1");
-    // A view in place of the table, and a table in memory that the store does not have.
+    // A view in place of the table, and a table in memory that is not in the store.
     run(&ctx, "DROP TABLE t").await;
     run(&ctx, "CREATE VIEW t AS SELECT k AS v FROM d").await;
     assert_eq!(value(&ctx, COUNT).await, "7|21|0");
@@ -125,29 +125,29 @@ fn other_value(name: &str) -> Option<&'static str> {
     Some(match name {
         "device" => "cpu",
         "fallback" => "error",
-        "gpu_memory_limit" | "store_memory_limit" | "result_buffer" => "1 GiB",
-        "cache_files" | "cache_device" | "background" | "streams" | "reduce_groups" => "false",
-        "replacement" => "lru",
-        "persistent_scan" | "pack_codes" => "on",
-        "admission" => "peak",
+        "memory.gpu_limit" | "memory.store_limit" | "memory.result_buffer" => "1 GiB",
+        "cache.files" | "cache.device" | "warmup" | "stream.enabled" | "join.semijoin_reduction" => "false",
+        "memory.replacement" => "lru",
+        "tuning.persistent_scan" | "tuning.transfer_compression" => "on",
+        "memory.admission" => "peak",
         "priority" => "low",
-        "memory_ablations" => "copied",
-        "chunk_rows" => "1000",
-        "group_by" => "hash",
-        "group_copies" | "stream_blocks" => "2",
-        "group_combine" => "off",
-        "compile" => "optimised",
-        "row_output" => "heap",
-        "dimensions" => "cache",
-        "plan_cache" | "stream_groups" | "stream_lateness" => "100",
-        "min_rows" | "build_rows" => "10",
-        "block_threads" | "hash_slots" => "64",
-        "rows_per_thread" => "4",
-        "join_partitions" => "8",
-        "join_order" => "written",
+        "debug.memory_ablations" => "copied",
+        "tuning.chunk_rows" => "1000",
+        "aggregate.strategy" => "hash",
+        "aggregate.replicas" | "stream.blocks" => "2",
+        "aggregate.preaggregation" => "off",
+        "tuning.compile" => "optimised",
+        "tuning.row_output" => "heap",
+        "join.lookup_memory" => "cache",
+        "cache.plans" | "stream.groups" | "stream.lateness" => "100",
+        "tuning.min_rows" | "tuning.build_rows" => "10",
+        "tuning.block_threads" | "tuning.hash_slots" => "64",
+        "tuning.rows_per_thread" => "4",
+        "join.partitions" => "8",
+        "join.order" => "written",
         "overflow" => "wrap",
-        "collide_hashes" => "true",
-        "stream_frame" => "8192",
+        "debug.collide_hashes" => "true",
+        "stream.frame_size" => "8192",
         _ => return None,
     })
 }
@@ -261,7 +261,7 @@ async fn a_layout_of_columns_is_a_version_of_the_table() {
 
 #[tokio::test]
 async fn a_pipeline_that_was_refused_is_planned_without() {
-    let ctx = session(&[("galatea.build_rows", "1000000")]).await;
+    let ctx = session(&[("galatea.tuning.build_rows", "1000000")]).await;
     run(
         &ctx,
         "CREATE TABLE twice AS SELECT k FROM d UNION ALL SELECT k FROM d",
@@ -278,7 +278,7 @@ async fn a_pipeline_that_was_refused_is_planned_without() {
     }
     let last = devices[3];
     assert!(last.1, "settled: {devices:?}");
-    // After the first run nothing falls back, because a plan from before the refusal is not used.
+    // Nothing falls back after the first run, because the plan from before the refusal is not used.
     let report = galatea::last_query_report(&ctx).expect("a report");
     assert_eq!(report.fell_back, 0, "{devices:?}");
 }

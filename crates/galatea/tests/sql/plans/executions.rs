@@ -1,4 +1,4 @@
-//! Executions of one kept plan share no state.
+//! Executions of one cached plan share no state.
 
 use super::{QUERIES, afresh, ask, run, session, statistics, value};
 use crate::compare::same;
@@ -28,7 +28,7 @@ async fn many_at_once_get_the_answers_of_one() {
     }
 }
 
-/// The rows of a small table are collected once for a kept plan, and again when they change.
+/// The rows of a small table are collected once for a cached plan, and again after they change.
 #[tokio::test]
 async fn executions_share_small_build_sides() {
     let ctx = session(&[]).await;
@@ -47,7 +47,7 @@ async fn executions_share_small_build_sides() {
         }
         run(&ctx, "DELETE FROM d WHERE k = 3").await;
     }
-    // What a subquery has a part in is another one each time.
+    // The result of an input with a subquery is not shared, because it may change.
     let hangs = "SELECT count(*) FROM t JOIN d ON t.k = d.k WHERE d.k > (SELECT avg(k) FROM d)";
     for _ in 0..4 {
         ask(&ctx, hangs).await;
@@ -55,7 +55,7 @@ async fn executions_share_small_build_sides() {
     }
 }
 
-/// Rows that a plan's nodes count as theirs, together.
+/// The total number of output rows in the metrics of a plan's nodes.
 fn counted(plan: &Arc<dyn ExecutionPlan>) -> usize {
     let here = plan.metrics().and_then(|metrics| metrics.output_rows());
     let below = plan.children().into_iter().map(counted);
@@ -104,7 +104,7 @@ async fn executions_that_are_cancelled_or_fail_leave_nothing_behind() {
                 same(&expected, &rows).unwrap_or_else(|difference| panic!("{device}\n{sql}\n{difference}"));
             }
         }
-        // A row that cannot be divided fails each execution alike, and those of other rows do not.
+        // An execution with a row that cannot be divided fails each time; executions over other rows do not.
         run(&ctx, "CREATE OR REPLACE TABLE z AS SELECT 1 AS a, 0 AS b").await;
         for _ in 0..3 {
             let frame = ctx
@@ -120,14 +120,14 @@ async fn executions_that_are_cancelled_or_fail_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn filters_that_operators_tighten_while_they_run_do_not_outlive_an_execution() {
+async fn dynamic_filters_are_not_shared_between_executions() {
     let folder = tempfile::tempdir().expect("a folder");
     let ctx = session(&[]).await;
     let file = folder.path().join("t.parquet");
     run(&ctx, &format!("COPY t TO '{}'", file.display())).await;
     std::thread::sleep(super::files::SETTLED);
     run(&ctx, "SET galatea.device = 'cpu'").await;
-    // Sums keep statistics from answering.
+    // Sums prevent an answer from statistics alone.
     for sql in [
         "SELECT min(v), max(v), sum(f) FROM {}",
         "SELECT min(v + 0) FROM {} WHERE k < 6",
@@ -142,7 +142,7 @@ async fn filters_that_operators_tighten_while_they_run_do_not_outlive_an_executi
                 let (rows, reused) = ask(&ctx, &sql).await;
                 same(&expected, &rows)
                     .unwrap_or_else(|difference| panic!("{run}, reused: {reused}\n{sql}\n{difference}"));
-                // Each copy of a join has a filter of its own, and its scan has that one.
+                // Each copy of a join has its own dynamic filter, and its scan uses that one.
                 if sql.contains("JOIN") {
                     assert_eq!(reused, run > 0, "{sql}");
                 }
@@ -154,8 +154,8 @@ async fn filters_that_operators_tighten_while_they_run_do_not_outlive_an_executi
 #[tokio::test]
 async fn a_plan_that_falls_back_does_so_afresh_each_time() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Too little device memory for anything.
-    let ctx = session(&[("galatea.gpu_memory_limit", "1 KiB")]).await;
+    // Nothing fits in device memory.
+    let ctx = session(&[("galatea.memory.gpu_limit", "1 KiB")]).await;
     let file = folder.path().join("t.parquet");
     run(&ctx, &format!("COPY t TO '{}'", file.display())).await;
     std::thread::sleep(super::files::SETTLED);
@@ -170,8 +170,7 @@ async fn a_plan_that_falls_back_does_so_afresh_each_time() {
             let report = galatea::last_query_report(&ctx).expect("a report");
             assert_eq!(report.fell_back, report.placed, "{sql}: {report:?}");
         }
-        // One plan that is executed twice, too; DataFusion's operator for the first rows of an order does not
-        // allow that.
+        // One plan may also be executed twice. DataFusion's top-k operator does not support that.
         if sql.contains("LIMIT") {
             continue;
         }

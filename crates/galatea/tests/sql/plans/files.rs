@@ -1,4 +1,4 @@
-//! Plans over files are used again while the files are the same, and no longer.
+//! Plans over files are reused as long as the files are unchanged.
 
 use super::{afresh, ask, run, session, statistics, value};
 use crate::compare::same;
@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 use std::path::Path;
 use std::time::Duration;
 
-/// After this time a file's times tell every later change.
+/// After this time, a file's modification time reveals every later change.
 pub(super) const SETTLED: Duration = Duration::from_millis(2200);
 
 /// Writes a file of one column `v`.
@@ -45,7 +45,7 @@ async fn files_that_change_in_any_way_are_read_again() {
             .iter()
             .map(|table| format!("SELECT sum(v), min(v), count(*) FROM {table}"))
             .collect();
-        // Twice with times that tell nothing, and twice when they do.
+        // Two runs while modification times are inconclusive, and two afterwards.
         let check = async |answer: &str, what: &str| {
             for sql in &sums {
                 for _ in 0..2 {
@@ -78,9 +78,9 @@ async fn files_that_change_in_any_way_are_read_again() {
     }
 }
 
-/// A rewrite that keeps size and modification time changes the inode or the time of the last change.
+/// A rewrite that preserves size and modification time changes the inode or the time of the last change.
 #[tokio::test]
-async fn a_rewrite_that_hides_is_seen() {
+async fn rewrite_with_equal_size_and_mtime_invalidates_plans() {
     let folder = tempfile::tempdir().expect("a folder");
     let ctx = session(&[]).await;
     let file = folder.path().join("a.parquet");
@@ -126,7 +126,7 @@ async fn joins_of_files_and_tables_are_used_again() {
             same(&expected, &rows).unwrap_or_else(|difference| panic!("{sql}\n{difference}"));
         }
     }
-    // An external table that is made anew over other files.
+    // An external table that is created again over other files.
     for (file, answer) in [(&fact, "3000"), (&dimension, "7")] {
         run(&ctx, "DROP TABLE IF EXISTS e").await;
         run(

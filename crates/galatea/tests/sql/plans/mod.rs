@@ -1,4 +1,4 @@
-//! Finished plans that are used again: that they are, and that they are never stale.
+//! Cached plans: they are reused, and they are never stale.
 
 mod changes;
 mod executions;
@@ -39,7 +39,7 @@ async fn run(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
     rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
 }
 
-/// The rows of a query, and whether its plan was an earlier one's.
+/// The rows of a query, and whether its plan was reused.
 async fn ask(ctx: &SessionContext, sql: &str) -> (Vec<RecordBatch>, bool) {
     let before = statistics(ctx).reused;
     let rows = run(ctx, sql).await;
@@ -49,17 +49,17 @@ async fn ask(ctx: &SessionContext, sql: &str) -> (Vec<RecordBatch>, bool) {
     (rows, reused == 1)
 }
 
-/// The rows of a query that is planned anew.
+/// The rows of a newly planned query.
 async fn afresh(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
-    run(ctx, "SET galatea.plan_cache = 0").await;
+    run(ctx, "SET galatea.cache.plans = 0").await;
     let (rows, reused) = ask(ctx, sql).await;
     assert!(!reused);
-    run(ctx, "SET galatea.plan_cache = 'default'").await;
+    run(ctx, "SET galatea.cache.plans = 'default'").await;
     rows
 }
 
-/// Asks, by text and by a plan that DataFusion made of it, and compares with the answer of a plan that is
-/// made anew; whether the plan was reused at first.
+/// Runs a query as SQL and as a plan that DataFusion built from it, and compares the rows with those of a new
+/// plan. Returns whether the plan was reused at first.
 async fn checked(ctx: &SessionContext, sql: &str, context: &str) -> bool {
     let (rows, reused) = ask(ctx, sql).await;
     let expected = afresh(ctx, sql).await;
@@ -74,7 +74,7 @@ async fn checked(ctx: &SessionContext, sql: &str, context: &str) -> bool {
     reused
 }
 
-/// Rows as text, columns apart by bars.
+/// Rows as strings, with columns separated by bars.
 fn rows_text(batches: &[RecordBatch]) -> Vec<String> {
     let cell = |batch: &RecordBatch, column: usize, row: usize| {
         array_value_to_string(batch.column(column), row).expect("text")
@@ -88,7 +88,7 @@ fn rows_text(batches: &[RecordBatch]) -> Vec<String> {
     rows.collect()
 }
 
-/// The one value of a query, as text.
+/// The single value of a query, as a string.
 async fn value(ctx: &SessionContext, sql: &str) -> String {
     rows_text(&run(ctx, sql).await).join(";")
 }
@@ -97,7 +97,7 @@ fn statistics(ctx: &SessionContext) -> PlanStatistics {
     galatea::plan_statistics(ctx).expect("a Galatea session")
 }
 
-/// Queries whose plans are used again, whatever the device.
+/// Queries with reusable plans on any device.
 const QUERIES: &[&str] = &[
     "SELECT v, f FROM t WHERE v % 5 = 1",
     "SELECT * FROM d",
@@ -115,7 +115,7 @@ const QUERIES: &[&str] = &[
     "WITH big AS (SELECT * FROM t WHERE v > 2990) SELECT a.v, b.k FROM big a JOIN big b ON a.v = b.v",
     "SELECT t.v, x.y FROM t JOIN (VALUES (1, 'a'), (2, 'b')) AS x(k, y) ON t.v = x.k",
     "SELECT 1 + 1 AS two",
-    // Values of subqueries: in pipelines, around them, one in another, several.
+    // Values of subqueries: in pipelines, around them, nested, several.
     "SELECT count(*), sum(f) FROM t WHERE v > (SELECT avg(v) FROM t)",
     "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > (SELECT sum(v) * 0.14 FROM t) ORDER BY k",
     "SELECT v, (SELECT max(k) FROM d) - k AS below FROM t WHERE v < (SELECT min(v) + 9 FROM t WHERE v > (SELECT avg(v) FROM t))",
@@ -141,7 +141,7 @@ async fn plans_of_queries_that_come_again_are_used_again() {
 }
 
 #[tokio::test]
-async fn literals_tell_queries_apart() {
+async fn plans_with_different_literals_are_distinct() {
     let ctx = session(&[]).await;
     for round in 0..2 {
         for least in [10, 20, 2999] {
@@ -150,7 +150,7 @@ async fn literals_tell_queries_apart() {
             assert_eq!(value(&ctx, &sql).await, (3000 - least).to_string());
         }
     }
-    // Names and types of a result, too.
+    // Names and types of a result are compared, too.
     for sql in [
         "SELECT v AS a FROM t LIMIT 1",
         "SELECT v AS b FROM t LIMIT 1",
@@ -177,7 +177,7 @@ async fn prepared_statements_are_planned_once_for_each_value() {
     run(&ctx, "DEALLOCATE p").await;
     run(&ctx, "PREPARE p(BIGINT) AS SELECT count(*) FROM t WHERE v < $1").await;
     assert_eq!(value(&ctx, "EXECUTE p(10)").await, "9");
-    // A statement reads the table that it was prepared for.
+    // A prepared statement reads the table that it was prepared for.
     let plain = SessionContext::new();
     for ctx in [&ctx, &plain] {
         run(ctx, "CREATE OR REPLACE TABLE n AS SELECT 1 AS x").await;
@@ -192,7 +192,7 @@ async fn prepared_statements_are_planned_once_for_each_value() {
 }
 
 #[tokio::test]
-async fn functions_that_change_their_mind_are_asked_each_time() {
+async fn volatile_functions_are_evaluated_in_each_execution() {
     let ctx = session(&[]).await;
     for sql in [
         "SELECT count(*) FROM t WHERE random() < 2",
@@ -202,7 +202,7 @@ async fn functions_that_change_their_mind_are_asked_each_time() {
         "SELECT count(*) FROM t WHERE v IN (SELECT v FROM t WHERE random() < 2)",
         "SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM d WHERE d.k = t.k AND now() > timestamp '2020-01-01')",
         "SELECT uuid() <> ''",
-        // Nor are plans kept over tables that nothing is known of, or of recursive queries.
+        // Plans over tables without versions, and of recursive queries, are not cached either.
         "SELECT count(*) FROM generate_series(1, 10)",
         "SELECT count(*) > 0 FROM galatea_memory()",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT sum(n) FROM r",
@@ -227,7 +227,7 @@ async fn functions_that_change_their_mind_are_asked_each_time() {
 
 #[tokio::test]
 async fn the_least_recently_used_plans_go() {
-    let ctx = session(&[("galatea.plan_cache", "2")]).await;
+    let ctx = session(&[("galatea.cache.plans", "2")]).await;
     let queries = [
         "SELECT sum(v) FROM t",
         "SELECT min(v) FROM t",
@@ -241,7 +241,7 @@ async fn the_least_recently_used_plans_go() {
     assert!(!ask(&ctx, queries[0]).await.1);
     assert!(ask(&ctx, queries[1]).await.1);
     assert!(!ask(&ctx, queries[2]).await.1);
-    run(&ctx, "SET galatea.plan_cache = 0").await;
+    run(&ctx, "SET galatea.cache.plans = 0").await;
     for _ in 0..2 {
         assert!(!ask(&ctx, queries[2]).await.1);
     }

@@ -1,4 +1,4 @@
-//! A text that was asked before is not parsed again, unless it may mean something else by now.
+//! SQL text that was run before is not parsed again, unless its meaning may have changed.
 
 use super::{QUERIES, ask, checked, run, session, statistics, value};
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The value of a query, and whether its text was known.
+/// The value of a query, and whether its text was cached.
 async fn told(ctx: &SessionContext, sql: &str) -> (String, bool) {
     let before = statistics(ctx).known;
     let value = value(ctx, sql).await;
@@ -20,7 +20,7 @@ async fn told(ctx: &SessionContext, sql: &str) -> (String, bool) {
 }
 
 #[tokio::test]
-async fn texts_that_come_again_are_known() {
+async fn repeated_sql_text_is_not_parsed_again() {
     let ctx = session(&[]).await;
     for round in 0..3 {
         for sql in QUERIES {
@@ -29,7 +29,7 @@ async fn texts_that_come_again_are_known() {
             assert_eq!(statistics(&ctx).known - before, u64::from(round > 0), "{sql}");
         }
     }
-    // The columns are those of DataFusion's frame, whether there are NULLs among them apart.
+    // The columns are those of DataFusion's frame, except for nullability.
     for sql in QUERIES {
         let frame = ctx
             .sql(sql)
@@ -49,7 +49,7 @@ async fn texts_that_come_again_are_known() {
 }
 
 #[tokio::test]
-async fn what_a_text_may_mean_anew_is_not_known() {
+async fn sql_text_with_volatile_meaning_is_not_cached() {
     let ctx = session(&[]).await;
     run(&ctx, "CREATE VIEW few AS SELECT v FROM t WHERE v < 3").await;
     for sql in [
@@ -82,7 +82,7 @@ async fn a_table_under_the_name_of_another_is_seen() {
         }
         assert!(told(&ctx, sql).await.1, "{rows}");
     }
-    // Tables that change places.
+    // Tables that swap their names.
     run(&ctx, "CREATE TABLE e AS SELECT 1 AS k, 'one' AS name").await;
     ask(&ctx, "SELECT count(*) FROM e").await;
     for round in 0..3 {
@@ -101,7 +101,7 @@ async fn a_table_under_the_name_of_another_is_seen() {
 }
 
 #[tokio::test]
-async fn a_relation_of_the_query_goes_before_a_table() {
+async fn ctes_shadow_tables_in_cached_sql_text() {
     let ctx = session(&[]).await;
     let sql = "WITH later AS (SELECT v FROM t WHERE v < 5) SELECT count(*) FROM later";
     for _ in 0..2 {
@@ -114,7 +114,7 @@ async fn a_relation_of_the_query_goes_before_a_table() {
     }
 }
 
-/// A schema whose tables are those of another one, until that is hidden.
+/// A schema with the tables of another one, until they are hidden.
 #[derive(Debug)]
 struct Hiding {
     tables: MemorySchemaProvider,
@@ -165,7 +165,7 @@ async fn a_table_that_is_not_found_any_more_is_an_error() {
     assert_eq!(told(&ctx, sql).await, ("7".into(), true));
 }
 
-/// A table function that gives a table of the session, another one each time it is told to.
+/// A table function that returns a table of the session; the test changes the table.
 #[derive(Debug)]
 struct Chosen(Arc<dyn TableProvider>);
 
@@ -188,7 +188,7 @@ async fn a_table_function_is_asked_each_time() {
     }
 }
 
-/// A planner for which `a + b` is `a - b`.
+/// A planner that plans `a + b` as `a - b`.
 #[derive(Debug)]
 struct MinusForPlus;
 
@@ -230,7 +230,7 @@ async fn a_planner_of_expressions_that_is_new_is_asked() {
 }
 
 #[tokio::test]
-async fn how_a_text_is_read_is_a_setting() {
+async fn parser_settings_are_part_of_the_sql_text_key() {
     let ctx = session(&[]).await;
     run(&ctx, "CREATE TABLE \"T\" AS SELECT 1 AS v").await;
     let sql = "SELECT count(*) FROM T";
@@ -249,7 +249,7 @@ async fn how_a_text_is_read_is_a_setting() {
 
 #[tokio::test]
 async fn the_least_recently_asked_texts_go() {
-    let ctx = session(&[("galatea.plan_cache", "2")]).await;
+    let ctx = session(&[("galatea.cache.plans", "2")]).await;
     let queries = [0, 1, 2].map(|least| format!("SELECT count(*) FROM t WHERE v > {least}"));
     for sql in &queries {
         assert!(!told(&ctx, sql).await.1);
@@ -257,14 +257,14 @@ async fn the_least_recently_asked_texts_go() {
     assert!(told(&ctx, &queries[1]).await.1);
     assert!(told(&ctx, &queries[2]).await.1);
     assert!(!told(&ctx, &queries[0]).await.1, "it had gone");
-    run(&ctx, "SET galatea.plan_cache = 0").await;
+    run(&ctx, "SET galatea.cache.plans = 0").await;
     for _ in 0..2 {
         assert!(!told(&ctx, &queries[2]).await.1);
     }
 }
 
 #[tokio::test]
-async fn texts_hold_no_table() {
+async fn strings_hold_no_table() {
     let ctx = session(&[]).await;
     let (_, reused) = ask(&ctx, "SELECT sum(v) FROM t").await;
     assert!(!reused);

@@ -1,4 +1,4 @@
-//! Whether two answers are the same.
+//! Whether two answers are equal.
 
 use super::pass::Answer;
 use datafusion::arrow::array::{Array, AsArray, BooleanArray};
@@ -45,7 +45,7 @@ pub(super) fn difference(expected: &Answer, actual: &Answer) -> Option<String> {
             order.difference(batches, &others)
         }
         (_, Answer::Broken(what)) => Some(what.clone()),
-        // An internal error of DataFusion's, by its own words.
+        // DataFusion reports an internal error of its own.
         (Answer::Error(error), Answer::Rows { .. }) if error.contains("bug in DataFusion's code") => None,
         // Subqueries that Galatea's rules rewrite (`tests/answers`).
         (Answer::Error(error), Answer::Rows { .. })
@@ -63,7 +63,7 @@ pub(super) fn difference(expected: &Answer, actual: &Answer) -> Option<String> {
     }
 }
 
-/// Whether DataFusion answers a question of a kind wrongly that Galatea answers rightly (`tests/answers`).
+/// Whether the query is of a kind that DataFusion answers wrongly and Galatea rightly (`tests/answers`).
 pub(super) fn is_corrected(sql: &str) -> bool {
     let sql = sql.to_ascii_uppercase();
     let words: Vec<&str> = sql.split_whitespace().collect();
@@ -75,7 +75,7 @@ pub(super) fn is_corrected(sql: &str) -> bool {
     is_either || sql.contains("EXCEPT ALL") || sql.contains("INTERSECT ALL")
 }
 
-/// A batch without the rows that lists of settings and functions have for Galatea's.
+/// A batch without Galatea's rows in lists of settings and functions.
 fn without_ours(batch: &RecordBatch) -> RecordBatch {
     let keep = |column: &dyn Array| -> Option<BooleanArray> {
         (column.data_type() == &DataType::Utf8).then(|| {

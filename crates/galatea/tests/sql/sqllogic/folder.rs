@@ -1,5 +1,5 @@
-//! Where DataFusion's files are, and the place they read and write: a temporary folder shaped like its
-//! repository.
+//! The location of DataFusion's files, and the place that they read and write: a temporary folder with the
+//! structure of its repository.
 
 use super::sample_data;
 use cargo_metadata::MetadataCommand;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub(super) struct TestFolder(PathBuf);
 
 impl TestFolder {
-    /// Asks cargo where the crate is that this test was built with.
+    /// Asks cargo for the folder of the crate that this test was built with.
     pub(super) fn find() -> Option<Self> {
         // Crates of other platforms were not downloaded.
         let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -32,7 +32,7 @@ impl TestFolder {
         Some(Self(found.manifest_path.parent()?.into()))
     }
 
-    /// Paths of the files, relative to the folder of files, that `wanted` takes.
+    /// Relative paths of the files that `wanted` accepts.
     pub(super) fn files(&self, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         let folder = self.0.join("test_files");
         let mut files: Vec<PathBuf> = read_dir_recursive(&folder)
@@ -50,13 +50,13 @@ impl TestFolder {
         files
     }
 
-    /// The records of a file, includes among them.
+    /// The records of a file, including its includes.
     pub(super) fn records(&self, file: &Path) -> Result<Vec<Record<DFColumnType>>, String> {
         sqllogictest::parse_file(self.0.join("test_files").join(file)).map_err(|error| error.to_string())
     }
 }
 
-/// Stands in for a checkout of DataFusion's repository, whose paths the files name.
+/// Simulates a checkout of DataFusion's repository, because the files contain its paths.
 pub(super) struct Workplace(TempDir);
 
 impl Workplace {
@@ -72,7 +72,7 @@ impl Workplace {
         Ok(place)
     }
 
-    /// Stands in for `datafusion/sqllogictest`, where the files expect to be run.
+    /// Simulates `datafusion/sqllogictest`, where the files expect to run.
     fn crate_folder(&self) -> PathBuf {
         self.0.path().join("datafusion").join("sqllogictest")
     }
@@ -87,7 +87,7 @@ impl Workplace {
         std::fs::create_dir_all(scratch)
     }
 
-    /// The statement with its relative paths made absolute: the test process stays in its own folder.
+    /// The statement with its relative paths made absolute, because the test process stays in its own folder.
     pub(super) fn absolute(&self, sql: &str) -> String {
         let root = self.0.path().display();
         let own = self.crate_folder();

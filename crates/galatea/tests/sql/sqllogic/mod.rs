@@ -1,18 +1,18 @@
-//! sqllogictest files: ours, with their expected answers, and DataFusion's, as questions only.
+//! sqllogictest files: ours with their expected answers, and DataFusion's as queries only.
 //!
 //! DataFusion publishes its sqllogictest files with the crate `datafusion-sqllogictest`: 20 000 records that
-//! touch every statement and function it has. Each file runs three times over the same context, the one
-//! DataFusion's own runner sets up for it: twice on plain DataFusion and once on a Galatea session on the
-//! emulated device. The answers of the device are compared with DataFusion's, record by record; records that
-//! plain DataFusion answers differently from itself (random numbers, clocks) and EXPLAIN are left out, and
-//! counted. What the files expect is not looked at. A third of the files, all with `GALATEA_TEST_FILES=all`,
-//! runs once more with queries over Parquet files in place of tables in memory, each query twice.
+//! cover all its statements and functions. Each file runs three times over the context that DataFusion's own
+//! runner sets up for it: twice on plain DataFusion, and once on a Galatea session on the emulated device.
+//! The answers of the device are compared with DataFusion's, record by record. Records that plain DataFusion
+//! answers differently in its two runs (random numbers, clocks) and EXPLAIN are excluded and counted. The
+//! expectations of the files are ignored. A third of the files, all with `GALATEA_TEST_FILES=all`, runs once
+//! more with queries over Parquet files in place of tables in memory, each query twice.
 //!
-//! A part of the files runs always. `GALATEA_SQLLOGICTEST=all` runs all of them,
-//! `GALATEA_SQLLOGICTEST=joins,cte` those whose path contains one of these words.
+//! Some of the files run always. `GALATEA_SQLLOGICTEST=all` runs all of them,
+//! `GALATEA_SQLLOGICTEST=joins,cte` those with one of these words in their path.
 //!
-//! The data that the files read is in DataFusion's repository, not in its crate: [`sample_data`] writes
-//! tables of the same columns. Files whose data is neither there are listed with the first thing they miss.
+//! The data of the files is in DataFusion's repository, not in its crate: [`sample_data`] writes tables of
+//! the same columns. Files with data in neither place are listed with the first missing item.
 
 mod compare;
 mod folder;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use folder::{TestFolder, Workplace};
 use summary::{FileOutcome, Summary};
 
-/// Files of the everyday run: statements of every kind, small tables, little to compile.
+/// Files of the everyday run: statements of every kind, small tables, few kernels to compile.
 const EVERYDAY: &[&str] = &[
     "aggregates_simplify.slt",
     "case.slt",
@@ -48,7 +48,7 @@ const EVERYDAY: &[&str] = &[
     "update.slt",
 ];
 
-/// How long the records of one file may take on the device; those that are left then are counted.
+/// The time limit for the records of one file on the device. The remaining records are counted.
 const FILE_LIMIT: Duration = Duration::from_secs(600);
 
 fn slt_files(folder: &Path) -> Vec<PathBuf> {

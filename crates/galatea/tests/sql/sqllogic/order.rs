@@ -1,4 +1,5 @@
-//! What a query says about its rows: their order, which ties leave open, and how many there may be.
+//! Properties of a query's result: its order, which leaves ties open, and whether the number of rows is
+//! limited.
 
 use crate::compare::{same, same_in_order};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, Scalar};
@@ -17,20 +18,20 @@ use std::sync::Arc;
 /// The outermost ORDER BY, LIMIT and OFFSET of a query.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct RowOrder {
-    /// Columns of the result that it is sorted by, as far as they are in it.
+    /// Indices of the result columns by which it is sorted, if they are part of it.
     keys: Vec<usize>,
-    /// How it is sorted by each.
+    /// The sort options of each.
     options: Vec<SortOptions>,
-    /// Whether the result is sorted by these columns and nothing else.
+    /// Whether the result is sorted by exactly these columns.
     complete: bool,
-    /// Whether rows beyond a number are left out.
+    /// Whether the query has a LIMIT or OFFSET.
     limited: bool,
-    /// Whether lists are collected in whatever order rows come.
+    /// Whether lists are collected in an undefined order.
     lists: bool,
 }
 
 impl RowOrder {
-    /// Looks below projections and limits.
+    /// Reads the order below projections and limits.
     pub(super) fn of(plan: &LogicalPlan) -> Self {
         let mut order = Self {
             complete: true,
@@ -61,7 +62,7 @@ impl RowOrder {
             let found = match &key.expr {
                 Expr::Column(column) => output.maybe_index_of_column(column).or_else(|| {
                     let named = output.index_of_column_by_name(None, &column.name)?;
-                    // A column of that name may be another table's.
+                    // A column of that name may belong to another table.
                     let (table, _) = output.qualified_field(named);
                     (column.relation.is_none() || table.is_none()).then_some(named)
                 }),
@@ -79,7 +80,7 @@ impl RowOrder {
         }
     }
 
-    /// The first difference that is not one of ties.
+    /// The first difference other than ties.
     pub(super) fn difference(&self, expected: &[RecordBatch], actual: &[RecordBatch]) -> Option<String> {
         if self.lists {
             let sorted =
@@ -113,7 +114,7 @@ impl RowOrder {
         let expected = concat_batches(&first.schema(), expected)?;
         let actual = concat_batches(&other.schema(), actual)?;
         if !self.is_in_order(&expected)? {
-            // DataFusion's piecewise merge join loses the order that it was asked for.
+            // DataFusion's piecewise merge join does not preserve its required order.
             return Ok(!self.limited && self.is_in_order(&actual)? && same(&[expected], &[actual]).is_ok());
         }
         let keys = |batch: &RecordBatch| batch.project(&self.keys);
@@ -122,12 +123,12 @@ impl RowOrder {
         if !sorted || !self.limited {
             return Ok(sorted && same(&[expected], &[actual]).is_ok());
         }
-        // Which of the rows that tie with the first and the last are returned is open.
+        // The query does not determine which ties of the first and the last row are returned.
         let inner = [self.between_ends(&expected)?, self.between_ends(&actual)?];
         Ok(!self.complete || self.keys.is_empty() || same(&inner[..1], &inner[1..]).is_ok())
     }
 
-    /// Whether rows are in the order that was asked for.
+    /// Whether rows are in the required order.
     fn is_in_order(&self, batch: &RecordBatch) -> Result<bool> {
         let keys = batch.project(&self.keys)?;
         let fields = keys.columns().iter().zip(&self.options);
@@ -137,7 +138,7 @@ impl RowOrder {
         Ok(self.keys.is_empty() || rows.iter().is_sorted())
     }
 
-    /// The rows whose keys are neither the first row's nor the last one's.
+    /// The rows with keys that differ from those of the first and the last row.
     fn between_ends(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut batch = batch.clone();
         for last in [true, false] {
@@ -156,7 +157,7 @@ impl RowOrder {
     }
 }
 
-/// Whether a plan calls `array_agg` without saying in which order.
+/// Whether a plan calls `array_agg` without an order.
 fn collects_lists(plan: &LogicalPlan) -> bool {
     let unordered = |expr: &Expr| match expr {
         Expr::AggregateFunction(call) => call.func.name() == "array_agg" && call.params.order_by.is_empty(),
@@ -172,7 +173,7 @@ fn collects_lists(plan: &LogicalPlan) -> bool {
     visited.is_ok() && found
 }
 
-/// A batch whose lists are sorted, each by itself; of values that can be.
+/// A batch with each of its lists sorted, if the values are sortable.
 fn with_sorted_lists(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(|column| {
         let DataType::List(field) = column.data_type() else {

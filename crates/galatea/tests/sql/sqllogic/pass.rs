@@ -1,4 +1,4 @@
-//! One pass over a file: its records on one session, in order, with the outcome of each.
+//! One pass over a file: runs its records on one session, in order, and returns the outcome of each.
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -15,7 +15,7 @@ use super::folder::Workplace;
 use super::order::RowOrder;
 use super::stored::StoredTables;
 
-/// A record that hangs fails after this long.
+/// The time limit of a record.
 const RECORD_LIMIT: Duration = Duration::from_secs(180);
 
 /// One statement or query of a file.
@@ -26,7 +26,7 @@ pub(super) struct Question {
     pub(super) fails: bool,
 }
 
-/// The statements of a file that run, and the number of EXPLAINs, which do not.
+/// The statements of a file to run, and the number of EXPLAINs, which do not run.
 pub(super) fn questions(records: Vec<Record<DFColumnType>>, place: &Workplace) -> (Vec<Question>, usize) {
     let mut found = Vec::new();
     let mut explains = 0;
@@ -89,7 +89,7 @@ pub(super) fn questions(records: Vec<Record<DFColumnType>>, place: &Workplace) -
     (found, explains)
 }
 
-/// What a session said to a question.
+/// A session's answer to a statement or query.
 pub(super) enum Answer {
     Rows {
         schema: SchemaRef,
@@ -97,16 +97,16 @@ pub(super) enum Answer {
         order: RowOrder,
     },
     Error(String),
-    /// A panic, or no end.
+    /// A panic, or a time-out.
     Broken(String),
 }
 
-/// An answer, and where it came from.
+/// An answer and its origin.
 pub(super) struct Answered {
     pub(super) answer: Answer,
     /// The answer of a second run, over files.
     pub(super) second: Option<Answer>,
-    /// Whether a part of the query was placed on the device and stayed there.
+    /// Whether a part of the query was placed on the device and ran there.
     pub(super) on_device: bool,
     pub(super) reasons: Vec<String>,
     pub(super) elapsed: Duration,
@@ -117,11 +117,12 @@ pub(super) struct Answered {
 pub(super) enum Engine {
     DataFusion,
     Galatea,
-    /// As [`Self::Galatea`], where queries read Parquet files in place of tables in memory, and run twice.
+    /// Like [`Self::Galatea`], but queries read Parquet files in place of tables in memory, and run twice.
     OverFiles,
 }
 
-/// Runs the questions in order until `limit` has passed; fewer answers than questions mean that it did.
+/// Runs the statements and queries in order until `limit` has passed. After a time-out, fewer answers are
+/// returned.
 pub(super) async fn run(
     engine: Engine,
     file: &Path,
@@ -162,10 +163,10 @@ pub(super) async fn run(
     Ok(answers)
 }
 
-/// Makes the context a Galatea one on the emulated device.
+/// Converts the context into a Galatea session on the emulated device.
 fn install(ctx: &SessionContext) -> datafusion::error::Result<()> {
     let mut config = GalateaConfig::default();
-    for (name, value) in [("device", "emulated"), ("min_rows", "0")] {
+    for (name, value) in [("device", "emulated"), ("tuning.min_rows", "0")] {
         datafusion::config::ExtensionOptions::set(&mut config, name, value)?;
     }
     ctx.state_ref()

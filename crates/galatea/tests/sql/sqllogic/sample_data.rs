@@ -1,5 +1,4 @@
-//! Stands in for the data of DataFusion's repository: files of the same names and columns, with rows of our
-//! own.
+//! Replaces the data of DataFusion's repository: files with the same names and columns, and our own rows.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -12,7 +11,7 @@ use tpchgen::generators as tpch;
 
 use datafusion::prelude::SessionContext;
 
-/// Writes the files under `root`, which stands in for the repository.
+/// Writes the files under `root`, which represents the repository.
 pub(super) async fn write(root: &Path) -> Result<()> {
     aggregate_test(root)?;
     small_csv(root)?;
@@ -37,7 +36,7 @@ fn lines(path: &Path, header: &str, rows: impl IntoIterator<Item = String>) -> R
     fs::write(path, text)
 }
 
-/// The table that most files ask: a hundred rows of every primitive type.
+/// The table that most files query: a hundred rows with every primitive type.
 fn aggregate_test(root: &Path) -> Result<()> {
     let mut rng = SmallRng::seed_from_u64(100);
     let mut rows: Vec<String> = (0..100)
@@ -213,7 +212,7 @@ fn small_csv(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tables that are declared to be sorted, and are.
+/// Tables that are declared as sorted, and are sorted.
 fn windows(root: &Path) -> Result<()> {
     let data = root.join("datafusion/core/tests/data");
     let mut rng = SmallRng::seed_from_u64(2);
@@ -274,7 +273,7 @@ fn recursive_cte(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// TPC-H, much smaller than what the files were written for.
+/// TPC-H, much smaller than the data that the files were written for.
 fn tpch_files(root: &Path) -> Result<()> {
     const SCALE: f64 = 0.002;
     fn table(path: &Path, header: &str, rows: impl Iterator<Item = impl Display>) -> Result<()> {
@@ -350,7 +349,7 @@ fn tpch_files(root: &Path) -> Result<()> {
     )
 }
 
-/// Parquet files, by their path and the query that makes them.
+/// Parquet files, by their path and the query that creates them.
 const PARQUET: &[(&str, &str)] = &[
     (
         "parquet-testing/data/alltypes_plain.parquet",

@@ -1,8 +1,9 @@
-//! The tables of a pass as Parquet files: queries see files, other statements the tables in memory.
+//! The tables of a pass as Parquet files: queries read files, other statements the tables in memory.
 //!
-//! Statements change tables in memory, which files do not allow; so before a query each table is written to a
-//! file and registered as that, and before another statement it is in memory again. A table that a file does
-//! not keep as it is stays in memory: with constraints, default values, or types that Parquet does not have.
+//! Statements change tables in memory, which files do not allow. So before a query, each table is written to
+//! a file and registered as that; before another statement, it is registered in memory again. A table that a
+//! file does not preserve stays in memory: with constraints, default values, or types that Parquet does not
+//! have.
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
@@ -23,7 +24,7 @@ use crate::files_of_tables::{Format, Location, TableFiles};
 /// The tables of one session.
 pub(super) struct StoredTables {
     folder: TempDir,
-    /// By name, the tables in memory in whose place files are registered.
+    /// The tables in memory that files replace, by name.
     stored: HashMap<String, Arc<dyn TableProvider>>,
     written: usize,
 }
@@ -37,7 +38,7 @@ impl StoredTables {
         })
     }
 
-    /// Before the statement: files for a query, else memory. Whether it is a query.
+    /// Prepares a statement: registers files for a query, else memory. Returns whether it is a query.
     pub(super) async fn prepare(&mut self, ctx: &SessionContext, sql: &str) -> bool {
         let word = sql.trim_start().to_lowercase();
         let query = ["select", "with", "table ", "("]
@@ -71,7 +72,7 @@ impl StoredTables {
         true
     }
 
-    /// The rows of a table in memory as a table of a file; none where a file does not keep them.
+    /// The rows of a table in memory as a table of a file; `None` if a file does not preserve them.
     async fn file(&mut self, table: &Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
         let schema = table.schema();
         let constrained = table
@@ -81,7 +82,7 @@ impl StoredTables {
             .fields()
             .iter()
             .any(|field| table.get_column_default(field.name()).is_some());
-        // Galatea's sessions store what is registered in memory.
+        // Galatea's sessions store the tables that are registered in memory.
         let in_memory =
             table.downcast_ref::<MemTable>().is_some() || table.downcast_ref::<StoredTable>().is_some();
         if !in_memory || constrained || defaults || schema.fields().is_empty() {

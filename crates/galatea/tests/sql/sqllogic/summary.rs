@@ -15,28 +15,29 @@ use super::pass::{Answer, Engine, questions, run};
 #[derive(Debug, Default)]
 pub(super) struct FileOutcome {
     file: PathBuf,
-    /// Records compared, and those among them that both sessions refused.
+    /// Number of compared records, and of those that both sessions refused.
     compared: usize,
     failing: usize,
-    /// Records of which a part ran on the device.
+    /// Number of records that ran on the device, at least in part.
     on_device: usize,
-    /// Records with an operator that placement looks at: those on the device, and those with a reason.
+    /// Number of records with an operator that placement considers: those on the device, and those with a
+    /// reason.
     with_work: usize,
-    /// Why records with work did not use the device, with the number of records.
+    /// The reasons that records with work did not use the device, with the number of records.
     reasons: BTreeMap<String, usize>,
-    /// EXPLAIN, left out.
+    /// Number of EXPLAINs, which are excluded.
     explains: usize,
-    /// Records that plain DataFusion answers differently from itself.
+    /// Number of records that plain DataFusion answers differently in its two runs.
     volatile: usize,
-    /// Records that were left when the file's time was over.
+    /// Number of records that remained after the time limit of the file.
     late: usize,
-    /// Records that should succeed and fail on plain DataFusion, and the first one's error: data that is not
-    /// there.
+    /// Number of records that should succeed but fail on plain DataFusion because data is missing, and the
+    /// first one's error.
     missing: usize,
     first_missing: String,
-    /// Why the file did not run at all.
+    /// The reason that the file did not run at all.
     skipped: Option<String>,
-    /// Records that were compared over files, too.
+    /// Number of records that were compared over files, too.
     over_files: usize,
     differences: Vec<String>,
     elapsed: Duration,
@@ -188,13 +189,13 @@ fn in_files(file: &Path) -> bool {
     }
 }
 
-/// A reason without the expression that it concerns, so that those of one kind are counted together.
+/// A reason without the expression that it concerns, so that reasons of one kind are counted together.
 fn kind_of(reason: &str) -> String {
     let line = reason.lines().next().unwrap_or_default();
     line.split(" (in ").next().unwrap_or_default().to_owned()
 }
 
-/// How many reasons are printed.
+/// Number of printed reasons.
 const SHOWN_REASONS: usize = 60;
 
 /// The results of all files.

@@ -1,4 +1,4 @@
-//! Folders that grow, as streams.
+//! Streams over folders with a growing number of files.
 
 use super::source::sessions;
 use crate::compare::same_in_order;
@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::Int64Type;
 use futures::StreamExt;
 use std::path::Path;
 
-/// Writes a file and renames it into the folder when it is complete.
+/// Writes a file, and renames it into the folder when it is complete.
 fn put(folder: &Path, name: &str, text: &str) {
     let part = folder.join(format!(".{name}"));
     std::fs::write(&part, text).expect("writes");
@@ -46,7 +46,7 @@ async fn files_are_read_as_they_come() {
         .execute_stream()
         .await
         .expect("starts");
-    // What is not complete is not read.
+    // Incomplete files are not read.
     std::fs::write(folder.path().join(".c.csv"), "ts,k,v\nbroken").expect("writes");
     put(
         folder.path(),

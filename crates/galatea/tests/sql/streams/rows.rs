@@ -36,7 +36,7 @@ async fn rows_are_those_of_the_same_table() {
 #[tokio::test]
 async fn frames_of_any_size_hold_the_same_rows() {
     for frame in ["4096", "5000", "65536", "1048576"] {
-        let pair = sessions(&[("galatea.stream_frame", frame)]);
+        let pair = sessions(&[("galatea.stream.frame_size", frame)]);
         let batches = parts(&events(5000, -40_000, 90, true, 3), &[2999, 8, 1024]);
         for sql in &QUERIES[1..3] {
             check_by(
@@ -51,7 +51,7 @@ async fn frames_of_any_size_hold_the_same_rows() {
     }
 }
 
-/// What is shown of the plan of a query over a channel.
+/// The displayed plan of a query over a channel.
 async fn plan(ctx: &SessionContext, sql: &str) -> String {
     let _sender = channel(ctx);
     let frame = ctx.sql(sql).await.expect("parses");
@@ -61,7 +61,7 @@ async fn plan(ctx: &SessionContext, sql: &str) -> String {
 
 #[tokio::test]
 async fn plans_say_what_runs_where() {
-    let pair = sessions(&[("galatea.stream_lateness", "250")]);
+    let pair = sessions(&[("galatea.stream.lateness", "250")]);
     let placed = plan(
         &pair.gpu,
         "SELECT k, date_bin(INTERVAL '2 seconds', ts) AS w, sum(v) FROM s WHERE v > 5 GROUP BY k, w",
@@ -96,9 +96,9 @@ async fn plans_say_what_runs_where() {
             "{sql}\n{kept}"
         );
     }
-    let off = sessions(&[("galatea.streams", "false")]);
+    let off = sessions(&[("galatea.stream.enabled", "false")]);
     let kept = plan(&off.gpu, QUERIES[0]).await;
-    assert!(kept.contains("galatea.streams"), "{kept}");
+    assert!(kept.contains("galatea.stream.enabled"), "{kept}");
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn errors_of_rows_end_the_stream() {
         .await
         .expect_err("5 divides some v");
     assert!(error.to_string().contains("division by zero in"), "{error}");
-    // The query has ended, and with it the channel.
+    // The query has ended, and its channel with it.
     tokio::time::timeout(Duration::from_secs(60), sending)
         .await
         .expect("the sender learns of it")
@@ -130,11 +130,11 @@ async fn errors_of_rows_end_the_stream() {
     until_none_runs().await;
 }
 
-/// Waits until no persistent operator of the tests' process runs.
+/// Waits until no persistent operator of the test process runs.
 async fn until_none_runs() {
     let begun = Instant::now();
     while galatea::stream::running() > 0 {
-        // Other tests run theirs beside this one.
+        // Other tests run their own concurrently.
         assert!(
             begun.elapsed() < Duration::from_secs(300),
             "{}",
@@ -189,7 +189,7 @@ async fn a_slow_reader_holds_the_sender_back() {
     let mut batches = frame.execute_stream().await.expect("starts");
     let mut rows = batches.next().await.expect("a batch").expect("rows").num_rows();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // What is under way is bounded: the channel's batches and the permits of the stream.
+    // The rows in flight are bounded by the channel's batches and the permits of the stream.
     let before = *sent.borrow();
     assert!(
         before < 64,

@@ -13,13 +13,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
-/// Sessions for streams with these settings beside small tables on the device.
+/// Sessions for streams with these settings, and with small tables on the device.
 pub(super) fn sessions(settings: &[(&str, &str)]) -> Pair {
-    let small = [("galatea.stream_blocks", "2"), ("galatea.stream_groups", "1500")];
+    let small = [("galatea.stream.blocks", "2"), ("galatea.stream.groups", "1500")];
     Pair::new(&[&small, settings].concat())
 }
 
-/// The columns of events: time in milliseconds, numbers with NULL, text, a flag.
+/// The columns of events: time in milliseconds, nullable numbers, a string, a flag.
 pub(super) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("ts", DataType::Timestamp(TimeUnit::Millisecond, None), true),
@@ -32,8 +32,8 @@ pub(super) fn schema() -> SchemaRef {
     ]))
 }
 
-/// So many events from a time on, with a step of up to `step` milliseconds between two of them; `nulls`: some
-/// values are NULL, times are not.
+/// `rows` events from the time `start` on, with a step of up to `step` milliseconds between them. `nulls`:
+/// some values are NULL, but no times.
 pub(super) fn events(rows: usize, start: i64, step: i64, nulls: bool, seed: u64) -> RecordBatch {
     let mut random = StdRng::seed_from_u64(seed);
     let mut time = start;
@@ -46,7 +46,7 @@ pub(super) fn events(rows: usize, start: i64, step: i64, nulls: bool, seed: u64)
     of_times(times.into_iter().map(Some).collect(), nulls, seed)
 }
 
-/// Events of these times.
+/// Events at these times.
 pub(super) fn of_times(times: Vec<Option<i64>>, nulls: bool, seed: u64) -> RecordBatch {
     let mut random = StdRng::seed_from_u64(seed ^ 0x5eed);
     let rows = times.len();
@@ -86,7 +86,7 @@ pub(super) fn of_times(times: Vec<Option<i64>>, nulls: bool, seed: u64) -> Recor
     RecordBatch::try_new(schema(), columns).expect("columns of the schema")
 }
 
-/// Parts of a batch, of these numbers of rows, over and over.
+/// Slices of a batch with these numbers of rows, repeated in turn.
 pub(super) fn parts(batch: &RecordBatch, sizes: &[usize]) -> Vec<RecordBatch> {
     let (mut parts, mut at) = (Vec::new(), 0);
     for size in sizes.iter().cycle() {
@@ -100,7 +100,7 @@ pub(super) fn parts(batch: &RecordBatch, sizes: &[usize]) -> Vec<RecordBatch> {
     parts
 }
 
-/// A channel as table `s` of a session.
+/// Registers a channel as table `s` of a session.
 pub(super) fn channel(ctx: &SessionContext) -> ChannelSender {
     let (sender, table) = Channel::new(schema())
         .ordered_by(["ts"])
@@ -111,12 +111,12 @@ pub(super) fn channel(ctx: &SessionContext) -> ChannelSender {
     sender
 }
 
-/// Compares a query over the batches as a table with the same over them as a stream, in order.
+/// Compares a query over the batches as a table with the same query over them as a stream, in order.
 pub(super) async fn check(pair: &Pair, batches: &[RecordBatch], sql: &str, case: &str) {
     check_by(pair, batches, sql, same, case).await;
 }
 
-/// As [`check`], compared by `comparison`.
+/// Like [`check`], compared by `comparison`.
 pub(super) async fn check_by(
     pair: &Pair,
     batches: &[RecordBatch],
@@ -133,7 +133,7 @@ pub(super) async fn check_by(
     let all = batches.to_vec();
     let sending = tokio::spawn(async move {
         for batch in all {
-            // Of a query that fails, nobody reads on.
+            // The receiver of a failed query is dropped.
             if sender.send(batch).await.is_err() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Groups of windows of time.
+//! Groups in windows of time.
 
 use super::source::{channel, check, check_by, events, of_times, parts, sessions};
 use crate::compare::{Pair, same};
@@ -39,7 +39,10 @@ async fn windows_are_those_of_the_same_table() {
 #[tokio::test]
 async fn frames_of_any_size_lead_to_the_same_windows() {
     for frame in ["4096", "65536", "1048576"] {
-        let pair = sessions(&[("galatea.stream_frame", frame), ("galatea.stream_groups", "300")]);
+        let pair = sessions(&[
+            ("galatea.stream.frame_size", frame),
+            ("galatea.stream.groups", "300"),
+        ]);
         let batches = parts(&events(4000, 0, 9, true, 5), &[2999, 8, 1024]);
         for sql in QUERIES {
             check(&pair, &batches, sql, &format!("frames of {frame} bytes")).await;
@@ -47,12 +50,12 @@ async fn frames_of_any_size_lead_to_the_same_windows() {
     }
 }
 
-/// The bits of used slots end at any place of a block's threads, and the slots' words begin right behind.
+/// The bitmap of used slots ends at any thread of a block, and the words of the slots begin right after it.
 #[tokio::test]
-async fn no_group_is_lost_where_bits_end_and_words_begin() {
+async fn groups_are_complete_for_any_end_of_the_slot_bitmap() {
     let sql = "SELECT date_bin(INTERVAL '1 second', ts) AS w, v, count(*), sum(v) FROM s GROUP BY w, v";
     for frame in ["4096", "8192", "20480", "65536"] {
-        let pair = sessions(&[("galatea.stream_frame", frame)]);
+        let pair = sessions(&[("galatea.stream.frame_size", frame)]);
         for seed in 0..2 {
             let batches = parts(&events(2500, 0, 3, false, seed), &[2500]);
             check(
@@ -66,7 +69,7 @@ async fn no_group_is_lost_where_bits_end_and_words_begin() {
     }
 }
 
-/// Nothing that the threads of a block write for a frame overlaps without an order.
+/// No writes of a block's threads for a frame overlap without synchronisation.
 #[tokio::test]
 async fn threads_do_not_race() {
     let emulator = galatea::EmulatorOptions {
@@ -74,9 +77,9 @@ async fn threads_do_not_race() {
         ..galatea::EmulatorOptions::default()
     };
     let settings = [
-        ("galatea.stream_blocks", "2"),
-        ("galatea.stream_groups", "300"),
-        ("galatea.stream_frame", "4096"),
+        ("galatea.stream.blocks", "2"),
+        ("galatea.stream.groups", "300"),
+        ("galatea.stream.frame_size", "4096"),
     ];
     let pair = Pair::emulated(emulator, &settings);
     let batches = parts(&events(300, 0, 9, true, 6), &[300]);
@@ -86,7 +89,7 @@ async fn threads_do_not_race() {
     }
 }
 
-/// Times with gaps of many windows, and with many windows in a batch.
+/// Times with gaps of many windows, and batches with many windows.
 #[tokio::test]
 async fn windows_may_be_far_apart() {
     let pair = sessions(&[]);
@@ -117,14 +120,14 @@ async fn rows_without_time_are_the_last_window() {
     check(&pair, &batches, QUERIES[1], "NULL").await;
 }
 
-/// Rows that are late by less than what is allowed are in their windows.
+/// Rows that are late within the allowed lateness are in their windows.
 #[tokio::test]
 async fn late_rows_are_in_their_windows() {
     let mut random = StdRng::seed_from_u64(11);
     let times = (0..4000_i64).map(|row| Some(row * 3 - random.random_range(0..900)));
     let rows = of_times(times.collect(), true, 4);
     for lateness in ["900", "60000"] {
-        let pair = sessions(&[("galatea.stream_lateness", lateness)]);
+        let pair = sessions(&[("galatea.stream.lateness", lateness)]);
         for sizes in [&[4000][..], &[1, 257, 64]] {
             check(
                 &pair,
@@ -137,14 +140,15 @@ async fn late_rows_are_in_their_windows() {
     }
 }
 
-/// Rows that are later are left out, whatever batches they come in.
+/// Rows that are later are dropped, in any batch.
 #[tokio::test]
 async fn rows_that_are_too_late_are_left_out() {
     let mut random = StdRng::seed_from_u64(12);
     let times: Vec<i64> = (0..3000_i64)
         .map(|row| row * 3 - random.random_range(0..2500))
         .collect();
-    // Windows of a second, rows late by up to 500 ms: those before the window of the greatest time less that.
+    // Windows are one second, and rows may be 500 ms late. Rows before the window of the greatest time minus
+    // 500 ms are dropped.
     let mut latest = i64::MIN;
     let mut kept = Vec::new();
     for time in &times {
@@ -165,8 +169,8 @@ async fn rows_that_are_too_late_are_left_out() {
     let rows = of_times(times.into_iter().map(Some).collect(), false, 4);
     for (sizes, frame) in [(&[3000][..], "65536"), (&[1, 257, 64], "4096")] {
         let pair = sessions(&[
-            ("galatea.stream_lateness", "500"),
-            ("galatea.stream_frame", frame),
+            ("galatea.stream.lateness", "500"),
+            ("galatea.stream.frame_size", frame),
         ]);
         let sender = channel(&pair.gpu);
         let all = parts(&rows, sizes);
@@ -231,7 +235,7 @@ async fn a_window_is_returned_when_it_is_over() {
 
 #[tokio::test]
 async fn too_many_groups_are_an_error() {
-    let pair = sessions(&[("galatea.stream_groups", "100")]);
+    let pair = sessions(&[("galatea.stream.groups", "100")]);
     let sender = channel(&pair.gpu);
     tokio::spawn(async move { while sender.send(events(500, 0, 1, true, 9)).await.is_ok() {} });
     let sql = "SELECT date_bin(INTERVAL '1 hour', ts) AS w, v, f, count(*) FROM s GROUP BY w, v, f";
@@ -245,7 +249,7 @@ async fn too_many_groups_are_an_error() {
         .expect_err("500 groups");
     let text = error.to_string();
     assert!(
-        text.contains("more than 100 groups") && text.contains("galatea.stream_groups"),
+        text.contains("more than 100 groups") && text.contains("galatea.stream.groups"),
         "{text}"
     );
 }

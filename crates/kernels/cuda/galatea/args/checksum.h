@@ -8,7 +8,7 @@ namespace galatea {
 struct ChecksumArguments {
     const u64* values;
     u64 count;
-    u64* sum;  // receives, added to what is there, the wrapping sum of value[i] * (2 i + 1): depends on every place
+    u64* sum;  // added to it: the wrapping sum of value[i] * (2 i + 1), which depends on every position
 };
 
 }  // namespace galatea

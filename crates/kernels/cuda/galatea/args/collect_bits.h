@@ -7,8 +7,8 @@ namespace galatea {
 
 struct CollectBitsArguments {
     const u32* words;
-    u32* numbers; // of the bits that are `wanted`, in any order
-    u64* found;   // how many there are is added to it
+    u32* numbers; // of the bits equal to `wanted`, in any order
+    u64* found;   // their number is added to it
     u64 bits;
     u32 wanted; // 0 or 1
     u32 unused;

@@ -9,8 +9,8 @@ struct CountWrittenArguments {
     const u8* entries;
     u64 bytes;     // of all entries
     u64 width;     // bytes of an entry: 1, 2, 4 or 8
-    u64 byte;      // repeated, an entry that nothing has written
-    u64* written;  // the number of other entries is added to it
+    u64 byte;      // the byte that an unwritten entry consists of
+    u64* written;  // the number of written entries is added to it
 };
 
 }  // namespace galatea

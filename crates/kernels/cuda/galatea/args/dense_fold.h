@@ -7,10 +7,10 @@ namespace galatea {
 
 struct DenseFoldArguments {
     u64* groups;        // [copy][group][word]
-    const u8* merges;   // by word: how it merges (Merge), or MERGE_HIGH
+    const u8* merges;   // by word: its Merge, or MERGE_HIGH
     u64 count;          // groups
     u32 words;          // of a group
-    u32 copies;         // of each group, one at least
+    u32 copies;         // of each group, at least one
 };
 
 }  // namespace galatea

@@ -13,11 +13,11 @@ struct FlowArguments {
     FlowOutbox* outbox;
     FlowNote* notes;
     u64* times;         // per block: FLOW_STEPS clocks, then clocks and items of each operator; or null
-    u64 patience;       // nanoseconds without a beat of the host after which a block gives up
+    u64 patience;       // nanoseconds without a heartbeat of the host after which a block gives up
     u32 topic_count;
     u32 operator_count;
     u32 heap_count;
-    u32 ready_only;     // 1: warps go to operators that have a frame; 0: to all that are not finished
+    u32 ready_only;     // 1: warps serve operators that have a frame; 0: all unfinished operators
     u32 notes_in_flight;  // notes that a station leaves before it waits for the first; 1 to MOST_NOTES
     u32 unused;
 };

@@ -6,10 +6,10 @@
 namespace galatea {
 
 struct GlobalAtomicsArguments {
-    u64* words;   // added to
-    u64 count;    // of words, a power of two
-    u64 updates;  // by each thread
-    u64 seed;     // of the words drawn
+    u64* words;   // the updated words
+    u64 count;    // number of words, a power of two
+    u64 updates;  // per thread
+    u64 seed;     // of the random words
 };
 
 }  // namespace galatea

@@ -9,9 +9,9 @@ namespace galatea {
 struct HashMergeArguments {
     GroupTableView table;
     PageChainsView chains;  // rows: key words, then accumulator words
-    const u8* merges;       // by accumulator word: how it merges (Merge), or MERGE_HIGH
-    const u64* texts;       // the texts whose places are accumulators; null where there are none
-    u64* pages;             // counts the pages given back
+    const u8* merges;       // by accumulator word: its Merge, or MERGE_HIGH
+    const u64* texts;       // the strings that accumulators hold positions of; null: none do
+    u64* pages;             // receives the number of pages released
 };
 
 }  // namespace galatea

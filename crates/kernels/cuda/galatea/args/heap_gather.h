@@ -8,9 +8,9 @@ namespace galatea {
 struct HeapGatherArguments {
     PageChainsView chains;
     u64* columns;  // column c at columns + c * room
-    u64* rows;     // receives the number of rows of all chains, also when not all fit
-    u64 room;      // rows a column has room for
-    u32 release;   // 1: pages go back to the heap once copied
+    u64* rows;     // receives the number of rows of all chains, also if not all fit
+    u64 room;      // rows that fit in a column
+    u32 release;   // 1: pages are released to the heap after the copy
     u32 padding;
 };
 

@@ -7,7 +7,7 @@ namespace galatea {
 
 struct HeapReleaseArguments {
     HeapView heap;
-    u8* const* addresses;  // null ones are passed over
+    u8* const* addresses;  // null addresses are skipped
     u64 count;
 };
 

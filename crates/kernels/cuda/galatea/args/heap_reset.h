@@ -5,7 +5,7 @@
 
 namespace galatea {
 
-// What `own` and the balances hold, by search.
+// Contents of `own` and the balances, by search.
 enum HeapOwn : u32 {
     HEAP_OWN_ZEROS = 0,  // nothing, lock maps, ends of blocks
     HEAP_OWN_FLAGS = 1,  // a 32-bit word per page, 1 = free
@@ -13,7 +13,7 @@ enum HeapOwn : u32 {
 };
 
 struct HeapResetArguments {
-    HeapView heap;        // everything but the bitmap already cleared
+    HeapView heap;        // everything except the bitmap is already cleared
     const u64* free;  // a bit per page, 1 = free; null: all are
     u32 own;          // a HeapOwn
     u32 padding;

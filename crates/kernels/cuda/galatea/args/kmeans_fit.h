@@ -5,17 +5,17 @@
 
 namespace galatea {
 
-// Starts of one launch, and words of each. Host twins in src/kmeans.rs.
+// Starts of one launch, and words of each. Host twins are in src/kmeans.rs.
 constexpr u32 KMEANS_STARTS = 16;
 constexpr u32 KMEANS_START_WORDS = 6;
 
 struct KmeansFitArguments {
-    const u64* chunks;  // as of kmeans_pass
-    // By start, as blockIdx.y numbers them: addresses of its centroids, partials, shifts, masses and state,
-    // and the bits of its scale, as of kmeans_pass and kmeans_update.
+    const u64* chunks;  // as in kmeans_pass
+    // By start (blockIdx.y): addresses of its centroids, partials, shifts, masses and state, and the bits of
+    // its scale, as in kmeans_pass and kmeans_update.
     u64 starts[KMEANS_STARTS * KMEANS_START_WORDS];
-    double tolerance;     // on the shift; negative: never done
-    u32 chunk_count;      // these seven as of kmeans_pass
+    double tolerance;     // on the shift; negative: iterate to the limit
+    u32 chunk_count;      // these seven as in kmeans_pass
     u32 tiles_per_chunk;
     u32 clusters;
     u32 slots;

@@ -8,7 +8,7 @@ namespace galatea {
 struct KmeansMassesArguments {
     const unsigned char* labels;  // of KMEANS_LABELS bytes each; 16-byte aligned
     u64* masses;                  // [k]; added to
-    u32* partials;                // [block][k], cleared; of partitioned global masses, else null
+    u32* partials;                // [block][k], cleared; for partitioned global masses, else null
     u64 count;                    // labels
     u64 clusters;                 // k
 };

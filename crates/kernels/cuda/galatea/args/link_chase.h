@@ -6,11 +6,11 @@
 namespace galatea {
 
 struct LinkChaseArguments {
-    const u32* next;  // of each place, the place that follows it
-    u64* out;         // receives the place that was reached, and the nanoseconds of the timed steps
-    u64 stride;       // words from one place to the next in memory
-    u64 warm_steps;   // before the clock is read
-    u64 steps;        // that are timed
+    const u32* next;  // for each place, the place that follows it
+    u64* out;         // receives the last place, and the nanoseconds of the timed steps
+    u64 stride;       // words between neighbouring places in memory
+    u64 warm_steps;   // steps before timing starts
+    u64 steps;        // timed steps
 };
 
 }  // namespace galatea

@@ -7,10 +7,10 @@ namespace galatea {
 
 struct LinkSelectArguments {
     const u32* columns;  // three columns of `rows` values, one after another: key, left, right; 16-byte aligned
-    u64* sum;            // receives the sum of left * right of the rows that are selected, added
+    u64* sum;            // the sum of left * right over the selected rows is added to it
     u64 rows;
-    u64 threshold;       // rows are selected whose key is below it
-    u32 predicated;      // 1: all columns are loaded for every row; 0: the others after the key has decided
+    u64 threshold;       // a row is selected if its key is below it
+    u32 predicated;      // 1: all columns are loaded for every row; 0: the others only if the key qualifies
     u32 unused;
 };
 

@@ -6,9 +6,9 @@
 namespace galatea {
 
 struct MatchLanesArguments {
-    u64* total;   // added to it: over all threads and matches, how many lanes had this lane's value
-    u64 matches;  // by each warp
-    u64 values;   // different ones in a warp, a power of two up to 32
+    u64* total;   // added to it: the number of lanes with this lane's value, over all threads and matches
+    u64 matches;  // per warp
+    u64 values;   // distinct values in a warp, a power of two up to 32
 };
 
 }  // namespace galatea

@@ -1,4 +1,4 @@
-// The argument of every generated pipeline kernel, by value.
+// The argument of every generated pipeline kernel, passed by value.
 //
 // Host twin: galatea_kernels::PipelineArguments. The layout is asserted on both sides.
 //
@@ -10,8 +10,8 @@
 
 namespace galatea {
 
-// Host twins: MAX_LITERALS, MAX_TABLES, MAX_OUTPUTS and CHAINS_VIEW_WORDS; the layout test holds them
-// together.
+// Host twins: MAX_LITERALS, MAX_TABLES, MAX_OUTPUTS and CHAINS_VIEW_WORDS; the layout test checks that they
+// are equal.
 constexpr u32 MAX_LITERALS = 184;
 constexpr u32 MAX_TABLES = 40;
 constexpr u32 MAX_OUTPUTS = 256;
@@ -19,24 +19,24 @@ constexpr u32 CHAINS_VIEW_WORDS = 15;
 
 struct PipelineArguments {
     // [chunk][chunk_words]: word 0 rows, word 1 first morsel of the chunk, word 2 rows of the table before
-    // it, then per column COLUMN_WORDS words (morsel.cuh): data address, validity address (0: no nulls),
-    // base, offsets address (text only).
+    // the chunk, then per column COLUMN_WORDS words (morsel.cuh): data address, validity address (0: no
+    // nulls), base, offsets address (string only).
     const u64* chunks;
-    // Of sinks that stop, so that a launch can be resumed: of output columns per warp the next morsel it
-    // would take, of the hash table per thread the rows of the block's morsel that are still to come.
+    // Progress of sinks that can stop, from which a launch is resumed: for output columns, the next morsel of
+    // each warp; for the hash table, the remaining rows of the block's morsel per thread.
     u32* progress;
-    // A word for each chunk of the table, not 0 once the chunk is there; nullptr: all chunks of the launch
-    // are.
+    // A word for each chunk of the table, not 0 once the chunk is resident; nullptr: all chunks of the launch
+    // are resident.
     const u32* arrivals;
-    // What the sink accumulates into: group slots; each sink says how they are laid out.
+    // The group slots that the sink accumulates into; their layout depends on the sink.
     u64* groups;
     // First word: 0, or the code of the first run-time error raised by an expression.
     u32* error;
     // [0] groups or rows the sink holds, [1] 1 when a warp or block stopped: output columns nearly full, or
-    // the heap exhausted (hash table), [2] rows that passed the filters, [3] rows that a full hash table left
-    // in page chains.
+    // the heap exhausted (hash table), [2] rows that passed the filters, [3] rows that overflowed from a full
+    // hash table to page chains.
     u64* counters;
-    // Rows the sink has room for before blocks must stop; groups a hash table takes.
+    // Capacity of the sink in rows, at which blocks must stop; capacity of a hash table in groups.
     u64 limit;
     // Slots of the hash table (a power of two), or rows of an output column.
     u64 capacity;
@@ -44,18 +44,19 @@ struct PipelineArguments {
     u32 end_morsel;
     u32 chunk_words;
     u32 morsel_rows;
-    // The most morsels any chunk has: lower bound from which ChunkCursor::seek walks forward to a morsel's
-    // chunk.
+    // The maximum number of morsels of a chunk: gives the lower bound from which ChunkCursor::seek searches
+    // forward for a morsel's chunk.
     u32 morsels_per_chunk;
-    u32 resume; // 1: blocks start where `progress` says
-    // Lookup tables: by dictionary code, for long IN lists, codes of the slots of laid-out columns, packed
-    // dimensions, and build sides on the device.
+    u32 resume; // 1: blocks start at `progress`
+    // Lookup tables, indexed by dictionary code, for long IN lists; codes of the slots of laid-out columns;
+    // packed build sides; and build sides on the device.
     const u8* tables[MAX_TABLES];
     // Append sink: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2 + k.
     // Build sink: entries of column k, and a bitmap of its NULLs (1 = NULL) at MAX_OUTPUTS / 2 + k.
     u8* outputs[MAX_OUTPUTS];
     u64 literals[MAX_LITERALS];
-    // Sinks that write page chains: a PageChainsView (page_chain.cuh), which most pipelines need not compile.
+    // For sinks that write page chains: a PageChainsView (page_chain.cuh), which most pipelines need not
+    // compile.
     u64 chains_view[CHAINS_VIEW_WORDS];
 };
 

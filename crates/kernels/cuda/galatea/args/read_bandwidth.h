@@ -8,7 +8,7 @@ namespace galatea {
 struct ReadBandwidthArguments {
     const u64* values;  // 16-byte aligned
     u64 count;          // values; a multiple of 2
-    u64* sums;          // one per block: the wrapping sum of what the block read
+    u64* sums;          // one per block: the wrapping sum of the values that the block read
 };
 
 }  // namespace galatea

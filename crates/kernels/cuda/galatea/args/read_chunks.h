@@ -6,8 +6,8 @@
 namespace galatea {
 
 struct ReadChunksArguments {
-    const u64* values;     // chunks one after the other
-    const u32* arrivals;   // a word for each chunk, not 0 once it is there; nullptr: all are
+    const u64* values;     // consecutive chunks
+    const u32* arrivals;   // a word for each chunk, not 0 once it is resident; nullptr: all are resident
     u64 chunk_values;      // values of a chunk
     u64 first, end;        // chunks of the launch
     u64* sums;             // a sum for each chunk

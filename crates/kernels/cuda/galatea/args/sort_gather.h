@@ -7,8 +7,8 @@ namespace galatea {
 
 struct SortGatherArguments {
     const u8* values;  // aligned to their width
-    const u32* ids;    // which of them are wanted
-    u8* gathered;      // receives them
+    const u32* ids;    // indices of the wanted values
+    u8* gathered;      // receives the values
     u64 rows;          // ids
     u64 width;         // bytes of a value: 1, 4, 8 or 16
 };

@@ -7,11 +7,11 @@ namespace galatea {
 
 struct SortRunsArguments {
     const u64* keys;  // in the order of their bits from `shift` on
-    u32* ids;         // theirs, which are brought into the order of whole keys; or null
-    u64* sorted;      // a copy of the keys, which is brought into that order; or null
-    u32* unsorted;    // set to 1 where a run is too long
+    u32* ids;         // their ids, which are sorted by whole keys; or null
+    u64* sorted;      // a copy of the keys, which is sorted; or null
+    u32* unsorted;    // set to 1 if a run is too long
     u64 rows;         // keys
-    u64 shift;        // the lowest bit by which keys are in order
+    u64 shift;        // the lowest bit that the keys are already sorted by
 };
 
 }  // namespace galatea

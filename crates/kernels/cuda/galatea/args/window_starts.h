@@ -6,9 +6,9 @@
 namespace galatea {
 
 struct WindowStartsArguments {
-    const u32* sums; // by place the runs that begin before it; one more: all
-    u32* starts;     // receives the first place of each run, and the number of places
-    u64 rows;        // places
+    const u32* sums; // by position: the number of runs that begin before it; one more: all runs
+    u32* starts;     // receives the first position of each run, and the number of positions
+    u64 rows;        // number of positions
 };
 
 }  // namespace galatea

@@ -14,7 +14,7 @@ enum class WindowFold : u32 {
 
 struct WindowTreeArguments {
     const u8* below; // a level of the tree
-    u8* above;       // receives the one above it
+    u8* above;       // receives the level above it
     u64 nodes;       // of the level below
     WindowFold fold;
     u32 unused; // fills the struct

@@ -1,5 +1,5 @@
-// What a block knows of its operators: the board, in shared memory, and stations, in the first warp's
-// registers.
+// State that a block keeps of its operators: the board, in shared memory, and stations, in the registers of
+// the first warp.
 #pragma once
 
 #include "galatea/args/flow.h"
@@ -9,29 +9,29 @@
 
 namespace galatea {
 
-// What the threads of a block share.
+// State shared by the threads of a block.
 struct FlowBoard {
     FlowTopic topics[MOST_TOPICS];
     FlowOperator operators[MOST_OPERATORS];
     FlowHeap heaps[MOST_HEAPS];
     Work work[MOST_OPERATORS];
     alignas(16) u64 origin[MOST_OPERATORS][2];  // source offset and stamp of each operator's input
-    InlineFrame inputs[MOST_OPERATORS];         // where frames are inline
+    InlineFrame inputs[MOST_OPERATORS];         // if frames are inline
     InlineFrame outputs[MOST_OPERATORS];
-    u64 notes[MOST_OPERATORS][MOST_NOTES];      // numbers of the notes that a station has left, a ring
+    u64 notes[MOST_OPERATORS][MOST_NOTES];      // ring of the numbers of the notes that a station has left
     u32 vector[32];  // the work vector: operator of each warp, or ABSENT
-    u64 lent;        // the buffer that the host has been told of last: lend.cuh
+    u64 lent;        // the buffer last reported to the host: lend.cuh
     u32 leave;
 };
 
-// What lane i of the first warp knows of operator i; in its registers.
+// State that lane i of the first warp keeps of operator i in its registers.
 struct FlowStation {
     u64 ticket;
-    u64 input;    // frame word, 0 while there is none; of an inline frame one without an address
+    u64 input;    // frame word, 0 if there is none; for an inline frame, one without an address
     u64 address;  // of the output
-    u64 free;     // of a next topic of inline frames: slots below this offset are free, as far as is known
-    u32 output;   // frame number, ABSENT while there is none; 0 for a free slot
-    u32 notes;    // notes that have not been told, and where the first of them is in the ring
+    u64 free;     // if the next topic has inline frames: slots below this offset are known to be free
+    u32 output;   // frame number, ABSENT if none; 0 for a free slot
+    u32 notes;    // number of undelivered notes, and position of the first of them in the ring
     u32 first_note;
     bool open;    // the operator is not finished in this block
     bool ran;
@@ -39,7 +39,7 @@ struct FlowStation {
 
 GALATEA_INLINE bool has_next(const FlowOperator& own) { return own.next != ABSENT; }
 
-// The heap of a topic that blocks publish; any for a topic of inline frames, which has none.
+// The heap of a topic that blocks publish; an arbitrary one for a topic of inline frames, which has no heap.
 GALATEA_INLINE const FlowHeap& heap_of(const FlowBoard& board, const FlowTopic& topic) {
     return board.heaps[topic.heap == ABSENT ? 0 : topic.heap];
 }
@@ -52,7 +52,7 @@ GALATEA_INLINE void report(const FlowArguments& args, u32 code, u32 op, u64 sour
     store_relaxed_system(line + BLOCK_FAILURE, code);
 }
 
-// Forgets the notes of this station that have been told.
+// Removes the notes of this station that have been delivered.
 GALATEA_INLINE void forget_told(const FlowArguments& args, const FlowBoard& board, FlowStation& own) {
     if (own.notes == 0) return;
     const u64 told = *static_cast<const volatile u64*>(&args.outbox->committed);
@@ -62,7 +62,8 @@ GALATEA_INLINE void forget_told(const FlowArguments& args, const FlowBoard& boar
     }
 }
 
-// Tells what this block's notes say and what others have left, if no other block is at it. By the first warp.
+// Delivers the notes of this block and those that others have left, unless another block is delivering. By
+// the first warp.
 GALATEA_INLINE void tell_left(const FlowArguments& args, const FlowBoard& board, FlowStation& own) {
     if (!__any_sync(0xffffffffu, own.notes != 0) || !try_lock(args.outbox)) return;
     tell_notes(args.outbox, args.notes);

@@ -1,11 +1,11 @@
-// The end of a round: outputs are published, inputs acknowledged, the next tickets taken.
+// The end of a round: publishes outputs, acknowledges inputs, and takes the next tickets.
 #pragma once
 
 #include "galatea/flow/board.cuh"
 
 namespace galatea {
 
-// Whether much of the topic that a lane publishes is in use.
+// Whether at least half of the topic that a lane publishes is in use.
 GALATEA_INLINE bool is_half_full(const FlowTopic& next, FlowStation& own) {
     if (!is_inline(next)) return frames_in_use(next) * 2 >= next.depth;
     const auto half = [&] { return own.ticket + next.depth / 2 >= own.free; };
@@ -13,8 +13,8 @@ GALATEA_INLINE bool is_half_full(const FlowTopic& next, FlowStation& own) {
     return half();
 }
 
-// Gives back what has been read of the topics that the lanes with `asks` publish, where much is in use. By
-// the first warp.
+// Releases the frames that have been read of the topics published by the lanes with `asks`, if a topic is at
+// least half full. By the first warp.
 GALATEA_INLINE void reclaim_outputs(FlowBoard& board, FlowStation& own, bool asks) {
     bool full = false;
     if (asks) full = is_half_full(board.topics[board.operators[threadIdx.x].next], own);
@@ -24,11 +24,11 @@ GALATEA_INLINE void reclaim_outputs(FlowBoard& board, FlowStation& own, bool ask
     }
 }
 
-// Gives back what has been read for lanes that are stuck: they have an input, and no frame for its output.
+// Releases frames that have been read for stuck lanes, which have an input and no frame for its output.
 //
-// Where a topic has slots left, its heap is exhausted. A heap that begins with few buffers has fewer frames
-// than its topics have slots, so its frames come back however few of the slots are in use; and those of its
-// other topics, too, whose publishers may have nothing to publish. By the first warp.
+// If a topic has free slots, its heap is exhausted. A heap that begins with few buffers has fewer frames than
+// its topics have slots, so frames are reclaimed however few slots are in use; frames of the other topics of
+// the heap are reclaimed, too, because their publishers may have nothing to publish. By the first warp.
 GALATEA_NOINLINE void reclaim_for_stuck(FlowBoard& board, u32 topics, bool stuck) {
     constexpr u32 ALL = 0xffffffffu;
     bool exhausted = false;
@@ -48,7 +48,7 @@ GALATEA_NOINLINE void reclaim_for_stuck(FlowBoard& board, u32 topics, bool stuck
     }
 }
 
-// Whether the body of the operator that this lane stands for was content; reports it, if not.
+// Whether the body of this lane's operator succeeded; reports a failure.
 GALATEA_INLINE bool is_content(const FlowArguments& args, const FlowBoard& board) {
     const u32 op = threadIdx.x;
     const Work& work = board.work[op];
@@ -59,7 +59,7 @@ GALATEA_INLINE bool is_content(const FlowArguments& args, const FlowBoard& board
 }
 
 // Publishes the inline frames of the lanes with `shows`, each under the offset of its input: an operator
-// makes one of each, so blocks need no counter to draw offsets from. By the first warp.
+// produces one per input, so blocks need no counter for offsets. By the first warp.
 GALATEA_INLINE void show_inline(const FlowBoard& board, const FlowStation& own, bool shows) {
     constexpr u32 ALL = 0xffffffffu;
     for (u32 among = __ballot_sync(ALL, shows); among != 0; among &= among - 1) {
@@ -67,12 +67,12 @@ GALATEA_INLINE void show_inline(const FlowBoard& board, const FlowStation& own, 
         const FlowTopic& next = board.topics[board.operators[op].next];
         const u64 offset = __shfl_sync(ALL, own.ticket, op);
         store_inline(next, offset, board.outputs[op], board.origin[op], board.work[op].bytes_out);
-        // How many there are is asked at the end.
+        // The total number is read at the end of the topic.
         if (lane() == op) atomicAdd(&next.cursor->tail, u64(1));
     }
 }
 
-// Publishes this lane's frame for other blocks, or says in `note` what the host is to be told of it.
+// Publishes this lane's frame for other blocks, or writes the values to store for the host to `note`.
 GALATEA_INLINE void publish_frame(const FlowTopic& next, const FlowStation& own, u32 length, FlowNote& note) {
     publish(next, own.output, own.address, length, note);
     if (next.system != 0) return;
@@ -82,15 +82,16 @@ GALATEA_INLINE void publish_frame(const FlowTopic& next, const FlowStation& own,
     note.slot = nullptr;
 }
 
-// Concludes the round of all operators that ran, and has the host told. By the first warp; whether all bodies
-// were content.
+// Concludes the round of all operators that ran, and notifies the host. By the first warp; returns whether
+// all bodies succeeded.
 //
-// What the host waits for comes first, and nothing waits in between for an answer that is needed later.
+// The stores that the host waits for are first; between them no step waits for a result that is needed only
+// later.
 GALATEA_INLINE bool conclude_all(const FlowArguments& args, FlowBoard& board, FlowStation& own) {
     constexpr u32 ALL = 0xffffffffu;
     const u32 op = threadIdx.x;
     finish_copies();
-    // A lane has waited for its own copies alone, and inline frames are shown by all.
+    // A lane has waited only for its own copies, and all lanes publish inline frames.
     __syncwarp();
     const bool content = !own.ran || is_content(args, board);
     const bool ran = own.ran && content;
@@ -110,7 +111,7 @@ GALATEA_INLINE bool conclude_all(const FlowArguments& args, FlowBoard& board, Fl
     const bool publishes_frame = publishes && !is_inline(next);
     const bool tells = reads_host || (publishes_frame && next.system != 0);
     const bool any = __any_sync(ALL, tells);
-    // A single block has the outbox for itself.
+    // A single block has exclusive use of the outbox.
     const bool alone = gridDim.x == 1;
     u32 locked = 0;
     if (any && !alone && lane() == 0) locked = atomicCAS(&args.outbox->lock, 0u, 1u);
@@ -147,12 +148,12 @@ GALATEA_INLINE bool conclude_all(const FlowArguments& args, FlowBoard& board, Fl
         own.output = ABSENT;
         own.ticket = alone ? own.ticket + 1 : atomicAdd(of.ticket, u64(1));
     }
-    // After the host was told: frames that it has read come back.
+    // After the host is notified, frames that it has read are reclaimed.
     reclaim_outputs(board, own, ran && has_next(of));
     return __all_sync(ALL, content);
 }
 
-// Gives back the frame that a station has taken and does not publish.
+// Releases the frame that a station has taken and does not publish.
 GALATEA_INLINE void drop_output(FlowBoard& board, FlowStation& own, u32 op) {
     if (own.output == ABSENT) return;
     const FlowTopic& next = board.topics[board.operators[op].next];
@@ -171,7 +172,7 @@ GALATEA_NOINLINE void close_topic(const FlowOperator& of, const FlowTopic& next)
     store_relaxed_system(next.end, atomicAdd(&next.cursor->tail, u64(0)));
 }
 
-// The operator has read all there will be in this block.
+// Called when the operator has read all its input in this block.
 GALATEA_INLINE void finish(FlowBoard& board, FlowStation& own, u32 op) {
     const FlowOperator& of = board.operators[op];
     own.open = false;

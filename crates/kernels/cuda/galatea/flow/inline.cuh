@@ -1,12 +1,12 @@
-// Inline frames: frames of at most MOST_INLINE_BYTES bytes that are in the slots of the offset index.
+// Inline frames: frames of at most MOST_INLINE_BYTES bytes that are stored in the slots of the offset index.
 //
-// Each 64-bit word of such a slot is data in its high half and, in its low half, the offset that it is for. A
-// warp loads or stores a slot by one instruction, a word a lane. Words are whole whatever the order in which
-// they arrive, and a warp that finds the offset in all of them has the frame: one read over the link brings
-// it, and its publisher needs no fence.
+// The high half of each 64-bit word of such a slot is data, and the low half is the offset of the frame. A
+// warp loads or stores a slot by one instruction, one word per lane. Words are never torn, in whatever order
+// they arrive, and a warp that finds the offset in all of them has the frame: one read over the link
+// transfers it, and its publisher needs no fence.
 //
-// Neither does the acknowledgement: what a slot's reader has seen in every word cannot be what is stored
-// there later, because of it.
+// The acknowledgement needs no fence, either: the values that a slot's reader has seen in every word cannot
+// be those stored there later as a consequence of it.
 #pragma once
 
 #include "galatea/flow/catalogue.h"
@@ -27,12 +27,12 @@ GALATEA_INLINE u64* slot_of(const FlowTopic& topic, u64 offset) {
     return topic.slots + (offset & (topic.depth - 1)) * topic.slot_words;
 }
 
-// This lane's word of a slot. By a whole warp.
+// Loads this lane's word of a slot. By a whole warp.
 GALATEA_INLINE u64 ask_inline(const FlowTopic& topic, u64 offset) {
     return lane() < topic.slot_words ? load_relaxed_system(slot_of(topic, offset) + lane()) : inline_tag(offset);
 }
 
-// Whether the words that the lanes have are the frame of an offset; if so, its bytes and its origin. By a
+// Whether the words of the lanes are the frame of an offset; if so, its bytes and its origin are stored. By a
 // whole warp.
 GALATEA_INLINE bool take_inline(u64 word, u64 offset, InlineFrame& frame, u64* origin, u32& length) {
     constexpr u32 ALL = 0xffffffffu;
@@ -47,7 +47,7 @@ GALATEA_INLINE bool take_inline(u64 word, u64 offset, InlineFrame& frame, u64* o
     return true;
 }
 
-// Publishes a frame. By a whole warp, the only one that has the offset.
+// Publishes a frame. By a whole warp, the only one that owns the offset.
 GALATEA_INLINE void store_inline(const FlowTopic& topic, u64 offset, const InlineFrame& frame, const u64* origin,
                                  u32 length) {
     u32 data = 0;

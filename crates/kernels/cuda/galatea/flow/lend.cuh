@@ -1,25 +1,26 @@
 // Buffers that blocks lend to the host. An exhausted heap takes buffers that the other side does not use
-// (XeFlow, section 4.4); which frames of a device's heap are in use only blocks know.
+// (XeFlow, section 4.4); only blocks have the information which frames of a device's heap are in use.
 //
-// So the host names a buffer in a control word, once, and blocks take its frames out of the heap as they come
-// free: the first block those that have been read or that nobody has, each block those that it has taken
-// ahead. They are marked as lent, in words behind the bitmap. When all are, the first block says so, and the
-// buffer is the host's until the run ends. A heap keeps a frame for each block, so blocks go on meanwhile.
+// The host writes the number of a buffer to a control word, once, and blocks remove its frames from the heap
+// as they become free: the first block takes those that have been read or are unused, and each block those
+// that it has taken ahead. The frames are marked as lent, in words behind the bitmap. When all are lent, the
+// first block reports it, and the buffer belongs to the host until the run ends. A heap keeps one frame for
+// each block, so blocks continue meanwhile.
 #pragma once
 
 #include "galatea/flow/board.cuh"
 
 namespace galatea {
 
-// What the host asks for: number of a heap, plus 1, in the high half; of its buffer in the low half; or 0.
+// The request of the host: number of a heap, plus 1, in the high half; of its buffer in the low half; or 0.
 GALATEA_INLINE u32 number_asked(u64 asked) { return u32(asked >> 32) - 1; }
 GALATEA_INLINE u32 buffer_asked(u64 asked) { return u32(asked); }
 
-// The words that say which frames are lent, by frame as the bitmap's.
+// The words that mark lent frames, indexed like the bitmap.
 GALATEA_INLINE u32* lent_words(const FlowHeap& heap) { return heap.bitmap + heap.most_buffers * heap.words_per_buffer; }
 
-// Lends the frame that a station has taken ahead, if it is of the buffer asked for: as long as it has no
-// input it would keep it.
+// Lends the frame that a station has taken ahead, if it belongs to the requested buffer: the station would
+// keep it as long as it has no input.
 GALATEA_INLINE void lend_output(const FlowBoard& board, FlowStation& own, u32 op, u64 asked) {
     if (own.output == ABSENT || own.input != 0) return;
     const FlowTopic& next = board.topics[board.operators[op].next];
@@ -32,7 +33,7 @@ GALATEA_INLINE void lend_output(const FlowBoard& board, FlowStation& own, u32 op
     own.output = ABSENT;
 }
 
-// Lends the frames that nobody has; whether all of the buffer are lent. By a whole warp.
+// Lends the unused frames; returns whether all frames of the buffer are lent. By a whole warp.
 GALATEA_INLINE bool lend_free(const FlowHeap& heap, u32 buffer) {
     bool all = true;
     for (u32 word = lane(); word < heap.words_per_buffer; word += WARP) {
@@ -45,7 +46,7 @@ GALATEA_INLINE bool lend_free(const FlowHeap& heap, u32 buffer) {
     return __all_sync(0xffffffffu, all);
 }
 
-// Does what is to be done for the buffer that the host asks for. By the first warp.
+// Performs one step of lending the buffer that the host requests. By the first warp.
 GALATEA_NOINLINE void lend(const FlowArguments& args, FlowBoard& board, FlowStation& own, u64 asked) {
     if (threadIdx.x < args.operator_count) lend_output(board, own, threadIdx.x, asked);
     __syncwarp();
@@ -55,7 +56,7 @@ GALATEA_NOINLINE void lend(const FlowArguments& args, FlowBoard& board, FlowStat
         if (of_heap.heap == number_asked(asked)) reclaim(of_heap, board.heaps[of_heap.heap]);
     }
     if (!lend_free(board.heaps[number_asked(asked)], buffer_asked(asked))) return;
-    // The host writes to the frames after all that blocks have done with them.
+    // The host's writes to the frames are ordered after all accesses of the blocks.
     fence(true);
     __syncwarp();
     if (lane() == 0) {

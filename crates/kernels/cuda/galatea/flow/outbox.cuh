@@ -1,14 +1,14 @@
-// What blocks tell the host, many frames by one fence.
+// Notifications from blocks to the host, with one fence for many frames.
 //
-// Before the host is told of a frame, the frame's bytes must be visible to it: that takes a fence of system
-// scope. The device executes these one after another, about one a microsecond, and each waits for all that
-// the whole device has on its way to the host; a fence for each frame of each block limits the device to some
-// hundred thousand frames a second and gets slower with every block. So a block that finds another one at it
-// does not wait for its turn: it leaves a note, and the holder of the lock makes one fence for all notes that
-// there are.
+// Before the host is notified of a frame, the frame's bytes must be visible to it, which takes a fence of
+// system scope. The device executes these fences one after another, about one a microsecond, and each waits
+// for all writes of the whole device that are in flight to the host; a fence for each frame of each block
+// limits the device to some hundred thousand frames a second and gets slower with every block. So a block
+// that finds the outbox locked does not wait for its turn: it leaves a note, and the holder of the lock
+// issues one fence for all notes.
 //
-// A note is written before its number is released at device scope, and read after that is acquired; the fence
-// of the reader comes after, so it covers the writer's frame as well.
+// A note is written before its number is released at device scope, and read after the number is acquired; the
+// reader's fence follows, so it covers the writer's frame as well.
 #pragma once
 
 #include "galatea/flow/catalogue.h"
@@ -17,20 +17,20 @@
 
 namespace galatea {
 
-// Stores what a note says. The caller has made a fence since it knows of the note.
+// Stores the words of a note. The caller has issued a fence since it acquired the note.
 GALATEA_INLINE void tell(const FlowNote& note) {
     if (note.slot != nullptr) store_relaxed_system(note.slot, note.word);
     if (note.acknowledged != nullptr) store_relaxed_system(note.acknowledged, note.offset);
 }
 
-// What has to be stored before the fence.
+// Stores the words that must precede the fence.
 GALATEA_INLINE void prepare(const FlowNote& note) {
     if (note.slot == nullptr) return;
     store_relaxed_system(note.slot + SLOT_SOURCE, note.source);
     store_relaxed_system(note.slot + SLOT_STAMP, note.stamp);
 }
 
-// Takes the lock, or not; the same on all lanes. By a whole warp.
+// Tries to take the lock; the result is the same on all lanes. By a whole warp.
 GALATEA_INLINE bool try_lock(FlowOutbox* outbox) {
     u32 seen = 1;
     if (lane() == 0) seen = atomicCAS(&outbox->lock, 0u, 1u);
@@ -43,9 +43,9 @@ GALATEA_INLINE void unlock(FlowOutbox* outbox) {
     if (lane() == 0) atomicExch(&outbox->lock, 0u);
 }
 
-// Tells all that notes say, a lane a note. By a whole warp that holds the lock.
+// Delivers all notes, one per lane. By a whole warp that holds the lock.
 GALATEA_NOINLINE void tell_notes(FlowOutbox* outbox, FlowNote* notes) {
-    // What the last holder did comes before what this one does.
+    // Orders the previous holder's accesses before those of this one.
     fence(false);
     while (true) {
         const u64 first = *static_cast<volatile u64*>(&outbox->committed);
@@ -68,8 +68,8 @@ GALATEA_NOINLINE void tell_notes(FlowOutbox* outbox, FlowNote* notes) {
     }
 }
 
-// Leaves a note, by one lane; its number. There is room: a station has at most MOST_NOTES at a time, and
-// there are more entries than that for each.
+// Leaves a note, by one lane, and returns its number. It always fits: a station has at most MOST_NOTES at a
+// time, and the outbox has more entries than that for each.
 GALATEA_INLINE u64 leave_note(FlowOutbox* outbox, FlowNote* notes, const FlowNote& note) {
     const u64 number = atomicAdd(&outbox->tail, u64(1));
     FlowNote* place = notes + (number & outbox->mask);

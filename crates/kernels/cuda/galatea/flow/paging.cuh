@@ -1,8 +1,8 @@
-// Frames of columns: pages of 1024 values of one column each, behind an index of every page. See
-// crates/flow/src/paging for the layout.
+// Columnar frames: pages of 1024 values of one column each, preceded by an index of all pages. The layout is
+// described in crates/flow/src/paging.
 //
-// A warp takes a group of 1024 rows, 32 lines of one row a lane. Candidates are a bit of a word for each
-// line. Nothing is loaded before it is needed, and all that is loaded is counted.
+// A warp processes a group of 1024 rows, 32 lines of one row per lane. The candidate rows of a lane are the
+// bits of a word, one for each line. Nothing is loaded before it is needed, and all loads are counted.
 #pragma once
 
 #include "galatea/flow/work.cuh"
@@ -41,10 +41,10 @@ struct PageQuery {
     u32 columnar;
     u32 index;
     u32 unused[2];
-    PageCondition conditions[1];  // as many as `condition_count` says
+    PageCondition conditions[1];  // `condition_count` of them
 };
 
-// What a warp has read.
+// Counts of the loads of a warp.
 struct PageTally {
     u64 bytes;
     u64 pages;
@@ -56,12 +56,13 @@ template <typename Shape> struct PageGroup {
     const PageQuery* query;
     u32 group;
     u32 rows;
-    u32 lines_read;  // of frames in rows: lines of 32 rows that have been read
+    u32 lines_read;  // of row-wise frames: lines of 32 rows that have been read
     PageTally tally;
 
     GALATEA_INLINE u32 page(u32 column) const { return group * Shape::COLUMNS + column; }
 
-    // Whether rows of the group may satisfy a condition by its page's index, and whether all do.
+    // Whether, by the index of the condition's page, rows of the group may satisfy the condition; `always`:
+    // whether all do.
     GALATEA_INLINE bool may_hold(const PageCondition& condition, bool& always) {
         const u32* bounds = frame + PAGE_HEADER_WORDS + 2 * page(condition.column);
         const u32 least = bounds[0], greatest = bounds[1];
@@ -77,7 +78,7 @@ template <typename Shape> struct PageGroup {
         return condition.negated ? !covered : overlaps;
     }
 
-    // Whether a page may have a value, by its Bloom filter.
+    // Whether a page may contain a value, by its Bloom filter.
     GALATEA_INLINE bool in_filter(u32 column, u32 value) {
         const u64 hash = mix64(value);
         const u32 block = u32((hash >> 32) * (FILTER_WORDS / 8) >> 32);
@@ -88,7 +89,8 @@ template <typename Shape> struct PageGroup {
         return all;
     }
 
-    // This lane's value of a column in a line; only lanes with a candidate load. `first`: of the page.
+    // This lane's value of a column in a line; only lanes with a candidate load it. `first`: this is the
+    // first load of the page.
     GALATEA_INLINE u32 value(u32 column, u32 line, bool candidate, bool& first) {
         const u32 row = line * WARP + lane();
         if (__ballot_sync(0xffffffffu, candidate) == 0) return 0;
@@ -107,7 +109,7 @@ template <typename Shape> struct PageGroup {
     }
 };
 
-// Answers a query for the frame: for each group its count, sum, bytes and pages, and then the rows.
+// Evaluates a query on the frame: writes, for each group, its count, sum, bytes and pages, and then the rows.
 template <typename Shape> GALATEA_INLINE void scan_pages(Work& work, u32 group_bytes) {
     constexpr u32 ALL = 0xffffffffu;
     const u32* frame = work.input<u32>();
@@ -124,7 +126,8 @@ template <typename Shape> GALATEA_INLINE void scan_pages(Work& work, u32 group_b
         for (u32 line = 0; line < WARP; ++line) {
             candidates |= u32(number * GROUP_ROWS + line * WARP + lane() < rows) << line;
         }
-        // The same on all lanes: whether a row may satisfy all conditions, and those that all rows satisfy.
+        // The same on all lanes: whether a row may satisfy all conditions, and which conditions all rows
+        // satisfy.
         bool possible = true;
         u32 needless = 0;
         for (u32 i = 0; query->index != 0 && i < query->condition_count && possible; ++i) {

@@ -1,15 +1,15 @@
 // Grid scope. The loop of a persistent kernel that runs all operators of a topology on the device (XeFlow,
 // section 5, algorithm 2).
 //
-// Blocks run it on their own, without a barrier of the grid. Each takes tickets, the offsets that it is going
-// to read, so a block reads a part of every topic's frames. In a round, lane i of the first warp looks for
-// operator i whether its input has been published, and takes a frame for its output; the lanes then write the
-// work vector, which tells each warp its operator; the warps compute; and the lanes publish. A look at a
-// topic that has nothing to read fails and is repeated in the next round, so no operator waits for another.
+// Blocks run the loop independently, without a grid barrier. Each takes tickets, the offsets that it will
+// read, so a block reads a part of every topic's frames. In a round, lane i of the first warp polls whether
+// the input of operator i has been published, and takes a frame for its output; the lanes then write the work
+// vector, which assigns an operator to each warp; the warps compute; and the lanes publish. A poll of an
+// empty topic fails and is repeated in the next round, so no operator waits for another.
 //
-// A warp looks at all its topics by one load of an address a lane, and in some rounds at their ends and the
-// host's control words as well; topics of inline frames take a load each. So a look takes one round trip over
-// the link, however many operators there are whose frames are not inline.
+// A warp polls all its topics by one load with one address per lane, and in some rounds their ends and the
+// host's control words as well; each topic of inline frames takes a load of its own. So a poll takes one
+// round trip over the link for any number of operators with frames that are not inline.
 #pragma once
 
 #include "galatea/flow/conclude.cuh"
@@ -17,14 +17,14 @@
 
 namespace galatea {
 
-// Rounds between two looks at the ends of topics, and at the host's control words.
+// Rounds between two polls of the ends of topics, and of the host's control words.
 constexpr u32 ROUNDS_PER_END = 16;
 constexpr u32 ROUNDS_PER_BEAT = 64;
-// After a round of more clocks than these, about half a millisecond, a block looks at the host's words and
-// beats at once: by rounds alone it would seem dead, and hear late that it is to stop.
+// After a round of more clocks than this, about half a millisecond, a block polls the host's words and
+// updates its heartbeat at once: counting rounds alone, it would seem dead and notice a stop request late.
 constexpr u64 LONG_ROUND = 1 << 20;
 
-// Gives each open (or ready) operator its share of the block's warps, in one piece, by the weights of the
+// Gives each open (or ready) operator its share of the block's warps, contiguous, by the weights of the
 // partition: lane = warp. Returns this warp's operator; `first` and `count` are those of operator `lane`.
 GALATEA_INLINE u32 assign(const FlowBoard& board, u32 operators, u32 among, u32& first, u32& count) {
     const u32 lane = threadIdx.x;
@@ -53,15 +53,15 @@ GALATEA_INLINE u32 assign(const FlowBoard& board, u32 operators, u32 among, u32&
     return chosen;
 }
 
-// Waits before the next look where others are ahead: the more tickets before this block's, the longer, so
-// that blocks without a chance do not fill the link with requests. `next` is the next ticket of this lane's
-// operator. By the first warp, none of whose operators has work.
+// Waits before the next poll if other blocks are ahead: longer if more tickets precede this block's, so that
+// blocks that cannot be served yet do not fill the link with requests. `next` is the next ticket of this
+// lane's operator. By the first warp, if none of its operators has work.
 GALATEA_INLINE void rest(const FlowStation& own, u64 next) {
     constexpr u32 NANOSECONDS_PER_TICKET = 16;
     constexpr u32 MOST_NANOSECONDS = 1000;
     u32 ahead = 0xffffffffu;
     if (own.open && own.input == 0) {
-        // Every block holds one ticket, so the lowest is about as many below the next as there are blocks.
+        // Every block holds one ticket, so the lowest is about gridDim.x below the next.
         const u64 lowest = next < gridDim.x ? 0 : next - gridDim.x;
         ahead = own.ticket < lowest ? 0 : u32(own.ticket - lowest);
     } else if (own.open) {
@@ -74,25 +74,25 @@ GALATEA_INLINE void rest(const FlowStation& own, u64 next) {
     }
 }
 
-// Looks of the first warp at a slot of inline frames that are under way. A look takes a round trip over the
-// link, and a frame that is published just after it was answered waits for the next: so two are under way,
-// half a round trip apart.
+// Polls of the first warp of a slot of inline frames that are in flight. A poll takes a round trip over the
+// link, and a frame that is published just after it was answered waits for the next one: so two polls are in
+// flight, half a round trip apart.
 constexpr u64 MOST_HALF_TRIP = 2000;  // clocks
 
 struct InlineLooks {
-    u64 word;    // this lane's, of the slot of `ticket`; not waited for
+    u64 word;    // this lane's word of the slot of `ticket`; not waited for
     u64 ticket;
     u32 op;
-    u32 idle;    // looks of the block without any work since the last
-    u64 trip;    // clocks of a look
+    u32 idle;    // polls of the block without any work since the last
+    u64 trip;    // clocks of a poll
 };
 
-// Looks for an operator's next inline frame: its frame word, without an address, or 0. By the first warp.
+// Polls for an operator's next inline frame: its frame word, without an address, or 0. By the first warp.
 GALATEA_INLINE u64 look_inline(FlowBoard& board, u32 op, u64 ticket, bool keeps, InlineLooks& looks) {
     const FlowTopic& topic = board.topics[board.operators[op].previous];
     const u64 began = clock64();
     u64 word = ask_inline(topic, ticket);
-    // Of several blocks each waits for its own ticket, and a second look only delays the first: measured.
+    // With several blocks, each waits for its own ticket, and a second poll only delays the first (measured).
     keeps = keeps && gridDim.x == 1;
     if (keeps && looks.idle > 0) {
         const bool under_way = looks.op == op && looks.ticket == ticket;
@@ -114,7 +114,7 @@ GALATEA_INLINE u64 look_inline(FlowBoard& board, u32 op, u64 ticket, bool keeps,
     return there ? frame_word(0, length, ticket, topic.depth) : 0;
 }
 
-// Takes over a partition of the block's warps that the host has chosen since. By the first warp.
+// Applies a partition of the block's warps that the host has chosen since. By the first warp.
 GALATEA_INLINE void repartition(const FlowArguments& args, FlowBoard& board, u64 shares) {
     if (shares != 0 && threadIdx.x < args.operator_count) {
         board.operators[threadIdx.x].warps = u32(shares >> 8 * threadIdx.x) & 255;
@@ -122,8 +122,8 @@ GALATEA_INLINE void repartition(const FlowArguments& args, FlowBoard& board, u64
     __syncwarp();
 }
 
-// Tells the host what the operators of the first block have taken, where that is counted: behind the lines of
-// the control words. By the first warp.
+// Reports the times of the first block's operators to the host, if they are counted: after the lines of the
+// control words. By the first warp.
 GALATEA_INLINE void report_times(const FlowArguments& args) {
     if (args.times == nullptr || blockIdx.x != 0 || threadIdx.x >= args.operator_count) return;
     const volatile u64* times = args.times + FLOW_STEPS + 2 * threadIdx.x;
@@ -132,8 +132,8 @@ GALATEA_INLINE void report_times(const FlowArguments& args) {
     store_relaxed_system(told + 1, times[1]);
 }
 
-// One look and what follows from it, by the first warp. Returns, on all its lanes, the operators that have
-// work.
+// One poll and the actions that follow from it, by the first warp. Returns, on all its lanes, the operators
+// that have work.
 GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation& own, bool content, u32 round,
                         InlineLooks& looks, u64& beat, u64& heard) {
     constexpr u32 ALL = 0xffffffffu;
@@ -141,8 +141,9 @@ GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation
     const u32 operators = args.operator_count;
     const bool station = lane < operators;
 
-    // One load for everything: slots; in some rounds their topics' ends; now and then stop and beat. Each
-    // lane that loads is a request over the link of its own, so lanes without a need for it do not.
+    // One load for everything: slots; in some rounds the ends of their topics; periodically stop and
+    // heartbeat. Each lane that loads is a separate request over the link, so lanes that need nothing do not
+    // load.
     const bool wanted = station && own.open && own.input == 0;
     const bool asks_ends = round % ROUNDS_PER_END == ROUNDS_PER_END - 1;
     const bool asks_host = round % ROUNDS_PER_BEAT == 0;
@@ -200,7 +201,7 @@ GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation
     }
     if (there) {
         own.input = seen;
-        // Not waited for before the output is published.
+        // This copy is awaited only before the output is published.
         start_copy16(board.origin[lane], slot_of(topic, own.ticket) + SLOT_SOURCE);
     }
     for (u32 among = inline_mask; among != 0; among &= among - 1) {
@@ -227,7 +228,7 @@ GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation
     const bool full = own.notes >= args.notes_in_flight;
     const bool ready = !full && station && own.open && own.input != 0 && (own.output != ABSENT || !has_next(board.operators[lane]));
     const u32 ready_mask = __ballot_sync(ALL, ready);
-    // A block that has work leaves its notes to others, who have nothing better to do.
+    // A block that has work leaves the delivery of its notes to idle blocks.
     if (ready_mask == 0 || __any_sync(ALL, full)) tell_left(args, board, own);
     const u32 open_mask = __ballot_sync(ALL, station && own.open);
     const bool any_leaves = __any_sync(ALL, leave);
@@ -276,8 +277,9 @@ template <typename T> GALATEA_INLINE void copy_words(T* to, const T* from, u32 c
     for (u32 i = threadIdx.x; i < count * u32(sizeof(T) / 4); i += blockDim.x) target[i] = source[i];
 }
 
-// Runs until every operator has finished, or the host says stop. `Bodies` has begin(), called by all threads
-// once, and compute(body, work), called by the threads of the warps that a round gave an operator.
+// Runs until every operator has finished, or the host requests a stop. `Bodies` has begin(), called once by
+// all threads, and compute(body, work), called by the threads of the warps that a round assigned to an
+// operator.
 template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
     __shared__ FlowBoard board;
     copy_words(board.topics, args.topics, args.topic_count);
@@ -297,7 +299,7 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
     u64 beat = 0, heard = nanoseconds();
     u64 clocks[FLOW_STEPS] = {0, 0, 0, 0};
     u64 mark = clock64();
-    // A lane's time goes to the step that just ended.
+    // Attributes a lane's time to the step that has just ended.
     const auto spent = [&](u32 step) {
         const u64 now = clock64(), took = now - mark;
         clocks[step] += took;
@@ -308,14 +310,14 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
     u32 round = 0;
     while (true) {
         if (leads) {
-            // The other warps wait at the barrier while there is nothing to do.
+            // The other warps wait at the barrier while no operator is ready.
             u32 ready = 0;
             for (bool again = true; again; ++round) {
                 ready = look(args, board, own, content, round, looks, beat, heard);
                 if (threadIdx.x == 0) spent(ready != 0 ? STEP_LOOK : STEP_IDLE);
                 __syncwarp();
                 again = ready == 0 && board.leave == 0;
-                // Read by all lanes before the next look writes it.
+                // All lanes read it before the next poll writes it.
                 __syncwarp();
             }
             if (ready == 0) board.vector[threadIdx.x] = ABSENT;
@@ -326,7 +328,8 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
         if (op != ABSENT) {
             const u64 began = args.times != nullptr ? clock64() : 0;
             Bodies::compute(board.operators[op].body, board.work[op]);
-            // With more warps than its share, because others had no frame, it says nothing of that share.
+            // If it ran with more warps than its share, because others had no frame, the time does not
+            // measure that share.
             const bool has_share = board.work[op].warps == board.operators[op].warps;
             if (args.times != nullptr && board.work[op].thread() == 0 && has_share) {
                 u64* times = args.times + blockIdx.x * (FLOW_STEPS + 2 * MOST_OPERATORS) + FLOW_STEPS;
@@ -341,15 +344,15 @@ template <typename Bodies> GALATEA_INLINE void run(const FlowArguments& args) {
             if (__any_sync(0xffffffffu, took > LONG_ROUND)) {
                 round = (round + ROUNDS_PER_BEAT - 1) / ROUNDS_PER_BEAT * ROUNDS_PER_BEAT;
             }
-            // A body that failed ends the block; the host, which reads the report, stops the others.
+            // A body that failed ends the block; the host reads the report and stops the others.
             content = conclude_all(args, board, own);
             if (threadIdx.x == 0) spent(STEP_PUBLISH);
-            // What lanes have read of the board comes before what others write there in the next look: votes
+            // Orders the lanes' reads of the board before the writes of other lanes in the next poll: votes
             // and shuffles order no memory.
             __syncwarp();
         }
     }
-    // What was published is told before the block ends.
+    // All published frames are delivered before the block ends.
     if (leads) {
         while (__any_sync(0xffffffffu, own.notes != 0)) {
             forget_told(args, board, own);

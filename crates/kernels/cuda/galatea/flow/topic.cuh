@@ -1,6 +1,6 @@
-// What blocks do with topics: publish frames, and give back those that were read.
+// Operations of blocks on topics: publishing frames, and releasing those that were read.
 //
-// Functions are called by one thread for its block, but for those of a whole warp.
+// Functions are called by one thread for its block, except those of a whole warp.
 #pragma once
 
 #include "galatea/flow/frame.cuh"
@@ -9,25 +9,25 @@
 
 namespace galatea {
 
-// Acknowledgements that a lane reads together.
+// Acknowledgements that a lane loads at once.
 constexpr u32 ACKNOWLEDGED_AT_ONCE = 8;
 
-// Frames that are taken for a topic and not given back; a plain look.
+// Frames that are taken for a topic and not released; a plain load.
 GALATEA_INLINE u32 frames_in_use(const FlowTopic& topic) {
     return *static_cast<volatile u32*>(&topic.cursor->in_use);
 }
 
-// The offset below which the slots of a topic of inline frames are free. They stay so for the one block that
-// has such an offset.
+// The offset below which the slots of a topic of inline frames are free. They remain free for the one block
+// that owns such an offset.
 GALATEA_INLINE u64 free_until(const FlowTopic& topic) {
     return *static_cast<volatile u64*>(&topic.cursor->reclaimed) + topic.depth;
 }
 
-// Gives back the frames of the oldest offsets that every subscriber has acknowledged, in order. By a whole
-// warp. Returns at once where another block is at it.
+// Releases the frames of the oldest offsets that every subscriber has acknowledged, in order. By a whole
+// warp. Returns at once if another block is reclaiming.
 //
-// Acknowledgements of the host are read over the link, which takes as long as all that blocks have asked for
-// before: 50 us under load. So a warp reads 256 of them at once.
+// Acknowledgements of the host are read over the link, which takes as long as all earlier requests of the
+// blocks: 50 us under load. So a warp reads 256 of them at once.
 GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
     constexpr u32 ALL = 0xffffffffu;
     FlowCursor* cursor = topic.cursor;
@@ -44,7 +44,7 @@ GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
 #pragma unroll
         for (u32 k = 0; k < ACKNOWLEDGED_AT_ONCE; ++k) {
             const u64 offset = first + k * WARP + lane();
-            // Offsets a depth on have the same words.
+            // Offsets `depth` apart have the same words.
             seen[k] = offset < tail ? load_relaxed_system(words + (offset & (topic.depth - 1))) : 0;
         }
 #pragma unroll
@@ -58,8 +58,8 @@ GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
         count += missing == 0 ? WARP : __ffs(missing) - 1;
     }
     if (count > 0) {
-        // The subscribers' reads come before the frames' next writers. Of an inline frame they are over in
-        // any case, or it would not be acknowledged.
+        // Orders the subscribers' reads before the frames' next writes. For an inline frame they are
+        // complete, since it is acknowledged.
         if (!is_inline(topic)) fence(topic.system != 0);
         for (u32 k = lane(); k < count && !is_inline(topic); k += WARP) {
             const u32* held = topic.held + ((first + k) & (topic.depth - 1));
@@ -77,11 +77,11 @@ GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
     if (lane() == 0) atomicExch(&cursor->lock, 0u);
 }
 
-// Copies the page of 64 frame words that has an offset's to the replica, as far as they are published, and
-// returns the offset's. By a whole warp.
+// Copies the page of 64 frame words that contains the one of an offset to the replica, skipping unpublished
+// ones, and returns the word of the offset. By a whole warp.
 //
-// Frame words alone: a slow block may overwrite one of a later generation, which its reader then copies
-// again; of the rest of a slot it could make one that never was.
+// Only frame words are copied: a slow block may overwrite one of a later generation, which its reader then
+// copies again; copying the rest of a slot could produce a mixture of generations.
 GALATEA_NOINLINE u64 copy_page(const FlowTopic& topic, u64 ticket) {
     constexpr u32 PAGE_SLOTS = 64;
     const u32 slots = topic.depth < PAGE_SLOTS ? topic.depth : PAGE_SLOTS;
@@ -92,7 +92,8 @@ GALATEA_NOINLINE u64 copy_page(const FlowTopic& topic, u64 ticket) {
         const u32 place = k * WARP + lane();
         words[k] = place < slots ? load_acquire_system(slot_of(topic, first + place)) : 0;
     }
-    // Readers of the replica see what this warp has acquired, and so do its other lanes.
+    // Makes the values that this warp has acquired visible to readers of the replica, including its other
+    // lanes.
     fence(false);
     __syncwarp();
     u64 found = 0;
@@ -111,9 +112,9 @@ GALATEA_NOINLINE u64 copy_page(const FlowTopic& topic, u64 ticket) {
 // finds a free slot for it.
 //
 // Blocks take frames before they have anything to write (`ahead`), so that none waits for one when its input
-// comes; but only from the first half, or blocks that wait could hold all frames while one that has input
-// finds none. They look before they count, since what they count and undo would look like frames to others,
-// and they ask for no buffer: frames come back when a block with input needs one.
+// arrives; but only from the first half, or waiting blocks could hold all frames while a block with input
+// finds none. They check before they count, because a count that is undone would look like frames to others,
+// and they request no buffer: frames are reclaimed when a block with input needs one.
 GALATEA_INLINE u32 take_output(const FlowTopic& topic, const FlowHeap& heap, bool ahead, u64 seed) {
     const u32 most = ahead ? topic.depth / 2 : topic.depth;
     if (frames_in_use(topic) >= most) return ABSENT;
@@ -124,8 +125,7 @@ GALATEA_INLINE u32 take_output(const FlowTopic& topic, const FlowHeap& heap, boo
     return frame;
 }
 
-// Draws the offset of a frame that is written, and says what is to be stored for it when its bytes are
-// visible.
+// Takes the offset of a written frame, and fills in the values to store for it once its bytes are visible.
 GALATEA_INLINE void publish(const FlowTopic& topic, u32 frame, u64 address, u32 length, FlowNote& note) {
     const u64 offset = atomicAdd(&topic.cursor->tail, u64(1));
     const u32 place = u32(offset & (topic.depth - 1));

@@ -1,4 +1,4 @@
-// What the body of an operator sees: one frame to read, one to write, and its threads.
+// The interface of an operator's body: one frame to read, one to write, and its threads.
 #pragma once
 
 #include "galatea/flow/catalogue.h"
@@ -6,47 +6,50 @@
 
 namespace galatea {
 
-// A frame's work for the warps that a round gave an operator; in shared memory, the same for all of them.
+// A frame's work for the warps that a round assigned to an operator; in shared memory, the same for all of
+// them.
 //
 // A body computes on virtual threads: `thread()` counts them from 0 to `threads()`, whichever warps of the
-// block they are. Items are taken in strides: thread, thread + threads, ... below the number of items.
+// block they are. Items are processed in strides: thread, thread + threads, ... below the number of items.
 struct Work {
     const u8* frame_in;
     u8* frame_out;       // null for an operator without a next topic
-    const u64* origin;   // of the input: its source offset, where it was published or in shared memory
+    const u64* origin;   // of the input: its source offset, in the published slot or in shared memory
     u64 own_parameters;
     u32 bytes_in;
     u32 capacity;        // bytes of the output frame
     u32 first_warp;
     u32 warps;
-    // Written by bodies, and so apart from what they read: loads of neighbouring words become one.
-    u32 bytes_out;       // what the body wrote: `bytes_in` unless it says otherwise
+    // Written by bodies, and therefore apart from the fields that they read, so that loads of neighbouring
+    // words can be combined.
+    u32 bytes_out;       // bytes that the body wrote: `bytes_in` unless it sets another length
     u32 failure;
 
-    // The input's items, aligned to a page; of an inline frame, to 16 bytes.
+    // The input's items, aligned to a page; those of an inline frame, to 16 bytes.
     template <typename T> GALATEA_INLINE const T* input() const { return reinterpret_cast<const T*>(frame_in); }
     template <typename T> GALATEA_INLINE u32 items() const { return bytes_in / u32(sizeof(T)); }
-    // The output's room, aligned likewise. Item i of the input belongs at item i of the output, as a rule.
+    // The output buffer, with the same alignment. Item i of the input usually corresponds to item i of the
+    // output.
     template <typename T> GALATEA_INLINE T* output() const { return reinterpret_cast<T*>(frame_out); }
-    // What the operator was given when the topology was made.
+    // The parameters that the operator received when the topology was built.
     template <typename T> GALATEA_INLINE const T* parameters() const {
         return reinterpret_cast<const T*>(own_parameters);
     }
-    // Place of the frame among those that the source published: the same all along the pipeline.
-    // Read where it was published, by one request a warp.
+    // Index of the frame among those that the source published: the same along the whole pipeline. It is read
+    // from the published slot, by one request per warp.
     GALATEA_INLINE u64 source() const { return origin[0]; }
     GALATEA_INLINE u32 thread() const { return threadIdx.x - first_warp * 32; }
     GALATEA_INLINE u32 threads() const { return warps * 32; }
-    // Says how long the output is; every thread that calls it says the same.
+    // Sets the length of the output; every thread that calls it passes the same value.
     GALATEA_INLINE void set_output_bytes(u32 bytes) { *static_cast<volatile u32*>(&bytes_out) = bytes; }
-    // Ends the topology with a code of the operator's, from 1 to 0xfffeffff.
+    // Ends the topology with an error code of the operator, from 1 to 0xfffeffff.
     GALATEA_INLINE void fail(u32 code) { *static_cast<volatile u32*>(&failure) = code; }
 };
 
-// Computes each item of the input to the item of the output at its place: out[i] = f(in[i], i).
+// Computes each item of the input to the item of the output at the same index: out[i] = f(in[i], i).
 //
-// Loads are of 16 bytes where items are smaller, and four are under way for a thread, since the frame may be
-// on the other side of the link.
+// Loads are of 16 bytes if items are smaller, and each thread has four in flight, since the frame may be on
+// the other side of the link.
 template <typename In, typename Out, typename F> GALATEA_INLINE void map(Work& work, F f) {
     constexpr u32 WIDE = sizeof(In) > sizeof(Out) ? sizeof(In) : sizeof(Out);
     constexpr u32 N = 16 / WIDE;
@@ -55,7 +58,7 @@ template <typename In, typename Out, typename F> GALATEA_INLINE void map(Work& w
     Out* out = work.output<Out>();
     const u32 items = work.items<In>();
     if (items > work.capacity / u32(sizeof(Out))) {
-        // Longer than the output: an error, and nothing is written past it.
+        // Longer than the output: this is an error, and nothing is written past its end.
         work.set_output_bytes(work.capacity + 1);
         return;
     }

@@ -1,5 +1,5 @@
-// Warp scope: the floor of comparisons, one atomicAdd per warp and no reuse ("Direct Output Buffer" in Pham
-// et al. 2022, 5.2.3). Freed pages are lost until the heap is reset; the bitmap is not kept.
+// Warp scope: the lower bound for comparisons, one atomicAdd per warp and no reuse ("Direct Output Buffer" in
+// Pham et al. 2022, 5.2.3). Freed pages are lost until the heap is reset; the bitmap is not maintained.
 #pragma once
 
 #include "galatea/heap/view.cuh"
@@ -7,7 +7,7 @@
 namespace galatea {
 
 struct BumpHeap {
-    // As HeapSearch::take in heap.cuh.
+    // See HeapSearch::take in heap/one_page.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         if (want) tally.step();

@@ -1,17 +1,17 @@
-// Warp scope: claiming bits of the bitmap (bits.cuh) for the lanes of a warp, and giving them back. Shared by
-// the searches that have a bitmap.
+// Warp scope: claiming bits of the bitmap (bits.cuh) for the lanes of a warp, and releasing them. Shared by
+// the searches that use a bitmap.
 #pragma once
 
 #include "galatea/heap/view.cuh"
 
 namespace galatea {
 
-// One look at a window of words, one per lane: serves as many of `takers` as it can, with one atomic per word
-// that gives pages, which asks for exactly as many bits as are wanted of it. What others took meanwhile is
-// simply not served. Who calls: `lanes`. `word`: this lane's, when `inside`. `takers`: uniform, of these
-// lanes, at least one. `upper`: where one word has room for twice as many, the second half is preferred, so
-// that two warps at one word do not collide. Returns this lane's page or NO_PAGE. `seen`: whether any lane
-// saw a free page; uniform.
+// Probes a window of words, one per lane: serves as many of `takers` as possible, with one atomic per word
+// that provides pages, which requests exactly the bits wanted of it. Takers whose bits were taken by others
+// meanwhile are not served. Called by `lanes`. `word`: this lane's word, if `inside`. `takers`: uniform, a
+// subset of these lanes, at least one. `upper`: if one word has twice the wanted number of pages, the second
+// half is preferred, so that two warps at one word do not collide. Returns this lane's page or NO_PAGE.
+// `seen`: whether any lane saw a free page; uniform.
 template <typename Lanes>
 GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u32 word, bool inside, bool upper,
                                 bool& seen, HeapTally& tally) {
@@ -20,19 +20,19 @@ GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u
     const u32 wanted = __popc(takers), rank = __popc(takers & lanes_before());
     bool taker = (takers >> lane() & 1u) != 0;
     if (taker) tally.step();
-    u32 owner;      // lane whose word serves this one
-    u32 bit;        // which bit of it
+    u32 owner;      // lane with the word that serves this one
+    u32 bit;        // bit of that word
     u64 asked = 0;  // bits of this lane's own word that it claims for others
     const u32 enough = lanes.ballot(free >= wanted);
     if (enough != 0) {
-        // One word serves all.
+        // One word serves all takers.
         seen = true;
         owner = __ffs(enough) - 1;
         const u64 source = lanes.shuffle(bits, owner);
         const u32 first = __ffsll(i64(source)) - 1;
         const u64 run = source >> first;
         if ((run & (run + 1)) == 0) {
-            // Its free pages are neighbours, as they are in a pool that is hardly used.
+            // Its free pages are consecutive, as in a pool that is mostly free.
             const u32 begin = upper && (run >> (2 * wanted - 1) & 1) != 0 ? first + wanted : first;
             bit = begin + rank;
             asked = low_bits(wanted) << begin;
@@ -74,8 +74,8 @@ GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u
     return NO_PAGE;
 }
 
-// One look at such a window for one page, which all of `lanes` are told: a small part of the code above, for
-// callers that want no more. `upper`, `seen` as there.
+// Probes such a window for one page, which is returned to all of `lanes`: a small part of the code above, for
+// callers that need only one. `upper`, `seen` as above.
 template <typename Lanes>
 GALATEA_INLINE u64 claim_one(const HeapView& heap, Lanes lanes, u32 word, bool upper, bool& seen, HeapTally& tally) {
     const u64 bits = __ldcg(heap.bitmap + word);
@@ -95,11 +95,10 @@ GALATEA_INLINE u64 claim_one(const HeapView& heap, Lanes lanes, u32 word, bool u
     return lanes.shuffle(page, owner);
 }
 
-// Looks at every word once from word `start` on, round the end, and serves `takers` as far as there are
-// pages: the last resort of the searches that walk at random (defects: Algorithms 1 to 3 never end when
-// memory is exhausted, and the last page of T costs T looks). A word is left behind only when it was seen
-// empty, or everybody is served.
-// Who calls: `lanes`. Returns this lane's page or NO_PAGE.
+// Probes every word once from word `start` on, wrapping around, and serves `takers` until no page is left:
+// the last resort of the random walks (defects: Algorithms 1 to 3 never end when memory is exhausted, and the
+// last page of T costs T probes). The sweep leaves a word only if it was seen empty, or all takers are
+// served. Called by `lanes`. Returns this lane's page or NO_PAGE.
 template <typename Lanes>
 GALATEA_NOINLINE u64 sweep_bitmap(const HeapView heap, Lanes lanes, u32 takers, u32 start, HeapTally& tally) {
     const u32 count = lanes.count(), place = lanes.place();
@@ -118,8 +117,9 @@ GALATEA_NOINLINE u64 sweep_bitmap(const HeapView heap, Lanes lanes, u32 takers, 
     return page;
 }
 
-// The bits that lanes have for words, one atomic per word. Who calls: `lanes`; without anything to give: bits
-// = 0. On one lane per word its bits united, elsewhere 0; `givers`: of how many lanes.
+// Combines the lanes' bits by word, so that one atomic per word suffices. Called by `lanes`; a lane without
+// bits passes 0. One lane per word returns the combined bits, the others 0; `givers`: the number of lanes
+// that contributed.
 template <typename Lanes>
 GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
     const u32 giving = lanes.ballot(bits != 0);
@@ -128,7 +128,7 @@ GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
     const u32 first = __ffs(giving) - 1;
     const u32 common = lanes.shuffle(word, first);
     if (lanes.ballot(bits != 0 && word != common) == 0) {
-        // One word, as when a warp frees what it took.
+        // One word, as when a warp frees the pages that it allocated.
         givers = __popc(giving);
         const u64 all = u64(lanes.unite(u32(bits >> 32))) << 32 | lanes.unite(u32(bits));
         return lane() == first ? all : 0;
@@ -137,7 +137,7 @@ GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
     const bool leads = bits != 0 && lane() == u32(__ffs(peers) - 1);
     givers = __popc(peers);
     u64 all = bits;
-    // Lanes that are alone in their word are done; the others word by word.
+    // Lanes that are alone in their word are done; the others are combined word by word.
     for (u32 shared = lanes.ballot(leads && givers > 1); shared != 0; shared &= shared - 1) {
         const u32 source = __ffs(shared) - 1;
         const u32 one = lanes.shuffle(word, source);
@@ -148,7 +148,7 @@ GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
     return leads ? all : 0;
 }
 
-// Sets the bits of freed pages. Who calls: `lanes`; a lane that frees nothing passes NO_PAGE. `after` is
+// Sets the bits of freed pages. Called by `lanes`; a lane that frees nothing passes NO_PAGE. `after` is
 // called on one lane per word with the word and the number of pages that became free in it.
 template <typename Lanes, typename After>
 GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After after) {
@@ -163,7 +163,7 @@ GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After
     if (bits == 0) return;
     if (HEAP_CHECKS) {
         // Defect: a double free was silent, and cleared a bit that another owner may have by then. The latter
-        // cannot be told from a right free; a page that is free, or freed twice at once, can.
+        // cannot be distinguished from a valid free; a page that is free, or freed twice at once, can.
         const u64 old = free_bits(heap.bitmap + word, bits);
         if ((old & bits) != 0 || u32(__popcll(bits)) != givers) heap_error(heap, HEAP_DOUBLE_FREE, page);
         const u32 freed = __popcll(bits & ~old);

@@ -1,8 +1,8 @@
 // Warp scope: CoRW, the collaborative random walk (Pham et al. 2022, 4.2 and Algorithm 2), with words of 32
-// or 64 bits. Every lane locks a random word and reads it; pages found are shared out among the lanes that
-// need one.
+// or 64 bits. Every lane locks a random word and reads it; the pages found are distributed among the lanes
+// that need one.
 //
-// `own` is the lock map, one bit per word. Where it departs from Algorithm 2, which loses and doubles pages:
+// `own` is the lock map, one bit per word. Deviations from Algorithm 2, which loses and duplicates pages:
 //
 //     lanes that have been served keep their page
 //     a bit is taken only when a lane consumes it, and written back by an atomic
@@ -19,10 +19,10 @@ namespace galatea {
 template <typename Word> struct CollaborativeHeap {
     static constexpr u32 BITS = 8 * sizeof(Word);
 
-    // As HeapSearch::take in heap.cuh.
+    // See HeapSearch::take in heap/one_page.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
-        walk.position += lane();  // lanes that share a warp's walk part here
+        walk.position += lane();  // lanes that share a warp's walk diverge here
         Word* words = reinterpret_cast<Word*>(heap.bitmap);
         const u64 count = (heap.page_count + BITS - 1) / BITS;
         u64 page = NO_PAGE;
@@ -31,7 +31,7 @@ template <typename Word> struct CollaborativeHeap {
             const u64 word = scaled(walk.next(), count);
             u64* lock = heap.own + word / 64;
             const u64 key = 1ull << (word & 63);
-            // A try-lock: no lane waits, so none can wait for ever.
+            // A try-lock: no lane waits, so none can wait forever.
             tally.atomic(2);
             const bool locked = (atomicOr(lock, key) & key) == 0;
             if (want) tally.step();

@@ -1,7 +1,7 @@
-// Warp scope: which lanes act together, as a type. Collectives with a mask that the compiler does not know
-// cost several times those of a whole warp, so the searches are written once and compiled for both.
+// Warp scope: the set of lanes that act together, as a type. Collectives with a mask that the compiler cannot
+// determine cost several times those of a whole warp, so the searches are written once and compiled for both.
 //
-// Who calls a method: exactly the lanes it stands for.
+// A method is called by exactly the lanes that it represents.
 #pragma once
 
 #include "galatea/warp.cuh"
@@ -37,7 +37,7 @@ struct SomeLanes {
     GALATEA_INLINE u32 place() const { return place_of(lane()); }
     GALATEA_INLINE u32 leader() const { return __ffs(lanes) - 1; }
     GALATEA_INLINE bool leads() const { return lane() == leader(); }
-    // The lane of a place in the mask, and the other way round.
+    // The lane at an index in the mask, and the reverse.
     GALATEA_INLINE u32 lane_at(u32 place) const {
         u32 rest = lanes;
         for (; place > 0; --place) rest &= rest - 1;

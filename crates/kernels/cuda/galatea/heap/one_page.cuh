@@ -1,5 +1,6 @@
-// The device heap, one page at a time: all that pipelines need which write pages. A header of its own because
-// the searches for whole warps take a front end longer to read than all else of such a pipeline.
+// The device heap, one page at a time, which is all that pipelines that write pages need. It is a separate
+// header because a front end takes longer to parse the searches for whole warps than everything else of such
+// a pipeline.
 //
 // A program contains one page search, chosen with -DGALATEA_HEAP_SEARCH=n (host twin:
 // galatea_kernels::PageSearch):
@@ -15,7 +16,7 @@
 // A page search is a type with
 //
 //     u64 take(heap, lanes, want, walk, tally)   a page for each lane that wants one, or NO_PAGE
-//     void give(heap, lanes, page)               gives back each lane's page; NO_PAGE: nothing
+//     void give(heap, lanes, page)               releases each lane's page; NO_PAGE: nothing
 //
 // compiled twice: inline for a whole warp, and as a call for the lanes of any mask (heap/lanes.cuh).
 #pragma once
@@ -58,8 +59,8 @@ namespace galatea { using HeapSearch = BumpHeap; }
 
 namespace galatea {
 
-// Thread scope. The address of a page, and the page an address is the first byte of; NO_PAGE for nullptr, and
-// for an address that is no page's first, which the checking mode notes.
+// Thread scope. The address of a page, and the page that starts at an address; NO_PAGE for nullptr, and for
+// an address that is not the start of a page, which the checking mode records.
 GALATEA_INLINE u8* heap_address(const HeapView& heap, u64 page) {
     return page == NO_PAGE ? nullptr : heap.pages + page * heap.page_bytes;
 }
@@ -79,7 +80,7 @@ struct HeapTaken {
     HeapWalk walk;
 };
 
-// `lanes` take pages, or with RW_malloc runs of `units` pages (0: none).
+// `lanes` allocate pages, or with RW_malloc runs of `units` pages (0: none).
 template <typename Lanes>
 GALATEA_INLINE HeapTaken heap_take_lanes(const HeapView& heap, Lanes lanes, u64 units, HeapWalk walk) {
     HeapTally tally;
@@ -92,14 +93,15 @@ GALATEA_INLINE HeapTaken heap_take_lanes(const HeapView& heap, Lanes lanes, u64 
     return HeapTaken{page, walk};
 }
 
-// `lanes` give back pages; NO_PAGE: nothing.
+// `lanes` release pages; NO_PAGE: nothing.
 template <typename Lanes> GALATEA_INLINE void heap_give_lanes(const HeapView& heap, Lanes lanes, u64 page) {
     HeapSearch::give(heap, lanes, page);
     if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
 }
 
-// Warp scope: the lanes of `mask` call. One page, which all of them are told, or NO_PAGE. A call, and of the
-// default search a small one, for it is compiled with every pipeline that writes pages.
+// Warp scope: called by the lanes of `mask`. Allocates one page, which is returned to all of them, or
+// NO_PAGE. A function call, and a small one for the default search, because it is compiled with every
+// pipeline that writes pages.
 GALATEA_NOINLINE HeapTaken heap_take_one(const HeapView heap, u32 mask, HeapWalk walk) {
     const SomeLanes lanes{mask};
 #if GALATEA_HEAP_SEARCH == 0
@@ -113,7 +115,7 @@ GALATEA_NOINLINE HeapTaken heap_take_one(const HeapView heap, u32 mask, HeapWalk
 #endif
 }
 
-// Thread scope. Gives back a page.
+// Thread scope. Releases a page.
 GALATEA_INLINE void heap_give_one(const HeapView heap, u64 page) { heap_give_lanes(heap, OneLane{}, page); }
 
 }  // namespace galatea

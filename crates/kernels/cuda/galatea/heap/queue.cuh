@@ -1,11 +1,11 @@
 // Warp scope: a ring of free page numbers, the idea of Ouroboros (Winter et al. 2020) without its
-// virtualisation: the baseline that has one global state. A warp reserves its pages in a balance, takes as
-// many tickets, and empties the slots they name; freeing takes tickets at the other end and fills slots. A
-// slot is 0 or a page number plus one; there are as many slots as pages.
+// virtualisation: the baseline that has one global state. A warp reserves its pages in a balance, takes the
+// same number of tickets, and empties their slots; freeing takes tickets at the other end and fills slots. A
+// slot is 0 or a page number plus one; the number of slots equals the number of pages.
 //
-// `own` is the ring, `balances[0]` the balance. A ticket may name a slot whose writer is still on its way;
-// then its holder waits for that thread, which waits for no other. The bitmap is kept in the checking mode
-// only, where it tells a double free.
+// `own` is the ring, `balances[0]` the balance. The writer of a ticket's slot may not have finished; then the
+// ticket's holder waits for that thread, which waits for no other. The bitmap is maintained only in the
+// checking mode, to detect double frees.
 #pragma once
 
 #include "galatea/heap/view.cuh"
@@ -13,7 +13,7 @@
 namespace galatea {
 
 struct QueueHeap {
-    // As HeapSearch::take in heap.cuh.
+    // See HeapSearch::take in heap/one_page.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);

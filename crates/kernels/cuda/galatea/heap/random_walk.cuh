@@ -1,6 +1,6 @@
 // Thread scope inside, warp scope outside: RW, the random walk of Pham et al. 2022, Algorithm 1. Every page
-// has a flag of its own, a 32-bit word, 1 = free; a step looks at one random page. Repaired: it ends (15) and
-// its path depends on the launch (17).
+// has its own flag, a 32-bit word, 1 = free; a step probes one random page. Repaired: it ends (15) and its
+// path depends on the launch (17).
 #pragma once
 
 #include "galatea/heap/view.cuh"
@@ -8,10 +8,10 @@
 namespace galatea {
 
 struct RandomWalkHeap {
-    // As HeapSearch::take in heap.cuh.
+    // See HeapSearch::take in heap/one_page.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
-        walk.position += lane();  // lanes that share a warp's walk part here
+        walk.position += lane();  // lanes that share a warp's walk diverge here
         u64 page = NO_PAGE;
         for (u32 look = 0; want && page == NO_PAGE && look < heap.probes; ++look) {
             const u64 at = scaled(walk.next(), heap.page_count);
@@ -41,8 +41,8 @@ struct RandomWalkHeap {
 private:
     static GALATEA_INLINE u32* flags(const HeapView& heap) { return reinterpret_cast<u32*>(heap.own); }
 
-    // Every flag once, round the end, all lanes together: a flag is left behind only when it was seen 0, or
-    // everybody is served.
+    // Probes every flag once, wrapping around, with all lanes together: the sweep leaves a flag only if it
+    // was seen 0, or all takers are served.
     template <typename Lanes>
     static GALATEA_NOINLINE u64 sweep(const HeapView heap, Lanes lanes, u32 takers, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place();
@@ -53,7 +53,7 @@ private:
             const u64 at = wrapped(start + base + place, heap.page_count);
             const u32 offers = lanes.ballot(base + place < heap.page_count && __ldcg(flags(heap) + at) != 0);
             if (offers == 0) { base += count; continue; }
-            // The taker of rank r tries the page of the r-th lane that saw one.
+            // The taker of rank r tries the page of the r-th lane that saw a free one.
             const u32 rank = __popc(takers & lanes_before());
             if ((takers >> lane() & 1u) != 0 && rank < u32(__popc(offers))) {
                 const u32 source = select_bit(offers, rank);

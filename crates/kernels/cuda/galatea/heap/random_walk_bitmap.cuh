@@ -1,6 +1,6 @@
 // Thread scope inside, warp scope outside: RW-BM, the random walk over a bitmap (Pham et al. 2022, 4.1), with
-// words of 32 or 64 bits. A step looks at one random word and tries one free bit of it. Repaired: it ends
-// (15), the bits after the last page are starts in use and the index is neither biased nor divided (17),
+// words of 32 or 64 bits. A step probes one random word and tries one free bit of it. Repaired: it ends (15),
+// the bits after the last page are initially in use and the index is neither biased nor divided (17),
 // visitors of a word choose different bits (18).
 #pragma once
 
@@ -11,10 +11,10 @@ namespace galatea {
 template <typename Word> struct RandomWalkBitmapHeap {
     static constexpr u32 BITS = 8 * sizeof(Word);
 
-    // As HeapSearch::take in heap.cuh.
+    // See HeapSearch::take in heap/one_page.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
-        walk.position += lane();  // lanes that share a warp's walk part here
+        walk.position += lane();  // lanes that share a warp's walk diverge here
         Word* words = reinterpret_cast<Word*>(heap.bitmap);
         const u64 count = (heap.page_count + BITS - 1) / BITS;
         u64 page = NO_PAGE;

@@ -1,29 +1,30 @@
 // Warp scope: RW_malloc, blocks of consecutive pages, here called units (Pham et al. 2022, 4.3 and Algorithm
 // 3).
 //
-// Runs of n units begin at multiples of n while there are such places: requests of one size then fill the
-// pool without a gap, where runs put anywhere would leave holes too small for another, a quarter of the pool
-// (Renyi's parking constant). A warp first looks at random windows of words, each lane offering a run that
-// begins in its word to one lane that needs it. Runs longer than a word, and the last ones, are found by a
-// scan that carries free units from word to word; its last pass takes any place. Within a word a claim is a
-// compare-and-swap, all or nothing; across words it goes word by word in ascending order. Small requests of a
-// warp are summed into one run and split.
+// Runs of n units begin at multiples of n while such positions are free: requests of one size then fill the
+// pool without gaps, whereas runs at arbitrary positions would leave holes too small for another run, a
+// quarter of the pool (Renyi's parking constant). A warp first probes random windows of words; each lane
+// offers a run that begins in its word to one lane that needs it. Runs longer than a word, and the last ones,
+// are found by a scan that carries free units from word to word; its last pass accepts any position. Within a
+// word a claim is a compare-and-swap, all or nothing; across words it proceeds word by word in ascending
+// order. Small requests of a warp are combined into one run and split.
 //
-// `own` has one bit per unit, set on the last unit of each block: free finds the size there, and no header
-// spoils the alignment. After it the checking mode keeps another, set on first units: a free of anything else
-// is seen.
+// `own` has one bit per unit, set on the last unit of each block: free reads the size from it, and no header
+// breaks the alignment. The checking mode keeps a second bitmap after it, set on first units, to detect frees
+// of other addresses.
 //
 // Algorithm 3 repaired: 8, 8a and 14 are gone with its rounds of shuffles; 9 claims are exact, a lost one
-// returns exactly the bits it had, and a scan during which that happened says nothing, it is made again; 10
-// no word beyond the bitmap is read; 11 runs cross words and may be of any length; 12, 15 it ends; 13 sizes
-// are known. Size 0 and sizes above the pool give NO_PAGE.
+// returns exactly the bits it had, and a scan during which that happened is inconclusive and repeated; 10 no
+// word beyond the bitmap is read; 11 runs cross words and may be of any length; 12, 15 it ends; 13 sizes are
+// recorded. Size 0 and sizes above the pool return NO_PAGE.
 #pragma once
 
 #include "galatea/heap/claim.cuh"
 
 namespace galatea {
 
-// Where runs of `length` (1 to 64) set bits begin in the first of two words. Smearing: log2(length) steps.
+// Positions at which runs of `length` (1 to 64) set bits begin in the first of two words. Smearing:
+// log2(length) steps.
 GALATEA_INLINE u64 run_starts(u64 bits, u64 next, u32 length) {
     u128 both = u128(next) << 64 | bits;
     for (u32 known = 1; known < length;) {
@@ -34,8 +35,8 @@ GALATEA_INLINE u64 run_starts(u64 bits, u64 next, u32 length) {
     return u64(both);
 }
 
-// The bits of a word, whose first is bit number `at` of the pool, that are multiples of `length` (1 to 64) in
-// the pool.
+// The bits of a word that are multiples of `length` (1 to 64) in the pool; the word begins with bit number
+// `at` of the pool.
 GALATEA_INLINE u64 multiples(u64 at, u32 length) {
     const u32 before = u32(at % length);
     u64 bits = 1ull << (before == 0 ? 0 : length - before);
@@ -44,7 +45,7 @@ GALATEA_INLINE u64 multiples(u64 at, u32 length) {
 }
 
 struct RunsHeap {
-    // One unit for each lane that wants one; as HeapSearch::take in heap.cuh.
+    // One unit for each lane that wants one; see HeapSearch::take in heap/one_page.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         return take_run(heap, lanes, want ? 1 : 0, walk, tally);
@@ -53,7 +54,8 @@ struct RunsHeap {
     template <typename Lanes>
     static GALATEA_INLINE void give(const HeapView& heap, Lanes, u64 unit) { give_run(heap, unit); }
 
-    // `length` consecutive units for this lane, 0: none. Who calls: `lanes`. The first unit, or NO_PAGE.
+    // Allocates `length` consecutive units for this lane, 0: none. Called by `lanes`. Returns the first unit,
+    // or NO_PAGE.
     template <typename Lanes>
     static GALATEA_INLINE u64 take_run(const HeapView& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
         walk.position = lanes.shuffle(walk.position, lanes.leader());
@@ -63,7 +65,7 @@ struct RunsHeap {
         }
         u64 unit = take_together(heap, lanes, length, walk, tally);
         u32 needy;
-        // A look is at a word per lane, and finds only runs that are not longer than one.
+        // A probe reads one word per lane, and finds only runs that are not longer than a word.
         for (u32 look = 0; look < heap.probes / 32 + 1; ++look) {
             needy = lanes.ballot(length != 0 && length <= 64 && unit == NO_PAGE);
             if (needy == 0) break;
@@ -71,7 +73,7 @@ struct RunsHeap {
             if (got != NO_PAGE) unit = got;
         }
         needy = lanes.ballot(length != 0 && unit == NO_PAGE);
-        u64 hopeless = ~0ull;  // the shortest length a whole scan did not find
+        u64 hopeless = ~0ull;  // the shortest length that a complete scan did not find
         while (needy != 0) {
             const u32 source = __ffs(needy) - 1;
             needy &= needy - 1;
@@ -105,7 +107,7 @@ struct RunsHeap {
         for (; word < heap_words(heap); ++word, first = 0) {
             const u64 ends = __ldcg(heap.own + word) & ~low_bits(first);
             const u64 end = ends & (0 - ends);
-            // The mark goes first: once the bits are free, a new block may set it again.
+            // The mark is cleared first: once the bits are free, a new block may set it again.
             if (end != 0) atomicAnd(heap.own + word, ~end);
             free_bits(heap.bitmap + word, ((end << 1) - 1) & ~low_bits(first));
             if (ends != 0) return;
@@ -113,8 +115,8 @@ struct RunsHeap {
     }
 
 private:
-    // All of the warp's requests as one run within a word, split in lane order: the first unit of this lane's
-    // part.
+    // Allocates all requests of the warp as one run within a word, split in lane order; returns the first
+    // unit of this lane's part.
     template <typename Lanes>
     static GALATEA_INLINE u64 take_together(const HeapView& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 total = lanes.sum(length < 65 ? u32(length) : 65);
@@ -132,8 +134,8 @@ private:
         return length == 0 ? NO_PAGE : first;
     }
 
-    // One look at a random window: the needy lane of rank r is paired with the words of places r, r + m, ...
-    // (m needy lanes), and claims a run in the first of them that has one.
+    // Probes a random window: the needy lane of rank r is paired with the words at indices r, r + m, ... (m
+    // needy lanes), and claims a run in the first of them that has one.
     template <typename Lanes>
     static GALATEA_INLINE u64 offer(const HeapView& heap, Lanes lanes, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), m = __popc(needy);
@@ -146,7 +148,7 @@ private:
         const u64 after = lanes.shuffle(bits, lanes.lane_at(place + 1 < count ? place + 1 : 0));
         const u64 starts = run_starts(bits, place + 1 < count ? after : 0, wanted) & multiples(word * 64, wanted);
         const u32 has = lanes.ballot(starts != 0);
-        // Of the words that could serve the same lane only the first is claimed.
+        // Only the first of the words that could serve the same lane is claimed.
         const u32 source = first_of_rank(lanes, has, needs ? __popc(needy & lanes_before()) : place % m, m);
         u64 claimed = NO_PAGE;
         if (starts != 0 && first_of_rank(lanes, has, place % m, m) == lane()) {
@@ -157,7 +159,7 @@ private:
         return needs && source != WARP ? claimed : NO_PAGE;
     }
 
-    // The first lane of `has` at places rank, rank + m, ...; WARP: none.
+    // The first lane of `has` at indices rank, rank + m, ...; WARP: none.
     template <typename Lanes> static GALATEA_INLINE u32 first_of_rank(Lanes lanes, u32 has, u32 rank, u32 m) {
         for (u32 place = rank; place < lanes.count(); place += m) {
             const u32 candidate = lanes.lane_at(place);
@@ -166,9 +168,9 @@ private:
         return WARP;
     }
 
-    // All positions, for one request of the warp, uniform: multiples of `length` from word `start` on, then
-    // from the beginning, then any position. NO_PAGE when there was an instant for each position at which no
-    // free run began there.
+    // Scans all positions, for one request of the warp, uniform: multiples of `length` from word `start` on,
+    // then from the beginning, then any position. Returns NO_PAGE if, for each position, no free run began
+    // there at some moment of the scan.
     template <typename Lanes>
     static GALATEA_NOINLINE u64 scan(const HeapView heap, Lanes lanes, u64 length, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
@@ -178,7 +180,7 @@ private:
             const u64 grid = pass < 2 ? length : 1;
             bool hidden = false;
             const u64 before = claims(heap, lanes, hidden);
-            u64 run = 0;  // free units that end where the next word begins
+            u64 run = 0;  // free units directly before the next word
             for (u64 base = pass == 0 ? start : 0; base < words;) {
                 const u64 bits = base + place < words ? __ldcg(heap.bitmap + base + place) : 0;
                 if (lanes.ballot(bits != 0) == 0) {
@@ -196,19 +198,20 @@ private:
                 u32 claimed = 0;
                 if (lane() == leader) claimed = claim_run(heap, found, length, tally) ? 1 : 0;
                 if (lanes.shuffle(claimed, leader) != 0) return found;
-                // Another warp was faster: the same words again, from where the run began.
+                // Another warp was faster: probe the same words again, from the beginning of the run.
                 hidden = true;
                 base = found / 64;
                 run = 0;
             }
-            // A lost claim, ours or another's, hid units for a moment.
+            // A failed claim, of this warp or another, hid units temporarily.
             if (claims(heap, lanes, hidden) != before) hidden = true;
             if (pass >= 2 && !hidden) return NO_PAGE;
         }
     }
 
-    // Goes on by the word that begins with unit `at`, `run` free units before it: where `length` units are
-    // free from a multiple of `grid` on, or NO_PAGE, and `run` at the end of the word.
+    // Continues the scan with the word that begins with unit `at` and has `run` free units before it. Returns
+    // the position from which `length` units are free, a multiple of `grid`, or NO_PAGE; updates `run` to the
+    // end of the word.
     static GALATEA_INLINE u64 extend(u64 word, u64 at, u64 length, u64 grid, u64& run) {
         if ((word & 1) == 0) run = 0;
         while (word != 0) {
@@ -224,13 +227,13 @@ private:
         return NO_PAGE;
     }
 
-    // Claims across words are counted where they begin, in the high half of their superblock's balance, which
-    // has no other use here: those in flight in its low 16 bits, those rolled back in the rest.
+    // Claims across words are counted at their first word, in the high half of their superblock's balance,
+    // which is otherwise unused here: those in flight in its low 16 bits, those rolled back in the rest.
     static constexpr u64 IN_FLIGHT = 1ull << 32, ROLLED_BACK = 1ull << 48;
 
     static GALATEA_INLINE u64* claims_of(const HeapView& heap, u64 first) { return heap.balances + first / SUPERBLOCK_PAGES; }
 
-    // All of these counts together; `busy` becomes true when a claim is in flight.
+    // The sum of all these counts; `busy` becomes true if a claim is in flight.
     template <typename Lanes> static GALATEA_INLINE u64 claims(const HeapView& heap, Lanes lanes, bool& busy) {
         u64 sum = 0;
         bool flying = false;
@@ -243,9 +246,9 @@ private:
         return lanes.sum(u32(sum));
     }
 
-    // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that of
-    // claims that overlap one succeeds; what it had when it fails is given back. Claims across words are
-    // announced.
+    // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that one
+    // of several overlapping claims succeeds; a failed claim releases the bits that it had. Claims across
+    // words are announced.
     static GALATEA_NOINLINE bool claim_run(const HeapView heap, u64 first, u64 length, HeapTally& tally) {
         const u64 end = first + length;
         if (first / 64 == (end - 1) / 64) {

@@ -1,9 +1,10 @@
 // Warp scope: the default page search. A warp reserves all its pages in a superblock with one atomic, then
-// claims them with one more, from a window of 32 words that is one coalesced load. Descends from the random
+// claims them with one more, from a window of 32 words that is one coalesced load. It derives from the random
 // walk over a bitmap (Pham et al. 2022, 4.1), from SlabAlloc's one atomic per claim (Ashkiani et al. 2018),
-// and from the split of accounting and tracking of Gelado and Garland (2019), here per superblock. Against
-// the paper: starts are stratified, not random; a warp asks, not a thread; the balance, not the bitmap, says
-// whether there is anything, so exhaustion is exact and a drained region costs one load.
+// and from the split of accounting and tracking of Gelado and Garland (2019), here per superblock.
+// Differences from the paper: starts are stratified, not random; requests are made per warp, not per thread;
+// and the balance, not the bitmap, determines whether pages are free, so exhaustion is exact and a drained
+// region costs one load.
 #pragma once
 
 #include "galatea/heap/claim.cuh"
@@ -11,9 +12,9 @@
 namespace galatea {
 
 struct WindowHeap {
-    // As HeapSearch::take in heap.cuh. The reservation and the claim are under way at the same time: a warp
-    // that claimed bits which it turns out to have no reservation for gives them back, and those they are
-    // reserved for look again.
+    // See HeapSearch::take in heap/one_page.cuh. The reservation and the claim are in flight at the same
+    // time: a warp that claimed bits without obtaining a reservation for them releases them, and the warps
+    // with the reservations probe again.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);
@@ -21,8 +22,8 @@ struct WindowHeap {
         const u32 words = heap.superblocks * SUPERBLOCK_WORDS;
         u32 position = u32(walk.position >> 32);
         u64 asked = 0;
-        // The address is the leader's own, from before the shuffle: of one that it knows to be the warp's,
-        // the compiler makes an aggregated atomic, which waits for the answer.
+        // The address is the leader's own, computed before the shuffle: if the compiler can prove that the
+        // address is uniform in the warp, it generates an aggregated atomic, which waits for the result.
         if (lanes.leads())
             asked = balance_ask(heap.balances + __umulhi(position, words) / SUPERBLOCK_WORDS, __popc(takers), tally);
         position = lanes.shuffle(position, lanes.leader());
@@ -38,7 +39,8 @@ struct WindowHeap {
         return found.page;
     }
 
-    // One page, which all of `lanes` are told, or NO_PAGE: as `take` for one taker, in a third of its code.
+    // Allocates one page, which is returned to all of `lanes`, or NO_PAGE: the same as `take` for one taker,
+    // in a third of its code.
     template <typename Lanes>
     static GALATEA_INLINE u64 take_one(const HeapView& heap, Lanes lanes, HeapWalk& walk, HeapTally& tally) {
         const u32 leader = lanes.leader(), words = heap.superblocks * SUPERBLOCK_WORDS;
@@ -57,13 +59,13 @@ struct WindowHeap {
             }
             if (reserved) {
                 if (page != NO_PAGE) return page;
-                // It is there: in other words, or with a warp that is about to give it back.
+                // The reserved page exists: in other words, or with a warp that is about to release it.
                 start += lanes.count();
                 upper = false;
                 if (!seen) __nanosleep(32);
                 continue;
             }
-            // A page that is another's.
+            // The claimed page is reserved by another warp.
             if (page != NO_PAGE && lanes.leads()) {
                 tally.atomic();
                 free_bits(heap.bitmap + page / 64, 1ull << (page & 63));
@@ -80,19 +82,19 @@ struct WindowHeap {
     static GALATEA_INLINE void give(const HeapView& heap, Lanes lanes, u64 page) {
         give_bits(heap, lanes, page, [&](u32 word, u32 freed) {
             const u32 superblock = word / SUPERBLOCK_WORDS;
-            // Only who makes an empty balance positive tells the summary.
+            // Only the thread that makes an empty balance positive updates the summary.
             if (balance_return(heap.balances + superblock, freed) == 0) announce(heap, superblock / GROUP_SUPERBLOCKS);
         });
     }
 
 private:
-    // A page, and where to look next time; 0: where the walk is.
+    // A page, and the next position to probe; 0: the position of the walk.
     struct Found {
         u64 page;
         u32 position;
     };
 
-    // Brings pages and reservations together after the first look, then searches for what is missing.
+    // Matches pages with reservations after the first probe, then searches for the missing ones.
     template <typename Lanes>
     static GALATEA_NOINLINE Found settle(const HeapView heap, Lanes lanes, u32 takers, u64 page, u32 start, u64 asked,
                                          HeapTally& tally) {
@@ -100,14 +102,14 @@ private:
         u32 reserved = 0;
         if (lane() == leader) reserved = balance_settle(heap.balances + superblock, asked, __popc(takers), tally);
         reserved = lanes.shuffle(reserved, leader);
-        // More than is reserved: the bits are others'.
+        // More pages than reserved: the other bits are reserved by other warps.
         const u32 got = lanes.ballot(page != NO_PAGE);
         if (page != NO_PAGE && (first_of(got, reserved) >> lane() & 1u) == 0) {
             tally.atomic();
             free_bits(heap.bitmap + page / 64, 1ull << (page & 63));
             page = NO_PAGE;
         }
-        // Less: the reservation stands, so they are there.
+        // Fewer: the reservation holds, so the pages are free.
         if (u32(__popc(got)) < reserved) {
             const u64 more = claim(heap, lanes, first_of(takers & ~got, reserved - __popc(got)), superblock,
                                    start + lanes.count(), tally);
@@ -117,8 +119,8 @@ private:
         return search(heap, lanes, takers, page, superblock, start, tally);
     }
 
-    // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail,
-    // only be late. A call of its own: it is compiled once for its two callers.
+    // Claims one page of a superblock for each of `takers`, which hold that many reservations there: it
+    // cannot fail, only be delayed. It is not inlined, so that it is compiled once for its two callers.
     template <typename Lanes>
     static GALATEA_NOINLINE u64 claim(const HeapView heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
         const u32 place = lanes.place();
@@ -130,15 +132,15 @@ private:
             if (got != NO_PAGE) page = got;
             takers = lanes.ballot((takers >> lane() & 1u) != 0 && page == NO_PAGE);
             start += lanes.count();  // a whole warp sees the same window again, fewer lanes see the next words
-            // Another warp holds our pages and is about to give them back.
+            // Another warp holds the pages and is about to release them.
             if (!seen) __nanosleep(32);
         }
         return page;
     }
 
-    // Group by group, for lanes that want a page and have none: the balances of a group are one load, and
-    // several superblocks serve one warp. After the first group any that the summary lists, drawn at random:
-    // warps that went to the next one each would pile up.
+    // Searches group by group, for lanes that want a page and have none: the balances of a group are one
+    // load, and several superblocks serve one warp. After the first group, it takes any group of the summary
+    // at random: warps that all proceeded to the next one would pile up.
     template <typename Lanes>
     static GALATEA_INLINE Found search(const HeapView& heap, Lanes lanes, u32 wanting, u64 page, u32 superblock, u32 start,
                                        HeapTally& tally) {
@@ -149,7 +151,7 @@ private:
             u32 from = superblock;
             const bool empty = search_group(heap, lanes, takers, page, group, from, start, tally);
             if (takers == 0) {
-                // The next call starts where this one found its last page.
+                // The next call starts at the position where this one found its last page.
                 return Found{page, u32((u64(from) << 32) / heap.superblocks) + 1};
             }
             const u32 random = lanes.shuffle(u32(scaled(walk.next(), heap.groups)), lanes.leader());
@@ -161,8 +163,8 @@ private:
         }
     }
 
-    // Serves `takers` from one group, from superblock `from` of it on, which becomes the last that served.
-    // Removes from `takers` who was served; whether the group was empty.
+    // Serves `takers` from one group, starting at its superblock `from`, which becomes the last one that
+    // served. Removes the served lanes from `takers`; returns whether the group was empty.
     template <typename Lanes>
     static GALATEA_INLINE bool search_group(const HeapView& heap, Lanes lanes, u32& takers, u64& page, u32 group, u32& from, u32 start,
                                             HeapTally& tally) {
@@ -173,7 +175,7 @@ private:
             const u32 own = group * GROUP_SUPERBLOCKS + (first + base) % GROUP_SUPERBLOCKS;
             const u32 free = base + place < GROUP_SUPERBLOCKS ? Balance(__ldcg(heap.balances + own)).total() : 0;
             if ((takers >> lane() & 1u) != 0) tally.step();
-            // Who reserves how much, in lane order.
+            // Distributes the reservations in lane order.
             u32 owners = lanes.ballot(free != 0);
             empty = empty && owners == 0;
             u32 wanted = __popc(takers), quota = 0;
@@ -202,8 +204,8 @@ private:
 
     static constexpr u32 NO_SUPERBLOCK = 0xffffffffu;
 
-    // A superblock that was seen to have a page, from a random one on round the end; none when each was seen
-    // empty. Random, for warps that went to the next one each would pile up.
+    // A superblock that was seen to have a page, starting at a random one and wrapping around; none if each
+    // was seen empty. The start is random because warps that all proceeded to the next one would pile up.
     template <typename Lanes>
     static GALATEA_INLINE u32 stocked(const HeapView& heap, Lanes lanes, HeapWalk& draws, HeapTally& tally) {
         const u32 from = lanes.shuffle(u32(scaled(draws.next(), heap.superblocks)), lanes.leader());
@@ -223,8 +225,8 @@ private:
         atomicOr(heap.summary + group / 64, 1ull << (group & 63));
     }
 
-    // Takes a group that was seen empty out of the summary. Who really does so looks again: a page may have
-    // been freed in between, and the bit set before it was cleared.
+    // Removes a group that was seen empty from the summary. The lane that clears the bit checks again: a page
+    // may have been freed in between, and the bit set before it was cleared.
     template <typename Lanes>
     static GALATEA_INLINE void retract(const HeapView& heap, Lanes lanes, u32 group) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
@@ -241,8 +243,8 @@ private:
 
     static constexpr u32 NO_GROUP = 0xffffffffu;
 
-    // The first group from `from` on, round the end, that the summary lists. `empty`: one that was seen
-    // empty; it is not the answer, and is retracted when it is met in the list.
+    // The first group of the summary from `from` on, wrapping around. `empty`: a group that was seen empty;
+    // it is not returned, and is removed from the summary if it is listed.
     template <typename Lanes>
     static GALATEA_INLINE u32 listed_group(const HeapView& heap, Lanes lanes, u32 from, u32 empty) {
         const u32 count = lanes.count(), place = lanes.place();
@@ -270,16 +272,16 @@ private:
         return next;
     }
 
-    // Every balance, since the summary is a hint: a group with pages, or none when each superblock was seen
-    // empty.
+    // Checks every balance, since the summary is a hint: returns a group with pages, or none if each
+    // superblock was seen empty.
     template <typename Lanes>
     static GALATEA_INLINE u32 sweep(const HeapView& heap, Lanes lanes) {
         const u32 count = lanes.count(), place = lanes.place();
         for (u32 base = 0; base < heap.superblocks; base += count * SWEEP_BALANCES) {
             const u32 first = base + place * SWEEP_BALANCES;
             u32 free = 0;
-            // Beyond the last superblock there are balances that are always empty, up to a multiple of a
-            // warp's.
+            // After the last superblock there are padding balances, which are always empty, up to a multiple
+            // of a warp's.
             if (first < heap.superblocks)
                 for (u32 i = 0; i < SWEEP_BALANCES; ++i) free += Balance(__ldcg(heap.balances + first + i)).total();
             const u32 found = lanes.ballot(free != 0);

@@ -1,16 +1,17 @@
 // Warp scope: Partitioned Features (thesis §5.2.1) with a warp in place of a thread block.
 //
-// The warp is S groups of L lanes, L the least power of two with room for the features, at most 16. Lane l of
-// a group owns features l, l + L, ...: it alone adds them, for the points of its group, so that nothing is
-// atomic. Points are in registers by point; they change to by feature through a tile in shared memory, L
-// features at a time, 16-byte pieces of 4 points each:
+// The warp is S groups of L lanes, L the least power of two that is not less than the number of features, at
+// most 16. Lane l of a group owns features l, l + L, ...: it alone adds them, for the points of its group, so
+// no atomics are needed. Points are in registers by point; they are transposed to by feature through a tile
+// in shared memory, L features at a time, in 16-byte pieces of 4 points each:
 //
 //     write   lane t, feature r:  piece (r, t)           read   lane (s, l), step j:  piece (l, jS + s), and the 4 labels
 //
-// Piece (r, t) lies at column t ^ skew(r), which gives the 8 lanes of each quarter of a 16-byte access all 32
-// banks both ways. Accumulators lie at word (cluster * F + round) * 32 + lane: a lane's in its own bank.
+// Piece (r, t) is at column t ^ skew(r), so that the 8 lanes of each quarter of a 16-byte access use all 32
+// banks in both directions. Accumulators are at word (cluster * F + round) * 32 + lane: each in its lane's
+// own bank.
 //
-// Masses are counted by the threads that have the points, by native integer atomics in copies of the block
+// Masses are counted by the threads that hold the points, by native integer atomics on copies in the block
 // (Partitioned Local, §5.2.2).
 #pragma once
 
@@ -18,20 +19,20 @@
 
 namespace galatea {
 
-// Accumulators of a warp whose lane l owns features l % L, l % L + L, ... of the points of its group l / L,
-// and masses that the threads of a block share. Spare: there is a cluster k, too, which nobody reads. N: sums
-// of a cluster's feature that a lane has, so that additions of so many points do not wait for each other.
+// Accumulators of a warp in which lane l owns features l % L, l % L + L, ... of the points of its group l /
+// L, and masses that the threads of a block share. Spare: cluster k exists, too, and is never read. N: number
+// of sums that a lane has for a cluster's feature, so that additions of N points do not wait for each other.
 template <u32 D, u32 L, bool Spare = false, u32 N = 1> struct OwnedSums {
     static constexpr u32 F = (D + L - 1) / L;
     static constexpr u32 ROUNDS = N * F;
     float* all;       // [warp][cluster][sum][round][lane]
-    SharedFloats own;  // from this lane's of cluster 0 and round 0 on
+    SharedFloats own;  // from this lane's accumulator of cluster 0 and round 0 on
     u32* masses;      // [cluster][copy]
     SharedFloats counts;  // from this thread's copy of the mass of cluster 0 on
     u32 clusters;
     u32 copies;
     double factor;
-    // `copy`: which of the copies of masses this thread adds to.
+    // `copy`: the copy of the masses that this thread adds to.
     GALATEA_INLINE OwnedSums(const SumsPlace& place, float* memory, u32 copies, u32 copy)
         : all(memory), own(memory + warp() * words(place.clusters) + lane()),
           masses(reinterpret_cast<u32*>(memory + warps() * words(place.clusters))),
@@ -41,14 +42,14 @@ template <u32 D, u32 L, bool Spare = false, u32 N = 1> struct OwnedSums {
     }
     // Words of a warp.
     GALATEA_INLINE static u32 words(u32 clusters) { return (clusters + Spare) * (ROUNDS * WARP); }
-    // Where a lane has the accumulators of a cluster, the same for all lanes.
+    // Offset of a lane's accumulators of a cluster, the same for all lanes.
     GALATEA_INLINE static u32 place_of(u32 cluster) { return cluster * (ROUNDS * WARP); }
-    // Thread scope: a value of this lane's feature of a round.
+    // Thread scope: adds a value of this lane's feature of a round.
     GALATEA_INLINE void add(u32 place, u32 round, float value) {
         const u32 word = place + round * WARP;
         own.store(word, own.load(word) + value);
     }
-    // Thread scope: values of this lane's features of all rounds, of N points, which wait for the sums only
+    // Thread scope: adds values of this lane's features of all rounds, of N points, waiting for the sums only
     // once.
     GALATEA_INLINE void add(const u32 (&place)[N], const float (&values)[N][F]) {
         float sums[N][F];
@@ -62,12 +63,12 @@ template <u32 D, u32 L, bool Spare = false, u32 N = 1> struct OwnedSums {
             for (u32 round = 0; round < F; ++round)
                 own.store(place[n] + (n * F + round) * WARP, sums[n][round] + values[n][round]);
     }
-    // Thread scope: a point, by one of the threads that know it.
+    // Thread scope: counts a point, by one of the threads that hold it.
     GALATEA_INLINE void count(u32 cluster) { counts.increment(cluster * copies); }
-    // Block scope. Adds to the partials, and clears.
+    // Block scope. Adds to the partials, and clears the sums.
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
-        // Whole warps: a warp takes the words of a cluster's round, of all warps.
+        // Work is distributed to whole warps: a warp processes the words of a cluster's round, of all warps.
         for (u32 i = warp(); i < clusters * F; i += warps()) {
             double total = 0.0;
             float* const first = all + (i / F * ROUNDS + i % F) * WARP + lane();
@@ -110,7 +111,7 @@ template <u32 D> struct FeatureSums {
     GALATEA_INLINE explicit FeatureSums(const SumsPlace& place)
         : exchange(place.shared + warp() * EXCHANGE),
           sums(place, place.shared + warps() * EXCHANGE, place.copies, warp()) {}
-    // Warp scope: all lanes call. P must be 4: a piece.
+    // Warp scope: called by all lanes. P must be 4: a piece.
     template <u32 P> GALATEA_INLINE void add(const TilePoints<D, P>& points, const u32 (&label)[P]) {
         const u32 live = points.live;
         static_assert(P == 4, "a thread's points of a feature are one 16-byte piece");

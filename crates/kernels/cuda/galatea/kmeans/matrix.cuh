@@ -1,23 +1,23 @@
-// Warp scope: the nearest of k centroids by the matrix units.
+// Warp scope: the nearest of k centroids, computed by the matrix units.
 //
 // Scores are those of kmeans/nearest.cuh, x·c - |c|^2 / 2, as products of halves (mma.cuh): a value is the
-// half nearest to it, x1, and the half nearest to what that leaves, x2. Features 4 r to 4 r + 3 are one step
-// r of the unit, of which lane t of a quad gives 4 of the 16 columns:
+// nearest half, x1, and the half nearest to the remainder, x2. Features 4 r to 4 r + 3 are one step r of the
+// unit; lane t of a quad provides 4 of its 16 columns:
 //
 //     points     x1  x2  x1  constant of the lane
 //     centroids  c1  c1  c2  (step 0:) OFFSET, or a part of the norm, over the constant
 //
-// The fourth product of halves, x2 c2, is below what is kept. So sums begin with zero, and a step costs a
-// unit 16 x 8 x 16 products, whatever the norms.
+// The fourth product of halves, x2 c2, is below the precision kept. So sums begin with zero, and a step costs
+// a unit 16 x 8 x 16 products, whatever the norms.
 //
-// Points and centroids come scaled, so that every score is between -3/4 and 1/4 of 15/16 2^24. OFFSET makes
-// sums floats whose bits, as integers, rise with the score by one for each unit of 1, or of less where the
-// score is low. Shifted by 6 they leave room for the number of a centroid in its group of 64, so that the
-// greatest such key is the label: a multiplication and half a maximum a score, where kmeans/nearest.cuh
-// compares twice. Numbers are complemented: of equal scores the lowest label has the greatest key. Host twin
-// of the bound of errors: matrix_error.
+// Points and centroids are scaled so that every score is between -3/4 and 1/4 of 15/16 2^24. With OFFSET,
+// sums are floats whose bits, read as integers, increase with the score by one for each unit of 1, or of less
+// for low scores. Shifted by 6, they leave space for the number of a centroid in its group of 64, so that the
+// greatest such key gives the label: a multiplication and half a maximum per score, compared with two
+// comparisons in kmeans/nearest.cuh. Numbers are complemented: among equal scores the lowest label has the
+// greatest key. Host twin of the error bound: matrix_error.
 //
-// A lane sees the scores of 2 of the 8 centroids of a unit's tile; quads combine keys at the end.
+// A lane has the scores of 2 of the 8 centroids of a unit's tile; quads combine keys at the end.
 //
 //   shared memory, bytes: 8 k8 d4 for centroids that threads do not hold; k8, d4: k and d rounded up to 8 and
 //   4
@@ -29,30 +29,30 @@
 
 namespace galatea {
 
-// Columns of a tile of centroids, and centroids whose numbers keys have room for.
+// Columns of a tile of centroids, and the number of centroids that a key can number.
 constexpr u32 TILE_CENTROIDS = 8, GROUP_CENTROIDS = 64;
 
 // Scores as integers, with the numbers of their centroids in a group.
 struct ScoreKeys {
     static constexpr float OFFSET = 12845056.0f;  // 2^24 - 15/16 2^22
-    static constexpr float LEAST = 1048576.0f;    // with it, of no centroid
+    static constexpr float LEAST = 1048576.0f;    // with it, no centroid
     static constexpr u32 BASE = 0x4b000000u;      // the bits of 2^23
     static constexpr i32 NONE = -2147483647 - 1;
-    u32 factor;  // 64: a number that the compiler does not know is multiplied by, not shifted by, in another pipe
+    u32 factor;  // 64, unknown to the compiler, so that it multiplies in another pipe instead of shifting
     // Thread scope. A score and the number of its centroid in the group.
     GALATEA_INLINE i32 key(float score, u32 number) const {
         return i32(__float_as_uint(score) * factor + (63 - number - BASE * 64));
     }
 };
 
-// A score, as a key without its number, and the label that has it.
+// A score, as a key without its number, and its label.
 struct Candidate {
     i32 score;
     u32 label;
     GALATEA_INLINE static Candidate exchange(Candidate of, u32 other) {
         return {__shfl_xor_sync(0xffffffffu, of.score, other), __shfl_xor_sync(0xffffffffu, of.label, other)};
     }
-    // Of equal scores the least label.
+    // Among equal scores the least label.
     GALATEA_INLINE static Candidate better(Candidate a, Candidate b) {
         return b.score > a.score || (b.score == a.score && b.label < a.label) ? b : a;
     }
@@ -69,9 +69,9 @@ struct PointHalves {
     }
 };
 
-// Held: the centroids are one group, in registers; else they are in shared memory, as the unit takes them.
-// One: they are one group. Streamed: shared memory has a group at a time, which the block puts there for each
-// tile of points.
+// Held: the centroids are one group, in registers; otherwise they are in shared memory, in the layout of the
+// unit. One: they are one group. Streamed: shared memory holds one group at a time, which the block stores
+// there for each tile of points.
 template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCentroids {
     static constexpr u32 F = (D + QUAD - 1) / QUAD;
     static_assert(TILES * TILE_CENTROIDS <= GROUP_CENTROIDS, "a group's numbers fit a key");
@@ -93,7 +93,7 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
     GALATEA_INLINE static u32 floats(u32 clusters) {
         return Held ? 0 : (Streamed ? TILES : tiles(clusters)) * (F * WARP * 2);
     }
-    // What lane t multiplies in its fourth column: OFFSET is 3136 of 4096, a norm three halves of the others.
+    // The factor of lane t in its fourth column: OFFSET is 3136 of 4096, a norm three halves of the others.
     static constexpr float OF_OFFSET = 4096.0f, OF_NORM = 2048.0f;
     GALATEA_INLINE static float constant_of(u32 t) { return t == 0 ? OF_OFFSET : t == 1 ? OF_NORM : 1.0f; }
 
@@ -120,13 +120,13 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
             if constexpr (!Streamed) share(0, all);
         }
     }
-    // Block scope: puts tiles in shared memory.
+    // Block scope: copies tiles to shared memory.
     GALATEA_INLINE void share(u32 first, u32 count) const {
         const Centroids<D> centroids(origin, clusters);
         for (u32 i = warp(); i < count * F; i += warps())
             shared[i * WARP + lane()] = fragment(centroids, clusters, first + i / F, i % F);
     }
-    // What this lane gives of a tile and a step: centroid g of the tile, in the lane's columns.
+    // This lane's part of a tile and a step: centroid g of the tile, in the lane's columns.
     GALATEA_INLINE uint2 fragment(const Centroids<D>& centroids, u32 clusters, u32 tile, u32 step) const {
         const u32 t = lane() % QUAD, cluster = tile * TILE_CENTROIDS + lane() / QUAD, feature = step * QUAD + t;
         const bool exists = cluster < clusters;
@@ -137,7 +137,7 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
         const float part = step == 0 ? norm_part(exists, norm, t) : 0.0f;
         return make_uint2(pack_halves(most, most), pack_halves(value - most, part));
     }
-    // What lane t's constant is multiplied by.
+    // The multiplier of lane t's constant.
     GALATEA_INLINE static float norm_part(bool exists, float norm, u32 t) {
         const float first = low_half(pack_halves(norm * (1.0f / OF_NORM), 0.0f));
         const float rest = norm - first * OF_NORM;
@@ -146,11 +146,11 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
         return t == 0 ? most : t == 1 ? first : t == 2 ? second : rest - second;
     }
 
-    // Warp scope: all lanes call, where centroids are streamed all of the block. The labels of point t of
-    // each four of the lane's quad, k of those that do not exist.
+    // Warp scope: called by all lanes; if centroids are streamed, by all of the block. Returns the labels of
+    // point t of each four of the lane's quad; k for points that do not exist.
     template <u32 P, u32 T>
     GALATEA_INLINE void nearest(const QuadPoints<D, P, T>& points, u32 (&label)[P / QUAD]) const {
-        // More points at once would need more registers than they save waiting.
+        // Processing more points at once would need more registers than the saved waiting is worth.
         constexpr u32 W = P < 8 ? P : 8;
 #pragma unroll
         for (u32 first = 0; first < P; first += W) {
@@ -160,14 +160,14 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
 #pragma unroll
                 for (u32 p = 0; p < W; ++p)
                     halves[r][p] = PointHalves(points.x[r][first + p], r == 0 ? constant : 0.0f);
-            // 8 products that do not wait for each other.
+            // 8 products that are independent of each other.
             nearest_of<W, 16 / W>(halves, label + first / QUAD);
         }
 #pragma unroll
         for (u32 i = 0; i < P / QUAD; ++i)
             if (!points.exists(i, t)) label[i] = clusters;
     }
-    // Of W points of the lane's quad, N tiles of centroids at once.
+    // Processes W points of the lane's quad, N tiles of centroids at once.
     template <u32 W, u32 N> GALATEA_INLINE void nearest_of(const PointHalves (&all)[F][W], u32* label) const {
         i32 best[W];
         u32 base[W];
@@ -215,7 +215,7 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
             }
 #pragma unroll
             for (u32 p = 0; p < W; ++p) {
-                // Greater than whatever number the best one has.
+                // Greater for any number of the best one.
                 if (One || group == 0 || most[p] > (best[p] | 63)) {
                     best[p] = most[p];
                     base[p] = group * (TILES * TILE_CENTROIDS);
@@ -229,7 +229,7 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
                 i32 own[QUAD];
 #pragma unroll
                 for (u32 p = 0; p < QUAD; ++p) own[p] = best[QUAD * i + p];
-                // Numbers count from a lane's own column.
+                // Numbers are relative to a lane's own column.
                 const auto exchange = [&](i32 key, u32 other) {
                     const i32 from = column ^ i32(2 * other);
                     return __shfl_xor_sync(0xffffffffu, key, other) + (column - from);

@@ -1,22 +1,21 @@
 // Block scope: the nearest of k centroids, for points in registers.
 //
-// |x - c|^2 = |x|^2 - 2 (x·c - |c|^2 / 2), so the nearest centroid has the greatest score x·c - |c|^2 / 2: d multiply-adds and one
-// comparison a centroid. Points and centroids are taken relative to an origin in their midst, which keeps the
-// terms as small as the spread of the data, whatever its distance from zero; an error of a score is below (d
-// + 2) 2^-24 |x| |c| then.
+// Because |x - c|^2 = |x|^2 - 2 (x·c - |c|^2 / 2), the nearest centroid has the greatest score x·c - |c|^2 /
+// 2: d multiply-adds and one comparison per centroid. Points and centroids are relative to an origin at the
+// centre of the data, which keeps the terms as small as the spread of the data, whatever its distance from
+// zero; the error of a score is then below (d + 2) 2^-24 |x| |c|.
 //
-// A thread has P points, so that one read of a centroid, which all lanes share, serves 32 P points: for P = 4
-// a fourth of an instruction a centroid and point. No distance leaves its register (KM-16).
+// A thread has P points, so that one load of a centroid, which all lanes share, serves 32 P points: for P = 4
+// a fourth of an instruction per centroid and point. Distances are not written to memory (KM-16).
 //
-// Comparisons run at half the rate of multiply-adds, so keeping label and score a centroid (compare, two
-// selects) costs as much as 6 of them. Where centroids are many, a thread compares the greater score of two,
-// and keeps which two: 2 such instructions a centroid. Which of the two it was is found by the score of the
-// first once more, which comes out the same to the last bit.
+// Comparisons run at half the rate of multiply-adds, so keeping label and score for each centroid (compare,
+// two selects) costs as much as 6 of them. If there are many centroids, a thread compares the greater score
+// of two, and keeps the index of the pair: 2 such instructions per centroid. The better of the two is then
+// determined by recomputing the score of the first, which is bit-identical.
 //
 // Layout of the centroids, in device memory and in shared memory, k4 = k rounded up to a multiple of 4:
 //     float origin[round4(d)], row[k4][d], norm[k4]
-// norm is -|c|^2 / 2, and -infinity for the rows that fill up the last group of four, which are zero
-// otherwise.
+// norm is -|c|^2 / 2, and -infinity for the rows that pad the last group of four, which are zero otherwise.
 #pragma once
 
 #include "galatea/args/kmeans_pass.h"
@@ -26,7 +25,7 @@ namespace galatea {
 
 GALATEA_INLINE u32 round4(u32 number) { return (number + 3) & ~3u; }
 
-// Paired: compares centroids by twos.
+// Paired: compares centroids in pairs.
 template <u32 D, bool Paired = false> struct Centroids {
     const float* origin;
     const float* rows;
@@ -40,14 +39,14 @@ template <u32 D, bool Paired = false> struct Centroids {
         : origin(memory), rows(memory + (D + 3) / 4 * 4), norms(rows + round4(clusters) * D),
           groups(round4(clusters) / 4) {}
 
-    // Block scope: copies them to shared memory; the caller's barrier follows.
+    // Block scope: copies the centroids to shared memory; the caller's barrier follows.
     GALATEA_INLINE Centroids(const KmeansPassArguments& args, float* shared, NoLane) : Centroids(shared, args.clusters) {
         const u32 vectors = floats(args.clusters) / 4;
         for (u32 i = threadIdx.x; i < vectors; i += blockDim.x)
             reinterpret_cast<float4*>(shared)[i] = __ldcg(reinterpret_cast<const float4*>(args.centroids) + i);
     }
 
-    // The scores of a group of four, for P points: use(each, p, score), in the order of centroids.
+    // Computes the scores of a group of four, for P points: use(each, p, score), in the order of centroids.
     template <u32 P, class Use> GALATEA_INLINE void scores(const float (&x)[D][P], u32 group, Use use) const {
         const float4* const row = reinterpret_cast<const float4*>(rows) + group * D;
         const float4 norm = reinterpret_cast<const float4*>(norms)[group];
@@ -73,7 +72,7 @@ template <u32 D, bool Paired = false> struct Centroids {
         }
     }
 
-    // Thread scope: of each point the label of the greatest score, of equal ones the least.
+    // Thread scope: the label of the greatest score of each point; among equal ones the least.
     template <u32 P> GALATEA_INLINE void nearest(const TilePoints<D, P>& points, u32 (&label)[P]) const {
         const float(&x)[D][P] = points.x;
         float best[P];
@@ -117,7 +116,7 @@ template <u32 D, bool Paired = false> struct Centroids {
         }
     }
 
-    // Thread scope. A row, by vectors where rows are aligned to them.
+    // Thread scope. Loads a row, by vectors if rows are aligned to them.
     GALATEA_INLINE static void load_row(const float* row, float (&c)[D]) {
         if constexpr (D % 4 == 0) {
 #pragma unroll
@@ -134,8 +133,8 @@ template <u32 D, bool Paired = false> struct Centroids {
         }
     }
 
-    // Thread scope: the sum of the squared distances of the points to the centroids of their labels, by
-    // differences.
+    // Thread scope: the sum of the squared distances of the points to the centroids of their labels, computed
+    // from differences.
     template <u32 P> GALATEA_INLINE double distances(const TilePoints<D, P>& points, const u32 (&label)[P]) const {
         double total = 0.0;
 #pragma unroll

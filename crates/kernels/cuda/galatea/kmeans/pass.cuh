@@ -1,26 +1,26 @@
 // Grid scope. One pass over the points: nearest centroid, and sums of its cluster (thesis §5.3: point
-// assignment and centroid update fused, so that an iteration reads each point once), for the kernel of a pass
-// and that of a whole fit. What it is made of is chosen by definitions:
+// assignment and centroid update are fused, so that an iteration reads each point once), for the kernel of a
+// pass and that of a whole fit. Definitions select its parts:
 //
 // - KMEANS_FEATURES: d
 // - KMEANS_THREADS: threads of a block, whole warps
-// - KMEANS_POINTS: points a thread, 1, 2 or 4n
-// - KMEANS_LABELS: bytes of a label that is written, 0: none
+// - KMEANS_POINTS: points per thread, 1, 2 or 4n
+// - KMEANS_LABELS: bytes of a written label, 0: none
 // - KMEANS_SUMS: 0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
 // - KMEANS_CLUSTERS: k, for sums in registers
-// - KMEANS_INERTIA 1: sums squared distances, by differences
-// - KMEANS_AHEAD 1: asks for the points of the next tile before it computes on those it has
-// - KMEANS_PAIRED 1: compares centroids by twos (kmeans/nearest.cuh)
-// - KMEANS_GIVEN 1: labels are read where they would be written (second pass of multi-pass execution, thesis
-//   §5.3)
-// - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, with
-//   KMEANS_ONE_GROUP all of them, with KMEANS_HELD in registers, with KMEANS_STREAMED a group at a time in
-//   shared memory; sums are 3, 4 or 5, of which 3 has
-//   KMEANS_OWNERS lanes that share a point's features, and KMEANS_CHAINS sums of each
+// - KMEANS_INERTIA 1: sums squared distances, computed from differences
+// - KMEANS_AHEAD 1: loads the points of the next tile before it computes on the current ones
+// - KMEANS_PAIRED 1: compares centroids in pairs (kmeans/nearest.cuh)
+// - KMEANS_GIVEN 1: labels are read from where they would be written (second pass of multi-pass execution,
+//   thesis §5.3)
+// - KMEANS_MATRIX 1: uses matrix units (kmeans/matrix.cuh), with KMEANS_TILES tiles of centroids per group;
+//   KMEANS_ONE_GROUP: one group holds all; KMEANS_HELD: in registers; KMEANS_STREAMED: one group at a time in
+//   shared memory; sums are 3, 4 or 5, and 3 uses KMEANS_OWNERS lanes that share a point's features, and
+//   KMEANS_CHAINS sums of each
 //
-// A pass is made of three types: how a thread has points, how it finds their nearest centroids, how it sums.
-// Points of more features than registers hold are read where they are needed, by matrix units from shared
-// memory; their sums are 0, 3 or 5.
+// A pass consists of three types: the points of a thread, the search of their nearest centroids, and the
+// sums. If points have more features than registers hold, features are read when they are needed, by matrix
+// units from shared memory; their sums are 0, 3 or 5.
 //
 //              points                        nearest                     sums by owned features
 //     lanes    TilePoints                    Centroids                   FeatureSums
@@ -71,7 +71,7 @@ constexpr bool WIDE = D > MOST_FEATURES;
 
 #if KMEANS_MATRIX
 static_assert(KMEANS_LABELS == 0 && KMEANS_INERTIA == 0, "labels and the inertia are exact, and of lanes");
-// Of many features: warps with the same points, and points of a block.
+// For many features: warps that share the same points, and points of a block.
 constexpr u32 SHARES = P < 4 ? 4 / P : 1, N = KMEANS_THREADS / SHARES;
 using Nearest = Choose<WIDE, SharedTileCentroids<D, KMEANS_TILES, N, SHARES, KMEANS_ONE_GROUP, KMEANS_STREAMED>,
                        MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD, KMEANS_ONE_GROUP, KMEANS_STREAMED>>;
@@ -99,7 +99,7 @@ using Sums = SharedSums<D>;
 using Sums = GlobalSums<D>;
 #endif
 
-// Grid scope: all threads of all blocks of a row of the grid call, each with its block's dynamic shared
+// Grid scope: called by all threads of all blocks of a row of the grid, each with its block's dynamic shared
 // memory.
 GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned char* memory) {
     float* const shared = reinterpret_cast<float*>(memory);

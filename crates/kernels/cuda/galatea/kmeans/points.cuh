@@ -1,9 +1,9 @@
-// Grid scope: how a pass of k-means walks its chunks, and a thread loads its points.
+// Grid scope: how a pass of k-means walks its chunks, and how a thread loads its points.
 //
-// A chunk holds `count` points column by column (thesis §5.2.1): feature f of point p is at data[f * stride +
-// p]. The stride is a multiple of 64 points and chunks begin at multiples of 256 bytes, so that a thread's P
-// consecutive points of a feature are one aligned vector load, and loads of a thread whose first point exists
-// stay inside the row.
+// A chunk stores `count` points column by column (thesis §5.2.1): feature f of point p is at data[f * stride
+// + p]. The stride is a multiple of 64 points and chunks begin at multiples of 256 bytes, so that a thread's
+// P consecutive points of a feature are one aligned vector load, and the loads of a thread stay inside the
+// row if its first point exists.
 #pragma once
 
 #include "galatea/warp.cuh"
@@ -14,29 +14,29 @@ namespace galatea {
 // twin CHUNK_WORDS.
 constexpr u32 KMEANS_CHUNK_WORDS = 4;
 
-// Features of a point that registers hold at most. Host twin MOST_FEATURES.
+// Maximum number of features of a point held in registers. Host twin MOST_FEATURES.
 constexpr u32 MOST_FEATURES = 32;
-// Rows of a chunk are whole runs of so many points. Host twin STRIDE_POINTS.
+// Rows of a chunk are whole runs of this number of points. Host twin STRIDE_POINTS.
 constexpr u32 STRIDE_POINTS = 128;
 
-// What threads keep of their place to find their points, given the block's shared memory: nothing, but for
+// State that threads keep to find their points, given the block's shared memory: nothing, except in
 // kmeans/quad_points.cuh and kmeans/shared_tile.cuh.
 struct NoLane {
     GALATEA_INLINE explicit NoLane(float*) {}
 };
 
-// A if it is so, else B.
+// A if the condition is true, else B.
 template <bool Is, class A, class B> struct ChooseType { using Type = A; };
 template <class A, class B> struct ChooseType<false, A, B> { using Type = B; };
 template <bool Is, class A, class B> using Choose = typename ChooseType<Is, A, B>::Type;
 
-// A label of that many bytes.
+// The integer type of a label of `Bytes` bytes.
 template <u32 Bytes> struct Label;
 template <> struct Label<1> { using Type = u8; };
 template <> struct Label<2> { using Type = u16; };
 template <> struct Label<4> { using Type = u32; };
 
-// One chunk, as the table has it.
+// One chunk, as stored in the table.
 struct PointChunk {
     const float* data;
     unsigned char* labels;
@@ -52,15 +52,15 @@ struct PointChunk {
     }
 };
 
-// The tiles of a block: tile blockIdx.x first, then every gridDim.x-th, chunks taken to have `per_chunk`
-// tiles each. The same in all threads of a block.
+// The tiles of a block: tile blockIdx.x first, then every gridDim.x-th, with `per_chunk` tiles assumed for
+// each chunk. The same in all threads of a block.
 struct TileWalk {
     const u64* table;
     u32 number;  // of the chunk
     u32 tile;
     u32 chunks;
     u32 per_chunk;
-    PointChunk chunk;  // read where it changes
+    PointChunk chunk;  // reloaded if the chunk changes
     GALATEA_INLINE TileWalk(const u64* table, u32 chunks, u32 per_chunk)
         : table(table), number(blockIdx.x / per_chunk), tile(blockIdx.x % per_chunk), chunks(chunks),
           per_chunk(per_chunk) {
@@ -78,8 +78,8 @@ struct TileWalk {
     }
 };
 
-// Thread scope. Loads N consecutive floats through the read-only cache, N = 1, 2 or a multiple of 4; aligned
-// to the load.
+// Thread scope. Loads N consecutive floats through the read-only cache, N = 1, 2 or a multiple of 4; the
+// source is aligned to the load.
 template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&values)[N]) {
     if constexpr (N % 4 == 0) {
 #pragma unroll
@@ -100,7 +100,7 @@ template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&va
     }
 }
 
-// A thread's points of a tile, as they are in memory: `live` of P exist, from the chunk's point `first` on.
+// A thread's points of a tile, as stored in memory: `live` of P exist, from the chunk's point `first` on.
 template <u32 D, u32 P> struct TilePoints {
     static constexpr u32 LABELS = P;
     static constexpr u32 FLOATS = 0;  // of shared memory
@@ -109,7 +109,7 @@ template <u32 D, u32 P> struct TilePoints {
     unsigned char* labels;
     u32 first;
     u32 live;
-    // Thread scope. Asks for the points of a tile; nothing waits for them yet.
+    // Thread scope. Starts to load the points of a tile, without waiting for them.
     GALATEA_INLINE void fetch(const TileWalk& walk, NoLane) {
         const PointChunk& chunk = walk.chunk;
         labels = chunk.labels;
@@ -120,7 +120,7 @@ template <u32 D, u32 P> struct TilePoints {
             for (u32 f = 0; f < D; ++f) load_floats<P>(chunk.data + u64(f) * chunk.stride + first, x[f]);
         }
     }
-    // Thread scope. Makes them relative to the origin.
+    // Thread scope. Makes the points relative to the origin.
     template <class Centroids> GALATEA_INLINE void place(const Centroids& centroids) {
         if (live == 0) return;
 #pragma unroll
@@ -133,7 +133,7 @@ template <u32 D, u32 P> struct TilePoints {
     GALATEA_INLINE bool any() const { return live != 0; }
     // The copy of accumulators that this thread adds to.
     GALATEA_INLINE static u32 copy() { return threadIdx.x; }
-    // Thread scope: add(label, feature, value) for each value, count(label) for each point.
+    // Thread scope: calls add(label, feature, value) for each value, count(label) for each point.
     template <class Add, class Count>
     GALATEA_INLINE void each(const u32 (&label)[P], const float*, Add add, Count count) const {
 #pragma unroll

@@ -1,10 +1,10 @@
-// Warp scope: points as the matrix units take them. Lanes are 8 quads of 4; lane t of a quad holds features
-// t, t + 4, ... of the quad's points, 4 consecutive ones by one load. What it holds of a point, as halves, is
-// what the unit takes of it from this lane, so no value changes lanes.
+// Warp scope: points in the layout of the matrix units. Lanes form 8 quads of 4; lane t of a quad holds
+// features t, t + 4, ... of the quad's points, 4 consecutive ones per load. The unit takes from this lane
+// exactly the values of a point that the lane holds, as halves, so no value moves between lanes.
 //
-// A pass takes them scaled and relative to the origin, in one multiply-add a value, so that sums of them are
-// multiplied by 1 / scale when they are merged. Of each four points of a quad lane t knows the label of point
-// t.
+// A pass scales the points and makes them relative to the origin, in one multiply-add per value, so that
+// their sums are multiplied by 1 / scale when they are merged. Of each four points of a quad, lane t holds
+// the label of point t.
 #pragma once
 
 #include "galatea/kmeans/points.cuh"
@@ -13,8 +13,8 @@ namespace galatea {
 
 constexpr u32 QUAD = 4;
 
-// Warp scope. Of four points' candidates that the lanes of a quad have seen, the best of point t, on lane t:
-// lanes give away the points that others end up with, so a lane compares three times instead of eight.
+// Warp scope. The best of the candidates that the lanes of a quad have for point t of four, on lane t: lanes
+// exchange the points that other lanes end up with, so a lane compares three times instead of eight.
 template <class V, class Exchange, class Better>
 GALATEA_INLINE V quad_best(u32 t, const V (&each)[4], Exchange exchange, Better better) {
     const bool upper = t & 2, odd = t & 1;
@@ -23,8 +23,8 @@ GALATEA_INLINE V quad_best(u32 t, const V (&each)[4], Exchange exchange, Better 
     return better(odd ? second : first, exchange(odd ? first : second, 1));
 }
 
-// A thread's place among lanes, which passes keep: read from its number each time, it would take a sixth of a
-// tile's instructions.
+// A thread's position among lanes, which passes keep: computed from its number each time, it would take a
+// sixth of a tile's instructions.
 struct QuadLane {
     u32 warp;
     u32 quad;
@@ -33,12 +33,12 @@ struct QuadLane {
         : warp(kept(threadIdx.x / WARP)), quad(kept(lane() / QUAD)), t(kept(lane() % QUAD)) {}
 };
 
-// Warp scope: the word that lane t of the quad has.
+// Warp scope: the word of lane t of the quad.
 GALATEA_INLINE u32 of_quad(u32 word, u32 t) { return __shfl_sync(0xffffffffu, word, t, QUAD); }
 
 // A lane's values of the 8 P points of its warp, of T threads: features t, t + 4, ... of points 4 g to 4 g +
-// 3 of each 32. Rows of chunks are whole such runs (STRIDE_POINTS), so a warp whose first point exists loads
-// all of them; those that do not exist belong to cluster k, whose sums nobody reads.
+// 3 of each 32. Rows of chunks are whole runs of that length (STRIDE_POINTS), so a warp loads all of them if
+// its first point exists; points that do not exist belong to cluster k, and its sums are never read.
 template <u32 D, u32 P, u32 T> struct QuadPoints {
     static constexpr u32 F = (D + QUAD - 1) / QUAD;
     static constexpr u32 TILE = T / WARP * 8 * P;
@@ -47,7 +47,7 @@ template <u32 D, u32 P, u32 T> struct QuadPoints {
     static constexpr bool SCALED = true;
     static_assert(P % QUAD == 0 && 8 * P <= STRIDE_POINTS, "a warp's points are a run of a row");
     float x[F][P];
-    u32 left;  // points of the chunk from the lane's first on
+    u32 left;  // remaining points of the chunk from the lane's first on
     GALATEA_INLINE void fetch(const TileWalk& walk, const QuadLane& own) {
         const PointChunk& chunk = walk.chunk;
         const u32 run = walk.tile * TILE + own.warp * (8 * P), first = run + 4 * own.quad;
@@ -65,7 +65,7 @@ template <u32 D, u32 P, u32 T> struct QuadPoints {
             }
         }
     }
-    // Thread scope: scales them and takes them relative to the origin.
+    // Thread scope: scales the points and makes them relative to the origin.
     template <class Centroids> GALATEA_INLINE void place(const Centroids& centroids) {
 #pragma unroll
         for (u32 r = 0; r < F; ++r)
@@ -77,12 +77,12 @@ template <u32 D, u32 P, u32 T> struct QuadPoints {
     GALATEA_INLINE bool exists(u32 i, u32 t) const { return i * WARP + t < left; }
     // The copy of accumulators that this thread adds to.
     GALATEA_INLINE static u32 copy() { return lane() / QUAD; }
-    // Warp scope: add(label, feature, value) for the values that this lane holds, count(label) for the points
-    // whose labels it knows.
+    // Warp scope: calls add(label, feature, value) for the values that this lane holds, count(label) for the
+    // points of its labels.
     template <class Add, class Count>
     GALATEA_INLINE void each(const u32 (&label)[LABELS], const float*, Add add, Count count) const {
         const u32 t = lane() % QUAD;
-        // All labels change lanes first: atomics make lanes part.
+        // All labels are exchanged first, because atomics make lanes diverge.
         u32 of[P];
 #pragma unroll
         for (u32 p = 0; p < P; ++p) of[p] = of_quad(label[p / QUAD], p % QUAD);

@@ -1,11 +1,12 @@
 // Warp scope: sums of points that quads of lanes hold by feature (kmeans/quad_points.cuh): lanes own
-// features, and alone add them, so that nothing is atomic.
+// features, and alone add them, so no atomics are needed.
 //
-// There are 32 / L copies a warp. With L = 4 a lane owns the features that it holds, of its quad's points.
-// Where there is no room for as many, L is the least power of two with room for the features, and points
-// change lanes through a tile in shared memory, 32 at a time: lane l of a group of L owns feature l of the
-// group's points. Piece (f, g) of the tile, 16 bytes, is feature f of the points of quad g. It lies at column
-// g ^ (f % 8), which gives the 8 lanes of each quarter of a 16-byte access all 32 banks both ways.
+// There are 32 / L copies per warp. With L = 4 a lane owns the features that it holds, of its quad's points.
+// If memory does not suffice for that number, L is the least power of two that is not less than the number of
+// features, and points are exchanged between lanes through a tile in shared memory, 32 at a time: lane l of a
+// group of L owns feature l of the group's points. Piece (f, g) of the tile, 16 bytes, is feature f of the
+// points of quad g. It is at column g ^ (f % 8), so that the 8 lanes of each quarter of a 16-byte access use
+// all 32 banks in both directions.
 #pragma once
 
 #include "galatea/kmeans/feature_sums.cuh"
@@ -13,11 +14,11 @@
 
 namespace galatea {
 
-// N: sums that a lane has of a cluster's feature.
+// N: number of sums that a lane has for a cluster's feature.
 template <u32 D, u32 L, u32 N> struct QuadFeatureSums {
     static_assert(L == QUAD || (D <= L && L <= WARP), "a lane owns the features it holds, or one");
     static constexpr u32 S = WARP / L;
-    // Of masses.
+    // Number of copies of the masses.
     static constexpr u32 COPIES = 8;
     // Floats of a warp's tile and labels.
     static constexpr u32 TILE = L * WARP;
@@ -29,7 +30,7 @@ template <u32 D, u32 L, u32 N> struct QuadFeatureSums {
     GALATEA_INLINE explicit QuadFeatureSums(const SumsPlace& place)
         : exchange(place.shared + warp() * EXCHANGE),
           sums(place, place.shared + warps() * EXCHANGE, COPIES, lane() / QUAD) {}
-    // Warp scope: all lanes call.
+    // Warp scope: called by all lanes.
     template <u32 P, u32 T>
     GALATEA_INLINE void add(const QuadPoints<D, P, T>& points, const u32 (&label)[P / QUAD]) {
 #pragma unroll
@@ -41,7 +42,7 @@ template <u32 D, u32 L, u32 N> struct QuadFeatureSums {
                 change(points, label[i], i);
         }
     }
-    // Beyond the last feature a lane adds zeros to words of its own.
+    // After the last feature a lane adds zeros to its own words.
     template <u32 P, u32 T> GALATEA_INLINE void own(const QuadPoints<D, P, T>& points, u32 label, u32 i) {
         const u32 place = sums.place_of(label);
 #pragma unroll
@@ -61,7 +62,7 @@ template <u32 D, u32 L, u32 N> struct QuadFeatureSums {
         float4* const tile = reinterpret_cast<float4*>(exchange);
         u32* const places = reinterpret_cast<u32*>(exchange + TILE);
         const u32 g = lane() / QUAD, t = lane() % QUAD;
-        // Who still reads the tile before.
+        // Waits for lanes that still read the previous tile.
         __syncwarp();
 #pragma unroll
         for (u32 r = 0; r < QuadPoints<D, P, T>::F; ++r) {

@@ -1,18 +1,18 @@
-// Block scope: points of more features than registers hold, as the matrix units take them. A tile of the
-// block's points is in shared memory, from where scores and sums take them: a pass reads each value from
-// device memory once, and nothing waits for it but the barrier before the tile (thesis §5.3, KM-12).
+// Block scope: points of more features than registers hold, in the layout of the matrix units. A tile of the
+// block's points is in shared memory, from which scores and sums load them: a pass reads each value from
+// device memory once, and only the barrier before the tile waits for it (thesis §5.3, KM-12).
 //
-// Copies run while threads compute: those of the block's next tile where there are two buffers, and those of
-// other blocks of the multiprocessor.
+// Copies overlap with computation: with those of the block's next tile if there are two buffers, and with
+// those of other blocks of the multiprocessor.
 //
-// A row is a feature, in pieces of 4 points, 16 bytes. Lanes are 8 quads of 4; a quad has 4 consecutive
-// points, and its lane t features t, t + 4, ... of them. Piece q of feature f is at column q ^ turn(f), which
-// gives the 8 lanes of each quarter of a 16-byte access all 32 banks, whether they are of two quads or of 8
+// A row is a feature, in pieces of 4 points, 16 bytes. Lanes form 8 quads of 4; a quad has 4 consecutive
+// points, and its lane t their features t, t + 4, .... Piece q of feature f is at column q ^ turn(f), so that
+// the 8 lanes of each quarter of a 16-byte access use all 32 banks, whether they belong to two quads or to 8
 // consecutive features.
 //
-// With few points a block, several of its warps have the same ones, each with a part of the centroids.
+// With few points per block, several of its warps have the same points, each with a part of the centroids.
 //
-//   shared memory of n points, bytes: 4 n d a buffer
+// shared memory of n points, bytes: 4 n d per buffer
 #pragma once
 
 #include "galatea/kmeans/quad_points.cuh"
@@ -20,7 +20,7 @@
 
 namespace galatea {
 
-// A thread's place in the tile, of which C warps have the same points.
+// A thread's position in the tile; C warps have the same points.
 template <u32 C> struct SharedTileLane {
     float* buffers;
     u32 quad;   // of the tile
@@ -39,14 +39,14 @@ template <u32 D, u32 N, u32 B, u32 C> struct SharedTile {
     static_assert(PIECES % 8 == 0, "whole turns of pieces");
     using Lane = SharedTileLane<C>;
     const float* rows;
-    u32 live;  // points that exist
+    u32 live;  // number of points that exist
     u32 quad;
     u32 t;
     u32 share;
     u32 buffer = 0;
     GALATEA_INLINE static u32 tile_points() { return N; }
     GALATEA_INLINE static u32 turn(u32 feature) { return feature % 4 * 2 + feature / 4 % 2; }
-    // Block scope: starts copies. Nobody reads the buffer any more.
+    // Block scope: starts copies. The buffer must no longer be in use.
     GALATEA_INLINE void fetch(const TileWalk& walk, const Lane& own) {
         const PointChunk& chunk = walk.chunk;
         const u32 first = walk.tile * N, left = first < chunk.count ? chunk.count - first : 0;
@@ -59,7 +59,7 @@ template <u32 D, u32 N, u32 B, u32 C> struct SharedTile {
         rows = to;
         const float* const from = chunk.data + first;
         const u32 pieces = (live + 3) / 4;
-        // A thread has the same piece of every 4 C-th row.
+        // A thread copies the same piece of every 4 C-th row.
         const u32 q = threadIdx.x % PIECES;
         if (q >= pieces) return;
 #pragma unroll 4
@@ -73,7 +73,7 @@ template <u32 D, u32 N, u32 B, u32 C> struct SharedTile {
     }
     GALATEA_INLINE static bool any() { return true; }
     GALATEA_INLINE u32 tile_live() const { return live; }
-    // Thread scope: values of a feature of the four points from a position on.
+    // Thread scope: values of a feature of the four points that start at a position.
     GALATEA_INLINE void load_four(u32 feature, u32 position, float (&x)[4]) const {
         const float4 four =
             *reinterpret_cast<const float4*>(rows + feature * N + 4 * (position / 4 ^ turn(feature)));
@@ -82,8 +82,8 @@ template <u32 D, u32 N, u32 B, u32 C> struct SharedTile {
         x[2] = four.z;
         x[3] = four.w;
     }
-    // Warp scope: use(label, position in the tile, whether it is the first of four of which two have the same
-    // label) for the point whose label this lane knows, in one of the warps that do.
+    // Warp scope: calls use(label, position in the tile, whether this is the first of four points and two of
+    // them have the same label) for the point of this lane's label, in one of the warps that share it.
     template <class Use> GALATEA_INLINE void each_position(const u32 (&label)[1], Use use) const {
         const u32 next = __shfl_xor_sync(0xffffffffu, label[0], 1), two = __shfl_xor_sync(0xffffffffu, label[0], 2),
                   three = __shfl_xor_sync(0xffffffffu, next, 2);
@@ -92,8 +92,8 @@ template <u32 D, u32 N, u32 B, u32 C> struct SharedTile {
         const u32 own = 4 * quad + t;
         if (share == 0 && own < live) use(label[0], own, t == 0 && (repeats >> (lane() & ~3u) & 15) != 0);
     }
-    // Warp scope: add(label, feature, value) for a share of the features of the quad's points, relative to
-    // the origin, count(label) for the point whose label this lane knows.
+    // Warp scope: calls add(label, feature, value) for a share of the features of the quad's points, relative
+    // to the origin, count(label) for the point of this lane's label.
     template <class Add, class Count>
     GALATEA_INLINE void each(const u32 (&label)[1], const float* origin, Add add, Count count) const {
         u32 of[4];
@@ -109,7 +109,7 @@ template <u32 D, u32 N, u32 B, u32 C> struct SharedTile {
                 if (4 * quad + p < live) add(of[p], f, x[p] - zero);
         }
         each_position(label, [&](u32 own, u32, bool) { count(own); });
-        // Nobody reads the tile any more.
+        // After the barrier, the tile is no longer read.
         __syncthreads();
     }
 };

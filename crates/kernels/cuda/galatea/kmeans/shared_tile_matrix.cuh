@@ -1,18 +1,19 @@
 // Block scope: the nearest of k centroids by the matrix units, for points in shared memory
 // (kmeans/shared_tile.cuh).
 //
-// Scores and keys are those of kmeans/matrix.cuh. With many features the units' columns are all for products
-// of halves: 16 features a step, lane t of a quad with features t, t + 4, t + 8, t + 12, and three products,
+// Scores and keys are those of kmeans/matrix.cuh. With many features, all columns of the units are for
+// products of halves: 16 features per step, lane t of a quad with features t, t + 4, t + 8, t + 12, and three
+// products,
 //
 //     points     x1  x2  x1
 //     centroids  c1  c1  c2
 //
-// Sums begin with OFFSET and the norm. Centroids are in shared memory as the unit takes them, 4 bytes a
-// feature, where a lane's 16 bytes serve six products. C warps with the same points each take a C-th of a
-// group of centroids, and exchange the best.
+// Sums begin with OFFSET and the norm. Centroids are in shared memory in the layout of the unit, 4 bytes per
+// feature; a lane's 16 bytes serve six products. C warps with the same points each process a C-th of a group
+// of centroids, and exchange the best.
 //
-//   shared memory, bytes: 4 k8 d16 for centroids (streamed: of a group), 4 (k8 + d16), 8 C n for n points
-//   where C > 1; k8, d16: k and d rounded up to whole groups of tiles and to 16
+// shared memory, bytes: 4 k8 d16 for centroids (streamed: of a group), 4 (k8 + d16), 8 C n for n points if C
+// > 1; k8, d16: k and d rounded up to whole groups of tiles and to 16
 #pragma once
 
 #include "galatea/kmeans/matrix.cuh"
@@ -20,14 +21,14 @@
 
 namespace galatea {
 
-// One: the centroids are one group. Streamed: shared memory has a group at a time, which the block puts there
-// for each tile of points.
+// One: the centroids are one group. Streamed: shared memory holds one group at a time, which the block stores
+// there for each tile of points.
 template <u32 D, u32 TILES, u32 N, u32 C, bool One, bool Streamed> struct SharedTileCentroids {
     static constexpr u32 STEPS = (D + 15) / 16;
     static constexpr u32 OWN = TILES / C;  // tiles of a warp
     static_assert(TILES % C == 0 && TILES * TILE_CENTROIDS <= GROUP_CENTROIDS, "warps have as many tiles each");
     uint4* parts;   // [tile][step][lane]
-    float* starts;  // [cluster]: what scores begin with
+    float* starts;  // [cluster]: initial value of scores
     float4* shifts; // [step][t]: - origin scale
     Candidate* seen;  // [share][point]
     const float* origin;
@@ -60,7 +61,7 @@ template <u32 D, u32 TILES, u32 N, u32 C, bool One, bool Streamed> struct Shared
         }
         if constexpr (!Streamed) share(0, groups * TILES);
     }
-    // Block scope: puts tiles in shared memory.
+    // Block scope: copies tiles to shared memory.
     GALATEA_INLINE void share(u32 first, u32 count) const {
         const Centroids<D> centroids(origin, clusters);
 #pragma unroll 2
@@ -78,7 +79,7 @@ template <u32 D, u32 TILES, u32 N, u32 C, bool One, bool Streamed> struct Shared
             parts[i * WARP + lane()] = make_uint4(most[0], most[1], rest[0], rest[1]);
         }
     }
-    // Thread scope: four values as halves, and what these leave.
+    // Thread scope: four values as halves, and their remainders.
     GALATEA_INLINE static void split(const float (&value)[4], u32 (&most)[2], u32 (&rest)[2]) {
 #pragma unroll
         for (u32 e = 0; e < 2; ++e) {
@@ -87,7 +88,7 @@ template <u32 D, u32 TILES, u32 N, u32 C, bool One, bool Streamed> struct Shared
         }
     }
 
-    // Block scope. The label of point t of the lane's quad, in all warps that have it.
+    // Block scope. The label of point t of the lane's quad, in all warps that have the point.
     template <u32 B> GALATEA_INLINE void nearest(const SharedTile<D, N, B, C>& points, u32 (&label)[1]) const {
         const u32 t = points.t, first = points.share * OWN;
         i32 best[QUAD];
@@ -122,7 +123,7 @@ template <u32 D, u32 TILES, u32 N, u32 C, bool One, bool Streamed> struct Shared
                     const float(&s)[4] = score[i][p / 2];
                     most = max(max(most, keys.key(s[p % 2 * 2], number)), keys.key(s[p % 2 * 2 + 1], number + 1));
                 }
-                // Greater than whatever number the best one has.
+                // Greater for any number of the best one.
                 if (One || group == 0 || most > (best[p] | 63)) {
                     best[p] = most;
                     base[p] = group * (TILES * TILE_CENTROIDS);

@@ -1,7 +1,8 @@
-// Block scope: feature sums and masses of clusters, by five ways of replicating accumulators (thesis §5.2).
+// Block scope: feature sums and masses of clusters, with five methods of replicating accumulators (thesis
+// §5.2).
 //
-//     way        copies                       an update of D features       shared memory of t threads, bytes
-//     registers  one a thread, in registers   K (D + 1) predicated adds     none but for merging
+//     method     copies                       an update of D features       shared memory of t threads, bytes
+//     registers  one a thread, in registers   K (D + 1) predicated adds     only for merging
 //     private    one a thread: cluster merge  load, D adds, store           4 t k (D + 1)
 //     features   one a group of L lanes,      load, add, store a step of    t/32 (128 k ceil(D/L) + 512 (L + 1))
 //                each owns features           4/S points of S groups        + 4 k copies
@@ -9,16 +10,16 @@
 //     global     `slots` in device memory     D + 1 atomics                 none
 //
 // private is the thesis' Cluster Merge with Partitioned Private (KM-4, KM-10), features its Partitioned
-// Features with Partitioned Local (KM-5, KM-9), with a warp in place of a block: labels and points change
-// lanes behind a warp barrier. Words of different lanes are in different banks in all of them but shared.
-// Sums are of floats relative to the origin; after a bounded number of points they are added, as doubles, to
-// the partials in device memory.
+// Features with Partitioned Local (KM-5, KM-9), with a warp in place of a block: labels and points are
+// exchanged between lanes after a warp barrier. Words of different lanes are in different banks in all
+// methods but shared. Sums are of floats relative to the origin; after a bounded number of points they are
+// added, as doubles, to the partials in device memory.
 //
-// Each way is a type with: the constructor, which clears; add, for the points of a tile and the labels that
-// the thread knows; merge, for all threads of the block, which adds to the partials and clears. Barriers are
-// inside merge; the caller has one between construction and add. shared and global are for points of all
-// kinds: these say which values and labels a thread has (each), and which copy it adds to.
-// Host twin of the shared memory that each takes: PassShape::shared_bytes.
+// Each method is a type with: the constructor, which clears; add, for the points of a tile and the labels of
+// the thread; merge, for all threads of the block, which adds to the partials and clears. Barriers are inside
+// merge; the caller has one between construction and add. shared and global support points of all kinds,
+// which define the values and labels of a thread (each), and the copy that it adds to. Host twin of the
+// required shared memory: PassShape::shared_bytes.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -26,7 +27,7 @@
 
 namespace galatea {
 
-// Adds to partials, where another block of the slot may do the same.
+// Adds to partials; another block of the slot may do so concurrently.
 GALATEA_INLINE void add_partial(double* partial, double value) {
     if (value != 0.0) atomicAdd(partial, value);
 }
@@ -36,14 +37,14 @@ GALATEA_INLINE void clear(float* words, u32 count) {
     for (u32 i = threadIdx.x; i < count; i += blockDim.x) words[i] = 0.0f;
 }
 
-// Where the sums of a block are.
+// Memory of the sums of a block.
 struct SumsPlace {
     float* shared;        // memory of the block
     double* partials;     // of its slot
-    const float* origin;  // of points that are not in registers
+    const float* origin;  // for points that are not in registers
     u32 clusters;
     u32 copies;
-    double factor;  // of sums, for partials: points may be scaled
+    double factor;  // applied to sums when added to partials: points may be scaled
 };
 
 template <u32 K, u32 D> struct RegisterSums {
@@ -82,7 +83,7 @@ template <u32 K, u32 D> struct RegisterSums {
                 const float total = warp_reduce(sum[c][f], Sum{});
                 if (lane() == 0) scratch[warp() * WORDS + c * D + f] = total;
             }
-            // Below 2^24 points between merges, a mass is exact as a float.
+            // With less than 2^24 points between merges, a mass is exact as a float.
             const float total = warp_reduce(float(mass[c]), Sum{});
             if (lane() == 0) scratch[warp() * WORDS + K * D + c] = total;
         }
@@ -125,7 +126,7 @@ template <u32 D> struct PrivateSums {
             }
         }
     }
-    // A warp adds up a piece of all threads, so that its lanes read different banks.
+    // A warp sums a piece over all threads, so that its lanes read different banks.
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
         for (u32 i = warp(); i < clusters * Q; i += warps()) {
@@ -157,8 +158,8 @@ template <u32 D> struct PrivateSums {
     }
 };
 
-// Rows of a cluster are an odd number, so that clusters begin in different banks where there are fewer copies
-// than banks: masses are the last row of D even ones, and apart from D odd ones.
+// A cluster has an odd number of rows, so that clusters begin in different banks if there are fewer copies
+// than banks: masses are the last row if D is even, and separate if D is odd.
 template <u32 D> struct SharedSums {
     static constexpr u32 ROWS = D % 2 == 0 ? D + 1 : D;
     float* sums;  // [cluster][row][copy]

@@ -1,5 +1,5 @@
 // Block scope: new centroids from the partial sums of a pass. A cluster without points keeps its centroid
-// (KM-2). Order of additions is that of slots, whatever the order of blocks.
+// (KM-2). Additions are in the order of slots, independent of the order of blocks.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -24,8 +24,8 @@ struct CentroidUpdate {
         double mass;
     };
 
-    // Warp scope. A word of all slots added up, on lane 0; clears it. Sums are read where atomics of other
-    // blocks left them.
+    // Warp scope. Sums a word over all slots, with the result on lane 0, and clears it. Sums are read from
+    // L2, which holds the results of the other blocks' atomics.
     GALATEA_INLINE double take(u64 word) const {
         const u64 words = u64(clusters) * (features + 1) + 1;
         double total = 0.0;
@@ -68,8 +68,8 @@ struct CentroidUpdate {
         }
     }
 
-    // Block scope, once all centroids have moved: how far, and how many clusters have no points. Valid on
-    // every thread; the same in all blocks of one size.
+    // Block scope, once all centroids have moved: the sum of their shifts, and the number of clusters without
+    // points. Valid on every thread; the same in all blocks of one size.
     GALATEA_INLINE double shift(u64& empty, Memory& memory) const {
         double total = 0.0;
         empty = 0;

@@ -1,7 +1,7 @@
 // Block scope: passes over points with more features than a thread's registers hold.
 //
-// Scores: a thread has P points and 8 centroids at a time, 8 P scores in registers, and goes through the
-// features: a vector load of a feature of its points and 8 broadcast reads of centroids make 8 P
+// Scores: a thread has P points and 8 centroids at a time, 8 P scores in registers, and iterates over the
+// features: a vector load of a feature of its points and 8 broadcast reads of centroids yield 8 P
 // multiply-adds. Points are read again for every 8 centroids, by then from a cache. Centroids are read
 // through the first-level cache, in the layout of kmeans/nearest.cuh.
 //
@@ -12,7 +12,7 @@
 
 namespace galatea {
 
-// A thread's points of a tile, where they are.
+// References to a thread's points of a tile, which remain in device memory.
 template <u32 D, u32 P> struct WideTile {
     static constexpr u32 LABELS = P;
     static constexpr u32 FLOATS = 0;
@@ -21,8 +21,8 @@ template <u32 D, u32 P> struct WideTile {
     unsigned char* labels;
     u32 stride;
     u32 points;  // of the chunk
-    u32 tile;    // first point of the block's
-    u32 first;   // and of the thread's
+    u32 tile;    // first point of the block's tile
+    u32 first;   // first point of the thread
     u32 live;
     GALATEA_INLINE void fetch(const TileWalk& walk, NoLane) {
         const PointChunk& chunk = walk.chunk;
@@ -37,14 +37,14 @@ template <u32 D, u32 P> struct WideTile {
     GALATEA_INLINE static u32 tile_points() { return blockDim.x * P; }
     template <class Centroids> GALATEA_INLINE void place(const Centroids&) {}
     GALATEA_INLINE bool any() const { return live != 0; }
-    // Thread scope, with live points: their values of a feature.
+    // Thread scope: loads a feature of the thread's live points.
     GALATEA_INLINE void load(u32 feature, float zero, float (&x)[P]) const {
         load_floats<P>(data + u64(feature) * stride + first, x);
 #pragma unroll
         for (u32 p = 0; p < P; ++p) x[p] -= zero;
     }
-    // Thread scope: points of the tile that exist, and values of a feature of four of them. A chunk of few
-    // points has fewer tiles than others.
+    // Thread scope: the number of points of the tile that exist, and values of a feature of four of them. A
+    // chunk with few points has fewer tiles than others.
     GALATEA_INLINE u32 tile_live() const {
         const u32 left = tile < points ? points - tile : 0;
         return left < tile_points() ? left : tile_points();
@@ -52,8 +52,8 @@ template <u32 D, u32 P> struct WideTile {
     GALATEA_INLINE void load_four(u32 feature, u32 position, float (&x)[4]) const {
         load_floats<4>(data + u64(feature) * stride + tile + position, x);
     }
-    // Thread scope: use(label, position in the tile, whether it is the first of four of which two have the
-    // same label) for each point.
+    // Thread scope: calls use(label, position in the tile, whether this is the first of four points and two
+    // of them have the same label) for each point.
     template <class Use> GALATEA_INLINE void each_position(const u32 (&label)[P], Use use) const {
         static_assert(P == 4, "a thread's points are the four");
         const bool repeat = label[0] == label[1] || label[0] == label[2] || label[0] == label[3] ||
@@ -62,8 +62,8 @@ template <u32 D, u32 P> struct WideTile {
         for (u32 p = 0; p < P; ++p)
             if (p < live) use(label[p], first - tile + p, p == 0 && repeat);
     }
-    // Thread scope: add(label, feature, value) for each value, relative to the origin, count(label) for each
-    // point.
+    // Thread scope: calls add(label, feature, value) for each value, relative to the origin, count(label) for
+    // each point.
     template <class Add, class Count>
     GALATEA_INLINE void each(const u32 (&label)[P], const float* origin, Add add, Count count) const {
         if (live == 0) return;
@@ -91,7 +91,8 @@ template <u32 D> struct WideCentroids {
         : origin(args.centroids), rows(origin + (D + 3) / 4 * 4), norms(rows + u64(round4(args.clusters)) * D),
           padded(round4(args.clusters)) {}
 
-    // Thread scope, with live points: of each the label of the greatest score, of equal ones the least.
+    // Thread scope, with live points: the label of the greatest score of each point; among equal ones the
+    // least.
     template <u32 P> GALATEA_INLINE void nearest(const WideTile<D, P>& points, u32 (&label)[P]) const {
         float best[P];
 #pragma unroll
@@ -101,7 +102,7 @@ template <u32 D> struct WideCentroids {
         }
 #pragma unroll 1
         for (u32 first = 0; first < padded; first += C) {
-            // Beyond the last the last once more: it is never greater than itself.
+            // After the last centroid, the last one is repeated: it is never greater than itself.
             const float* row[C];
             float score[C][P];
 #pragma unroll
@@ -156,8 +157,8 @@ template <u32 D> struct WideCentroids {
         }
     }
 
-    // Thread scope: the sum of the squared distances of the live points to the centroids of their labels, by
-    // differences.
+    // Thread scope: the sum of the squared distances of the live points to the centroids of their labels,
+    // computed from differences.
     template <u32 P> GALATEA_INLINE double distances(const WideTile<D, P>& points, const u32 (&label)[P]) const {
         float sum[P];
 #pragma unroll

@@ -1,9 +1,9 @@
 // Block scope: sums of points of more features than registers hold, for passes by lanes (kmeans/wide.cuh) and
 // by matrix units (kmeans/shared_tile.cuh): Partitioned Features (thesis §5.2.1).
 //
-// The block exchanges its labels behind one barrier; then its threads are `copies` groups, of which each
-// takes a part of the tile's points. A thread of a group owns features, and alone adds them: nothing is
-// atomic, and lanes have words of different banks. Masses are counted by the threads that know the labels, by
+// The block exchanges its labels, followed by one barrier; then its threads form `copies` groups, each for a
+// part of the tile's points. A thread of a group owns features, and alone adds them: no atomics are needed,
+// and the words of lanes are in different banks. Masses are counted by the threads that hold the labels, by
 // integer atomics of the block.
 //
 //   shared memory of tiles of n points, bytes: 4 (groups (k + 1) d + k + n)
@@ -14,10 +14,10 @@
 namespace galatea {
 
 template <u32 D, class Points> struct WideFeatureSums {
-    // [point of the tile]: word of the sums of its cluster; of the first of four with the highest bit where
-    // two of them are of one cluster.
+    // [point of the tile]: word of the sums of its cluster; the first of four points has the highest bit set
+    // if two of them are of one cluster.
     u32* places;
-    float* sums;  // [group][cluster][feature], and of a cluster of points that do not exist
+    float* sums;  // [group][cluster][feature], and one cluster for points that do not exist
     SharedFloats own;  // of this thread's group
     u32* masses;  // [cluster]
     const float* origin;
@@ -43,7 +43,8 @@ template <u32 D, class Points> struct WideFeatureSums {
         const u32 end = (group + 1) * part < whole ? (group + 1) * part : whole;
         for (u32 f = threadIdx.x % width; f < D; f += width) {
             const float zero = __ldcg(origin + f);
-            // The next four come while these are added, which wait for each other where two are of a cluster.
+            // The next four points are loaded while these are added; additions are serialised if two are of
+            // one cluster.
             float next[4];
             uint4 next_place;
             const auto load = [&](u32 q) {

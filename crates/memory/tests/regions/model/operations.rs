@@ -3,21 +3,21 @@
 use galatea_memory::regions::Replacement;
 use proptest::prelude::*;
 
-/// A step. Numbers are taken modulo what there is.
+/// A step. Numbers are taken modulo the number of choices.
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
-    /// A new column of pages of these sizes, in units of 512 bytes.
+    /// Creates a column of pages of these sizes, in units of 512 bytes.
     NewSource(Vec<u8>),
-    /// A version of a column: without its last pages, with new ones.
+    /// Creates a version of a column: without its last pages, with new ones.
     Version {
         of: u8,
         drop: u8,
         add: Vec<u8>,
     },
     DropSource(u8),
-    /// Begins a scan, of some sources maybe twice.
+    /// Begins a scan, of some sources possibly twice.
     Scan(Vec<u8>),
-    /// Makes pages of a scan leave so many units free.
+    /// Sets the number of units that pages of a scan leave free.
     Leave(u8, u8),
     Take {
         scan: u8,
@@ -25,13 +25,13 @@ pub(crate) enum Operation {
         page: u8,
         make_room: bool,
     },
-    /// Every page of a scan's region.
+    /// Takes every page of a scan's region.
     TakeAll {
         scan: u8,
         region: u8,
         make_room: bool,
     },
-    /// Fetches a pinned page, launches a kernel that reads it, notes the launch, and lets the pin go or not.
+    /// Fetches a pinned page, launches a kernel that reads it, records the launch, and may drop the pin.
     Read {
         scan: u8,
         pin: u8,
@@ -43,13 +43,13 @@ pub(crate) enum Operation {
         pin: u8,
     },
     Release(u8),
-    /// Ends a scan; its pins go first or stay.
+    /// Ends a scan. Its pins are dropped first or kept.
     DropScan {
         scan: u8,
         pins_too: bool,
     },
     DropStray(u8),
-    /// Working memory of so many bytes.
+    /// Allocates working memory of that number of bytes.
     Allocate(u16),
     Free(u8),
     KeepSpare(u8),
@@ -57,9 +57,9 @@ pub(crate) enum Operation {
     Evict,
     Clear,
     Policy(Replacement),
-    /// In units of 512 bytes.
+    /// Sets the limit in units of 512 bytes.
     Limit(u8),
-    /// Waits for the device; the words that kernels have read are checked.
+    /// Waits for the device, and checks the words that kernels have read.
     Settle,
 }
 

@@ -86,7 +86,7 @@ impl World<'_> {
         let taken = running.scan.page(region, page, make_room).unwrap();
         let available = self.device.budget().available();
         let Some(page_pin) = taken else {
-            // The manager may have forgotten a page of a dropped original.
+            // The manager may have removed a page of a dropped original.
             assert!(known.is_none() || !self.live(serial), "it is there");
             if make_room {
                 self.learn();
@@ -124,7 +124,7 @@ impl World<'_> {
             serial,
             original,
         });
-        // What went for it may be asked for next.
+        // Pages that were evicted for it may be requested next.
         self.learn();
     }
 
@@ -141,7 +141,7 @@ impl World<'_> {
         }
         let copy = |stream: &Stream, target: &mut DeviceBuffer<u8>| {
             let original = original.expect("copied once");
-            // Copies of pinned memory are under way when the call returns.
+            // Copies of pinned memory are still in progress when the call returns.
             self.device.pin(original.view.memory())?;
             stream.copy_to_device(target, &original.view)?;
             Ok(original.view.len() as u64)
@@ -355,7 +355,7 @@ impl World<'_> {
         }
     }
 
-    /// Everything is dropped; nothing is left.
+    /// Drops everything and checks that nothing is left.
     pub(super) fn end(mut self) {
         while !self.scans.is_empty() {
             self.drop_scan(0, true);

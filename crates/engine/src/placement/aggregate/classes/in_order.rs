@@ -1,4 +1,4 @@
-//! Calls whose result depends on the order of rows: ARRAY_AGG and STRING_AGG with ORDER BY, and NTH_VALUE.
+//! Calls with results that depend on the order of rows: ARRAY_AGG and STRING_AGG with ORDER BY, NTH_VALUE.
 //!
 //! ```text
 //! SELECT k, array_agg(x ORDER BY y) FROM t GROUP BY k
@@ -6,9 +6,9 @@
 //! t ── numbered by y in each k ── sorted by k, y ── CPU: groups by k, whose rows are in order: array_agg(x)
 //! ```
 //!
-//! Equal rows stay in the order of the table: rows are numbered in the order of a window, which tells them
-//! apart, and sorted by these places. Different values in their own order (`array_agg(DISTINCT x ORDER BY
-//! x)`) are groups by them, which the CPU puts in order.
+//! Equal rows keep the order of the table: rows are numbered in the order of a window, which distinguishes
+//! them, and sorted by these numbers. Distinct values in their own order (`array_agg(DISTINCT x ORDER BY x)`)
+//! are groups by these values, which the CPU sorts.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ use datafusion::physical_plan::windows::WindowAggExec;
 
 use super::{Need, Rows, Value, ascending, column, over_partitions};
 
-/// What ARRAY_AGG or STRING_AGG needs; `None` without an order, and where rows that are equal in it could not
-/// be told apart.
+/// The rows that ARRAY_AGG or STRING_AGG needs; `None` without an order, or if rows that are equal in the
+/// order could not be distinguished.
 pub(super) fn need(
     first: &AggregateExec,
     call: &AggregateFunctionExpr,
@@ -41,7 +41,7 @@ pub(super) fn need(
         };
         let argument = call.expressions().into_iter().next()?;
         let data_type = argument.data_type(&first.input().schema()).ok()?;
-        // A group of zeros has one sign, different values have both.
+        // A group of zeros has one sign, distinct values have both.
         let is_own_order = key.expr == argument && !data_type.is_floating();
         return (is_own_order && filter.is_none()).then(|| Need {
             rows: Rows::Different,
@@ -53,7 +53,7 @@ pub(super) fn need(
     let is_key = |value: &Value| keys.iter().any(|(key, _)| key == value);
     let told_apart =
         keys.iter().all(|(key, _)| is_column(key)) && order.iter().all(|key| is_column(&key.expr));
-    // In a group its keys are the same in all rows.
+    // The keys are the same in all rows of a group.
     let by: Vec<_> = order.iter().filter(|key| !is_key(&key.expr)).cloned().collect();
     (told_apart && !by.is_empty()).then_some(Need {
         rows: Rows::InOrder,
@@ -61,7 +61,7 @@ pub(super) fn need(
     })
 }
 
-/// What NTH_VALUE needs; `None` without an order or with a filter.
+/// The rows that NTH_VALUE needs; `None` without an order or with a filter.
 pub(super) fn nth(call: &AggregateFunctionExpr, filter: Option<&Value>) -> Option<Need> {
     let order = call.order_bys();
     let arguments = call.expressions();
@@ -69,7 +69,7 @@ pub(super) fn nth(call: &AggregateFunctionExpr, filter: Option<&Value>) -> Optio
     let ScalarValue::Int64(Some(number)) = number else {
         return None;
     };
-    // Where DataFusion has turned the order round, it counts from the other end.
+    // If DataFusion has reversed the order, it counts from the other end.
     let is_from_start = (*number > 0) != call.is_reversed();
     let rows = u32::try_from(number.unsigned_abs()).ok()?;
     let is_plain = filter.is_none() && !call.ignore_nulls() && !order.is_empty() && rows > 0;
@@ -104,7 +104,7 @@ pub(super) fn rows(first: &AggregateExec, by: &[PhysicalSortExpr]) -> Option<Arc
     )))
 }
 
-/// A call over different values, which are the column of that number: their repetitions are gone.
+/// A call over the distinct values in the column with that number.
 pub(super) fn over_column(
     call: &AggregateFunctionExpr,
     number: usize,

@@ -1,12 +1,12 @@
-//! PERCENTILE_CONT: between the two values next to a share of the way through an order.
+//! PERCENTILE_CONT interpolates between the two values next to a fraction of an order.
 //!
 //! ```text
-//! values       1.0   2.5   2.75  8.0        4 values, 0.4 of the way: place 1.2
-//! place         0     1     2     3         2.5 + (2.75 - 2.5) * 0.2
+//! values       1.0   2.5   2.75  8.0        4 values, fraction 0.4: position 1.2
+//! position      0     1     2     3         2.5 + (2.75 - 2.5) * 0.2
 //! ```
 //!
-//! The device returns the rows at the places 1 and 2, and the CPU computes with them as DataFusion does,
-//! which takes six digits of the distance.
+//! The device returns the rows at the positions 1 and 2, and the CPU interpolates as DataFusion does, which
+//! uses six digits of the distance.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::{Value, call_of, column, integer};
 
-/// By what DataFusion multiplies the distance between two values before it drops the rest.
+/// Factor of the distance between two values before DataFusion truncates it.
 const PRECISION: f64 = 1e6;
 
-/// The share of a call, of ascending values; `None` of ends, which are no place between values.
+/// The fraction of a call, for ascending values; `None` for 0 and 1, which are not between values.
 pub(super) fn share(call: &AggregateFunctionExpr) -> Option<f64> {
     let arguments = call.expressions();
     let literal = arguments.get(1)?.downcast_ref::<Literal>()?;
@@ -48,13 +48,13 @@ fn cast(value: Value, data_type: DataType) -> Value {
     Arc::new(CastExpr::new(value, data_type, None))
 }
 
-/// The place among so many values, counted from 0; before the first one where there is none.
+/// The position among `count` values, counted from 0; below 0 if there are none.
 fn place(count: Value, share: f64) -> Value {
     let last = binary(count, Operator::Minus, integer(1));
     binary(double(share), Operator::Multiply, cast(last, DataType::Float64))
 }
 
-/// Whether the row with that number, from 0 on, is next to the place.
+/// Whether the row with that number, from 0 on, is next to the position.
 pub(super) fn is_neighbour(number: Value, count: Value, share: f64) -> Value {
     let (number, place) = (cast(number, DataType::Float64), place(count, share));
     let behind = binary(Arc::clone(&place), Operator::Minus, double(1.0));
@@ -63,8 +63,8 @@ pub(super) fn is_neighbour(number: Value, count: Value, share: f64) -> Value {
     binary(above, Operator::And, binary(number, Operator::Lt, before))
 }
 
-/// The calls that find the values of a group: the lesser, the greater and how many there are, of the columns
-/// behind the keys.
+/// The calls that find the values of a group: the lower one, the upper one and the number of values, from the
+/// columns behind the keys.
 pub(super) fn neighbours(keys: usize, schema: &SchemaRef) -> Option<Vec<Arc<AggregateFunctionExpr>>> {
     let call =
         |function, at: usize, name: &str| call_of(function, column(at, schema), schema, name.to_owned());
@@ -75,7 +75,7 @@ pub(super) fn neighbours(keys: usize, schema: &SchemaRef) -> Option<Vec<Arc<Aggr
     ])
 }
 
-/// The results of groups with these values behind `keys` keys, as often as there are calls.
+/// The result for groups with these values behind `keys` keys, repeated for each of the calls.
 pub(super) fn interpolated(
     groups: &Arc<dyn ExecutionPlan>,
     keys: usize,

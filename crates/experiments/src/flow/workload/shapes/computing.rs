@@ -1,4 +1,4 @@
-//! Shapes that compute much for what they read.
+//! Shapes with much computation per byte read.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use galatea_flow::GpuOperator;
 use super::{random_floats, words_of};
 
 /// The Coulomb potential of atoms at points of space, cut off smoothly at a distance. An item is a point of
-/// four floats, the last of which is not used; an output a float.
+/// four floats, the last one unused. An output is a float.
 #[derive(Debug, Clone)]
 pub struct CoulombPotential {
-    /// Place and charge of each atom.
+    /// Position and charge of each atom.
     atoms: Vec<f32>,
 }
 
@@ -79,14 +79,15 @@ struct Operator {{
 }
 
 /// A sum of samples of the Fourier space at voxels, as in the reconstruction of magnetic resonance images. An
-/// item is a voxel of four floats, the last of which is not used; an output is two, real and imaginary.
+/// item is a voxel of four floats, the last one unused. An output is two floats, real and imaginary.
 #[derive(Debug, Clone)]
 pub struct FourierSamples {
     /// Frequency, in turns per unit, and magnitude of each sample.
     samples: Vec<f32>,
 }
 
-/// Coefficients of sine and cosine of a turn from -1/2 to 1/2, by powers of its square: Taylor's, to 2e-5.
+/// Coefficients of sine and cosine of a turn from -1/2 to 1/2, by powers of its square: Taylor's, accurate to
+/// 2e-5.
 const SINE: [f32; 7] = [
     std::f32::consts::TAU,
     -41.341_7,
@@ -198,7 +199,7 @@ impl MatrixProduct {
         }
     }
 
-    /// The same on the CPU: one output of a row.
+    /// The same on the CPU, for one output of a row.
     #[must_use]
     pub fn compute(&self, row: &[f32], column: usize) -> f32 {
         let pairs = row.iter().zip(self.matrix[column..].iter().step_by(Self::SIDE));

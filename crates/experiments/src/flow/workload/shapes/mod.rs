@@ -1,7 +1,7 @@
-//! Six kernel shapes in place of Parboil's, whose names the paper does not give (XF-43): three that compute
-//! much for what they read, and three that read much for what they compute.
+//! Six kernel shapes. They replace the paper's shapes from Parboil, which it does not name (XF-43): three
+//! compute much per byte read, and three read much for their computation.
 //!
-//! | shape | after | an item | its work |
+//! | shape | corresponds to | an item | its work |
 //! | --- | --- | --- | --- |
 //! | [`CoulombPotential`] | cutcp | a point | the potential of all atoms within a cutoff |
 //! | [`FourierSamples`] | mri-q | a voxel | the phases of all samples, as sine and cosine |
@@ -10,8 +10,8 @@
 //! | [`SparseProduct`] | spmv | a row of 8 pairs | its product with a vector |
 //! | [`Stencil`] | stencil | a cell | five neighbours |
 //!
-//! Each is an operator of the device and a function of the CPU that agree to the bit: sums are fused
-//! multiply-adds in one order, and sines are polynomials of our own.
+//! Each is an operator of the device and a function of the CPU with the same results, bit by bit: sums are
+//! fused multiply-adds in one order, and sines are polynomials defined here.
 
 mod computing;
 mod reading;
@@ -21,7 +21,7 @@ pub use reading::{Histogram, SparseProduct, Stencil};
 
 use crate::flow::random::Random;
 
-/// Floats as the parameters of an operator, two a word.
+/// Floats as the parameters of an operator, two floats per word.
 fn words_of(floats: &[f32]) -> Vec<u64> {
     let pair = |pair: &[f32]| {
         let bits = |at: usize| u64::from(pair.get(at).copied().unwrap_or(0.0).to_bits());

@@ -1,4 +1,4 @@
-//! Shapes that read much for what they compute.
+//! Shapes that read much for their computation.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use galatea_flow::GpuOperator;
 
 use super::{random_floats, words_of};
 
-/// Counts of the low bytes of 32-bit values. Warps count apart, in shared memory; an output has the counts of
-/// each, to be added by its reader.
+/// Counts the low bytes of 32-bit values. Each warp counts separately, in shared memory. An output contains
+/// the counts of each warp, which its reader must add.
 #[derive(Debug, Clone, Copy)]
 pub struct Histogram;
 
 impl Histogram {
-    /// Counts of a histogram.
+    /// Number of counts of a histogram.
     pub const BINS: usize = 256;
 
     /// The same on the CPU.
@@ -70,18 +70,18 @@ impl GpuOperator for Histogram {
     }
 }
 
-/// The product of a sparse matrix with a vector. An item is a row of 8 pairs of column and value; an output a
-/// float.
+/// The product of a sparse matrix with a vector. An item is a row of 8 pairs of column and value. An output
+/// is a float.
 #[derive(Debug, Clone)]
 pub struct SparseProduct {
     vector: Vec<f32>,
 }
 
 impl SparseProduct {
-    /// Words of a row.
+    /// Number of words of a row.
     pub const ROW: usize = 16;
 
-    /// A random vector of a power of two of values; columns count modulo that.
+    /// A random vector. Its number of values is a power of two; columns are taken modulo that.
     #[must_use]
     pub fn new(columns: usize, seed: u64) -> Self {
         assert!(columns.is_power_of_two(), "{columns} columns");
@@ -90,7 +90,7 @@ impl SparseProduct {
         }
     }
 
-    /// The same on the CPU: one row, whose values are the bits of floats below 2.
+    /// The same on the CPU, for one row. Its values are the bits of floats below 2.
     #[must_use]
     pub fn compute(&self, row: &[u32]) -> f32 {
         row.chunks_exact(2).fold(0.0_f32, |sum, pair| {
@@ -140,7 +140,7 @@ struct Operator {{
     }
 }
 
-/// A step of a stencil of five points on a grid of 64 columns; cells at the edges keep their values.
+/// A step of a five-point stencil on a grid of 64 columns. Cells at the edges keep their values.
 #[derive(Debug, Clone, Copy)]
 pub struct Stencil;
 

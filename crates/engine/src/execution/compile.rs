@@ -1,0 +1,177 @@
+//! Compiles the kernels of a graph in parallel, before its first pipeline runs.
+//!
+//! A pipeline is bound to the shapes of its build sides. These are available as soon as the pipelines that
+//! compute them are bound. Therefore binding proceeds from the leaves upwards, which takes about a
+//! millisecond per pipeline, and meanwhile every kernel is compiled on its own thread. Otherwise each
+//! pipeline would be compiled only when its build sides are complete, one after the other.
+//!
+//! Tables that are loaded and rows that are collected in this phase are kept for the run. The run does not
+//! depend on them: if a shape turns out to differ, or something fails, the run compiles or fails itself.
+
+use super::executor::Executor;
+use super::pipeline_run::Run;
+use crate::device::DeviceRuntime;
+use crate::graph::{PipelineGraph, PipelineRef, PipelineSource};
+use crate::report::QueryStep;
+use crate::results::queue::ResultQueue;
+use futures::future::{BoxFuture, join, join_all};
+use galatea_codegen::bound::ResultPlan;
+use galatea_codegen::{PipelinePlan, RowOrder, SinkPlan};
+use galatea_expression::LookupSide;
+use galatea_store::TableView;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use tokio::task::JoinSet;
+
+/// Compilers that are running.
+type Compilers = Mutex<JoinSet<()>>;
+
+impl Executor<'_> {
+    /// Compiles the kernels of a graph, unless they are already compiled or the graph has only one.
+    pub(super) async fn compile_ahead(&self, graph: &PipelineGraph) {
+        let started = Instant::now();
+        let Some(first) = first_build(graph) else { return };
+        let Some(device) = self.device().await else { return };
+        if device.prepared().knows(&first) {
+            return;
+        }
+        let compilers = Compilers::default();
+        let _shape = self.bind_ahead(&device, graph.root(), &compilers).await;
+        let load = started.elapsed();
+        self.report.comes_to(QueryStep::Compiling, 0, None);
+        let mut compilers = compilers.into_inner();
+        while compilers.join_next().await.is_some() {}
+        let compile = started.elapsed().saturating_sub(load);
+        self.report.update(|report| {
+            report.phases.load += load;
+            report.phases.compile += compile;
+        });
+    }
+
+    /// The device, opened if necessary.
+    async fn device(&self) -> Option<Arc<DeviceRuntime>> {
+        let (engine, config) = (Arc::clone(self.session.engine()), self.config.clone());
+        if let Some(device) = engine.opened(&config) {
+            return Some(device);
+        }
+        let opened = tokio::task::spawn_blocking(move || engine.device(&config).ok());
+        opened.await.ok().flatten()
+    }
+
+    /// Binds a pipeline after the pipelines of its build sides, and starts a compiler for it. Returns the
+    /// pipeline's result as a build side of other pipelines.
+    fn bind_ahead<'s>(
+        &'s self,
+        device: &'s Arc<DeviceRuntime>,
+        pipeline: PipelineRef<'s>,
+        compilers: &'s Compilers,
+    ) -> BoxFuture<'s, Option<Arc<LookupSide>>> {
+        Box::pin(async move {
+            let plan = pipeline.plan.resolved().ok()?;
+            let sides = 0..pipeline.build_sides.len();
+            let shapes = sides.map(|number| {
+                self.shape_ahead(device, (pipeline, number), plan.lookups_of(number), compilers)
+            });
+            let (shapes, view) = join(join_all(shapes), self.load_ahead(&pipeline.source, &plan)).await;
+            let view = view?;
+            self.ready.lock().views.insert(pipeline.id(), view.clone());
+            let shapes = shapes.into_iter().collect::<Option<Vec<_>>>()?;
+            let options = Run {
+                runtime: device,
+                config: self.config,
+                pipeline: pipeline.id(),
+                plan: &plan,
+                view: &view,
+                sides: &[],
+                chunks: &[],
+                keep: false,
+                fetch: pipeline.fetch.map(|fetch| fetch as u64),
+                cancelled: &AtomicBool::new(false),
+                result: &ResultQueue::whole(),
+                progress: self.report,
+                part: None,
+            }
+            .kernel_options();
+            let (result, _) = device.prepared().result_of(&plan, &view, &shapes, options).ok()?;
+            // Top-k rows are found by separate kernels.
+            let first_rows = matches!(
+                &plan.sink,
+                SinkPlan::Materialise {
+                    order: Some(RowOrder::First(_)),
+                    ..
+                }
+            );
+            if !first_rows {
+                let device = Arc::clone(device);
+                compilers.lock().spawn_blocking(move || {
+                    let prepared = device.prepared();
+                    let made = prepared.prepare_ahead(device.device(), &plan, &view, &shapes, options);
+                    if let Err(error) = made {
+                        tracing::debug!(%error, "a kernel was not compiled ahead");
+                    }
+                });
+            }
+            looked_up(&result).map(Arc::new)
+        })
+    }
+
+    /// The shape of the build side with this number and with these `columns`.
+    async fn shape_ahead(
+        &self,
+        device: &Arc<DeviceRuntime>,
+        (pipeline, number): (PipelineRef<'_>, usize),
+        columns: Vec<usize>,
+        compilers: &Compilers,
+    ) -> Option<Arc<LookupSide>> {
+        match pipeline.build(number) {
+            Some(build) => self.bind_ahead(device, build, compilers).await,
+            None => {
+                let rows = self
+                    .collected(&pipeline.build_sides[number], columns.clone())
+                    .await;
+                let shape = rows.as_ref().ok().map(Arc::clone);
+                let at = (pipeline.id(), number);
+                self.ready.lock().keep_rows(at, columns, rows);
+                shape
+            }
+        }
+    }
+
+    /// The table of a source, if it stays loaded.
+    async fn load_ahead(&self, source: &PipelineSource, plan: &PipelinePlan) -> Option<TableView> {
+        let stays = match source {
+            PipelineSource::Stored(_) => true,
+            PipelineSource::Files { .. } => self.config.cache_files.0,
+            _ => false,
+        };
+        if !stays {
+            return None;
+        }
+        self.load(source, plan).await.ok()
+    }
+}
+
+/// The pipeline that runs first, unless it is the only one.
+fn first_build(graph: &PipelineGraph) -> Option<PipelinePlan> {
+    let first = graph.pipelines().next()?;
+    let is_only = first.id() == graph.root_id();
+    (!is_only).then(|| first.plan.resolved().ok()).flatten()
+}
+
+/// A pipeline's result as a build side of others, if binding alone determines it.
+fn looked_up(result: &ResultPlan) -> Option<LookupSide> {
+    match result {
+        ResultPlan::Build(plan) => Some(plan.build_side()),
+        ResultPlan::BuildGroups(plan) => Some(plan.build_side()),
+        ResultPlan::Multimap(plan) => Some(plan.build_side()),
+        ResultPlan::Windows(plan) => Some(plan.build_side()),
+        ResultPlan::Groups { .. }
+        | ResultPlan::Rows(_)
+        | ResultPlan::Probe(_)
+        | ResultPlan::Mark(_)
+        | ResultPlan::Partition(_)
+        | ResultPlan::Store(_) => None,
+    }
+}

@@ -1,0 +1,52 @@
+//! Tables and collected rows that a graph keeps: those needed to compile its kernels, before its pipelines
+//! run, and those that may be needed again when a pipeline runs in partitions.
+
+use super::error::Failure;
+use crate::graph::PipelineId;
+use galatea_expression::LookupSide;
+use galatea_store::TableView;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Tables and rows kept for the pipelines of a graph.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    pub views: HashMap<PipelineId, TableView>,
+    /// Rows by the pipeline that looks them up and the number of its build side.
+    rows: HashMap<(PipelineId, usize), KeptRows>,
+}
+
+/// Rows with these columns, or the failure to collect them.
+type KeptRows = (Vec<usize>, Result<Arc<LookupSide>, Failure>);
+
+impl Ready {
+    /// Takes the table of a pipeline.
+    pub(super) fn view(&mut self, pipeline: PipelineId) -> Option<TableView> {
+        self.views.remove(&pipeline)
+    }
+
+    /// Keeps the rows of a build side with these columns, or the failure to collect them.
+    pub(super) fn keep_rows(
+        &mut self,
+        at: (PipelineId, usize),
+        columns: Vec<usize>,
+        rows: Result<Arc<LookupSide>, Failure>,
+    ) {
+        self.rows.insert(at, (columns, rows));
+    }
+
+    /// The rows of a build side with these columns, or the failure to collect them, which is returned once.
+    pub(super) fn rows(
+        &mut self,
+        at: (PipelineId, usize),
+        wanted: &[usize],
+    ) -> Option<Result<Arc<LookupSide>, Failure>> {
+        match self.rows.get(&at)? {
+            (columns, Ok(rows)) => {
+                let whole = wanted.iter().all(|column| columns.contains(column));
+                whole.then(|| Ok(Arc::clone(rows)))
+            }
+            (_, Err(_)) => self.rows.remove(&at).map(|(_, rows)| rows),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The launch loop of a run: over chunks with resident pages, then chunk by chunk as they arrive, until all
+//! are done or an earlier query requests memory.
+
+use super::error::raise;
+use super::pipeline_run::{LAUNCH_BYTES, Output, Run, Turn};
+use super::sinks::SinkState;
+use crate::device::chunk_table::LaunchInputs;
+use crate::device::columns::ColumnPages;
+use crate::device::demand::Estimate;
+use crate::device::prepared::Prepared;
+use crate::device::{QueryStreams, RunError};
+use crate::joins::build_table::BuiltSides;
+use crate::report::{QueryStep, RunReport};
+use crate::results;
+use crate::sort;
+use crate::transfer::chunks::{ChunkResidency, Wanted};
+use galatea_codegen::aggregate::BLOCK_ROWS;
+use galatea_codegen::bound::{BoundPipeline, ResultPlan};
+use galatea_codegen::strategy::Strategy;
+use galatea_device::{DeviceBuffer, Geometry};
+use galatea_expression::LookupTable;
+use galatea_kernels::{Pipeline, PipelineArguments};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Number of times that a streaming scan updates its remaining demand.
+const UPDATES: usize = 8;
+
+/// Morsels per block of a launch over partitioned rows. Blocks drift apart during a launch, and would
+/// together access more partitions than the cache holds.
+const CLOSE_MORSELS: u64 = 2;
+
+/// Progress of a run.
+#[derive(Debug)]
+pub(super) struct Progress<'a> {
+    pub(super) sink: SinkState,
+    rows: Option<results::Rows<'a>>,
+    /// Chunks in the order of their launches, once launches have begun.
+    order: Option<Vec<usize>>,
+    /// Number of morsels that are done, in that order.
+    morsels: u64,
+    /// Estimate of the memory that it will use.
+    estimate: Option<Estimate>,
+}
+
+impl Progress<'_> {
+    /// The initial progress.
+    pub(super) fn of(sink: SinkState, estimate: Option<Estimate>) -> Self {
+        Self {
+            sink,
+            rows: None,
+            order: None,
+            morsels: 0,
+            estimate,
+        }
+    }
+}
+
+/// How a [`Run::pass`] ended.
+#[derive(Debug)]
+pub(super) enum Pass<'a> {
+    Done(Output),
+    /// The regions of the run are parked, and none of its pages is pinned.
+    GaveWay(Box<Progress<'a>>),
+}
+
+/// Waits on drop for all queued work, so that no buffer of a failed run is freed while a kernel runs.
+struct Settle<'a>(&'a QueryStreams);
+
+impl Drop for Settle<'_> {
+    fn drop(&mut self) {
+        // A failure has been, or will be, reported by the call that needs the stream.
+        for stream in self.0.transfer.iter().chain([&self.0.unpack]) {
+            let _ = stream.synchronize();
+        }
+        let _ = self.0.compute.synchronize();
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Launches over the remaining chunks until all are done or an earlier query requests memory.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one launch loop, used in one place"
+    )]
+    pub(super) fn pass(
+        &self,
+        pipeline: &Arc<Prepared>,
+        streams: &QueryStreams,
+        turn: Turn<'_>,
+        keep: bool,
+        sides: &BuiltSides<'_>,
+        progress: Progress<'a>,
+        report: &mut RunReport,
+    ) -> Result<Pass<'a>, RunError> {
+        let (bound, kernel) = (&pipeline.bound, &pipeline.kernel);
+        let compute = &streams.compute;
+        let Progress {
+            mut sink,
+            rows,
+            order,
+            mut morsels,
+            estimate,
+        } = progress;
+        let grid = sink.grid();
+        let transfer_start = Instant::now();
+        let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
+        let mut scan = self.runtime.memory().scan(sources.iter());
+        if sink.stops() {
+            // The sink may allocate between launches, while the pages of later launches are pinned: leave a
+            // quarter free.
+            scan.leave(self.runtime.room() / 4);
+        } else if let (Strategy::Sort { words, .. }, ResultPlan::Rows(plan)) =
+            (&bound.strategy, &bound.result)
+        {
+            // Sorting memory is allocated while the pages of the last launch are resident.
+            scan.leave(sort::sorting_bytes(&plan.columns, *words, sink.capacity()));
+        } else if let ResultPlan::Windows(plan) = &bound.result {
+            // As above, plus the results computed from the order, and a second copy of the words during the
+            // sort.
+            let rows = sink.capacity();
+            scan.leave(plan.stored_bytes(rows) + plan.made_bytes(rows));
+        }
+        scan.make_reserve()?;
+        // Without columns there is no identity by which to look up cached launch inputs.
+        let known = match sources.is_empty() || order.is_some() {
+            true => None,
+            false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
+        };
+        let fresh = known.is_none() && !sources.is_empty() && order.is_none();
+        let (mut residency, inputs) = match known {
+            Some(inputs) => (ChunkResidency::kept(self.runtime, scan, &inputs), inputs),
+            None => {
+                scan.release();
+                let view = self.view;
+                // Lookup tables are allocated before pages, which use only the remaining memory.
+                let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
+                scan.make_reserve()?;
+                let chunks = order.as_deref().unwrap_or(self.chunks);
+                let done = order.is_some().then(|| self.chunks_of(bound, chunks, morsels));
+                let wanted = Wanted {
+                    chunks,
+                    keep,
+                    done,
+                    stops: self.fetch.is_some(),
+                    awaits: bound.awaits,
+                };
+                let residency = ChunkResidency::choose(self.runtime, streams, view, wanted, scan)?;
+                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &residency, lookups)?;
+                (residency, Arc::new(inputs))
+            }
+        };
+        // Declared after the residency, so that its pages stay pinned and its slots allocated until the
+        // streams are done.
+        let _settle = Settle(streams);
+        report.link_bytes += residency.begin(streams, self.view)?;
+        report.transfer += transfer_start.elapsed();
+        if order.is_none() {
+            report.resident = residency.ready() == self.chunks.len();
+            report.way = residency.way();
+        }
+        let table = &inputs.table;
+        let mut args = PipelineArguments::new(&bound.parameters.literals);
+        args.chunks = inputs.words.address();
+        args.chunk_words = table.stride as u32;
+        args.morsel_rows = bound.morsel_rows;
+        args.morsels_per_chunk = table.morsels_per_chunk;
+        let tables = bound.parameters.tables.iter().zip(&inputs.lookups);
+        for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
+            *slot = match (table, uploaded) {
+                (LookupTable::Built { build_side, part }, _) => sides.address(*build_side, *part),
+                // The table of the sink, which sets its address before each launch.
+                (LookupTable::Interned, _) => 0,
+                (LookupTable::Host(_), uploaded) => uploaded.as_ref().map_or(0, DeviceBuffer::address),
+            };
+        }
+
+        let outlet = || results::Outlet::new(self.runtime, self.result, self.cancelled);
+        let rows = rows.unwrap_or_else(|| {
+            let chunks = inputs.order.as_slice().into();
+            results::Rows::new(self.plan, self.view, chunks, sides.string_rows(), outlet())
+        });
+        let started = compute.record()?;
+        let mut launch =
+            |sink: &mut SinkState, morsels: Range<u32>, arrivals: u64, report: &mut RunReport| {
+                args.arrivals = arrivals;
+                let blocks = (morsels.end - morsels.start).clamp(1, grid);
+                let geometry =
+                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
+                self.launch(
+                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
+                )
+            };
+        let mut gives_way = false;
+        let all_morsels = self.morsels(bound);
+        // A launch is short enough that the sums of a block fit its partial sums, and that other queries get
+        // a turn.
+        let of_block = match bound.in_partitions {
+            true => CLOSE_MORSELS,
+            false => (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1),
+        };
+        let most = of_block * u64::from(grid);
+        let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
+        let ready = residency.ready();
+        let ready_morsels = u64::from(table.first_morsels[ready]);
+        // A run that may stop early begins with the fewest morsels that keep the device busy, and doubles
+        // them.
+        let mut step = match self.fetch {
+            Some(_) if matches!(bound.result, ResultPlan::Rows(_)) => u64::from(grid),
+            _ => slice,
+        };
+        let begun = morsels;
+        while morsels < ready_morsels && !self.has_enough(&rows) {
+            if morsels > begun && turn.ticket.is_asked() {
+                gives_way = true;
+                break;
+            }
+            let end = morsels.saturating_add(step).min(ready_morsels);
+            launch(&mut sink, morsels as u32..end as u32, 0, report)?;
+            morsels = end;
+            self.progress
+                .comes_to(QueryStep::Running, morsels, Some(all_morsels));
+            step = slice.min(step.saturating_mul(2));
+            if morsels < ready_morsels {
+                residency.pace(streams)?;
+                self.check()?;
+            }
+        }
+        residency.launched(streams, 0..ready)?;
+        let arrivals = residency.arrivals();
+        // Each update wakes waiting queries, so a few updates per run suffice.
+        let often = (self.chunks.len() / UPDATES).max(1);
+        let mut position = ready;
+        while position < self.chunks.len() && !gives_way && !self.has_enough(&rows) {
+            self.check()?;
+            if morsels > begun && turn.ticket.is_asked() {
+                gives_way = true;
+                break;
+            }
+            let chunks = residency.launch_from(position);
+            if chunks.end / often > position / often {
+                let done = position as f64 / self.chunks.len() as f64;
+                turn.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
+            }
+            report.link_bytes += residency.fetch(streams, self.view, chunks.clone())?;
+            let end = table.first_morsels[chunks.end];
+            let todo = table.first_morsels[position].max(morsels as u32)..end;
+            if !todo.is_empty() {
+                launch(&mut sink, todo, arrivals, report)?;
+            }
+            if arrivals != 0 {
+                report.awaited += chunks.len();
+            }
+            morsels = u64::from(end);
+            self.progress
+                .comes_to(QueryStep::Running, morsels, Some(all_morsels));
+            position = chunks.end;
+            residency.launched(streams, chunks)?;
+        }
+        if gives_way {
+            let ended = compute.record()?;
+            compute.synchronize()?;
+            report.kernel += ended.elapsed_since(&started)?;
+            sink.park();
+            return Ok(Pass::GaveWay(Box::new(Progress {
+                sink,
+                rows: Some(rows),
+                order: Some(inputs.order.clone()),
+                morsels,
+                estimate,
+            })));
+        }
+        if let Some(part) = self.part.filter(|part| part.goes_on(bound)) {
+            let ended = compute.record()?;
+            compute.synchronize()?;
+            report.kernel += ended.elapsed_since(&started)?;
+            sink.park();
+            part.leave(pipeline, sink);
+            return Ok(Pass::Done(Output::Returned(0)));
+        }
+        turn.update(estimate.as_ref().map(Estimate::collecting));
+        sink.fold(self.runtime, compute, bound, inputs.merges.as_ref())?;
+        sink.complete(self.runtime, compute, turn.ticket.number())?;
+        let ended = compute.record()?;
+        let mut contents = sink.finish(self.runtime, compute, bound, &rows, report)?;
+        if fresh && residency.is_resident() {
+            let launches = self.runtime.launches();
+            launches.keep(pipeline, residency.addresses(), self.chunks, Arc::clone(&inputs));
+        }
+        report.kernel += ended.elapsed_since(&started)?;
+        report.rows_passed = contents.rows_passed;
+        report.link_bytes += contents.bytes;
+        raise(contents.error, bound, self.plan)?;
+        if let Some(table) = contents.built.take() {
+            return Ok(Pass::Done(Output::Built(Box::new(table))));
+        }
+        let rows = match bound.strategy {
+            Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. } => rows.count(),
+            _ => {
+                let outlet = outlet();
+                report.link_bytes +=
+                    results::groups(compute, self.plan, bound, &contents, self.fetch, &outlet)?;
+                outlet.rows()
+            }
+        };
+        Ok(Pass::Done(Output::Returned(rows)))
+    }
+
+    /// Number of leading chunks of an order with all of their morsels among the first `morsels`.
+    fn chunks_of(&self, bound: &BoundPipeline, order: &[usize], morsels: u64) -> usize {
+        let mut end = 0;
+        let done = order.iter().take_while(|chunk| {
+            end += u64::from(self.view.chunk_rows[**chunk].div_ceil(bound.morsel_rows));
+            end <= morsels
+        });
+        done.count()
+    }
+
+    /// Number of morsels in a launch of a few milliseconds, so that launches of other queries can be
+    /// interleaved.
+    fn slice(&self, report: &RunReport, morsels: u64) -> u64 {
+        let morsel_bytes = (report.device_bytes / morsels.max(1)).max(1);
+        LAUNCH_BYTES / morsel_bytes
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one launch loop, used in one place"
+    )]
+    fn launch(
+        &self,
+        kernel: &Pipeline,
+        geometry: Geometry,
+        streams: &QueryStreams,
+        turn: Turn<'_>,
+        args: &mut PipelineArguments,
+        sink: &mut SinkState,
+        morsels: Range<u32>,
+        bound: &BoundPipeline,
+        rows: &results::Rows<'_>,
+        report: &mut RunReport,
+    ) -> Result<(), RunError> {
+        args.first_morsel = morsels.start;
+        args.end_morsel = morsels.end;
+        args.resume = 0;
+        loop {
+            self.check()?;
+            sink.bind(bound, args);
+            kernel.launch(&streams.compute, geometry, args)?;
+            report.launches += 1;
+            if !sink.stops() {
+                return Ok(());
+            }
+            let stopped = loop {
+                match sink.drain(self.runtime, &streams.compute, bound, rows, report) {
+                    // If the device is full, nothing has changed: the earliest query continues from this
+                    // point once others have given way.
+                    Err(error) if error.wants_memory() && turn.ticket.is_first() => {
+                        if !turn.ticket.wait_for_room(self.cancelled) {
+                            self.check()?;
+                            return Err(error);
+                        }
+                    }
+                    outcome => break outcome?,
+                }
+            };
+            if !stopped {
+                return Ok(());
+            }
+            args.resume = 1;
+        }
+    }
+
+    /// Whether the run may stop because it has the required number of rows.
+    fn has_enough(&self, rows: &results::Rows) -> bool {
+        self.fetch.is_some_and(|fetch| rows.count() >= fetch)
+    }
+}
