@@ -191,7 +191,7 @@ async fn every_policy_answers_as_the_cpu() {
             case.limit != SMALL || evicted > 0,
             "{context}: the limit does not matter"
         );
-        assert!(runtime.memory().turns().queries().is_empty(), "{context}");
+        assert!(runtime.memory().admission().queries().is_empty(), "{context}");
         runtime.clear().expect("evicted");
         assert_eq!(budget.used(), 0, "{context}");
     }

@@ -215,7 +215,7 @@ pub(super) fn aggregates(
             }
             FinishForm::SumHalves { high, low } => {
                 let limit = finish.limit.as_ref().ok_or_else(|| unsupported(data_type))?;
-                GroupForm::Halves {
+                GroupForm::PartitionPasses {
                     high: first + high,
                     low: first + low,
                     limit: limit.range,

@@ -44,7 +44,7 @@ mod sink_choice;
 mod stages;
 pub mod strategy;
 
-pub use partition::{Halves, Meeting};
+pub use partition::{AlignedSide, PartitionPasses};
 pub use plan::looked_up;
 pub use plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, TopRows, WindowInput};
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The build side that partitions are aligned with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
+pub enum AlignedSide {
     /// The build side that the pipeline itself builds.
     Own,
     /// The build side with this number, which the pipeline looks up.
@@ -31,7 +31,7 @@ pub enum Meeting {
 /// The two pipelines of a partitioned probe: one writes rows into partitions, the other reads them partition
 /// by partition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Halves {
+pub struct PartitionPasses {
     /// Writes rows into partitions.
     pub first: PipelinePlan,
     /// Reads the partitions.
@@ -40,16 +40,16 @@ pub struct Halves {
 
 impl PipelinePlan {
     /// The key of the rows in the build side; `None` if the key is missing or not unique.
-    pub fn key_of(&self, meeting: Meeting) -> Option<&Expr> {
-        match (meeting, &self.sink) {
+    pub fn key_of(&self, aligned: AlignedSide) -> Option<&Expr> {
+        match (aligned, &self.sink) {
             (
-                Meeting::Own,
+                AlignedSide::Own,
                 SinkPlan::Build { key, .. }
                 | SinkPlan::BuildGroups { key, .. }
                 | SinkPlan::Multimap { key, .. },
             ) => Some(key),
-            (Meeting::Own, _) => None,
-            (Meeting::Other(wanted), sink) => {
+            (AlignedSide::Own, _) => None,
+            (AlignedSide::Other(wanted), sink) => {
                 let mut keys = Vec::new();
                 for expression in self.expressions() {
                     collect_keys(expression, wanted, &mut keys);
@@ -92,7 +92,12 @@ impl PipelinePlan {
 
     /// Splits the pipeline in two. The rows of the first pipeline are build side number `rows` of the second
     /// one. `None` if the rows cannot be stored in between.
-    pub fn in_partitions(&self, meeting: Meeting, rows: usize, by: Partitioning) -> Option<Halves> {
+    pub fn in_partitions(
+        &self,
+        aligned: AlignedSide,
+        rows: usize,
+        by: Partitioning,
+    ) -> Option<PartitionPasses> {
         // A top-k search reads its rows several times.
         let first_rows = matches!(
             &self.sink,
@@ -104,15 +109,15 @@ impl PipelinePlan {
         if first_rows || matches!(self.sink, SinkPlan::Mark { .. } | SinkPlan::Partition { .. }) {
             return None;
         }
-        let key = self.key_of(meeting)?.clone();
+        let key = self.key_of(aligned)?.clone();
         // Filters keep their order: one may rely on the previous ones.
-        let split = match meeting {
-            Meeting::Own => self.filters.len(),
-            Meeting::Other(build_side) => self.filters_before(build_side),
+        let split = match aligned {
+            AlignedSide::Own => self.filters.len(),
+            AlignedSide::Other(build_side) => self.filters_before(build_side),
         };
         let (before, behind) = self.filters.split_at(split);
         let kept = Kept {
-            meeting,
+            aligned,
             rows,
             columns: RefCell::default(),
             refused: RefCell::default(),
@@ -127,7 +132,7 @@ impl PipelinePlan {
             return None;
         }
         let columns = columns.into_iter().enumerate().collect();
-        Some(Halves {
+        Some(PartitionPasses {
             first: Self {
                 filters: before.to_vec(),
                 sink: SinkPlan::Partition { key, columns, by },
@@ -144,7 +149,7 @@ impl PipelinePlan {
 
 /// The columns that are stored between the two pipelines.
 struct Kept {
-    meeting: Meeting,
+    aligned: AlignedSide,
     /// Number of the build side that contains the stored rows.
     rows: usize,
     columns: RefCell<Vec<Expr>>,
@@ -164,7 +169,7 @@ impl Kept {
                 ExprKind::Member { build_side, key }
                 | ExprKind::Absent { build_side, key }
                 | ExprKind::Lookup { build_side, key, .. } => {
-                    if self.meeting == Meeting::Other(*build_side) {
+                    if self.aligned == AlignedSide::Other(*build_side) {
                         return None;
                     }
                     *self.refused.borrow_mut() |= !is_plain(key);

@@ -403,7 +403,7 @@ fn apply_to_store(settings: &EngineSettings, store: &Store) {
 fn apply_to_device(settings: &EngineSettings, device: &DeviceRuntime) {
     device.memory.set_replacement(settings.replacement.policy());
     device.memory.set_ablations(settings.memory_ablations.0);
-    device.memory.turns().set_admission(settings.admission.0);
+    device.memory.admission().set_admission(settings.admission.0);
     let total = device.device.info().total_memory;
     device.device.budget().set_limit(match settings.gpu_memory_limit {
         MemoryLimit::Auto => Some(device.automatic_limit),

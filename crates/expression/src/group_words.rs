@@ -97,7 +97,7 @@ pub enum GroupForm {
     },
     /// A sum that may overflow 128 bits, in two sums of the upper and the lower 64 bits of its values; it
     /// raises the same error.
-    Halves {
+    PartitionPasses {
         /// Number of the first word of the sum of the upper halves.
         high: usize,
         /// Number of the first word of the sum of the lower halves.

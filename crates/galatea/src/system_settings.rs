@@ -125,7 +125,7 @@ mod tests {
                 limit("8 GiB"),
             ),
             (
-                "alter system set GALATEA.gpu_memory_limit to auto;",
+                "alter system set GALATEA.memory.gpu_limit to auto;",
                 limit("auto"),
             ),
             (

@@ -96,7 +96,7 @@ impl SystemTable {
             }
             Self::Queries => {
                 let queries: Vec<_> = (devices.iter())
-                    .flat_map(|device| device.memory().turns().queries())
+                    .flat_map(|device| device.memory().admission().queries())
                     .collect();
                 let age = |age: std::time::Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
                 vec![

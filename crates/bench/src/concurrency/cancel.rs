@@ -66,7 +66,7 @@ impl Bed<'_> {
         }
         let dropped = Instant::now();
         drop((stream, plan));
-        while !device.memory().turns().queries().is_empty() {
+        while !device.memory().admission().queries().is_empty() {
             tokio::time::sleep(LOOK).await;
         }
         device.device().synchronize()?;

@@ -3,7 +3,7 @@
 
 use super::attempt::{RunAttempt, repeat};
 use super::launch_loop::{Pass, Progress};
-use super::pipeline_run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
+use super::pipeline_run::{Admitted, LAUNCH_BYTES, Output, Run, scan_bytes};
 use super::sinks::{SinkNeeds, SinkState};
 use crate::config::RowOutput;
 use crate::device::demand::{Observed, Quantities, SinkMemory};
@@ -53,16 +53,16 @@ impl Run<'_> {
         };
         let name = PipelineName::new(self.pipeline.number(), self.name());
         let (priority, came) = (self.config.priority.priority(), Instant::now());
-        let ticket = (memory.turns()).begin(name, priority, demand, capacity, self.cancelled);
+        let ticket = (memory.admission()).begin(name, priority, demand, capacity, self.cancelled);
         let ticket = ticket.ok_or(RunError::Cancelled)?;
         metrics::waited(came.elapsed());
-        let turn = Turn {
+        let admitted = Admitted {
             ticket: &ticket,
             inputs: Some(inputs),
         };
         // The failed attempt has freed all of its device memory.
         let waits = || !naive && ticket.wait_for_room(self.cancelled);
-        self.attempts(turn, waits).map_err(|failure| match failure {
+        self.attempts(admitted, waits).map_err(|failure| match failure {
             RunError::Memory {
                 what,
                 needed,
@@ -82,12 +82,16 @@ impl Run<'_> {
 
     /// Runs an admitted pipeline, and adjusts its memory after failures. `waits` waits for the end of another
     /// query, if one uses the device.
-    fn attempts(&self, turn: Turn<'_>, waits: impl Fn() -> bool) -> Result<(Output, RunReport), RunError> {
+    fn attempts(
+        &self,
+        admitted: Admitted<'_>,
+        waits: impl Fn() -> bool,
+    ) -> Result<(Output, RunReport), RunError> {
         let first = self.first_attempt();
         repeat(
             first,
             |attempt| {
-                let outcome = self.run_once(turn, attempt);
+                let outcome = self.run_once(admitted, attempt);
                 outcome.map_err(|error| match error {
                     RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
                         RunError::full(self.runtime.device().budget(), "working memory", requested)
@@ -144,7 +148,11 @@ impl Run<'_> {
     }
 
     /// Runs the pipeline once.
-    fn run_once(&self, turn: Turn<'_>, attempt: &mut RunAttempt) -> Result<(Output, RunReport), RunError> {
+    fn run_once(
+        &self,
+        admitted: Admitted<'_>,
+        attempt: &mut RunAttempt,
+    ) -> Result<(Output, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
@@ -189,7 +197,7 @@ impl Run<'_> {
         let outcome = self.on_streams(
             pipeline,
             &streams,
-            turn,
+            admitted,
             (attempt.keeps, sink, attempt.strings),
             &mut report,
         );
@@ -205,7 +213,7 @@ impl Run<'_> {
         let output = outcome?;
         report.total = start.elapsed();
         if self.part.is_none() {
-            self.observe(turn, &pipeline.bound, &output, &report);
+            self.observe(admitted, &pipeline.bound, &output, &report);
         }
         let calibration = self.runtime.calibration();
         report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
@@ -219,7 +227,7 @@ impl Run<'_> {
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
-        turn: Turn<'_>,
+        admitted: Admitted<'_>,
         (keep, mut sink, texts): (bool, Option<SinkState>, Option<InternedWords>),
         report: &mut RunReport,
     ) -> Result<Output, RunError> {
@@ -228,26 +236,26 @@ impl Run<'_> {
         report.rows = self.rows();
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
-        let estimate = turn.inputs.map(|inputs| self.estimate(Some(bound), inputs));
-        turn.update(estimate.clone());
+        let estimate = admitted.inputs.map(|inputs| self.estimate(Some(bound), inputs));
+        admitted.update(estimate.clone());
         let counted = match bound.strategy {
-            Strategy::Append { counted: true } => Some(self.count(turn, report)?),
+            Strategy::Append { counted: true } => Some(self.count(admitted, report)?),
             // All partitions share one sink.
             _ if self.part.is_none() && self.counts_first(bound, report.rows) => {
-                Some(self.count(turn, report)?)
+                Some(self.count(admitted, report)?)
             }
             _ => None,
         };
         let partitions = match &bound.result {
-            ResultPlan::Partition(plan) if !plan.counts => Some(self.count_partitions(turn, report)?),
+            ResultPlan::Partition(plan) if !plan.counts => Some(self.count_partitions(admitted, report)?),
             _ => None,
         };
         let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
         let needs = SinkNeeds {
-            owner: turn.ticket.number(),
+            owner: admitted.ticket.number(),
             rows: report.rows,
             hash_slots: self.config.hash_slots.0,
-            groups: (turn.inputs.filter(|_| self.sizes_tables()))
+            groups: (admitted.inputs.filter(|_| self.sizes_tables()))
                 .and_then(|inputs| self.runtime.demands().groups(inputs.shape, report.rows)),
             counted,
             partitions,
@@ -277,16 +285,16 @@ impl Run<'_> {
         };
         report.grid = sink.grid();
         let progress = Progress::of(sink, estimate);
-        let mut pass = self.pass(pipeline, streams, turn, keep, &sides, progress, report)?;
+        let mut pass = self.pass(pipeline, streams, admitted, keep, &sides, progress, report)?;
         loop {
             let mut progress = match pass {
                 Pass::Done(output) => return Ok(output),
                 Pass::GaveWay(progress) => progress,
             };
-            report.gave_way += 1;
+            report.preemptions += 1;
             sides.park();
             loop {
-                let waited = turn.ticket.wait_for_room(self.cancelled);
+                let waited = admitted.ticket.wait_for_room(self.cancelled);
                 self.check()?;
                 let mut uses = progress.sink.uses();
                 uses.extend(sides.uses());
@@ -300,7 +308,7 @@ impl Run<'_> {
                 }
             }
             sides.used_by(self.runtime, &streams.compute)?;
-            pass = self.pass(pipeline, streams, turn, keep, &sides, *progress, report)?;
+            pass = self.pass(pipeline, streams, admitted, keep, &sides, *progress, report)?;
         }
     }
 
@@ -320,8 +328,11 @@ impl Run<'_> {
     }
 
     /// Runs only the filters, to count the rows that pass.
-    fn count(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<u64, RunError> {
-        let within = Turn { inputs: None, ..turn };
+    fn count(&self, admitted: Admitted<'_>, report: &mut RunReport) -> Result<u64, RunError> {
+        let within = Admitted {
+            inputs: None,
+            ..admitted
+        };
         let plan = self.plan.counting();
         let (view, result) = (self.view_of(&plan)?, ResultQueue::whole());
         let run = Run {
@@ -336,8 +347,11 @@ impl Run<'_> {
     }
 
     /// Counts the rows of each partition.
-    fn count_partitions(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<Vec<u64>, RunError> {
-        let within = Turn { inputs: None, ..turn };
+    fn count_partitions(&self, admitted: Admitted<'_>, report: &mut RunReport) -> Result<Vec<u64>, RunError> {
+        let within = Admitted {
+            inputs: None,
+            ..admitted
+        };
         let Some(plan) = self.plan.counting_partitions() else {
             return Ok(Vec::new());
         };
@@ -352,8 +366,8 @@ impl Run<'_> {
     }
 
     /// Records the observed demand of a run. A run that may stop early is not recorded.
-    fn observe(&self, turn: Turn<'_>, bound: &BoundPipeline, output: &Output, report: &RunReport) {
-        let (Some(inputs), None) = (turn.inputs, self.fetch) else {
+    fn observe(&self, admitted: Admitted<'_>, bound: &BoundPipeline, output: &Output, report: &RunReport) {
+        let (Some(inputs), None) = (admitted.inputs, self.fetch) else {
             return;
         };
         let before = report.generate + report.compile + report.transfer + report.kernel;

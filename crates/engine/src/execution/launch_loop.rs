@@ -2,7 +2,7 @@
 //! are done or an earlier query requests memory.
 
 use super::error::raise;
-use super::pipeline_run::{LAUNCH_BYTES, Output, Run, Turn};
+use super::pipeline_run::{Admitted, LAUNCH_BYTES, Output, Run};
 use super::sinks::SinkState;
 use crate::device::chunk_table::LaunchInputs;
 use crate::device::columns::ColumnPages;
@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
-        turn: Turn<'_>,
+        admitted: Admitted<'_>,
         keep: bool,
         sides: &BuiltSides<'_>,
         progress: Progress<'a>,
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
                 let geometry =
                     Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
                 self.launch(
-                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
+                    kernel, geometry, streams, admitted, &mut args, sink, morsels, bound, &rows, report,
                 )
             };
         let mut gives_way = false;
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         };
         let begun = morsels;
         while morsels < ready_morsels && !self.has_enough(&rows) {
-            if morsels > begun && turn.ticket.is_asked() {
+            if morsels > begun && admitted.ticket.is_preempted() {
                 gives_way = true;
                 break;
             }
@@ -234,14 +234,14 @@ impl<'a> Run<'a> {
         let mut position = ready;
         while position < self.chunks.len() && !gives_way && !self.has_enough(&rows) {
             self.check()?;
-            if morsels > begun && turn.ticket.is_asked() {
+            if morsels > begun && admitted.ticket.is_preempted() {
                 gives_way = true;
                 break;
             }
             let chunks = residency.launch_from(position);
             if chunks.end / often > position / often {
                 let done = position as f64 / self.chunks.len() as f64;
-                turn.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
+                admitted.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
             report.link_bytes += residency.fetch(streams, self.view, chunks.clone())?;
             let end = table.first_morsels[chunks.end];
@@ -279,9 +279,9 @@ impl<'a> Run<'a> {
             part.leave(pipeline, sink);
             return Ok(Pass::Done(Output::Returned(0)));
         }
-        turn.update(estimate.as_ref().map(Estimate::collecting));
+        admitted.update(estimate.as_ref().map(Estimate::collecting));
         sink.fold(self.runtime, compute, bound, inputs.merges.as_ref())?;
-        sink.complete(self.runtime, compute, turn.ticket.number())?;
+        sink.complete(self.runtime, compute, admitted.ticket.number())?;
         let ended = compute.record()?;
         let mut contents = sink.finish(self.runtime, compute, bound, &rows, report)?;
         if fresh && residency.is_resident() {
@@ -333,7 +333,7 @@ impl<'a> Run<'a> {
         kernel: &Pipeline,
         geometry: Geometry,
         streams: &QueryStreams,
-        turn: Turn<'_>,
+        admitted: Admitted<'_>,
         args: &mut PipelineArguments,
         sink: &mut SinkState,
         morsels: Range<u32>,
@@ -356,8 +356,8 @@ impl<'a> Run<'a> {
                 match sink.drain(self.runtime, &streams.compute, bound, rows, report) {
                     // If the device is full, nothing has changed: the earliest query continues from this
                     // point once others have given way.
-                    Err(error) if error.wants_memory() && turn.ticket.is_first() => {
-                        if !turn.ticket.wait_for_room(self.cancelled) {
+                    Err(error) if error.wants_memory() && admitted.ticket.is_first() => {
+                        if !admitted.ticket.wait_for_room(self.cancelled) {
                             self.check()?;
                             return Err(error);
                         }

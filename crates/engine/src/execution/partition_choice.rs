@@ -16,7 +16,7 @@ use datafusion::common::human_readable_size;
 use galatea_base::policy::policy;
 use galatea_base::reason::Reason;
 use galatea_codegen::bound::ResultPlan;
-use galatea_codegen::{Halves, Meeting, Partitioning, PipelinePlan};
+use galatea_codegen::{AlignedSide, PartitionPasses, Partitioning, PipelinePlan};
 use galatea_expression::{Expr, KeySpace};
 use galatea_layout::model::Machine;
 use galatea_store::{Scalar, Zone};
@@ -71,12 +71,12 @@ pub(super) enum PartitionChoice {
     /// Rows access build sides in scan order, with the reason.
     Direct(String),
     /// Rows are partitioned, by these two pipelines, with the reason.
-    Partitions(Box<Halves>, String),
+    Partitions(Box<PartitionPasses>, String),
 }
 
 /// A build side that rows are stored in or probe.
 struct Met {
-    meeting: Meeting,
+    aligned: AlignedSide,
     keys: KeySpace,
     /// Bytes of memory that the rows access.
     bytes: u64,
@@ -170,7 +170,7 @@ impl Run<'_> {
         let what = format!(
             "{} of {} beside {} of cache",
             size(met.bytes),
-            self.name_of(met.meeting),
+            self.name_of(met.aligned),
             size(machine.l2_bytes)
         );
         let accesses = self.accesses(&met);
@@ -183,7 +183,7 @@ impl Run<'_> {
             parts,
             counts: false,
         };
-        let Some(halves) = self.plan.in_partitions(met.meeting, self.sides.len(), by) else {
+        let Some(halves) = self.plan.in_partitions(met.aligned, self.sides.len(), by) else {
             return PartitionChoice::Direct(format!("none: {what}, rows cannot be kept"));
         };
         let kept = match self.result_of(&halves.first) {
@@ -225,7 +225,7 @@ impl Run<'_> {
 
     /// Transfer times of the columns that are not in device memory, and of those that the counting pass
     /// reads.
-    fn link_times(&self, halves: &Halves) -> LinkTimes {
+    fn link_times(&self, halves: &PartitionPasses) -> LinkTimes {
         let measured = self.runtime.calibration().map(|measured| measured.h2d);
         let link = measured.unwrap_or(POLICY.link);
         let counting = halves.first.counting_partitions();
@@ -249,7 +249,7 @@ impl Run<'_> {
     /// The build sides that rows access by a key, at random addresses.
     fn met(&self) -> Vec<Met> {
         let mut met = Vec::new();
-        if self.plan.key_of(Meeting::Own).is_some()
+        if self.plan.key_of(AlignedSide::Own).is_some()
             && let Ok((result, _)) = self.result_of(self.plan)
         {
             let own = match result {
@@ -259,20 +259,20 @@ impl Run<'_> {
                 _ => None,
             };
             met.extend(own.map(|(bytes, keys)| Met {
-                meeting: Meeting::Own,
+                aligned: AlignedSide::Own,
                 keys,
                 bytes,
             }));
         }
         for (number, side) in self.sides.iter().enumerate() {
-            let meeting = Meeting::Other(number);
-            let (SideRows::Built(table), Some(_)) = (side, self.plan.key_of(meeting)) else {
+            let aligned = AlignedSide::Other(number);
+            let (SideRows::Built(table), Some(_)) = (side, self.plan.key_of(aligned)) else {
                 continue;
             };
             let table = table.lock();
             let keys = table.build_side.key_space();
             met.extend(keys.map(|keys| Met {
-                meeting,
+                aligned,
                 keys,
                 bytes: table.lookup_bytes,
             }));
@@ -282,7 +282,7 @@ impl Run<'_> {
 
     fn accesses(&self, met: &Met) -> Accesses {
         // Consecutive keys have no consecutive slots.
-        let share = match (self.plan.key_of(met.meeting), met.keys.slots) {
+        let share = match (self.plan.key_of(met.aligned), met.keys.slots) {
             (Some(key), None) => self.share_of_keys(key),
             _ => 1.0,
         };
@@ -291,7 +291,7 @@ impl Run<'_> {
             rows: self.rows() as f64 * self.share_passed(),
             bytes: met.bytes as f64,
             share,
-            writes: met.meeting == Meeting::Own,
+            writes: met.aligned == AlignedSide::Own,
         }
     }
 
@@ -349,10 +349,10 @@ impl Run<'_> {
         prepared.result_of(plan, self.view, &build_sides, self.kernel_options())
     }
 
-    fn name_of(&self, meeting: Meeting) -> String {
-        match meeting {
-            Meeting::Own => "this build side".to_owned(),
-            Meeting::Other(number) => format!("d{number}"),
+    fn name_of(&self, aligned: AlignedSide) -> String {
+        match aligned {
+            AlignedSide::Own => "this build side".to_owned(),
+            AlignedSide::Other(number) => format!("d{number}"),
         }
     }
 }

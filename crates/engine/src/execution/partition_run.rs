@@ -9,7 +9,7 @@ use crate::device::{RunError, demand};
 use crate::joins::build_table::SideRows;
 use crate::report::RunReport;
 use galatea_base::reason::Reason;
-use galatea_codegen::Halves;
+use galatea_codegen::PartitionPasses;
 use parking_lot::Mutex;
 
 /// The attempt after a partitioned one: rows access build sides in scan order, since a join must not depend
@@ -71,7 +71,11 @@ impl Run<'_> {
     }
 
     /// Runs both pipelines. The second one reads the partitioned rows as an additional, last build side.
-    fn in_two(&self, halves: &Halves, sides: &mut Vec<SideRows>) -> Result<(Output, RunReport), RunError> {
+    fn in_two(
+        &self,
+        halves: &PartitionPasses,
+        sides: &mut Vec<SideRows>,
+    ) -> Result<(Output, RunReport), RunError> {
         let (output, first) = Run {
             plan: &halves.first,
             sides,

@@ -71,14 +71,14 @@ pub(super) struct Run<'a> {
 
 /// Admission of a query.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn<'t> {
+pub(super) struct Admitted<'t> {
     /// Its place in the queue.
     pub ticket: &'t AdmissionTicket<'t>,
     /// Inputs of its demand estimate at admission; `None` for a nested run.
     pub inputs: Option<Inputs>,
 }
 
-impl Turn<'_> {
+impl Admitted<'_> {
     /// Updates the remaining demand; other queries may be waiting for it.
     pub(super) fn update(self, left: Option<Estimate>) {
         if let (Some(left), Some(_)) = (left, self.inputs) {
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
     /// Whether it is too short for another thread to be worthwhile: an earlier run of its shape was short,
     /// all of its input is in device memory, and no other query uses the device.
     pub(super) fn is_brief(&self) -> bool {
-        if !self.runtime.memory().turns().are_idle() {
+        if !self.runtime.memory().admission().are_idle() {
             return false;
         }
         let (inputs, _) = self.inputs();

@@ -176,9 +176,9 @@ impl Run<'_> {
             Err(RunError::ManyRows | RunError::Memory { .. }) => return Ok(None),
             outcome => outcome?,
         };
-        let turns = self.runtime.memory().turns();
+        let admission = self.runtime.memory().admission();
         while let Some(batch) = result.next() {
-            self.result.push(batch, turns, self.cancelled)?;
+            self.result.push(batch, admission, self.cancelled)?;
         }
         Ok(Some(done))
     }

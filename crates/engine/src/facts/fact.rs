@@ -209,7 +209,7 @@ impl Facts {
             ("sort partitions", report.sort_ranges as u64),
             ("sort passes", u64::from(report.sort_passes)),
             ("hash table grown", report.grown as u64),
-            ("preemptions", report.gave_way as u64),
+            ("preemptions", report.preemptions as u64),
             ("heap pages", report.pages),
         ];
         let counted = counts.into_iter().filter(|(_, count)| *count > 0);

@@ -2,7 +2,7 @@
 //! partition: that of the build side, and those that probe it, keep the rows with key hashes within a range.
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
-use galatea_codegen::{Meeting, PipelinePlan, RowOrder, SinkPlan};
+use galatea_codegen::{AlignedSide, PipelinePlan, RowOrder, SinkPlan};
 use galatea_expression::{BUCKETS, Expr};
 use std::ops::Range;
 
@@ -78,8 +78,8 @@ impl PartitionedJoin {
             return None;
         }
         let (probe, side) = self.met(pipeline)?;
-        let own = build.plan.key_of(Meeting::Own)?;
-        let met = probe.get().plan.key_of(Meeting::Other(side))?;
+        let own = build.plan.key_of(AlignedSide::Own)?;
+        let met = probe.get().plan.key_of(AlignedSide::Other(side))?;
         // If all rows have the same key, only one partition exists.
         (!own.parts().is_empty()).then_some([own, met])
     }
@@ -147,13 +147,13 @@ fn restrict(graph: &mut PipelineGraph, (probe, side): (PipelineId, usize), parts
     let (build, spreads) = (build.id(), spreads(&build.plan.sink));
     let within = |key: &Expr| Expr::key_hash(key, spreads).within(least, greatest);
     let plan = &mut graph.pipeline_mut(build).plan;
-    let key = plan.key_of(Meeting::Own).map(&within);
+    let key = plan.key_of(AlignedSide::Own).map(&within);
     plan.filters.extend(key);
     if let SinkPlan::Build { most: rows, .. } | SinkPlan::Multimap { most: rows, .. } = &mut plan.sink {
         *rows = Some(most);
     }
     let plan = &mut graph.pipeline_mut(probe).plan;
-    let key = plan.key_of(Meeting::Other(side)).map(&within);
+    let key = plan.key_of(AlignedSide::Other(side)).map(&within);
     // Before the lookups in the build side, and after the filters that the key may rely on.
     let at = plan.filters_before(side);
     key.into_iter().for_each(|key| plan.filters.insert(at, key));

@@ -90,7 +90,7 @@ pub struct RunReport {
     /// Whether the rows were already in order in their table, so that nothing was sorted.
     pub in_order: bool,
     /// Number of times that the pipeline gave way to an earlier query and continued when that had ended.
-    pub gave_way: usize,
+    pub preemptions: usize,
     /// Number of times that the hash table grew.
     pub grown: usize,
     /// Number of pages of the device heap that held output rows.
@@ -152,7 +152,7 @@ impl RunReport {
         self.rows_returned += other.rows_returned;
         self.groups = other.groups.or(self.groups);
         self.grown += other.grown;
-        self.gave_way += other.gave_way;
+        self.preemptions += other.preemptions;
         self.pages += other.pages;
         self.sort_ranges += other.sort_ranges;
         self.sort_passes += other.sort_passes;

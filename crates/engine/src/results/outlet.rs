@@ -41,7 +41,7 @@ impl<'a> Outlet<'a> {
     pub(super) fn give(&self, batch: RecordBatch) -> Result<(), RunError> {
         self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         self.queue
-            .push(batch, self.runtime.memory().turns(), self.cancelled)
+            .push(batch, self.runtime.memory().admission(), self.cancelled)
     }
 
     /// Reads `rows` rows of the parts, after the work queued on `stream`, and passes on each piece as decoded

@@ -99,7 +99,7 @@ impl ResultQueue {
     pub(crate) fn push(
         &self,
         batch: RecordBatch,
-        turns: &AdmissionController,
+        admission: &AdmissionController,
         cancelled: &AtomicBool,
     ) -> Result<(), RunError> {
         let bytes = batch.get_array_memory_size();
@@ -110,7 +110,7 @@ impl ResultQueue {
         }
         loop {
             let alone = state.batches.is_empty();
-            let hurries = self.unread.load(Ordering::Relaxed) || turns.are_awaited();
+            let hurries = self.unread.load(Ordering::Relaxed) || admission.are_awaited();
             if alone || hurries || state.bytes.saturating_add(bytes) <= self.limit {
                 match self.claim.as_ref().map_or(Ok(()), |claim| claim.try_grow(bytes)) {
                     Ok(()) => break,
@@ -242,14 +242,14 @@ mod tests {
     fn small_result_is_buffered_until_its_run_ends() {
         let pool = pool(1 << 20);
         let queue = queue(1 << 20, &pool);
-        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
+        let (admission, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
         for number in 0..3 {
-            queue.push(batch(number), &turns, &cancelled).unwrap();
+            queue.push(batch(number), &admission, &cancelled).unwrap();
         }
         assert!(poll(&queue).is_pending());
         assert!(queue.restart());
         assert_eq!(pool.reserved(), 0);
-        queue.push(batch(7), &turns, &cancelled).unwrap();
+        queue.push(batch(7), &admission, &cancelled).unwrap();
         assert_eq!(queue.next().as_ref().map(number), Some(7));
         assert!(queue.next().is_none());
         assert_eq!(pool.reserved(), 0);
@@ -259,8 +259,8 @@ mod tests {
     fn settled_batches_survive_restart_of_next_run() {
         let pool = pool(1 << 20);
         let queue = queue(1 << 20, &pool);
-        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
-        let push = |number| queue.push(batch(number), &turns, &cancelled).unwrap();
+        let (admission, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
+        let push = |number| queue.push(batch(number), &admission, &cancelled).unwrap();
         push(1);
         queue.settle();
         let settled = pool.reserved();
@@ -284,7 +284,7 @@ mod tests {
         // The reservation holds the waiting batches and the one being read.
         let (pool, batches) = (pool(4 * size), 500);
         let queue = queue(3 * size, &pool);
-        let (turns, cancelled, pushed) = (
+        let (admission, cancelled, pushed) = (
             AdmissionController::default(),
             AtomicBool::new(false),
             AtomicUsize::new(0),
@@ -292,7 +292,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 0..batches {
-                    queue.push(batch(number), &turns, &cancelled).unwrap();
+                    queue.push(batch(number), &admission, &cancelled).unwrap();
                     pushed.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -318,10 +318,10 @@ mod tests {
     fn run_without_reader_ends_on_cancellation() {
         let pool = pool(1 << 20);
         let queue = queue(0, &pool);
-        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
-        queue.push(batch(0), &turns, &cancelled).unwrap();
+        let (admission, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
+        queue.push(batch(0), &admission, &cancelled).unwrap();
         std::thread::scope(|scope| {
-            let run = scope.spawn(|| queue.push(batch(1), &turns, &cancelled));
+            let run = scope.spawn(|| queue.push(batch(1), &admission, &cancelled));
             cancelled.store(true, Ordering::Relaxed);
             assert!(matches!(run.join().unwrap(), Err(RunError::Cancelled)));
         });
@@ -331,8 +331,8 @@ mod tests {
     fn batch_beyond_memory_pool_is_rejected() {
         let pool = pool(1);
         let queue = queue(1 << 20, &pool);
-        let (turns, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
-        let refused = queue.push(batch(0), &turns, &cancelled);
+        let (admission, cancelled) = (AdmissionController::default(), AtomicBool::new(false));
+        let refused = queue.push(batch(0), &admission, &cancelled);
         assert!(matches!(refused, Err(RunError::Pool(_))), "{refused:?}");
         assert_eq!(pool.reserved(), 0);
     }

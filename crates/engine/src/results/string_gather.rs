@@ -13,7 +13,7 @@ use super::Piece;
 use crate::device::columns::{ColumnPages, chunk_layout};
 use crate::device::{DeviceRuntime, RunError};
 use crate::string::late_materialised::StringRows;
-use crate::transfer::chunk_link::{ChunkLink, Coming, LinkStreams};
+use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use arrow::array::{ArrayRef, LargeBinaryArray, LargeStringArray, StringArray};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -57,7 +57,7 @@ pub(crate) struct GatheredStrings {
 
 /// Chunks of a column, and the pins that keep them in device memory.
 #[derive(Debug, Default)]
-struct Brought {
+struct PinnedChunks {
     chunks: Vec<StringChunk>,
     pages: Vec<PagePin>,
 }
@@ -112,14 +112,14 @@ impl StringRows {
         runtime: &DeviceRuntime,
         scan: &Scan<'_>,
         stream: &Stream,
-    ) -> Result<Option<Brought>, RunError> {
+    ) -> Result<Option<PinnedChunks>, RunError> {
         let mut link = ChunkLink::new(runtime, Method::Pinned);
-        let mut brought = Brought::default();
+        let mut brought = PinnedChunks::default();
         for chunk in self.chunks.iter() {
             let Some(page) = scan.page(0, *chunk, true)? else {
                 return Ok(None);
             };
-            let coming = Coming {
+            let coming = ChunkTransfer {
                 column: &self.column,
                 chunk: *chunk,
                 start: 0,

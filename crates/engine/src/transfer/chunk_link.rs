@@ -32,13 +32,13 @@ const RING: usize = 6;
 
 /// A column of a chunk that is transferred, and its start in the destination buffer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Coming<'a> {
+pub(crate) struct ChunkTransfer<'a> {
     pub(crate) column: &'a Column,
     pub(crate) chunk: usize,
     pub(crate) start: u64,
 }
 
-impl Coming<'_> {
+impl ChunkTransfer<'_> {
     fn packed(&self) -> Option<&PackedCodes> {
         match &self.column.chunks[self.chunk].data {
             ChunkData::Packed(codes) => Some(codes),
@@ -114,7 +114,7 @@ impl<'r> ChunkLink<'r> {
     pub(crate) fn prepare(
         &mut self,
         streams: LinkStreams<'_>,
-        coming: &[Coming<'_>],
+        coming: &[ChunkTransfer<'_>],
     ) -> Result<(), RunError> {
         let needed = packed_bytes(coming);
         if needed == 0 {
@@ -138,7 +138,7 @@ impl<'r> ChunkLink<'r> {
     pub(crate) fn bring(
         &mut self,
         streams: LinkStreams<'_>,
-        coming: &[Coming<'_>],
+        coming: &[ChunkTransfer<'_>],
         buffer: &mut DeviceBuffer<u8>,
         free: Option<&Event>,
     ) -> Result<u64, DeviceError> {
@@ -211,8 +211,8 @@ fn room(stored: &HostView) -> usize {
 }
 
 /// Bytes that columns use in a buffer of the ring.
-fn packed_bytes(coming: &[Coming<'_>]) -> usize {
-    let codes = coming.iter().filter_map(Coming::packed);
+fn packed_bytes(coming: &[ChunkTransfer<'_>]) -> usize {
+    let codes = coming.iter().filter_map(ChunkTransfer::packed);
     codes.map(|codes| room(codes.stored())).sum()
 }
 

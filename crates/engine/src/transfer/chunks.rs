@@ -7,7 +7,7 @@ use crate::device::persistent::running;
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
 use crate::transfer::arrivals::{Arrivals, chunks_of_launch};
-use crate::transfer::chunk_link::{ChunkLink, Coming, LinkStreams};
+use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use crate::transfer::slot_ring::SlotRing;
 use galatea_base::policy::policy;
 use galatea_codegen::aggregate::BLOCK_ROWS;
@@ -477,7 +477,7 @@ impl<'r> ChunkResidency<'r> {
         let (mut waits, mut copied) = (Vec::new(), 0);
         for (k, page) in self.pages[position].iter().enumerate() {
             let Some(page) = page else { continue };
-            let coming = Coming {
+            let coming = ChunkTransfer {
                 column: &view.columns[k],
                 chunk,
                 start: 0,

@@ -3,7 +3,7 @@
 use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
-use crate::transfer::chunk_link::{ChunkLink, Coming, LinkStreams};
+use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
 use galatea_device::{DeviceBuffer, Event};
 use galatea_store::{Column, TableView};
 use std::ops::Range;
@@ -99,7 +99,7 @@ impl SlotRing {
         let coming: Vec<_> = missing
             .enumerate()
             .filter(|(_, missing)| *missing)
-            .map(|(k, _)| Coming {
+            .map(|(k, _)| ChunkTransfer {
                 column: &view.columns[k],
                 chunk,
                 start: slot_start(view, chunk, k),

@@ -83,7 +83,8 @@ impl GroupWords {
             data_type: data_type.clone(),
             range: range.map(|Interval { low, high }| (low, high)),
         };
-        let (GroupForm::Checked { limit, name, .. } | GroupForm::Halves { limit, name, .. }) = &found.form
+        let (GroupForm::Checked { limit, name, .. } | GroupForm::PartitionPasses { limit, name, .. }) =
+            &found.form
         else {
             return Ok(value);
         };
@@ -189,7 +190,7 @@ impl Entry<'_, '_> {
                 let (low, high) = (self.word(*word), self.word(*word + 1));
                 (Kind::I128, format!("make_i128({low}, {high})"), Some(*interval))
             }
-            GroupForm::Halves { high, low, .. } => {
+            GroupForm::PartitionPasses { high, low, .. } => {
                 let mut wide = |word: usize| {
                     let (low, high) = (self.word(word), self.word(word + 1));
                     format!("make_i128({low}, {high})")

@@ -90,7 +90,7 @@ async fn a_dropped_stream_leaves_an_idle_device() {
             let start = Instant::now();
             let done = faults.launches_done();
             drop(stream);
-            let turns = runtime.memory().turns();
+            let turns = runtime.memory().admission();
             while !turns.queries().is_empty() {
                 assert!(
                     start.elapsed() < Duration::from_secs(20),

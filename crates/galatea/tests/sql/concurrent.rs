@@ -138,7 +138,7 @@ async fn check(case: &Case) {
     let device = session.engine().device(&config).expect("the emulated device");
     let budget = device.device().budget();
     assert!(budget.peak() <= budget.limit());
-    assert!(device.memory().turns().queries().is_empty());
+    assert!(device.memory().admission().queries().is_empty());
     device.memory().clear().expect("evicted");
     assert_eq!(device.memory().bytes(), 0);
 }

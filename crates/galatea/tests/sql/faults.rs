@@ -91,7 +91,7 @@ impl Bed {
         runtime.clear().expect("evicted");
         let device = runtime.device();
         device.synchronize().expect("idle");
-        assert!(runtime.memory().turns().queries().is_empty());
+        assert!(runtime.memory().admission().queries().is_empty());
         assert_eq!(runtime.memory().bytes(), 0);
         let pool = device.memory_use().expect("known").pool_used;
         (device.budget().used(), pool)

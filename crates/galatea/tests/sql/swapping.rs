@@ -62,7 +62,7 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     };
     let never = AtomicBool::new(false);
     let earlier = memory
-        .turns()
+        .admission()
         .begin(
             PipelineName::new(0, "the earlier query"),
             Priority::default(),
@@ -83,13 +83,13 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
         })
     };
     until("the beginning", || {
-        ended.load(Ordering::SeqCst) || memory.turns().queries().len() > 1
+        ended.load(Ordering::SeqCst) || memory.admission().queries().len() > 1
     })
     .await;
     // From now on the earlier query requests memory: this query yields after its next launch, or ends.
     tokio::task::block_in_place(|| earlier.wait_for_room(&never));
-    let gave_way = !ended.load(Ordering::SeqCst) && memory.turns().queries().len() > 1;
-    if gave_way {
+    let preemptions = !ended.load(Ordering::SeqCst) && memory.admission().queries().len() > 1;
+    if preemptions {
         memory.clear().expect("everything that can be moved is moved");
         assert!(parked(), "{sql}\n{:?}", memory.regions());
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -109,8 +109,8 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
         .unwrap_or_else(|error| panic!("{sql}\n{error}"));
     same(expected, &rows).unwrap_or_else(|difference| panic!("{sql}\n{difference}"));
     let shown = displayable(plan.as_ref()).indent(true).to_string();
-    assert_eq!(gave_way, shown.contains("preemptions=1"), "{sql}\n{shown}");
-    gave_way
+    assert_eq!(preemptions, shown.contains("preemptions=1"), "{sql}\n{shown}");
+    preemptions
 }
 
 async fn check(settings: &[(&str, &str)], queries: &[&str]) {
@@ -134,7 +134,7 @@ async fn check(settings: &[(&str, &str)], queries: &[&str]) {
         }
     }
     let device = device(&pair.gpu);
-    assert!(device.memory().turns().queries().is_empty());
+    assert!(device.memory().admission().queries().is_empty());
     let regions = device.memory().regions();
     assert!(regions.iter().all(|region| region.owner.is_none()), "{regions:?}");
 }

@@ -10,7 +10,7 @@
 //! Demands are predictions. A running query that finds the device full releases all its memory and waits for
 //! another one to end ([`AdmissionTicket::wait_for_room`]). The query that arrived first is an exception: it
 //! waits while the others finish, release their memory, or park their regions between two launches
-//! ([`AdmissionTicket::is_asked`]), so that it always ends, and then the next one does. A query that is too
+//! ([`AdmissionTicket::is_preempted`]), so that it always ends, and then the next one does. A query that is too
 //! large for the device alone fails once no other runs.
 
 use parking_lot::{Condvar, Mutex};
@@ -283,7 +283,7 @@ impl AdmissionController {
             },
         );
         let ticket = AdmissionTicket {
-            turns: self,
+            admission: self,
             number,
             seen: Mutex::new((0, 0)),
         };
@@ -336,7 +336,7 @@ impl AdmissionController {
 /// The admission of a query. The query ends when the ticket is dropped.
 #[derive(Debug)]
 pub struct AdmissionTicket<'t> {
-    turns: &'t AdmissionController,
+    admission: &'t AdmissionController,
     number: u64,
     /// The numbers of releases and of ended queries when the query's current attempt began.
     seen: Mutex<(u64, u64)>,
@@ -350,15 +350,15 @@ impl AdmissionTicket<'_> {
 
     /// Whether no query that arrived earlier is running.
     pub fn is_first(&self) -> bool {
-        let state = self.turns.state.lock();
+        let state = self.admission.state.lock();
         let mut earlier = state.queries.range(..self.number);
         !earlier.any(|(_, query)| query.running)
     }
 
     /// Whether a query that arrived earlier waits for memory. Then this query should park its regions between
     /// two launches, and [wait](Self::wait_for_room).
-    pub fn is_asked(&self) -> bool {
-        let state = self.turns.state.lock();
+    pub fn is_preempted(&self) -> bool {
+        let state = self.admission.state.lock();
         let mut earlier = state.queries.range(..self.number);
         earlier.any(|(_, query)| query.running && query.starved)
     }
@@ -374,7 +374,7 @@ impl AdmissionTicket<'_> {
     }
 
     fn change(&self, change: impl FnOnce(&mut Query)) {
-        let mut state = self.turns.state.lock();
+        let mut state = self.admission.state.lock();
         if let Some(query) = state.queries.get_mut(&self.number) {
             change(query);
         }
@@ -385,14 +385,14 @@ impl AdmissionTicket<'_> {
     /// until another attempt is worthwhile. The query that [arrived first](Self::is_first) may keep its
     /// memory. Returns `false` if no other query holds memory, or `cancelled` is set.
     pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {
-        let mut state = self.turns.state.lock();
+        let mut state = self.admission.state.lock();
         let (freed, ended) = *self.seen.lock();
         // Memory may have been released during the failed attempt.
         let mut room = state.freed > freed;
         state.freed += 1;
         let own = state.freed;
         self.set_starved(&mut state, true);
-        self.turns.freed.notify_all();
+        self.admission.freed.notify_all();
         loop {
             if cancelled.load(Memory::Relaxed) {
                 room = false;
@@ -413,7 +413,7 @@ impl AdmissionTicket<'_> {
                 room = true;
                 break;
             }
-            self.turns.freed.wait_for(&mut state, LOOK);
+            self.admission.freed.wait_for(&mut state, LOOK);
         }
         self.set_starved(&mut state, false);
         state.admit();
@@ -430,7 +430,7 @@ impl AdmissionTicket<'_> {
 
 impl Drop for AdmissionTicket<'_> {
     fn drop(&mut self) {
-        let mut state = self.turns.state.lock();
+        let mut state = self.admission.state.lock();
         let query = state.queries.remove(&self.number);
         // A query that never ran held no memory.
         if query.is_some_and(|query| query.running) {
@@ -439,6 +439,6 @@ impl Drop for AdmissionTicket<'_> {
         }
         state.admit();
         drop(state);
-        self.turns.freed.notify_all();
+        self.admission.freed.notify_all();
     }
 }

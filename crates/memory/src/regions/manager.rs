@@ -26,7 +26,7 @@ const WORKING_PAGE: u64 = 8 << 20;
 pub struct MemoryManager {
     pub(super) device: Device,
     pub(super) regions: Arc<Regions>,
-    turns: AdmissionController,
+    admission: AdmissionController,
     pub(super) working: Arc<Working>,
     /// Working memory of an earlier query that the next query may reuse.
     spare: Mutex<Option<Box<dyn Any + Send>>>,
@@ -133,7 +133,7 @@ impl MemoryManager {
                 home: device.stream()?,
                 state: Mutex::default(),
             }),
-            turns: AdmissionController::default(),
+            admission: AdmissionController::default(),
             working: Arc::new(Working::new(Spill::new(device, WORKING_PAGE))),
             spare: Mutex::default(),
         })
@@ -145,8 +145,8 @@ impl MemoryManager {
     }
 
     /// The admission of queries.
-    pub fn turns(&self) -> &AdmissionController {
-        &self.turns
+    pub fn admission(&self) -> &AdmissionController {
+        &self.admission
     }
 
     /// Changes the replacement policy.

@@ -23,8 +23,8 @@ fn working(bytes: u64) -> Demand {
 }
 
 /// Begins a query that must be admitted at once.
-fn begun<'t>(turns: &'t AdmissionController, demand: Demand, capacity: u64) -> AdmissionTicket<'t> {
-    turns
+fn begun<'t>(admission: &'t AdmissionController, demand: Demand, capacity: u64) -> AdmissionTicket<'t> {
+    admission
         .begin(
             PipelineName::new(0, "begun"),
             Priority::Normal,
@@ -36,13 +36,17 @@ fn begun<'t>(turns: &'t AdmissionController, demand: Demand, capacity: u64) -> A
 }
 
 /// Begins a query if it is admitted without waiting.
-fn at_once<'t>(turns: &'t AdmissionController, demand: Demand, capacity: u64) -> Option<AdmissionTicket<'t>> {
+fn at_once<'t>(
+    admission: &'t AdmissionController,
+    demand: Demand,
+    capacity: u64,
+) -> Option<AdmissionTicket<'t>> {
     let cancelled = AtomicBool::new(false);
     let waits =
         |query: &QueryInfo| &*query.pipeline.name == "at once" && query.state == "waiting for its turn";
     std::thread::scope(|scope| {
         let begins = scope.spawn(|| {
-            turns.begin(
+            admission.begin(
                 PipelineName::new(0, "at once"),
                 Priority::Normal,
                 demand,
@@ -51,7 +55,7 @@ fn at_once<'t>(turns: &'t AdmissionController, demand: Demand, capacity: u64) ->
             )
         });
         // A query that arrives is admitted or waits. Nothing happens here that could admit it later.
-        while !begins.is_finished() && !turns.queries().iter().any(waits) {
+        while !begins.is_finished() && !admission.queries().iter().any(waits) {
             std::thread::sleep(Duration::from_millis(1));
         }
         cancelled.store(true, Ordering::Relaxed);
@@ -60,13 +64,13 @@ fn at_once<'t>(turns: &'t AdmissionController, demand: Demand, capacity: u64) ->
 }
 
 /// The states of the queries, by arrival.
-fn states(turns: &AdmissionController) -> Vec<&'static str> {
-    turns.queries().iter().map(|query| query.state).collect()
+fn states(admission: &AdmissionController) -> Vec<&'static str> {
+    admission.queries().iter().map(|query| query.state).collect()
 }
 
 /// Waits for that number of queries.
-fn until(turns: &AdmissionController, count: usize) {
-    while turns.queries().len() != count {
+fn until(admission: &AdmissionController, count: usize) {
+    while admission.queries().len() != count {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -85,13 +89,13 @@ const POLICIES: [Admission; 7] = [
 fn query_is_always_admitted_if_none_runs() {
     watched(|| {
         for policy in POLICIES {
-            let turns = AdmissionController::default();
-            turns.set_admission(policy);
+            let admission = AdmissionController::default();
+            admission.set_admission(policy);
             for demand in [working(0), working(1000), demand(5, 1 << 60, &[(1, 1 << 60)])] {
-                let ticket = begun(&turns, demand, 10);
-                assert_eq!(states(&turns), ["running"], "{policy:?}");
+                let ticket = begun(&admission, demand, 10);
+                assert_eq!(states(&admission), ["running"], "{policy:?}");
                 drop(ticket);
-                assert_eq!(states(&turns), [""; 0]);
+                assert_eq!(states(&admission), [""; 0]);
             }
         }
     });
@@ -146,22 +150,22 @@ fn queries_are_admitted_exactly_when_they_fit() {
     ];
     watched(move || {
         for (number, (policy, running, comes, capacity)) in table.into_iter().enumerate() {
-            let turns = AdmissionController::default();
+            let admission = AdmissionController::default();
             let mut tickets: Vec<_> = (running.iter())
-                .map(|demand| begun(&turns, demand.clone(), 1 << 40))
+                .map(|demand| begun(&admission, demand.clone(), 1 << 40))
                 .collect();
-            turns.set_admission(policy);
+            admission.set_admission(policy);
             assert!(
-                at_once(&turns, comes.clone(), capacity - 1).is_none(),
+                at_once(&admission, comes.clone(), capacity - 1).is_none(),
                 "row {number}"
             );
-            assert_eq!(turns.queries().len(), running.len(), "row {number}");
-            let ticket = at_once(&turns, comes.clone(), capacity);
+            assert_eq!(admission.queries().len(), running.len(), "row {number}");
+            let ticket = at_once(&admission, comes.clone(), capacity);
             assert!(ticket.is_some(), "row {number}");
             drop(ticket);
             // After all others have ended, the query is always admitted.
             tickets.clear();
-            assert!(at_once(&turns, comes, capacity - 1).is_some(), "row {number}");
+            assert!(at_once(&admission, comes, capacity - 1).is_some(), "row {number}");
         }
     });
 }
@@ -170,14 +174,14 @@ fn queries_are_admitted_exactly_when_they_fit() {
 fn a_fixed_number_runs_whatever_it_needs() {
     watched(|| {
         for most in 1..4 {
-            let turns = AdmissionController::default();
-            turns.set_admission(Admission::Fixed(most));
+            let admission = AdmissionController::default();
+            admission.set_admission(Admission::Fixed(most));
             let mut tickets: Vec<_> = (0..most)
-                .map(|_| at_once(&turns, working(1000), 10).unwrap())
+                .map(|_| at_once(&admission, working(1000), 10).unwrap())
                 .collect();
-            assert!(at_once(&turns, working(0), 10).is_none(), "{most}");
+            assert!(at_once(&admission, working(0), 10).is_none(), "{most}");
             tickets.pop();
-            assert!(at_once(&turns, working(1000), 10).is_some(), "{most}");
+            assert!(at_once(&admission, working(1000), 10).is_some(), "{most}");
         }
     });
 }
@@ -186,19 +190,19 @@ fn a_fixed_number_runs_whatever_it_needs() {
 #[test]
 fn updates_make_room() {
     watched(|| {
-        let turns = AdmissionController::default();
-        let ticket = begun(&turns, working(100), 100);
-        assert!(at_once(&turns, working(50), 100).is_none());
+        let admission = AdmissionController::default();
+        let ticket = begun(&admission, working(100), 100);
+        assert!(at_once(&admission, working(50), 100).is_none());
         ticket.update(working(51));
-        assert!(at_once(&turns, working(50), 100).is_none());
+        assert!(at_once(&admission, working(50), 100).is_none());
         ticket.update(working(50));
-        assert_eq!(turns.queries()[0].demand, 50);
-        assert!(at_once(&turns, working(50), 100).is_some());
+        assert_eq!(admission.queries()[0].demand, 50);
+        assert!(at_once(&admission, working(50), 100).is_some());
         ticket.update(demand(50, 60, &[(1, 7)]));
         ticket.update_working(30, 40);
-        assert_eq!(turns.queries()[0].demand, 37);
-        assert!(at_once(&turns, working(71), 100).is_none());
-        assert!(at_once(&turns, working(70), 100).is_some());
+        assert_eq!(admission.queries()[0].demand, 37);
+        assert!(at_once(&admission, working(71), 100).is_none());
+        assert!(at_once(&admission, working(70), 100).is_some());
     });
 }
 
@@ -208,19 +212,19 @@ fn first_come_first_served() {
     watched(|| {
         for policy in [Admission::Fixed(1), Admission::Weight, Admission::Peak] {
             for _ in 0..5 {
-                let turns = Arc::new(AdmissionController::default());
-                turns.set_admission(policy);
+                let admission = Arc::new(AdmissionController::default());
+                admission.set_admission(policy);
                 let order = Arc::new(Mutex::new(Vec::new()));
-                let holder = begun(&turns, working(80), 100);
+                let holder = begun(&admission, working(80), 100);
                 let waiting: Vec<_> = (0..8)
                     .map(|number| {
-                        let (its, order) = (Arc::clone(&turns), Arc::clone(&order));
+                        let (its, order) = (Arc::clone(&admission), Arc::clone(&order));
                         let thread = std::thread::spawn(move || {
                             let ticket = begun(&its, working(80), 100);
                             order.lock().unwrap().push(number);
                             drop(ticket);
                         });
-                        until(&turns, number + 2);
+                        until(&admission, number + 2);
                         thread
                     })
                     .collect();
@@ -239,14 +243,14 @@ fn first_come_first_served() {
 fn hundreds_wait_for_their_turn() {
     watched(|| {
         for policy in [Admission::Fixed(1), Admission::Weight, Admission::Working] {
-            let turns = AdmissionController::default();
-            turns.set_admission(policy);
+            let admission = AdmissionController::default();
+            admission.set_admission(policy);
             let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
             std::thread::scope(|scope| {
                 for number in 0..400 {
-                    let (turns, running, most) = (&turns, &running, &most);
+                    let (admission, running, most) = (&admission, &running, &most);
                     scope.spawn(move || {
-                        let ticket = begun(turns, demand(60, 60, &[(number % 7, 10)]), 100);
+                        let ticket = begun(admission, demand(60, 60, &[(number % 7, 10)]), 100);
                         most.fetch_max(1 + running.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
                         (0..4).for_each(|_| ticket.update_working(60, 60));
                         running.fetch_sub(1, Ordering::SeqCst);
@@ -254,7 +258,7 @@ fn hundreds_wait_for_their_turn() {
                 }
             });
             assert_eq!(most.into_inner(), 1, "{policy:?}");
-            assert!(turns.queries().is_empty());
+            assert!(admission.queries().is_empty());
         }
     });
 }
@@ -263,26 +267,26 @@ fn hundreds_wait_for_their_turn() {
 #[test]
 fn overtaking_is_bounded() {
     watched(|| {
-        let turns = Arc::new(AdmissionController::default());
-        let holder = begun(&turns, working(50), 100);
-        let its = Arc::clone(&turns);
+        let admission = Arc::new(AdmissionController::default());
+        let holder = begun(&admission, working(50), 100);
+        let its = Arc::clone(&admission);
         let first = std::thread::spawn(move || {
             let ticket = begun(&its, working(60), 100);
             std::thread::sleep(Duration::from_millis(40));
             drop(ticket);
         });
-        until(&turns, 2);
+        until(&admission, 2);
         for number in 0..16 {
-            assert!(at_once(&turns, working(10), 100).is_some(), "{number}");
+            assert!(at_once(&admission, working(10), 100).is_some(), "{number}");
         }
-        assert_eq!(states(&turns), ["running", "waiting for its turn"]);
+        assert_eq!(states(&admission), ["running", "waiting for its turn"]);
         assert!(
-            at_once(&turns, working(10), 100).is_none(),
+            at_once(&admission, working(10), 100).is_none(),
             "overtaken a seventeenth time"
         );
         drop(holder);
         first.join().unwrap();
-        assert!(at_once(&turns, working(10), 100).is_some());
+        assert!(at_once(&admission, working(10), 100).is_some());
     });
 }
 
@@ -290,10 +294,10 @@ fn overtaking_is_bounded() {
 #[test]
 fn cancelled_query_leaves_the_queue() {
     watched(|| {
-        let turns = Arc::new(AdmissionController::default());
-        let _holder = begun(&turns, working(50), 100);
+        let admission = Arc::new(AdmissionController::default());
+        let _holder = begun(&admission, working(50), 100);
         let cancelled = Arc::new(AtomicBool::new(false));
-        let (its, flag) = (Arc::clone(&turns), Arc::clone(&cancelled));
+        let (its, flag) = (Arc::clone(&admission), Arc::clone(&cancelled));
         let first = std::thread::spawn(move || {
             its.begin(
                 PipelineName::new(0, "first"),
@@ -304,16 +308,16 @@ fn cancelled_query_leaves_the_queue() {
             )
             .is_none()
         });
-        until(&turns, 2);
-        let info = turns.queries().swap_remove(1);
+        until(&admission, 2);
+        let info = admission.queries().swap_remove(1);
         assert_eq!(
             (&*info.pipeline.name, info.state, info.demand),
             ("first", "waiting for its turn", 60)
         );
         for _ in 0..16 {
-            drop(begun(&turns, working(1), 100));
+            drop(begun(&admission, working(1), 100));
         }
-        let its = Arc::clone(&turns);
+        let its = Arc::clone(&admission);
         let second = std::thread::spawn(move || {
             its.begin(
                 PipelineName::new(0, "second"),
@@ -324,30 +328,30 @@ fn cancelled_query_leaves_the_queue() {
             )
             .is_some()
         });
-        until(&turns, 3);
+        until(&admission, 3);
         cancelled.store(true, Ordering::Relaxed);
         assert!(first.join().unwrap(), "it had begun");
         assert!(second.join().unwrap());
-        assert_eq!(states(&turns), ["running"]);
+        assert_eq!(states(&admission), ["running"]);
     });
 }
 
 /// Starts a query that waits, and records when it runs.
 fn waits(
-    turns: &Arc<AdmissionController>,
+    admission: &Arc<AdmissionController>,
     order: &Arc<Mutex<Vec<(Priority, usize)>>>,
     priority: Priority,
     number: usize,
 ) -> std::thread::JoinHandle<()> {
-    let (its, order) = (Arc::clone(turns), Arc::clone(order));
-    let count = turns.queries().len();
+    let (its, order) = (Arc::clone(admission), Arc::clone(order));
+    let count = admission.queries().len();
     let thread = std::thread::spawn(move || {
         let never = AtomicBool::new(false);
         let ticket = its.begin(PipelineName::new(0, "waits"), priority, working(80), 100, &never);
         order.lock().unwrap().push((priority, number));
         drop(ticket);
     });
-    until(turns, count + 1);
+    until(admission, count + 1);
     thread
 }
 
@@ -362,13 +366,13 @@ fn the_urgent_go_first() {
             Admission::Weight,
             Admission::Peak,
         ] {
-            let turns = Arc::new(AdmissionController::default());
-            turns.set_admission(policy);
+            let admission = Arc::new(AdmissionController::default());
+            admission.set_admission(policy);
             let order = Arc::default();
-            let holder = begun(&turns, working(80), 100);
+            let holder = begun(&admission, working(80), 100);
             let comes = [Low, Normal, High, Low, Normal, High];
             let threads: Vec<_> = (comes.into_iter().enumerate())
-                .map(|(number, priority)| waits(&turns, &order, priority, number))
+                .map(|(number, priority)| waits(&admission, &order, priority, number))
                 .collect();
             drop(holder);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -382,12 +386,12 @@ fn the_urgent_go_first() {
 #[test]
 fn urgent_queries_overtake_at_most_sixteen_times() {
     watched(|| {
-        let turns = Arc::new(AdmissionController::default());
-        turns.set_admission(Admission::Fixed(1));
+        let admission = Arc::new(AdmissionController::default());
+        admission.set_admission(Admission::Fixed(1));
         let order = Arc::default();
-        let holder = begun(&turns, working(80), 100);
-        let mut threads = vec![waits(&turns, &order, Priority::Low, 0)];
-        threads.extend((1..=40).map(|number| waits(&turns, &order, Priority::High, number)));
+        let holder = begun(&admission, working(80), 100);
+        let mut threads = vec![waits(&admission, &order, Priority::Low, 0)];
+        threads.extend((1..=40).map(|number| waits(&admission, &order, Priority::High, number)));
         drop(holder);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let order = order.lock().unwrap();

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-fn begun(turns: &AdmissionController, weighted: u64) -> AdmissionTicket<'_> {
+fn begun(admission: &AdmissionController, weighted: u64) -> AdmissionTicket<'_> {
     let demand = Demand {
         weighted,
         ..Demand::default()
     };
-    turns
+    admission
         .begin(
             PipelineName::new(0, "query"),
             Priority::Normal,
@@ -29,9 +29,9 @@ fn begun(turns: &AdmissionController, weighted: u64) -> AdmissionTicket<'_> {
 }
 
 /// Waits until that number of queries wait for memory.
-fn until_starved(turns: &AdmissionController, count: usize) {
+fn until_starved(admission: &AdmissionController, count: usize) {
     let starved = || {
-        let queries = turns.queries();
+        let queries = admission.queries();
         queries
             .iter()
             .filter(|query| query.state == "waiting for memory")
@@ -47,11 +47,11 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 #[test]
 fn wait_for_room_fails_if_no_other_query_runs() {
     watched(|| {
-        let turns = AdmissionController::default();
-        let ticket = begun(&turns, 10);
+        let admission = AdmissionController::default();
+        let ticket = begun(&admission, 10);
         assert!(!ticket.wait_for_room(&NEVER));
         assert!(!ticket.wait_for_room(&NEVER));
-        assert_eq!(turns.queries()[0].state, "running");
+        assert_eq!(admission.queries()[0].state, "running");
     });
 }
 
@@ -59,8 +59,8 @@ fn wait_for_room_fails_if_no_other_query_runs() {
 #[test]
 fn cancelled_query_does_not_trigger_a_retry() {
     watched(|| {
-        let turns = AdmissionController::default();
-        let ticket = begun(&turns, 100);
+        let admission = AdmissionController::default();
+        let ticket = begun(&admission, 100);
         let cancelled = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
@@ -68,7 +68,7 @@ fn cancelled_query_does_not_trigger_a_retry() {
                     weighted: 50,
                     ..Demand::default()
                 };
-                turns
+                admission
                     .begin(
                         PipelineName::new(0, "cancelled"),
                         Priority::Normal,
@@ -78,7 +78,7 @@ fn cancelled_query_does_not_trigger_a_retry() {
                     )
                     .is_some()
             });
-            while turns.queries().len() < 2 {
+            while admission.queries().len() < 2 {
                 std::thread::sleep(Duration::from_millis(1));
             }
             cancelled.store(true, Ordering::Relaxed);
@@ -92,16 +92,16 @@ fn cancelled_query_does_not_trigger_a_retry() {
 fn the_first_waits_for_others_to_end_or_give_up() {
     watched(|| {
         for gives_up in [false, true] {
-            let turns = AdmissionController::default();
-            let first = begun(&turns, 10);
-            let second = begun(&turns, 10);
+            let admission = AdmissionController::default();
+            let first = begun(&admission, 10);
+            let second = begun(&admission, 10);
             std::thread::scope(|scope| {
                 let (send, receive) = channel();
                 let waits = scope.spawn(move || {
                     send.send(first.wait_for_room(&NEVER)).unwrap();
                     first
                 });
-                until_starved(&turns, 1);
+                until_starved(&admission, 1);
                 std::thread::sleep(Duration::from_millis(20));
                 assert!(receive.try_recv().is_err(), "the second has its memory");
                 if !gives_up {
@@ -128,9 +128,9 @@ fn the_first_waits_for_others_to_end_or_give_up() {
 #[test]
 fn memory_freed_during_the_attempt_triggers_a_retry() {
     watched(|| {
-        let turns = AdmissionController::default();
-        let first = begun(&turns, 10);
-        let (second, third) = (begun(&turns, 10), begun(&turns, 10));
+        let admission = AdmissionController::default();
+        let first = begun(&admission, 10);
+        let (second, third) = (begun(&admission, 10), begun(&admission, 10));
         drop(second);
         // The third still runs.
         assert!(first.wait_for_room(&NEVER));
@@ -144,12 +144,12 @@ fn memory_freed_during_the_attempt_triggers_a_retry() {
 #[test]
 fn end_of_a_query_triggers_retries_of_later_queries() {
     watched(|| {
-        let turns = AdmissionController::default();
-        let _first = begun(&turns, 10);
-        let (second, third) = (begun(&turns, 10), begun(&turns, 10));
+        let admission = AdmissionController::default();
+        let _first = begun(&admission, 10);
+        let (second, third) = (begun(&admission, 10), begun(&admission, 10));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| second.wait_for_room(&NEVER));
-            until_starved(&turns, 1);
+            until_starved(&admission, 1);
             drop(third);
             assert!(waits.join().unwrap());
         });
@@ -160,14 +160,14 @@ fn end_of_a_query_triggers_retries_of_later_queries() {
 #[test]
 fn the_starved_go_first_and_can_be_cancelled() {
     watched(|| {
-        let turns = AdmissionController::default();
-        let first = begun(&turns, 10);
-        let second = begun(&turns, 10);
+        let admission = AdmissionController::default();
+        let first = begun(&admission, 10);
+        let second = begun(&admission, 10);
         let cancelled = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| second.wait_for_room(&cancelled));
-            until_starved(&turns, 1);
-            let begins = scope.spawn(|| drop(begun(&turns, 10)));
+            until_starved(&admission, 1);
+            let begins = scope.spawn(|| drop(begun(&admission, 10)));
             std::thread::sleep(Duration::from_millis(30));
             assert!(!begins.is_finished());
             assert!(!waits.is_finished());
@@ -176,7 +176,7 @@ fn the_starved_go_first_and_can_be_cancelled() {
             begins.join().unwrap();
         });
         drop((first, second));
-        assert_eq!(turns.queries(), []);
+        assert_eq!(admission.queries(), []);
     });
 }
 
@@ -199,7 +199,7 @@ impl Card {
 
 /// Allocates the memory that it needs in steps, releasing it in between. Returns whether it got all of it,
 /// and the number of attempts.
-fn query(turns: &AdmissionController, card: &Card, random: &mut SmallRng) -> (bool, u32) {
+fn query(admission: &AdmissionController, card: &Card, random: &mut SmallRng) -> (bool, u32) {
     // Demands are predictions: some are far too small.
     let need = match random.random_range(0..10) {
         0 => card.capacity + random.random_range(1..100),
@@ -213,7 +213,7 @@ fn query(turns: &AdmissionController, card: &Card, random: &mut SmallRng) -> (bo
         regions: Vec::new(),
     };
     let cancelled = AtomicBool::new(false);
-    let ticket = turns
+    let ticket = admission
         .begin(
             PipelineName::new(0, "query"),
             Priority::Normal,
@@ -261,9 +261,9 @@ fn every_query_that_fits_alone_gets_through() {
     for threads in [2, 3, 5, 8, 16] {
         for policy in [Admission::Weight, Admission::Peak, Admission::Fixed(16)] {
             for seed in 0..3 {
-                let (turns, card) = watched(move || {
-                    let turns = Arc::new(AdmissionController::default());
-                    turns.set_admission(policy);
+                let (admission, card) = watched(move || {
+                    let admission = Arc::new(AdmissionController::default());
+                    admission.set_admission(policy);
                     let card = Arc::new(Card {
                         capacity: 1000,
                         used: AtomicU64::new(0),
@@ -271,18 +271,22 @@ fn every_query_that_fits_alone_gets_through() {
                     let next = AtomicUsize::new(0);
                     std::thread::scope(|scope| {
                         for thread in 0..threads {
-                            let (turns, card, next) = (&turns, &card, &next);
+                            let (admission, card, next) = (&admission, &card, &next);
                             scope.spawn(move || {
                                 let mut random = SmallRng::seed_from_u64(seed * 100 + thread);
                                 while next.fetch_add(1, Ordering::Relaxed) < QUERIES {
-                                    query(turns, card, &mut random);
+                                    query(admission, card, &mut random);
                                 }
                             });
                         }
                     });
-                    (turns, card)
+                    (admission, card)
                 });
-                assert_eq!(turns.queries(), [], "{threads} threads, {policy:?}, seed {seed}");
+                assert_eq!(
+                    admission.queries(),
+                    [],
+                    "{threads} threads, {policy:?}, seed {seed}"
+                );
                 assert_eq!(card.used.load(Ordering::SeqCst), 0);
             }
         }
