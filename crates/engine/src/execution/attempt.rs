@@ -156,10 +156,14 @@ pub(crate) struct LastResort {
 impl LastStep {
     /// The step after `failure`.
     pub(crate) fn after(failure: &Failure, subtree: LastResort) -> Self {
+        let on_host = match subtree.may_fall_back {
+            true => Self::RunOnHost,
+            false => Self::Fail,
+        };
         match failure {
             Failure::Input(_) | Failure::Run(RunError::Cancelled) => Self::Fail,
             Failure::Store(error) if !error.is_refusal() => Self::Fail,
-            // Regardless of the setting: the CPU raises the error as well, or does not evaluate the row.
+            // Independent of the setting: the CPU raises the error as well, or does not evaluate the row.
             Failure::Run(RunError::Raised(_)) if subtree.is_doubted => Self::RunOnHost,
             Failure::Run(RunError::Raised(_)) => Self::Fail,
             Failure::Run(error)
@@ -167,8 +171,7 @@ impl LastStep {
             {
                 Self::SortOnHost
             }
-            _ if subtree.may_fall_back => Self::RunOnHost,
-            _ => Self::Fail,
+            Failure::Store(_) | Failure::Run(_) | Failure::BuildSide(..) | Failure::Pool(_) => on_host,
         }
     }
 }
@@ -179,6 +182,7 @@ mod tests {
     use datafusion::error::DataFusionError;
     use galatea_base::reason::Reason;
     use galatea_expression::{Fault, Raised, RowError};
+    use galatea_store::StoreError;
 
     fn full() -> RunError {
         RunError::Memory {
@@ -303,6 +307,36 @@ mod tests {
         }
         let input = Failure::Input(DataFusionError::Internal("a child".into()));
         assert_eq!(LastStep::after(&input, subtree), LastStep::Fail);
+        let internal = || DataFusionError::Internal("full".into());
+        let repeated = || Reason::RepeatedKey {
+            expression: "a join".into(),
+            rows: 2,
+        };
+        let full_store = || StoreError::StoreLimit {
+            table: "t".into(),
+            needed: 2,
+            used: 0,
+            limit: 1,
+            knob: "galatea.memory.store_limit",
+        };
+        for failure in [
+            Failure::Pool(internal()),
+            Failure::BuildSide(None, repeated()),
+            Failure::Store(full_store()),
+        ] {
+            assert_eq!(
+                LastStep::after(&failure, sorting),
+                LastStep::RunOnHost,
+                "{failure}"
+            );
+            assert_eq!(
+                LastStep::after(&failure, forced_sort),
+                LastStep::Fail,
+                "{failure}"
+            );
+        }
+        let defect = Failure::Store(StoreError::Internal("a defect".into()));
+        assert_eq!(LastStep::after(&defect, subtree), LastStep::Fail);
     }
 
     #[test]

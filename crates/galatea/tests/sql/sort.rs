@@ -164,42 +164,40 @@ async fn one_key_with_too_many_rows_is_sorted_by_the_cpu() {
     assert!(plan.contains("fell back"), "{plan}");
 }
 
-/// The CPU sorts the rows of a join or a filter by keys that the query does not return.
+/// The CPU sorts the rows of a filter by keys that the query does not return. The limits are such that the
+/// device can filter the rows and cannot sort them, or can do neither.
 #[tokio::test]
 async fn rows_that_the_cpu_sorts_keep_the_order_of_dropped_keys() {
-    let settings = [
-        ("galatea.memory.gpu_limit", "1 MiB"),
-        ("galatea.tuning.chunk_rows", "500"),
-    ];
-    let pair = Pair::new(&settings);
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..30_000).map(|row| row % 2)));
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..30_000));
-    let columns: Vec<(String, ArrayRef)> = ('a'..='h')
-        .map(|name| (name.to_string(), Arc::clone(&ids)))
-        .collect();
-    let columns = [("k".to_owned(), keys), ("id".to_owned(), ids)]
-        .into_iter()
-        .chain(columns);
-    pair.table(
-        "t",
-        &[RecordBatch::try_from_iter(columns).expect("columns of one length")],
-    );
-    let sql = "SELECT a + 1 AS a, b + 1 AS b, id, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
-    let sql = format!("{sql} LIMIT 200000");
-    let plain = "SELECT id, a, b, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
-    for sql in [plain, &sql] {
-        let rows = answer(&pair.gpu, sql).await;
-        let rows = concat_batches(&rows[0].schema(), &rows).expect("batches of one schema");
-        let ids = rows
-            .column_by_name("id")
-            .expect("a column")
-            .as_primitive::<Int64Type>();
-        let odd = ids.values().iter().take_while(|id| **id % 2 == 1).count();
-        assert_eq!((ids.len(), odd), (29_993, 14_997), "{sql}");
-        assert!(ids.values()[odd..].iter().all(|id| id % 2 == 0), "{sql}");
-        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-        assert!(plan.contains("fell back"), "{plan}");
+    let payload = ('a'..='h').map(|name| (name.to_string(), Arc::clone(&ids)));
+    let columns = [("k".to_owned(), keys), ("id".to_owned(), Arc::clone(&ids))];
+    let columns: Vec<(String, ArrayRef)> = columns.into_iter().chain(payload.clone()).collect();
+    let table = RecordBatch::try_from_iter(columns).expect("columns of one length");
+    let sql = "SELECT id, a, b, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
+    let mut sorted_by_cpu = 0;
+    for limit in ["1 MiB", "1150 KiB", "1300 KiB", "1400 KiB", "2 MiB"] {
+        let settings = [
+            ("galatea.memory.gpu_limit", limit),
+            ("galatea.tuning.chunk_rows", "500"),
+        ];
+        let pair = Pair::new(&settings);
+        pair.table("t", std::slice::from_ref(&table));
+        for sql in [sql, &format!("{sql} LIMIT 200000")] {
+            let rows = answer(&pair.gpu, sql).await;
+            let rows = concat_batches(&rows[0].schema(), &rows).expect("batches of one schema");
+            let ids = rows
+                .column_by_name("id")
+                .expect("a column")
+                .as_primitive::<Int64Type>();
+            let odd = ids.values().iter().take_while(|id| **id % 2 == 1).count();
+            assert_eq!((ids.len(), odd), (29_993, 14_997), "{limit}, {sql}");
+            assert!(ids.values()[odd..].iter().all(|id| id % 2 == 0), "{limit}, {sql}");
+            let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+            sorted_by_cpu += usize::from(plan.contains("the order alone"));
+        }
     }
+    assert!(sorted_by_cpu > 1, "{sorted_by_cpu}");
 }
 
 /// The CPU sorts a few groups, even if the device is forced.

@@ -17,7 +17,7 @@ use crate::report::{PlanReport, RunReport};
 use crate::results::queue::ResultQueue;
 use crate::session::Session;
 use arrow::array::RecordBatch;
-use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err};
+use datafusion::common::{Result, exec_datafusion_err, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -118,10 +118,10 @@ impl Ended {
                 self.task.ran(report, self.placed_again);
                 Ok(())
             }
-            Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
-            Err(Failure::Run(RunError::Raised(raised))) => {
+            Err(failure @ Failure::Run(RunError::Cancelled)) => Err(self.task.error(failure)),
+            Err(failure @ Failure::Run(RunError::Raised(_))) => {
                 metrics::ended(PipelineOutcome::Failed);
-                Err(row_error(&raised, &self.task.cpu).into())
+                Err(self.task.error(failure))
             }
             Err(failure) => {
                 metrics::ended(PipelineOutcome::Failed);
