@@ -198,7 +198,7 @@ pub enum Reason {
         /// CPU.
         paid: u32,
     },
-    /// The GPU driver is still initialising, and the CPU finishes sooner.
+    /// The GPU driver has not started, and the query is too short to wait for it.
     #[error("the GPU is starting (0.3 s, once for the process)")]
     Starting,
     /// A setting rules the device out.

@@ -1,15 +1,16 @@
 //! Results of queries: one self-describing row per run, and their files.
 //!
 //! Every run is a row, including warm-ups and first runs; summaries show medians. A row contains everything
-//! that is required to repeat the run (machine, commit, seed, every parameter) and all observations (the time
-//! of each phase, bytes, the measured ceiling and the fraction of it, which is never clamped: a fraction
-//! above 1 shows a wrong count of bytes).
+//! that is required to repeat the run (machine, commit, seed, every parameter) and all observations: the time
+//! of each phase, bytes, and the fraction of the measured ceiling. The fraction is never clamped: a fraction
+//! above 1 shows that bytes were counted wrongly.
 //!
 //! ```text
 //! bench/results/2026-11-20-nvidia-h200/
-//!     README.md        the command, the machine, a table of medians
 //!     tpch-hot.csv     rows, for plots
 //!     tpch-hot.jsonl   the same rows, one JSON object a line
+//!     tpch-hot.md      a section: the command, the commit, a table of medians
+//!     README.md        the machine, and the sections of all commands
 //! ```
 
 use std::collections::BTreeMap;
@@ -55,7 +56,8 @@ pub struct ResultRow {
     pub query: String,
     /// The engine that ran it.
     pub engine: Engine,
-    /// Residency of the data: `hot`, `host`, `parquet`, `memory`.
+    /// The mode: residency of the data, and the engine (`hot`, `host`, `parquet`, `cpu`, `memory` and
+    /// others).
     pub mode: String,
     /// The device of the query: `GPU`, `CPU`, `GPU and CPU`.
     pub device: String,
@@ -92,7 +94,7 @@ pub struct ResultRow {
     /// The measured rate that bounds this mode, in bytes per second: of device memory for hot queries, of the
     /// link for host-resident ones.
     pub ceiling: Option<f64>,
-    /// Bytes over time over the ceiling.
+    /// The reached rate, bytes by time, as a fraction of the ceiling.
     pub fraction: Option<f64>,
     /// The machine of the measurement.
     #[serde(flatten)]
@@ -209,7 +211,8 @@ impl Summary {
     }
 }
 
-/// Measured rows of the same query, engine and mode, in the order of their first row.
+/// For each query, engine and mode: its first measured row, and the summary of all measured rows. Results are
+/// in the order of the first rows.
 pub fn summaries(rows: &[ResultRow]) -> Vec<(&ResultRow, Summary)> {
     let mut seen: Vec<(&ResultRow, Vec<f64>)> = Vec::new();
     for row in rows.iter().filter(|row| !row.warmup) {
@@ -231,7 +234,8 @@ pub fn directory(root: &Path, machine: &Machine) -> PathBuf {
     root.join(format!("{}-{}", machine.date, machine.slug()))
 }
 
-/// Writes `<name>.csv`, `<name>.jsonl` and the README that lists both with `command`. Returns the directory.
+/// Writes `<name>.csv`, `<name>.jsonl`, the section `<name>.md` with `command`, and the README with all
+/// sections. Returns the directory.
 ///
 /// Replaces files of the same name: a name identifies one command, and its last run of a day is kept.
 pub fn write(root: &Path, name: &str, command: &str, rows: &[ResultRow]) -> Result<PathBuf> {
@@ -249,7 +253,8 @@ pub fn write(root: &Path, name: &str, command: &str, rows: &[ResultRow]) -> Resu
     )
 }
 
-/// Writes a command's files, and its section into the directory's README. Returns the directory.
+/// Writes the files and the section of a command, and the README of the directory with all sections. Returns
+/// the directory.
 pub(crate) fn write_files(
     root: &Path,
     name: &str,

@@ -67,7 +67,7 @@ pub fn bind(
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
     let mut loops = RowLoops::new(&columns, items);
     let mut body = Code::default();
-    // A warp has consecutive rows if the rows are those of the table, in its order.
+    // A warp has consecutive rows if the rows are those of a table, or of the inputs of a union, in order.
     let in_order = !build_sides.iter().any(|build_side| build_side.gives_rows());
     let offsets = in_order.then(|| {
         columns

@@ -1,8 +1,8 @@
-//! How a pipeline collects its rows.
+//! How a pipeline writes or aggregates its rows.
 
 use super::group_layout::{DenseLayout, SharedLayout};
 
-/// How a pipeline collects its rows.
+/// How a pipeline writes or aggregates its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Strategy {
     /// One group: accumulators in registers.
@@ -27,22 +27,23 @@ pub enum Strategy {
     Sort {
         /// Number of columns that are words of the sort key, the most significant first.
         words: usize,
-        /// Whether rows keep their positions in the table, since they may already be in order.
+        /// Whether rows are written at their positions in the table, because the table may already be in
+        /// order: then the sort is skipped.
         in_order: bool,
     },
     /// Rows are appended to chains of heap pages, one chain per block.
     Chains,
     /// Rows are stored in arrays by key.
     Build,
-    /// Groups are collected in arrays by key.
+    /// Groups are aggregated in arrays by key.
     BuildGroups,
-    /// Rows are stored by position, with lists by key.
+    /// Rows are stored by position and grouped by key.
     Multimap,
-    /// Rows are stored by position, with the lists of their matches.
+    /// Rows are stored by position, each with its matches in a multimap.
     Probe,
     /// Rows are stored by position.
     Store,
-    /// Pairs and rows are marked.
+    /// Matches of a join, and rows with a match, are marked by bits.
     Mark,
     /// Rows are stored by position, those of a partition next to each other.
     Partition {
@@ -59,7 +60,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Whether the strategy uses memory that is not required, to save time.
+    /// Whether the strategy uses more memory than it requires, to save time.
     pub fn uses_optional_memory(&self) -> bool {
         match self {
             Self::Hash { overflows, .. } => !overflows,

@@ -1,7 +1,7 @@
 //! The cache folder: compiled kernels, calibrations, the demo's data.
 //!
 //! Its contents are executed: kernels on the GPU, objects of the emulated device in this process. So no other
-//! user may write there. The folder is created for this user alone, and a folder that others can write is not
+//! user may write there. The folder is created only for this user, and a folder that others can write is not
 //! used: then nothing is cached, so each process compiles again, and a warning is logged once. The system's
 //! temporary folder is no fallback, because any user can create a folder there first.
 

@@ -35,7 +35,7 @@ struct Inner {
     context: Arc<Context>,
     handle: CUstream,
     priority: i32,
-    /// Set by the last handle's drop when all work is done for good.
+    /// Set when the last handle was dropped and all of its work is done.
     retired: Arc<AtomicBool>,
     last_kernel: Mutex<Option<Arc<str>>>,
     in_flight: Mutex<VecDeque<InFlight>>,
@@ -130,8 +130,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Like [`Stream::synchronize`], before the caller takes back memory that copies use: after it, a copy
-    /// that has begun is over, also on a lost device.
+    /// Like [`Stream::synchronize`], for a caller that then frees or reuses memory of copies. On a lost
+    /// device, it also waits until copies that have begun are over.
     pub(crate) fn settle(&self) -> Result<()> {
         let outcome = self.synchronize();
         if outcome.is_err() {
@@ -165,7 +165,8 @@ impl Stream {
         Ok(event)
     }
 
-    /// Like [`Stream::record`], but without a time, which the driver records faster: for order only.
+    /// Like [`Stream::record`], but the event has no time. It only orders work, and the driver records it
+    /// faster.
     pub(crate) fn mark(&self) -> Result<Event> {
         let event = Event::new(&self.0.context, DISABLE_TIMING)?;
         self.record_into(&event)?;
@@ -265,7 +266,7 @@ impl Drop for Inner {
     }
 }
 
-/// A stream that uses memory of another stream.
+/// A weak handle of a stream that uses memory of another stream, the *home* of the memory.
 pub(crate) struct Guest {
     stream: Weak<Inner>,
     retired: Arc<AtomicBool>,
@@ -279,20 +280,20 @@ impl Guest {
         ptr::eq(self.stream.as_ptr(), Arc::as_ptr(&stream.0))
     }
 
-    /// Whether all its work is done for good.
+    /// Whether the stream was dropped, and all of its work is done.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Makes `home` wait for the work that the guest has queued.
+    /// Lets later work of `home` wait for the work that this stream has queued.
     pub(crate) fn precede(&self, home: &Stream) -> Result<()> {
         if self.is_retired() {
             return Ok(());
         }
         match self.stream.upgrade() {
             Some(stream) => home.wait(&Stream(stream).mark()?),
-            // Another thread is dropping its last handle, which waits for its work, so this thread waits,
-            // too.
+            // Another thread drops the last handle and waits for its work. This thread waits for all work of
+            // the context.
             None => home.0.context.synchronize(),
         }
     }

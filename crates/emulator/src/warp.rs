@@ -1,13 +1,14 @@
 //! Warp collectives: a rendezvous of the lanes named in a mask.
 //!
-//! A lane that calls a collective records mask, operation, value and argument, and waits. The last lane of
-//! the mask to arrive (exited lanes do not count) computes the results of all and continues, and the others
-//! become runnable. Groups with different masks may wait at the same time, even if the masks overlap: a lane
-//! is in one group only. Results are computed when the group is complete, not when a lane resumes, because a
-//! faster lane may have recorded its next value by then.
+//! A lane that calls a collective records mask, operation, value and argument, and waits. Its group is the
+//! lanes of the mask that have not exited. The last lane of the group to arrive computes the results of all
+//! lanes and continues, and the others become runnable. Groups with different masks may wait at the same
+//! time, even if the masks overlap, because a lane is in one group only. Results are computed when the group
+//! is complete, not when a lane resumes, because a faster lane may have recorded its next value by then.
 //!
-//! A shuffle from a lane outside the mask is undefined in CUDA; it returns a distinctive pattern here. A lane
-//! that is not in its own mask, and lanes of one mask in different operations, are reported.
+//! In CUDA, a shuffle from a lane outside the mask has an undefined result. Here it is a distinctive pattern.
+//! Two errors are reported: a lane that is not in its own mask, and lanes of one group in different
+//! operations.
 
 use crate::abi::{LANES, collective as operation};
 use crate::report::Site;
@@ -103,12 +104,13 @@ impl Warp {
         self.results[lane]
     }
 
-    /// The current collective of a waiting lane: operation, mask and place.
+    /// The current collective of a waiting lane: operation, mask and place in the source.
     pub(crate) fn wait_of(&self, lane: usize) -> (u32, u32, Site) {
         (self.operations[lane], self.masks[lane], self.sites[lane])
     }
 
-    /// After an exit: completes groups that lacked only exited lanes. Returns whether any was completed.
+    /// Called after a lane has exited: completes the groups that waited only for lanes that have exited.
+    /// Returns whether it completed a group.
     #[cold]
     pub(crate) fn release_without_exited(&mut self) -> bool {
         let mut released = false;

@@ -146,7 +146,8 @@ settings! {
         /// runs the GPU's kernels on the CPU, slowly, for tests.
         "device" => pub device: DeviceChoice = DeviceChoice::Auto,
         /// How a part of a query that the GPU cannot run is handled: allow runs it on the CPU and reports
-        /// that in EXPLAIN and in the footer; error refuses the query, with the reasons.
+        /// that in EXPLAIN and in the footer; error refuses the query, with the reasons. Even then the CPU
+        /// may sort rows, and it decides about errors of rows that it might not evaluate.
         "fallback" => pub fallback: Fallback = Fallback::Allow,
         /// Behaviour if the result of +, -, * or sum does not fit its type, integer or decimal, on the CPU
         /// and on the device: error fails and names the expression; wrap keeps the low bits of integers and

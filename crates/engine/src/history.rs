@@ -1,4 +1,4 @@
-//! Outcomes of earlier runs of a session's queries.
+//! Outcomes of earlier runs of the queries of an engine.
 //!
 //! Five kinds of entries are kept, each of bounded number. All but the last are keyed by hashes of plans with
 //! the versions of the data that they read:

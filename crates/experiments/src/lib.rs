@@ -1,5 +1,5 @@
-//! Published experiments on parts of the engine that need no query: the papers' workloads, their baselines,
-//! their figures, and findings about the results that hold here.
+//! Published experiments on parts of the engine that need no query: the workloads, baselines and figures of
+//! the papers, and findings that state which published results hold here.
 //!
 //! | module | paper | run by | rows |
 //! | --- | --- | --- | --- |

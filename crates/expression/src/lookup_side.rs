@@ -6,20 +6,22 @@
 //! ```text
 //! d_datekey  d_year                low = 19940101         index   0     1     2   ...   30    31  ...  99  100
 //! 19940101   1994                  presence (bits)                1     1     1   ...    1     0  ...   0    1
-//! 19940102   1994         ──>      d_year  (i16)               1994  1994  1994   ... 1994     0  ...   0 1994
+//! 19940102   1994         ──>      d_year  (i16)               1994  1994  1994   ... 1994  1994  ... 1994 1994
 //! ...
 //! ```
 //!
-//! String keys are represented by their rank among the build side's keys; the codes of the looked-up column
-//! are translated once, on the host. Entries of absent keys hold some value of the column, so any index below
-//! the number of entries may be read. The presence bit determines whether a row has a match.
+//! The index of a string key is its rank among the keys of the build side. The codes of the looked-up column
+//! are mapped to these ranks once, on the host. Absent keys have an entry, too: the least value of the
+//! column, or 0 for floats and Booleans. So any index below the number of entries may be read, and the
+//! presence bit determines whether a row has a match.
 //!
 //! These arrays are read through the cache; small build sides are packed for shared memory instead
 //! (`packed.rs`).
 //!
-//! Keys are unique: a row has at most one match, so a join neither repeats rows nor counts them. Build sides
-//! with duplicate keys, or with arrays out of proportion to the rows, are refused with a [`Reason`]. A
-//! pipeline then builds the build side, as a multimap if keys repeat (`built.rs`).
+//! Keys on the host are unique, unless only their existence matters. So a row has at most one match, and a
+//! join neither repeats rows nor counts them. Rows with repeated keys, or with arrays out of proportion to
+//! the rows, are refused with a [`Reason`]. A pipeline then builds the build side on the device, as a
+//! multimap if keys repeat (`built.rs`).
 
 mod host;
 
@@ -76,14 +78,14 @@ pub(super) enum Form {
     Arrays,
     /// Groups that a pipeline left on the device, instead of presence and columns.
     Groups(GroupWords),
-    /// Rows that a pipeline left on the device, with any number of rows per key: a lookup yields the list of
+    /// Rows that a pipeline left on the device, with any number of rows per key: a lookup returns the rows of
     /// the key.
     Multimap,
     /// The pairs of a join, by number.
     Pairs(PairShape),
     /// Rows in the order of a window, by position.
     Windows(WindowShape),
-    /// Rows by position that are this part of a pipeline's rows.
+    /// Rows by position: the input of a union with this number.
     Stored(u32),
     /// Partitioned rows, by position.
     Partitions,
@@ -116,7 +118,7 @@ pub(super) enum Keys {
     Rows,
 }
 
-/// A table by index.
+/// An array by index: the entries of a column, or bits.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Table {
     /// In host memory, to be uploaded.
@@ -159,12 +161,12 @@ pub(super) struct Payload {
 }
 
 impl LookupSide {
-    /// The build side with these keys and the given columns, by column number. `name` is the key's name, for
-    /// error reasons. Rows with NULL keys have no index. `unique`: duplicate keys are refused.
+    /// A build side on the host with these keys and columns; each column has its number. `name` is the name
+    /// of the key in reasons. Rows with NULL keys are left out. If `unique`, repeated keys are refused.
     ///
     /// # Errors
-    /// [`Reason::Limit`] if the key range is too large, [`Reason::RepeatedKey`] of duplicate keys,
-    /// [`Reason::Type`] of types without a device representation.
+    /// [`Reason::Limit`] if the key range is too large, [`Reason::RepeatedKey`] for repeated keys,
+    /// [`Reason::Type`] for types without a device representation.
     pub fn new(
         name: &str,
         keys: &ArrayRef,
@@ -238,7 +240,7 @@ impl LookupSide {
         Self::on_device(Keys::Rows, Form::Groups(groups))
     }
 
-    /// Rows that a pipeline leaves on the device in lists by key.
+    /// Rows that a pipeline leaves on the device as a multimap by key.
     pub fn lists(space: &KeySpace) -> Self {
         Self::on_device(Keys::of(space), Form::Multimap)
     }
@@ -260,7 +262,7 @@ impl LookupSide {
         }
     }
 
-    /// Rows that a pipeline leaves on the device by position, as one part of the rows of another pipeline.
+    /// Rows that a pipeline leaves on the device by position, as an input of a union.
     pub fn stored(columns: &[BuiltColumn], part: u32) -> Self {
         Self {
             columns: payloads(columns),
@@ -328,7 +330,8 @@ impl LookupSide {
         self.keys == Keys::Rows && matches!(self.form, Form::Groups(_) | Form::Partitions)
     }
 
-    /// Whether it provides the rows of the pipeline that reads it, instead of a table.
+    /// Whether it provides the rows of the pipeline that reads it, instead of a table or the inputs of a
+    /// union (`Form::Stored`), which are in scan order.
     #[must_use]
     pub fn gives_rows(&self) -> bool {
         self.is_pairs() || self.is_windows() || self.is_partitions() || self.is_entries()

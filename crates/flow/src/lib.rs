@@ -4,15 +4,16 @@
 //! The usual way to use a GPU within a stream copies each batch to it, launches a kernel, and copies the
 //! result back. For small batches, these three calls cost more than their work. This crate follows Z. Li, B.
 //! Peng, C. Weng, *XeFlow: Streamlining Inter-Processor Pipeline Execution for the Discrete CPU-GPU Platform*
-//! (IEEE TC 2020), and needs no call per batch. One kernel runs from the start to the end. It polls topics in
-//! host memory for the frames that CPU threads publish, reads them in place, and publishes its own. [`Topic`]
-//! describes the place of small frames, and [`paging`] lays out frames that are read only in part.
+//! (IEEE TC 2020), and needs no call per batch. One kernel runs from the start of the stream to its end. It
+//! polls topics in host memory for the frames that CPU threads publish, reads them in place, and publishes
+//! its own. [`Topic`] describes where small frames are stored, and [`paging`] describes the layout of frames
+//! that are read only in part.
 //!
 //! ```text
 //!   Topology ── topics, operators, links: ⟨previous topic, operator, next topic⟩
 //!     │ run
 //!     ├ generate   the operators' bodies around cuda/galatea/flow/run.cuh: one kernel for all of them
-//!     ├ run/memory topics, heaps, the catalogue ── the words and their order: galatea_kernels::flow
+//!     ├ run/memory topics, heaps, the catalogue ── the layout of their words: galatea_kernels::flow
 //!     ├ run/host   operators on CPU threads
 //!     ├ run/supply buffers for exhausted heaps
 //!     ├ run/partition number of warps of each operator
@@ -61,10 +62,11 @@
 //! ```
 //!
 //! # Differences from the paper
-//! * A look at an offset that is not published fails at once and is repeated: an operator that waits does not
-//!   keep the block from running another (otherwise a topic between two operators on the device could hang).
-//! * Virtual threads of an operator count from 0 within its warps. The published formula starts an operator
-//!   of warps 24 to 31 at item 768, and nobody computes the items before.
+//! * A poll for an offset that is not published returns at once and is repeated later. So an operator that
+//!   waits does not keep its block from running another operator. Otherwise two operators on the device, with
+//!   a topic between them, could wait for each other forever.
+//! * Virtual threads of an operator are numbered from 0 within its warps. By the published formula an
+//!   operator on warps 24 to 31 begins at item 768, and no warp computes the items before.
 //! * Over PCIe nothing is updated atomically by both sides. Frames of the device that the CPU reads are in
 //!   host memory and are written over the link, because the CPU cannot map device memory.
 //! * Outputs of different blocks are published in any order; a frame contains its position at the source.

@@ -80,7 +80,7 @@ fn computed(plan: &LogicalPlan) -> Option<Computed> {
     }
 }
 
-/// The values that a plan computes from outer columns alone.
+/// The values that a plan computes only from outer columns.
 fn of_one_row(plan: &LogicalPlan) -> Option<Computed> {
     match plan {
         LogicalPlan::Projection(projection) => {

@@ -1,8 +1,10 @@
 //! Galatea: a GPU analytical query engine on [Apache DataFusion](datafusion).
 //!
 //! A Galatea session is a DataFusion [`SessionContext`]. Its queries run in generated GPU pipelines if a GPU
-//! is available and expected to be faster, and on DataFusion's CPU operators otherwise. Nothing else about
-//! the context changes: tables, functions, catalogs and results are DataFusion's.
+//! is available and expected to be faster, and on DataFusion's CPU operators otherwise. Tables, functions and
+//! catalogs remain DataFusion's. Results are those of DataFusion's operators with three exceptions: an
+//! integer or decimal overflow is an error, plans that DataFusion answers wrongly are corrected, and floats
+//! that the GPU computes may differ in their last bits (`docs/src/concepts/exactness.md`).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -91,11 +93,13 @@ type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// Converts `ctx`, and every clone of it, into a Galatea session. A second call has no effect.
 ///
 /// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, a query planner that
-/// wraps the session's own and reuses finished plans, and formats for CSV, JSON and Parquet files instead of
-/// DataFusion's, if the session has these without options of its own. Catalogs, tables, functions, other
-/// rules and settings are unchanged. Set `galatea.cache.plans` to 0 after replacing the query planner, or to
-/// get optimised logical plans. Otherwise,
-/// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner.
+/// wraps the session's own and reuses finished plans, and formats for CSV, JSON and Parquet files. A format
+/// replaces DataFusion's only if the session has that one with default options. Catalogs, tables, functions,
+/// other rules and settings are unchanged.
+///
+/// With the cache of plans, [`SessionState::optimize`](datafusion::execution::SessionState::optimize) does
+/// not optimise queries, but leaves them to the planner. A program that replaces the query planner, or that
+/// needs optimised logical plans, sets `galatea.cache.plans` to 0.
 ///
 /// The context becomes a session of the process' engine, [`Engine::of_process`]: it shares devices, the store
 /// and the settings of [`EngineSettings`] with all others. Pages that are evicted from device memory may be
@@ -177,7 +181,7 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
 }
 
 /// Adds our rules: checks of arithmetic first; join order and placement early, right after the rules that
-/// answer from statistics alone, so that repartitioning and pushdown are arranged around GPU subtrees; guards
+/// answer only from statistics, so that repartitioning and pushdown are arranged around GPU subtrees; guards
 /// of the operators that remain on the CPU; the annotation of the finished plan last.
 fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<PhysicalRule> {
     let early = early(rules);
@@ -191,7 +195,7 @@ fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<Physica
     rules
 }
 
-/// The index of rules that precede all others except those that answer from statistics alone.
+/// The index of rules that precede all others except those that answer only from statistics.
 fn early(rules: &[PhysicalRule]) -> usize {
     let statistics = rules
         .iter()
@@ -199,9 +203,9 @@ fn early(rules: &[PhysicalRule]) -> usize {
     statistics.map_or(0, |at| at + 1)
 }
 
-/// The rules of operators on the CPU, with guards. DataFusion omits sorts by columns that a filter makes
-/// constant, and derives that again from the filter's condition during execution. So conditions change for
-/// the last time before it plans sorts.
+/// The rules, with those that guard operators on the CPU. If a filter fixes a column to one value, DataFusion
+/// omits a sort by this column. It derives this from the condition when it plans sorts, and again during
+/// execution. So conditions are changed for the last time before sorts are planned.
 fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     let early = early(rules);
     let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
@@ -229,8 +233,8 @@ pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
 }
 
 /// Requests that the session's most recently planned query end early with a partial result, as `kmeans(...,
-/// on_interrupt => 'keep')` does. Returns false if the query does not support that, or had been requested
-/// before. It can be cancelled then.
+/// on_interrupt => 'keep')` does. Returns false if the query does not support that, or if it was requested
+/// before. The caller can then cancel the query.
 pub fn end_early(ctx: &SessionContext) -> bool {
     reports(ctx).is_some_and(|reports| reports.end_early())
 }

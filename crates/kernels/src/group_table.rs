@@ -34,7 +34,7 @@ pub struct SlotLayout {
 }
 
 impl SlotLayout {
-    /// Words of a slot after its state: those of a partial group alone.
+    /// Words of a slot after its state: those of a partial group.
     #[must_use]
     pub fn group_words(&self) -> u32 {
         self.slot_words - u32::from(self.key_words > 1)

@@ -294,7 +294,7 @@ impl PassShape {
     }
 
     /// Dynamic shared memory of a block: the sum of `Centroids<D>::floats` and the `floats` of the sums in
-    /// device code (KM-13; formulas in `kmeans/sums.cuh`).
+    /// device code (formulas in `kmeans/sums.cuh`).
     #[must_use]
     pub fn shared_bytes(&self) -> u64 {
         let (k, d, t) = (

@@ -1,10 +1,11 @@
-//! k-means with one pass over the points per iteration, on the device and on the CPU.
+//! k-means on the device and on the CPU, by default with one pass over the points per iteration.
 //!
 //! An iteration assigns each point to its nearest centroid and moves each centroid to the mean of its points.
-//! Following C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5, both happen
-//! in one pass: a thread holds points in registers, finds their nearest centroids, and adds them to
-//! replicated accumulators before it continues with the next points. An iteration thus reads each point once.
-//! If the points do not fit the device, host memory is streamed once per iteration.
+//! Following C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5 (the
+//! *thesis*), both happen in one pass: a thread holds points in registers, finds their nearest centroids, and
+//! adds them to replicated accumulators before it continues with the next points. An iteration thus reads
+//! each point once. If the points do not fit the device, host memory is streamed once per iteration. Other
+//! executions ([`Execution`]) use two passes, or move the centroids on the CPU.
 //!
 //! ```text
 //!   Points ── columns in chunks of host memory, a memory manager's region: chunks that fit stay on the device
@@ -19,24 +20,26 @@
 //!
 //! | feature | item |
 //! | --- | --- |
-//! | executions: single-pass, multi-pass, cross-processing (KM-11) | [`Execution`] |
-//! | feature sums: cluster merge, partitioned features; masses with them: private, local, global (KM-4 to KM-10) | [`Sums`] |
-//! | the same on the CPU (KM-14) | [`CpuSums`] |
-//! | mass sums alone | [`galatea_kernels::MassSum`], on the CPU [`count_labels`] |
+//! | executions: single-pass, multi-pass, cross-processing | [`Execution`] |
+//! | sums of features (cluster merge, partitioned features), with masses (private, local, global) | [`Sums`] |
+//! | the same on the CPU | [`CpuSums`] |
+//! | masses only | [`galatea_kernels::MassSum`], on the CPU [`count_labels`] |
 //! | iterations one by one or several in a launch | [`Launches`] |
 //! | nearest centroids by lanes or by matrix units | [`Scores`] |
-//! | shared memory of a block, checked before a launch (KM-13) | [`PassShape::shared_bytes`], [`choose`] |
-//! | chunks that the CPU takes (KM-17 to KM-21) | [`Share`] |
+//! | shared memory of a block, checked before a launch | [`PassShape::shared_bytes`], [`choose`] |
+//! | chunks that the CPU takes | [`Share`] |
 //! | restarts that share the passes over the points | [`KMeans::n_init`] |
 //!
-//! Points are 32-bit floats, as in the thesis (KM-1); 64-bit floats are converted
-//! ([`PointsBuilder::append_wide`]). Up to 4096 points, or 16384 with more than 32 features, are summed as
-//! floats relative to an origin amid the centroids; these sums are added as doubles. On the CPU a seed
-//! returns the same result for any number of threads. On the device, sums differ in their last bits from run
-//! to run, since blocks add theirs in any order.
+//! The *mass* of a cluster is its number of points.
 //!
-//! Ties are resolved in favour of the lowest label. Clusters without points keep their centroids. Values that
-//! are not finite and more clusters than points are errors (KM-2).
+//! Points are 32-bit floats, as in the thesis; 64-bit floats are converted ([`PointsBuilder::append_wide`]).
+//! At most 4096 points, or 16384 with more than 32 features, are summed as floats, relative to an origin amid
+//! the centroids. These partial sums are added as doubles. On the CPU a seed returns the same result for any
+//! number of threads. On the device, sums differ in their last bits from run to run, because blocks add their
+//! sums in any order.
+//!
+//! If several centroids are equally near, the lowest label wins. Clusters without points keep their
+//! centroids. Values that are not finite are errors, and so are more clusters than points.
 #![forbid(unsafe_code)]
 
 mod choose;

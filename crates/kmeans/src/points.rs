@@ -1,9 +1,9 @@
 //! Points in host memory, column by column, in chunks that are transferred to the device as pages of a
 //! region.
 //!
-//! A chunk stores its points as `data[feature * stride + point]`. The stride is a multiple of 64 points, so
-//! that threads load aligned vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20).
-//! All have the same number of points, except the last.
+//! A chunk stores its points as `data[feature * stride + point]`. The stride is a multiple of
+//! [`STRIDE_POINTS`] points, so that threads load aligned vectors and copies are whole. Chunks are the unit
+//! of transfer. All have the same number of points, except the last.
 //!
 //! Values are 32-bit floats, as in the thesis. 64-bit input may be much closer to each other than to zero
 //! (times, coordinates of a city). The values of such a feature are stored as distances from an offset, so
@@ -18,7 +18,7 @@ use galatea_memory::regions::Source;
 
 use crate::{KMeansError, Result};
 
-/// Default bytes of a chunk (KM-20).
+/// Default bytes of a chunk.
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// Maximum number of features of a point.

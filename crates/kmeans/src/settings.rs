@@ -27,7 +27,7 @@ pub enum Init {
     Given(Vec<f64>),
 }
 
-/// The execution of an iteration (thesis §5.3, KM-11).
+/// The execution of an iteration (thesis §5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
     /// In a single pass, which reads points once. In the thesis multi-pass is faster from k = 32 on, where a
@@ -104,7 +104,7 @@ pub struct KMeans {
     pub n_init: u32,
     /// Seed of all random choices.
     pub seed: u64,
-    /// The execution of iterations. On the CPU alone cross-processing is multi-pass.
+    /// The execution of iterations. Without a device, cross-processing is multi-pass.
     pub execution: Execution,
     /// The launches of iterations on the device.
     pub launches: Launches,

@@ -1,9 +1,9 @@
 //! Layout: analyses how the values of a column are distributed over the banks of shared memory, and improves
 //! the distribution.
 //!
-//! Shared memory is 32 banks wide. A warp's access takes one round if its lanes access different banks, and
-//! up to 32 if they access the same bank. So the speed of grouping by a column, or joining through it,
-//! depends on the layout of the column's values. After E. A. Sitaridi and K. A. Ross, *Ameliorating Memory
+//! Shared memory has 32 banks. An access of a warp takes one round if its lanes access different banks, and
+//! up to 32 rounds if they access the same bank. So the speed of a group by or a join depends on the order of
+//! the values in the key column. This crate follows E. A. Sitaridi and K. A. Ross, *Ameliorating Memory
 //! Contention of OLAP operators on GPU Processors*, DaMoN 2012:
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //!     └ model       choice of an accumulator layout predicted time of each way to aggregate by the column
 //! ```
 //!
-//! [`Frequencies`] draws columns of a given skew, [`generate`] contains columns with known conflicts. A NULL
-//! is an ordinary value here: give it a code.
+//! [`Frequencies`] generates columns of a given skew, and [`generate`] columns with known conflicts. NULL is
+//! a value like others: the caller assigns a code to it.
 //!
 //! # The paper's experiments
 //! `galatea bench conflicts` runs them.

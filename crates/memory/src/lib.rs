@@ -4,7 +4,7 @@
 //!   DeviceHeap ── pages that kernels allocate and free, by one of several searches
 //!     ├ sizing ── expected steps of random walks over a pool
 //!     └ RowChains ── an unknown number of rows, written once into chains of pages, gathered into columns
-//!   transfer ── the eight transfer methods, behind one trait
+//!   transfer ── the eight transfer methods of Lutz (the pinned copy also in pieces), behind one trait
 //!   MemoryManager ── regions: copies of host data, loaded and evicted page by page, and admission of queries
 //!   RadixSort ── the order of rows by their keys, in memory that the manager evicts for
 //! ```

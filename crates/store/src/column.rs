@@ -11,10 +11,10 @@
 //!         └ chunk 1  base 300   data u8[rows]       └ chunk 1  ...                                └ chunk 1  ...
 //! ```
 //!
-//! Decoding an integer: `value = base + factor * code`. In mathematical integers it never leaves the column's
-//! type, so 64-bit wrapping arithmetic computes the right bits for every type. That includes `UInt64` beyond
-//! `i64::MAX`: there the base is the largest that fits an `i64`, and the code spans the rest (codes are
-//! unsigned 64-bit).
+//! An integer is decoded by `value = base + factor * code`. The exact result is in the range of the column's
+//! type, so 64-bit wrapping arithmetic computes the right bits for every type. This also holds for `UInt64`
+//! values beyond `i64::MAX`: the base is then `i64::MAX` at most, and the code, an unsigned 64-bit number,
+//! covers the rest.
 //!
 //! Kernels read codes of whole bytes. In host memory they may be packed in fewer bits ([`ChunkData`]).
 //!
@@ -66,7 +66,8 @@ pub enum Encoding {
         /// beyond 2 GiB of bytes.
         values: ArrayRef,
     },
-    /// Integers or a dictionary. The codes are slots of a table with replicated values, see [`SlotLayout`].
+    /// Integers or a dictionary, with a conflict layout: rows contain slots, and a table maps each slot to a
+    /// code. Several slots may have the same code, see [`SlotLayout`].
     Slots {
         /// Bytes per slot.
         width: Width,
@@ -239,7 +240,8 @@ pub struct Column {
     pub encoding: Encoding,
     /// The chunks, in row order.
     pub chunks: Vec<Chunk>,
-    /// Bounds over all chunks, if every chunk with a value has them.
+    /// Bounds over the chunks that have a value other than NULL and NaN. `None` if no chunk has one, or if
+    /// one of these chunks has no upper bound (a long string).
     pub range: Option<ScalarRange>,
     /// Rows that are null.
     pub null_count: u64,
@@ -248,7 +250,7 @@ pub struct Column {
     pub(crate) slab_bytes: u64,
     /// Bytes of each chunk that kernels read, computed once because every query needs them.
     plain_bytes: Vec<u64>,
-    /// Identifies these contents. When it is dropped, holders of copies drop them too, see
+    /// Identifies these contents. When it is dropped, owners of copies drop their copies, see
     /// [`Identity::tell`]. It is dropped after the chunks.
     pub identity: Arc<Identity>,
     /// Identifies the encoding. Columns that were appended to without being encoded again share it. They have
@@ -279,7 +281,7 @@ impl Column {
         chunks.iter().map(|chunk| self.plain_bytes[*chunk]).sum()
     }
 
-    /// Bytes of the views of all chunks: those transferred to a device that has none of them.
+    /// Bytes of the views of all chunks: the transfer to a device without any of these chunks.
     pub fn stored_bytes(&self) -> u64 {
         self.chunks.iter().map(Chunk::stored_bytes).sum()
     }
@@ -342,7 +344,8 @@ impl Column {
     }
 }
 
-/// Bounds over all chunks that have a value; none if one of them has no bounds.
+/// Bounds over the chunks that have a value other than NULL and NaN. `None` if no chunk has one, or if one of
+/// these chunks has no upper bound.
 fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
     let mut bounds: Option<ScalarRange> = None;
     for chunk in chunks {

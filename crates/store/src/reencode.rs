@@ -16,7 +16,7 @@ use crate::store::Store;
 pub(crate) struct Reencoder {
     store: Arc<Store>,
     table: String,
-    /// A schema of this column alone.
+    /// A schema of only this column.
     schema: Schema,
 }
 

@@ -9,8 +9,8 @@
 //!   The weighted speed-up of a pair is the sum, over both, of the time alone over the time beside the other.
 //!   Turns without cost would result in 1. The actual result of turns, in which each query may evict columns
 //!   of the other, is measured with one client that alternates.
-//! * **pairs without the manager** (MQ-42): the same pairs, but a query that finds the device full fails, and
-//!   nothing is evicted.
+//! * **pairs without the manager**: the same pairs, but a query that finds the device full fails, and nothing
+//!   is evicted.
 //! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
 //! * **cancel**: the time from dropping a query at a random point of its run to its last effect on the
 //!   device.

@@ -1,5 +1,5 @@
-//! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each method of replicating
-//! them.
+//! Only sums of masses (thesis, figure 5.10): histograms of labels on the device, by each method of
+//! replicating them.
 
 use std::time::Instant;
 

@@ -28,7 +28,7 @@ const CHUNKS: [usize; 8] = [
 ];
 /// Bytes of the points in the thesis.
 const POINTS_BYTES: usize = 2 << 30;
-/// Number of transfers per size (KM-23), and the number of bytes after which they suffice.
+/// Number of transfers per size, and the number of bytes after which they suffice.
 const TRANSFERS: usize = 100;
 const ENOUGH_BYTES: usize = 2 << 30;
 /// Number of restarts.
@@ -77,8 +77,7 @@ pub(super) fn phases(
 }
 
 /// Transfers of chunks of each size to the device: copies from pinned memory alone; and each preceded by a
-/// copy to pinned memory and followed by an empty kernel, with these three concurrent for different chunks
-/// (KM-21).
+/// copy to pinned memory and followed by an empty kernel, with these three concurrent for different chunks.
 pub(super) fn chunks(manager: &MemoryManager, plan: &Plan) -> Result<Vec<Row>> {
     let device = manager.device();
     let stream = device.stream()?;

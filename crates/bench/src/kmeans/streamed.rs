@@ -1,5 +1,5 @@
-//! Points that stay in host memory: streamed in every iteration, by the device alone, with the CPU's help,
-//! and by the CPU alone.
+//! Points that stay in host memory: streamed in every iteration, by the device only, with the CPU's help,
+//! and by the CPU only.
 //!
 //! Times are host times, from one iteration's end to the next. The floor is the time of copying the same
 //! number of bytes from pinned memory, in two streams.

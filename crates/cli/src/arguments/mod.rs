@@ -107,7 +107,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Show the capabilities of this machine: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
-    /// Print the tuning constants of every mechanism with their meaning. No setting changes them.
+    /// Print the fixed constants of every mechanism with their meaning. The settings galatea.tuning.* are
+    /// separate.
     #[command(hide = true)]
     Policies,
     /// Measure the bandwidths of the GPU and the constants of the cost model. The GPU should be idle. Takes a
@@ -121,7 +122,7 @@ pub(crate) enum Command {
     },
     /// Write the tables of a benchmark as Parquet or CSV.
     Generate(GenerateArguments),
-    /// Measure queries, compared with DataFusion on the CPU and DuckDB, or parts of the engine alone.
+    /// Measure queries of Galatea, of DataFusion on the CPU and of DuckDB, or single parts of the engine.
     #[command(hide = true)]
     Bench(Box<BenchArguments>),
     /// Print the completions for a shell: source <(galatea completions bash).
@@ -142,7 +143,7 @@ pub(crate) enum Analysis {
     /// Bank and value conflicts of grouping by a column in shared memory, also with replicated accumulators
     /// and with a conflict layout.
     ///
-    /// Tables that -c and -f of the same command create can be named.
+    /// The table may be one that -c or -f of the same command creates.
     Conflicts(AnalyzeArguments),
 }
 

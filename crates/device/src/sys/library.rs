@@ -4,7 +4,7 @@
 //! NVRTC may be in many places. They are searched in this order, and the first that opens is used:
 //!
 //! 1. `$GALATEA_NVRTC_PATH`, a file or a folder, absolute;
-//! 2. `libnvrtc.so.13`, then `.so.12`, by name alone: `LD_LIBRARY_PATH` and the linker's cache;
+//! 2. `libnvrtc.so.13`, then `.so.12`, only by name: `LD_LIBRARY_PATH` and the linker's cache;
 //! 3. `/usr/local/cuda*/lib64` (newest first), `/opt/cuda/lib64` and the systems' own library folders;
 //! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python
 //!    environment whose `python3` is on `PATH`, of the active one, and of the user.
@@ -12,7 +12,7 @@
 //! Opening a library runs its code, so only absolute places are searched: a folder that another user filled,
 //! such as a cloned repository, is not searched merely because it is the current folder.
 //!
-//! When NVRTC first compiles, it opens a companion, `libnvrtc-builtins.so.<version>`, by name alone. In a
+//! When NVRTC first compiles, it opens a companion, `libnvrtc-builtins.so.<version>`, only by name. In a
 //! folder that the linker does not search, that fails unless the companion is already loaded: so it is opened
 //! first.
 

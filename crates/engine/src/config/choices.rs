@@ -22,7 +22,7 @@ words! {
     Fallback {
         /// It runs on the CPU, visibly.
         Allow = "allow",
-        /// The query is refused with the reasons.
+        /// The query is refused with the reasons, unless the CPU only sorts rows.
         Error = "error",
     }
 }

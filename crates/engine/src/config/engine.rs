@@ -29,7 +29,7 @@ settings! {
         /// Which queries may use the device at once: working, those that fit together by their working
         /// memory; weight and peak, those that fit together including their columns, by their average and
         /// their peak demand; fix-N, at most N; auto, as weight, but at least two, and small queries beside
-        /// them. Other queries wait in order.
+        /// them. Other queries wait, ordered by priority, then by arrival.
         "memory.admission" => pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Auto),
         /// Parts of the memory manager that are disabled, for experiments: a list of eager (all columns are
         /// copied before the first launch), copied (through a staging buffer), no-reference (launches pin all

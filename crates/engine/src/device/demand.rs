@@ -9,7 +9,7 @@
 //! row counts and guesses of selectivity. Once the pipeline has run, its measurements replace the predictions
 //! for the next run of the same shape, with any literals, scaled to the current number of rows. The same
 //! holds for the times of the steps. While a pipeline runs, [`Estimate::rest`] and [`Estimate::collecting`]
-//! are its remaining demand (MQ-29).
+//! are its remaining demand.
 
 use crate::config::GalateaConfig;
 use galatea_base::policy::policy;

@@ -1,29 +1,30 @@
-//! Failed runs that are repeated in another way. This is the only place that decides whether and how.
+//! Failed runs that are repeated in another way: the loop of attempts, and the index of all transitions.
 //!
 //! [`repeat`] and [`repeat_async`] run an attempt until one succeeds or none is left. An attempt is a state.
-//! A transition maps it and a typed failure to the next attempt, or returns the failure. The transitions
-//! nest: each keeps the state that its inner attempts share.
+//! A transition maps it and a typed failure to the next attempt, or returns the failure. Transitions nest:
+//! each level has a state, which the attempts of the levels below it share. The last column names the
+//! function with the transitions of a level.
 //!
 //! ```text
-//! keeps                 failure                            next attempt                                  at most
-//! the query             a build side is refused            another subtree in its place                  16
-//!                       no memory to sort, or refused      the same rows unordered, the CPU sorts        1
-//!                       any other of the device            the subtree on the CPU                        1
-//! the graph             no memory, and a join with keys    the join in partitions, with a quarter of     3
-//!                                                          memory, then with a quarter of that
-//!                       predicted partitions fail          all rows at once                              1
-//!                       no memory for strings              all partitions restart, with eight times      while it lasts
-//!                       in partitions                      the memory
-//! build sides           partitions refused, or no memory   rows in the order of the scan                 1
-//! the order             no memory to sort                  ranges of the order, of half of free memory,  4
-//!                                                          then of a quarter of that
-//! admission             no memory for strings              eight times the memory for strings            while it lasts
-//!                       no memory                          no optional memory: fully sized hash tables,  1
-//!                                                          copies of groups, columns that stay
-//!                       no memory, other queries run       the first attempt, after another has ended    while others run
+//! level        failure                             next attempt                                  attempts          function
+//! subtree      a build side is refused             the subtree is replanned                      16                place_again (task.rs)
+//!              the sort lacks memory or is refused the rows in any order; the CPU sorts          1                 LastStep::after
+//!              any other device failure            the subtree runs on the CPU                   1                 LastStep::after
+//! graph        a join with keys lacks memory       the join runs in partitions, with a quarter   3                 in_parts_after (parts.rs)
+//!                                                  of memory, then with a quarter of that
+//!              predicted partitions fail           all rows at once                              1                 in_parts_after
+//!              strings lack memory, in partitions  all partitions, with eight times the memory   until none is left in_parts_after
+//! build sides  radix partitions are refused, or    rows in scan order                            1                 direct_after (partition_run.rs)
+//!              lack memory
+//! sort         the sort lacks memory               key ranges of half of free memory, then of a  4                 ranges_after (sort_ranges.rs)
+//!                                                  quarter of that
+//! admission    strings lack memory                 eight times the memory for strings            until none is left RunAttempt::after
+//!              the run lacks memory                no optional memory: fully sized hash tables,  1                 RunAttempt::after
+//!                                                  replicas of groups, resident columns
+//!              the same, while other queries run   the first attempt, when another has ended     while others run  RunAttempt::after
 //! ```
 //!
-//! Every attempt begins with an empty result. Once rows were read, a failure is final.
+//! Every attempt begins with an empty result. After rows of the result were read, a failure is final.
 
 use super::error::Failure;
 use crate::device::RunError;
@@ -44,7 +45,7 @@ pub(super) fn repeat<A, T, E>(
     }
 }
 
-/// The same for asynchronous runs. `run` returns the failed attempt with its failure.
+/// Like [`repeat`], for asynchronous runs. `run` returns the failed attempt with its failure.
 pub(crate) async fn repeat_async<'r, A, T, E>(
     mut attempt: A,
     mut run: impl FnMut(A) -> BoxFuture<'r, Result<T, (A, E)>>,
@@ -145,9 +146,11 @@ pub(crate) enum LastStep {
 /// Properties of a subtree that [`LastStep`] depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastResort {
-    /// Whether the device sorts all rows of the subtree.
+    /// Whether the device sorts all rows of the subtree and also filters or joins them (`sorts() &&
+    /// !is_whole()`). If it only sorts a table, the CPU runs the subtree instead.
     pub(crate) sorts: bool,
-    /// Whether the CPU may skip the row that raised an error, or have a result for it.
+    /// Whether the CPU might not raise the error of a row: it may skip the row, or its function may have a
+    /// result.
     pub(crate) is_doubted: bool,
     /// Whether `galatea.fallback` allows the CPU.
     pub(crate) may_fall_back: bool,

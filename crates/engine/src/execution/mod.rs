@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A pipeline that turns out not to run (a range too wide for 128 bits, a full device) runs on DataFusion's
-//! CPU operators, with the reason in the query report, unless `galatea.fallback = 'error'`. A result that
-//! fits `galatea.memory.result_buffer` is returned when its run has ended, so nothing is lost or repeated. A
+//! CPU operators, with the reason in the query report. With `galatea.fallback = 'error'` it fails; only a
+//! sort and a doubted error of a row still use the CPU (`LastStep` in `attempt.rs`). A result that fits
+//! `galatea.memory.result_buffer` is returned when its run has ended, so nothing is lost or repeated. A
 //! larger result is returned while the run continues, and a failure after its first rows fails the query.
 
 mod admission;

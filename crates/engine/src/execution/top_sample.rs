@@ -37,7 +37,7 @@ const POLICY: TopPolicy = TopPolicy::DEFAULT;
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     chunks: Vec<usize>,
-    /// Maximum number of rows that are returned based on these chunks alone.
+    /// Maximum number of rows that are returned based only on these chunks.
     most_rows: u64,
 }
 

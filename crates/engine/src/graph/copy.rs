@@ -43,7 +43,7 @@ pub(crate) struct Renewal<'a> {
     filters: Vec<(u64, Arc<dyn PhysicalExpr>)>,
 }
 
-/// A copy, as before its first execution, of a plan that consists of DataFusion's nodes alone.
+/// A copy, as before its first execution, of a plan that consists only of DataFusion's nodes.
 pub(crate) fn renewed_host(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Renewal::new(&|_, _| Ok(None)).copy(plan)
 }

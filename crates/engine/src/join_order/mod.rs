@@ -14,8 +14,8 @@
 //!
 //! EXPLAIN ANALYZE shows the same estimates beside the actual rows.
 //!
-//! The written order is kept unless another is expected to be considerably cheaper, and whenever the rows of
-//! a relation are not known.
+//! The written order is kept if no other order is expected to be considerably cheaper, or if the number of
+//! rows of a relation is unknown.
 
 mod build;
 mod estimate;

@@ -1,9 +1,8 @@
 //! Join algorithms: the condition of each, and the modules that implement it.
 //!
-//! A join is never an operator of its own. The rows of one side, the *probe side*, pass through a pipeline,
-//! and each row looks up its match in the other side, the *build side*, which another pipeline or the host
-//! has built before. Therefore the operators above a join compute with columns of both sides in the same
-//! kernel.
+//! A join is never an operator of its own. The rows of the *probe side* pass through a pipeline. Each row
+//! looks up its matches in the *build side*, which another pipeline or the host has built before. Therefore
+//! the operators above a join compute with columns of both sides in the same kernel.
 //!
 //! ```text
 //! probe side ── filter ── look up the build side ── look up another build side ── aggregate       one kernel
@@ -11,16 +10,19 @@
 //!                              └── pipeline over another table, before it
 //! ```
 //!
-//! | algorithm | runs when |
-//! | --- | --- |
-//! | [`HostLookup`](JoinAlgorithm::HostLookup) | rows of CPU operators, or few rows with unique keys |
-//! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | rows of a pipeline, and one match for each row |
-//! | [`Multimap`](JoinAlgorithm::Multimap) | keys repeat |
-//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side exceeds device memory, predicted or in a run |
+//! | algorithm | used if | chosen by |
+//! | --- | --- | --- |
+//! | [`HostLookup`](JoinAlgorithm::HostLookup) | CPU operators produce the build rows, or the build side is small and its keys are unique | no pipeline builds the side: `PipelineRef::build` returns `None` |
+//! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | a pipeline produces the build rows, and each probe row has at most one match | [`SinkPlan::Build`] or [`SinkPlan::BuildGroups`] of that pipeline |
+//! | [`Multimap`](JoinAlgorithm::Multimap) | build keys repeat | [`SinkPlan::Multimap`] of that pipeline |
+//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or a run finds that | `BuildSide::exceeds_memory` (`graph/pipeline.rs`); a run selects it in `in_parts_after` (`execution/parts.rs`) |
 //!
-//! A run makes two further choices, from the data: rows look up a build side that exceeds the L2 cache
-//! partition by partition (`galatea.join.partitions`), and the range of the keys selects arrays or a hash
-//! table. EXPLAIN ANALYZE shows both.
+//! A run decides two more properties of a join from the data. EXPLAIN ANALYZE shows both. If the build side
+//! exceeds the L2 cache, rows are partitioned before they probe it (`galatea.join.partitions`). The range of
+//! the keys selects arrays by key or a hash table.
+//!
+//! A new algorithm with a new variant of [`SinkPlan`] needs a sink, too: see the recipe "A sink" in
+//! CONTRIBUTING.md.
 //!
 //! | step | module |
 //! | --- | --- |
@@ -31,7 +33,8 @@
 //! | the out-of-core joins of a pipeline, and their pipelines over a partition | `joins/out_of_core.rs` |
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
 //! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
-//! | runs of partitions: out of core, and of the L2 cache | `execution/{parts,partition_run}.rs` |
+//! | runs of out-of-core joins | `execution/parts.rs` |
+//! | runs with partitions that fit the L2 cache | `execution/partition_run.rs` |
 //!
 //! References: C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapters 3 (hash
 //! joins) and 4 (partitioned joins).
@@ -46,26 +49,26 @@ use galatea_codegen::SinkPlan;
 /// The algorithm that finds the matches of rows in a build side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinAlgorithm {
-    /// `host lookup`: the host arranges the rows of the build side by key, and a block copies them to shared
-    /// memory if they fit; each row of the probe side looks one up. For rows of CPU operators, and for tables
-    /// of fewer rows than `galatea.tuning.build_rows`.
+    /// `host lookup`: the host arranges the rows of the build side by key, and each block copies them to
+    /// shared memory if they fit; each row of the probe side looks one up. For rows of CPU operators, and for
+    /// tables of fewer rows than `galatea.tuning.build_rows`.
     HostLookup,
     /// `device lookup`: a pipeline arranges the rows of the build side on the device, in arrays by key
-    /// (perfect hashing) if the range of the keys is at most 64 for each row, else in a hash table (open
-    /// addressing); each row of the probe side looks one up. For unique keys, and for semijoins and
-    /// antijoins.
+    /// (perfect hashing) if the range of the keys is at most 64 times the number of rows plus 4 Mi, else in a
+    /// hash table (open addressing); each row of the probe side looks one up. For unique keys, and for
+    /// semijoins and antijoins.
     DeviceLookup,
     /// `multimap`: a pipeline builds a multimap of the build side by key, each row of the probe side finds
-    /// the list of its matches, and the matches are numbered: they are the rows of the next pipeline.
+    /// its matches, and the matches are numbered: they are the rows of the next pipeline.
     Multimap,
-    /// `out of core`: a device lookup or a multimap for one partition of the keys after another. Partitions
-    /// are ranges of a hash of the key, and the build side of each fits.
+    /// `out of core`: a device lookup or a multimap, one partition of the keys at a time. A partition is a
+    /// range of a hash of the key, and its build side fits device memory.
     OutOfCore,
 }
 
 impl JoinAlgorithm {
-    /// The algorithm of the join of a pipeline with its build side number `side`. It reads the choice of
-    /// placement from the graph.
+    /// The algorithm of the join of a pipeline with its build side number `side`, as placement has recorded
+    /// it in the graph.
     pub fn of(pipeline: PipelineRef<'_>, side: usize) -> Self {
         let Some(build) = pipeline.build(side) else {
             return Self::HostLookup;
@@ -89,7 +92,8 @@ impl JoinAlgorithm {
 }
 
 /// Whether a build side of `rows` predicted rows exceeds `memory` bytes of device memory. The size of a row
-/// is a lower bound. If the prediction is too low, a run fails without memory and is repeated in partitions.
+/// is a lower bound. If the prediction is too low, a run fails for lack of memory and is repeated in
+/// partitions.
 pub(crate) fn exceeds(sink: &SinkPlan, rows: f64, memory: u64) -> bool {
     rows * out_of_core::least_row_bytes(sink) as f64 > memory as f64
 }

@@ -19,8 +19,12 @@
 //! the background warms up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU` of a subtree on the device,
 //! `warm`, `cold`, `CPU` and the paid share of one that warms up.
 //!
+//! When the background searches a plan for subtrees to warm up, it sets [`Candidate::defers`]. Then a subtree
+//! with a missing column or kernel is never placed, even if the formula holds: it waits for its warm-up if
+//! `hot <= CPU`.
+//!
 //! A query keeps its GPU subtrees if they save a quarter of its time or more, since predictions are not
-//! better than that. Once it has run both ways, the measured times decide alone ([`reason_for_cpu`]).
+//! better than that. Once it has run both ways, only the measured times decide ([`reason_for_cpu`]).
 
 use crate::history::Measured;
 use galatea_base::policy::policy;
@@ -119,7 +123,7 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
     }
 }
 
-/// The reason why a query runs on the CPU alone: its measured times or, without any, that its GPU subtrees
+/// The reason why a query runs only on the CPU: its measured times or, without any, that its GPU subtrees
 /// are expected to save only `gain` of `whole` seconds. `None`: its GPU subtrees stay.
 pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     // A measured run corrects the prediction for the whole query. The gain of its subtrees is not corrected.

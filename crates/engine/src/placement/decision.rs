@@ -105,7 +105,7 @@ struct Times {
 }
 
 impl PlacementInputs {
-    /// The inputs of a plan that depends on the device and the refusals alone.
+    /// The inputs of a plan that depends only on the device and the refusals.
     pub(crate) fn untimed(session: &Session, config: &GalateaConfig) -> Self {
         Self {
             usable: session.engine().usable_within(config, Duration::ZERO),

@@ -1,6 +1,6 @@
 //! The operators of DataFusion's physical plans, in the classes that placement distinguishes.
 //!
-//! Placement downcasts DataFusion's nodes in this module alone. Its steps match [`PlanNode::of`]: chains
+//! Placement downcasts DataFusion's nodes only in this module. Its steps match [`PlanNode::of`]: chains
 //! (`find.rs`), sorts (`sort/`), aggregates (`aggregate/`), costs (`cost/host.rs`), limits (`placer.rs`) and
 //! reasons (`nodes.rs`). [`below`](super::find::below) lists the nodes that pipelines support.
 

@@ -1,4 +1,4 @@
-//! The same work by threads of the CPU alone.
+//! The same work only by threads of the CPU.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -63,7 +63,7 @@ impl Load {
         }
     }
 
-    /// Doubles 32-bit integers (XF-8).
+    /// Doubles 32-bit integers.
     pub(super) fn double(frame_bytes: usize, seed: u64) -> Self {
         let double = Map::new("double", "u32", "u32", "value * 2u");
         Self::new(double, frame_bytes, seed, |_, input, output| {

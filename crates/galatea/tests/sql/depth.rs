@@ -229,7 +229,7 @@ async fn strings_of_many_parts_are_joined_by_the_cpu() {
     assert_eq!(length, 100);
     let reason = reason.expect("on the CPU");
     assert!(
-        reason.contains("a text would need 100 joined parts, limit 64"),
+        reason.contains("a string would need 100 joined parts, limit 64"),
         "{reason}"
     );
 }

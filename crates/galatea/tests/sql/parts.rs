@@ -69,7 +69,7 @@ fn table(rows: i64, nulls: bool, key: impl Fn(i64) -> i64) -> RecordBatch {
         .expect("one length")
 }
 
-/// Checks that the query runs on the device alone, in at least `least` partitions.
+/// Checks that the query runs only on the device, in at least `least` partitions.
 async fn in_parts(pair: &Pair, sql: &str, least: usize, context: &str) {
     pair.check(sql, true, context).await;
     let told = partitions(pair, sql).await;

@@ -51,7 +51,7 @@ GALATEA_INLINE void store_relaxed_system(u64* word, u64 value) {
 }
 
 // Orders all earlier accesses of this thread, and those that it has observed, before its later ones, for the
-// host (`system`) or for this device alone. It is not sequentially consistent, unlike __threadfence_system(),
+// host (`system`) or only for this device. It is not sequentially consistent, unlike __threadfence_system(),
 // which is more expensive: nothing here depends on a total order of all stores.
 GALATEA_INLINE void fence(bool system) {
 #ifdef GALATEA_EMULATED

@@ -82,7 +82,7 @@ struct ChainState {
     u64 marked_end, marked_first, marked_full;  // their values at the beginning of the morsel
     u64 dried;   // the last page, full, at the time when the heap was exhausted
     u32 missed;  // rows of this morsel that got no page
-    u32 tile_rows;
+    u32 tile_rows;  // rows appended in this morsel
 };
 
 template <u32 Words> struct ChainWriter {

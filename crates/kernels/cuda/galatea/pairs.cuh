@@ -16,7 +16,7 @@ namespace galatea {
 
 constexpr u32 NO_ROW = ~0u;
 
-// Words of the directory of a join; host twin: `PairWord` of crates/expression/src/pairs.rs.
+// Words of the directory of a join; host twin: `PairWord` of crates/expression/src/built.rs.
 constexpr u32 PAIR_PROBE_ROWS = 0;
 constexpr u32 PAIR_COUNT = 1;
 constexpr u32 PAIR_PROBE_ALONE = 2;

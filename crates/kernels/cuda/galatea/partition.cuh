@@ -1,7 +1,7 @@
-// Block scope: partitions the rows of a step into device memory (Lutz 2022, §4.3: the linear allocator with
-// software write combining). Rows are counted by partition in shared memory, which gives each a position
-// among those of the step; one atomic per partition reserves a run in device memory, and adjacent threads
-// write adjacent rows.
+// Block scope: writes the rows of a step to device memory, partition by partition (Lutz 2022, §4.3: the
+// linear allocator with software write combining). The rows of each partition are counted in shared memory,
+// so each row has a position among the rows of the step. One atomic per partition reserves consecutive
+// positions in device memory, and adjacent threads write adjacent rows.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -11,9 +11,9 @@ namespace galatea {
 // State of a step of a block, in shared memory.
 template <u32 PARTS> struct PartitionStep {
     static_assert(PARTS > 1 && PARTS <= 256 && (PARTS & (PARTS - 1)) == 0, "a partition's number has at most 8 bits");
-    u32 rows[PARTS];   // of the step, by partition
+    u32 rows[PARTS];   // number of rows of the step in each partition
     u32 first[PARTS];  // position of the partition's first row among the rows of the step
-    u64 shift[PARTS];  // from places in the step to positions in device memory, modulo 2^64
+    u64 shift[PARTS];  // position in device memory minus position in the step, modulo 2^64
     Scratch<u32> scratch;
 };
 
@@ -23,13 +23,14 @@ template <u32 PARTS> GALATEA_INLINE void partition_begin(PartitionStep<PARTS>& s
     __syncthreads();
 }
 
-// Thread scope. Counts a row of the partition. Returns `part << 16 | rank`, with rank = the partition's
-// number of rows before it in this step.
+// Thread scope. Counts a row of partition `part`. Returns `part << 16 | rank`: the rank is the number of rows
+// of the partition that were counted before in this step.
 template <u32 PARTS> GALATEA_INLINE u32 partition_take(PartitionStep<PARTS>& step, u32 part) {
     return part << 16 | atomicAdd(&step.rows[part], 1u);
 }
 
-// Thread scope, after `partition_reserve`: the position of such a row among those of the step.
+// Thread scope, after `partition_reserve`. The position among the rows of the step for `taken`, the result of
+// `partition_take`.
 template <u32 PARTS> GALATEA_INLINE u32 partition_place(const PartitionStep<PARTS>& step, u32 taken) {
     return step.first[taken >> 16] + (taken & 0xffffu);
 }

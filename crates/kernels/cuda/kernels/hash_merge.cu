@@ -1,5 +1,5 @@
 // Grid scope. Merges partial groups, rows of page chains, into a group hash table, and releases their pages.
-// A block takes whole chains and leaves them empty, except for the tile at which their writers resume.
+// A block takes whole chains and leaves them empty, except for the morsel at which their writers resume.
 #include "galatea/aggregate.cuh"
 #include "galatea/args/hash_merge.h"
 #include "galatea/interned.cuh"

@@ -1,4 +1,4 @@
-//! Histograms of labels on the CPU, with each published replication (thesis §5.2.2, KM-7 to KM-10).
+//! Histograms of labels on the CPU, with each published replication (thesis §5.2.2).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

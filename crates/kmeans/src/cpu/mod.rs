@@ -1,11 +1,11 @@
 //! Passes on the CPU: in place, with all threads of the rayon pool.
 //!
 //! A thread processes a piece of 2^15 points in blocks (`piece`), in the widest vectors of the CPU; distances
-//! stay in registers (KM-14, KM-16). Each piece has its own partial sums, which are added in the order of
-//! pieces: the result does not depend on the number of threads.
+//! stay in registers. Each piece has its own partial sums, which are added in the order of pieces: the result
+//! does not depend on the number of threads.
 //!
-//! Executions are those of the device (KM-11): assignment and update fused in one pass, or in two over each
-//! chunk, with labels in between. `masses` has histograms of labels alone.
+//! Executions are those of the device: assignment and update fused in one pass, or in two over each chunk,
+//! with labels in between. `masses` only has histograms of labels.
 
 mod masses;
 mod piece;
@@ -68,9 +68,9 @@ pub enum CpuSums {
     /// By lanes for up to 8 clusters, by features for more.
     #[default]
     Auto,
-    /// Point by point into a matrix of the thread: Cluster Merge (thesis §5.2.1, KM-4).
+    /// Point by point into a matrix of the thread: Cluster Merge (thesis §5.2.1).
     Merge,
-    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1, KM-5). Features are
+    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1). Features are
     /// processed in order, since a thread's points are in its cache.
     Features,
     /// Cluster by cluster, with a copy of a sum for each lane of a vector. Points of other clusters add zero.

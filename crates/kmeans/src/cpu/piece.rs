@@ -1,8 +1,7 @@
 //! The work of one thread on one piece of points: nearest centroids and sums, in vectors of points.
 //!
 //! A block of 256 points at a time is stored relative to the origin in the first-level cache. 32 of them are
-//! compared with two centroids at once, so scores stay in registers (KM-16) and each loaded value is used
-//! twice.
+//! compared with two centroids at once, so scores stay in registers and each loaded value is used twice.
 
 use galatea_device::{VectorWork, in_vectors};
 

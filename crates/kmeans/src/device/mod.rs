@@ -3,7 +3,7 @@
 //! Points are a region of the memory manager, with one page per chunk. A pass launches once over all chunks
 //! with resident pages, and once for each of the others when it has arrived: in a page as long as memory
 //! suffices, and in a ring of slots otherwise (thesis §5.4). Sums stay in device memory over all launches of
-//! a pass (KM-18). The update moves the centroids there, and only its state is transferred back. While
+//! a pass. The update moves the centroids there, and only its state is transferred back. While
 //! everything is resident, several iterations are queued at once: once one has converged, the later ones do
 //! nothing. For few points they are one launch, in which blocks wait for each other between pass and update;
 //! starts are rows of its grid.
@@ -68,7 +68,7 @@ impl<'m> DeviceKMeans<'m> {
         })
     }
 
-    /// Allocates no pages of points: chunks that are not resident pass through slots, in every pass (KM-20).
+    /// Allocates no pages of points: chunks that are not resident pass through slots, in every pass.
     #[must_use]
     pub fn without_pages(mut self) -> Self {
         self.keep = false;

@@ -170,7 +170,7 @@ impl DeviceRun<'_> {
     }
 
     /// Queues a pass. The CPU takes chunks without pages from the end, while the device takes them from the
-    /// beginning (KM-19).
+    /// beginning.
     fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &[Centroids]) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());

@@ -1,4 +1,4 @@
-//! Ties, empty clusters, and rejected arguments (KM-2).
+//! Ties, empty clusters, and rejected arguments.
 
 use galatea_kmeans::{DeviceKMeans, Init, KMeans, KMeansError, Points, PointsBuilder};
 use galatea_memory::regions::MemoryManager;

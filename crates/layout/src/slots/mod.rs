@@ -29,7 +29,7 @@
 //! uniform, two copies).
 //!
 //! **Threads** share only the copies: blocks are distributed over threads, and conflicts between blocks do
-//! not exist. With one thread the result depends on the input alone. With more threads, the set of copies
+//! not exist. With one thread the result depends only on the input. With more threads, the set of copies
 //! depends on timing, but every row decodes to its value and the budget holds in any case.
 //!
 //! **Limits.** The rows must not move: a selection that moves rows before the aggregation undoes the layout;

@@ -1,6 +1,6 @@
 //! Parts of the memory manager that can be disabled, one at a time, to measure the benefit of each (MultiQx
-//! §7.3, MQ-41), and the engine without a manager, to measure the alternative (MQ-42). For experiments:
-//! results are the same with each.
+//! §7.3), and the engine without a manager, to measure the alternative. For experiments: results are the same
+//! with each.
 
 use galatea_device::{Device, DeviceError, HostMemory, HostView};
 use parking_lot::Mutex;

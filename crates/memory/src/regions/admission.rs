@@ -11,7 +11,7 @@
 //! another one to end ([`AdmissionTicket::wait_for_room`]). The query that arrived first is an exception: it
 //! waits while the others finish, release their memory, or park their regions between two launches
 //! ([`AdmissionTicket::is_preempted`]), so that it always ends, and then the next one does. A query that is too
-//! large for the device alone fails once no other runs.
+//! large for the whole device fails once no other runs.
 
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;

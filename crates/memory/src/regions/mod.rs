@@ -4,22 +4,23 @@
 //! A [`MemoryManager`] owns a device's memory under the device's budget. It allocates two kinds of memory:
 //!
 //! * **Cached regions** are copies of immutable host data, one per column of the store. A region is a list of
-//!   [`Page`]s that are loaded and evicted one by one: each is in device memory or not, and its host side is
-//!   always valid, so evicting a page moves no data. A page is identified by its original: versions of a
-//!   column share pages, and a page is freed with its original.
+//!   [`Page`]s that are loaded and evicted one by one. A page is in device memory or not. Its host copy is
+//!   always valid, so eviction moves no data. A page has the identity of its original, a chunk of a column.
+//!   So versions of a column share pages, and a page is freed when its original is dropped.
 //! * **Working memory** is memory that one query writes: group tables, output rows, slots through which
-//!   chunks are streamed. It is allocated with [`MemoryManager::making_room`], which evicts pages as long as
-//!   the device is full. Working memory that outlives a launch is a [`WorkingRegion`]: its owner holds it
-//!   while it launches, and may park it in between, when other queries can move its content to the host.
+//!   chunks are streamed. It is allocated with [`MemoryManager::making_room`], which evicts pages until the
+//!   allocation fits or no page is left. Working memory that outlives a launch is a [`WorkingRegion`]. Its
+//!   owner holds it during launches, and may park it between them. Other queries can then move the content of
+//!   a parked region to the host.
 //!
 //! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the
 //! launches that read it are queued. From then on, its region holds the events of these launches
 //! ([`Scan::used`]). Memory of an evicted page is freed after them in stream order, so that neither eviction
 //! nor the next owner waits on the host (MultiQx §6: frees never block a query).
 //!
-//! If queries need more memory than the device has, they wait for admission ([`AdmissionController`]): by
-//! demand, first come first served with bounded overtaking. The query that arrived first always gets the
-//! memory that it needs.
+//! If queries need more memory than the device has, they wait for admission ([`AdmissionController`]), which
+//! depends on their demand. They wait in the order of priority, then of arrival, with bounded overtaking. The
+//! query that arrived first always gets the memory that it needs.
 
 mod ablation;
 mod admission;

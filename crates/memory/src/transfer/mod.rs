@@ -9,7 +9,7 @@
 //! | pageable copy | push | the driver copies through a buffer of its own | any | chunk |
 //! | staged copy | push | threads copy into a pinned ring, the copy engine from there | any | chunk |
 //! | dynamic pinning | push | each range is pinned, copied, unpinned | any | chunk |
-//! | pinned copy | push | the copy engine alone; also in many pieces queued at once | pinned | chunk |
+//! | pinned copy | push | only the copy engine; also in many pieces queued at once | pinned | chunk |
 //! | unified prefetch | push | pages are moved before the kernel | managed | page |
 //! | unified migration | pull | pages move when the kernel accesses them | managed | page |
 //! | zero-copy | pull | each load and store crosses the link | pinned | byte |
@@ -38,7 +38,8 @@ use galatea_device::{Device, DeviceError, LinkRates, Stream};
 pub use meter::{Access, Meter, fill, link_rates};
 pub use probe::{Absent, Capabilities};
 
-/// A transfer method.
+/// A transfer method. [`PinnedPieces`](Self::PinnedPieces) is a variant of the pinned copy, so there are
+/// nine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Pageable copy: the driver stages it.
@@ -47,7 +48,7 @@ pub enum Method {
     Staged,
     /// Dynamic pinning: pinned for the duration of the copy.
     DynamicPinning,
-    /// Pinned copy: by the copy engine alone.
+    /// Pinned copy: only by the copy engine.
     Pinned,
     /// Pinned copy, in many pieces that are queued at once.
     PinnedPieces,
@@ -62,7 +63,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// All methods, in the order of the thesis' table.
+    /// All methods, in the order of the table in the module documentation.
     pub const ALL: [Self; 9] = [
         Self::Pageable,
         Self::Staged,

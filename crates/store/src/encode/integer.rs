@@ -5,7 +5,7 @@
 //! that is always whole, or for timestamps in microseconds that are whole seconds. The pass tests the divisor
 //! found so far on every value (a multiplication and a comparison), and stops testing once it is 1, which
 //! happens after a few values in most columns. The second pass writes `(value - minimum) / factor` in the
-//! narrowest width for the chunk alone. After all chunks, the column's width and factor are chosen, and
+//! narrowest width for this chunk. After all chunks, the column's width and factor are chosen, and
 //! chunks with others are widened.
 //!
 //! Differences are taken modulo 2^64 and read as unsigned, so no extreme of `i64` or `u64` overflows.
@@ -80,7 +80,7 @@ impl<T: Copy> Piece<'_, T> {
     }
 }
 
-/// Integers of one chunk, in the narrowest width for this chunk alone.
+/// Integers of one chunk, in the narrowest width for this chunk.
 #[derive(Debug)]
 pub(crate) struct LocalIntegers {
     /// Extremes of the valid values.

@@ -34,7 +34,7 @@ use galatea_base::reason::Reason;
 
 /// The aggregate of one set.
 pub(in crate::placement) struct GroupingSet {
-    /// Groups by the keys of the set alone.
+    /// Groups only by the keys of the set.
     pub(in crate::placement) aggregate: Arc<dyn ExecutionPlan>,
     /// The columns of all sets, over those of `aggregate`.
     columns: Vec<ProjectionExpr>,

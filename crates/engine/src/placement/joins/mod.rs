@@ -124,7 +124,7 @@ fn attach(
     };
     let several = pairs.len() > 1;
     let together = several && (0..pairs.len()).all(alike);
-    // Groups are looked up by their own key alone.
+    // Groups are looked up only by their own key.
     let of_groups =
         (0..keys.len()).find(|number| several && Groups::of(build_side, keys[*number], finder).is_some());
     let tuple = match of_groups {

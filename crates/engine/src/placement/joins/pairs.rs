@@ -290,7 +290,7 @@ pub(in crate::placement) fn chain(
     let own = probe.first..probe.first + probe.chain.columns.len();
     let (semi, anti) = (marking == Some(Marking::Semi), marking == Some(Marking::Anti));
     if (semi || anti) && !conditional {
-        // Without conditions, the existence of a match is known from the keys alone.
+        // Without conditions, the keys determine whether a match exists.
         let (mut chain, member) = probe.with_member(build, join.null_keys)?;
         chain.filters.push(if anti { member.negated() } else { member });
         if let Some(projection) = join.projection {

@@ -21,7 +21,7 @@ namespace galatea {
 constexpr u32 ROUNDS_PER_END = 16;
 constexpr u32 ROUNDS_PER_BEAT = 64;
 // After a round of more clocks than this, about half a millisecond, a block polls the host's words and
-// updates its heartbeat at once: counting rounds alone, it would seem dead and notice a stop request late.
+// updates its heartbeat at once: counting only rounds, it would seem dead and notice a stop request late.
 constexpr u64 LONG_ROUND = 1 << 20;
 
 // Gives each open (or ready) operator its share of the block's warps, contiguous, by the weights of the

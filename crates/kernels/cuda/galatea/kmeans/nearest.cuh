@@ -6,7 +6,7 @@
 // zero; the error of a score is then below (d + 2) 2^-24 |x| |c|.
 //
 // A thread has P points, so that one load of a centroid, which all lanes share, serves 32 P points: for P = 4
-// a fourth of an instruction per centroid and point. Distances are not written to memory (KM-16).
+// a fourth of an instruction per centroid and point. Distances are not written to memory.
 //
 // Comparisons run at half the rate of multiply-adds, so keeping label and score for each centroid (compare,
 // two selects) costs as much as 6 of them. If there are many centroids, a thread compares the greater score

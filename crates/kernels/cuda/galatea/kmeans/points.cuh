@@ -1,9 +1,9 @@
 // Grid scope: how a pass of k-means walks its chunks, and how a thread loads its points.
 //
 // A chunk stores `count` points column by column (thesis §5.2.1): feature f of point p is at data[f * stride
-// + p]. The stride is a multiple of 64 points and chunks begin at multiples of 256 bytes, so that a thread's
-// P consecutive points of a feature are one aligned vector load, and the loads of a thread stay inside the
-// row if its first point exists.
+// + p]. The stride is a multiple of STRIDE_POINTS points and chunks begin at multiples of 256 bytes, so that
+// a thread's P consecutive points of a feature are one aligned vector load, and the loads of a thread stay
+// inside the row if its first point exists.
 #pragma once
 
 #include "galatea/warp.cuh"

@@ -1,6 +1,6 @@
 // Block scope: points of more features than registers hold, in the layout of the matrix units. A tile of the
 // block's points is in shared memory, from which scores and sums load them: a pass reads each value from
-// device memory once, and only the barrier before the tile waits for it (thesis §5.3, KM-12).
+// device memory once, and only the barrier before the tile waits for it (thesis §5.3).
 //
 // Copies overlap with computation: with those of the block's next tile if there are two buffers, and with
 // those of other blocks of the multiprocessor.

@@ -9,11 +9,11 @@
 //     shared     `copies` a block             D + 1 atomics                 4 k (D + 1) copies
 //     global     `slots` in device memory     D + 1 atomics                 none
 //
-// private is the thesis' Cluster Merge with Partitioned Private (KM-4, KM-10), features its Partitioned
-// Features with Partitioned Local (KM-5, KM-9), with a warp in place of a block: labels and points are
-// exchanged between lanes after a warp barrier. Words of different lanes are in different banks in all
-// methods but shared. Sums are of floats relative to the origin; after a bounded number of points they are
-// added, as doubles, to the partials in device memory.
+// private is the thesis' Cluster Merge with Partitioned Private (§5.2), features its Partitioned Features
+// with Partitioned Local, with a warp in place of a block: labels and points are exchanged between lanes
+// after a warp barrier. Words of different lanes are in different banks in all methods but shared. Sums are
+// of floats relative to the origin; after a bounded number of points they are added, as doubles, to the
+// partials in device memory.
 //
 // Each method is a type with: the constructor, which clears; add, for the points of a tile and the labels of
 // the thread; merge, for all threads of the block, which adds to the partials and clears. Barriers are inside

@@ -1,5 +1,5 @@
-// Block scope: new centroids from the partial sums of a pass. A cluster without points keeps its centroid
-// (KM-2). Additions are in the order of slots, independent of the order of blocks.
+// Block scope: new centroids from the partial sums of a pass. A cluster without points keeps its
+// centroid. Additions are in the order of slots, independent of the order of blocks.
 #pragma once
 
 #include "galatea/block.cuh"

@@ -1,5 +1,5 @@
-//! Six kernel shapes. They replace the paper's shapes from Parboil, which it does not name (XF-43): three
-//! compute much per byte read, and three read much for their computation.
+//! Six kernel shapes. They replace the paper's shapes from Parboil, which it does not name: three compute
+//! much per byte read, and three read much for their computation.
 //!
 //! | shape | corresponds to | an item | its work |
 //! | --- | --- | --- | --- |
