@@ -9,7 +9,8 @@ using namespace galatea;
 
 namespace {
 
-// Strings of the first runs, and of the output of a thread. Host twin: crates/kernels/src/kernels/string_sort.rs.
+// Strings of the first runs, and of the output of a thread. Host twin:
+// crates/kernels/src/kernels/string_sort.rs.
 constexpr u64 RUN = 8;
 
 // Two adjacent runs of positions, each in the order of their strings.

@@ -10,8 +10,8 @@
 //! Demands are predictions. A running query that finds the device full releases all its memory and waits for
 //! another one to end ([`AdmissionTicket::wait_for_room`]). The query that arrived first is an exception: it
 //! waits while the others finish, release their memory, or park their regions between two launches
-//! ([`AdmissionTicket::is_preempted`]), so that it always ends, and then the next one does. A query that is too
-//! large for the whole device fails once no other runs.
+//! ([`AdmissionTicket::is_preempted`]), so that it always ends, and then the next one does. A query that is
+//! too large for the whole device fails once no other runs.
 
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
