@@ -516,7 +516,7 @@ impl Expr {
             ExprKind::Compare { operator, .. } => operator.hash(state),
             ExprKind::Call { function, .. } => function.hash(state),
             ExprKind::Member { build_side, .. } | ExprKind::Absent { build_side, .. } => {
-                build_side.hash(state)
+                build_side.hash(state);
             }
             ExprKind::Lookup {
                 build_side, column, ..
