@@ -164,11 +164,10 @@ impl LastStep {
             false => Self::Fail,
         };
         match failure {
-            Failure::Input(_) | Failure::Run(RunError::Cancelled) => Self::Fail,
-            Failure::Store(error) if !error.is_refusal() => Self::Fail,
             // Independent of the setting: the CPU raises the error as well, or does not evaluate the row.
             Failure::Run(RunError::Raised(_)) if subtree.is_doubted => Self::RunOnHost,
-            Failure::Run(RunError::Raised(_)) => Self::Fail,
+            Failure::Input(_) | Failure::Run(RunError::Cancelled | RunError::Raised(_)) => Self::Fail,
+            Failure::Store(error) if !error.is_refusal() => Self::Fail,
             Failure::Run(error)
                 if subtree.sorts && (error.wants_memory() || matches!(error, RunError::Unsupported(_))) =>
             {
