@@ -14,7 +14,7 @@ use std::time::Duration;
 pub enum Basis {
     /// Predicted by the cost model.
     Predicted,
-    /// Predicted by the cost model, including reading and copying columns that are not in device memory yet.
+    /// Predicted by the cost model, including loading columns and compiling kernels.
     PredictedWithLoading,
     /// Measured in an earlier run.
     Measured,
@@ -65,8 +65,7 @@ pub enum Reason {
         /// The expression or column it occurs in.
         place: String,
     },
-    /// All GPU subtrees together are expected to save less of the query's time than the error of a
-    /// prediction.
+    /// The time that all GPU subtrees together are expected to save is within the error of the prediction.
     #[error("the device is expected to save {} of {}, which is within the error of the prediction", milliseconds(*saved), milliseconds(*of))]
     Gain {
         /// Time that the GPU subtrees are expected to save.
@@ -193,9 +192,8 @@ pub enum Reason {
         first: Duration,
         /// Time on the CPU.
         cpu: Duration,
-        /// Share of the warm-up cost, in percent, that runs on the CPU have lost because the GPU was cold. A
-        /// query warms up the GPU itself once the remaining share no longer exceeds the query's time on the
-        /// CPU.
+        /// Share of the warm-up, in percent, that runs on the CPU have paid by losing time because the GPU
+        /// was cold. When they have lost half of its time, all of it counts as paid.
         paid: u32,
     },
     /// The GPU driver has not started, and the query is too short to wait for it.
@@ -224,12 +222,12 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether the rows of a build side are the cause, independently of the build method.
+    /// Whether the rows of a build side are the cause, and not the method that builds the side.
     pub fn is_of_rows(&self) -> bool {
         matches!(self, Self::RepeatedKey { .. } | Self::ScatteredGroups { .. })
     }
 
-    /// A computed string would need dictionary codes.
+    /// The reason for a computed string that would need dictionary codes but has no dictionary.
     pub fn without_dictionary(text: impl fmt::Display) -> Self {
         Self::Expression {
             expression: text.to_string(),

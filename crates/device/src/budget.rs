@@ -1,4 +1,5 @@
-//! The device-memory budget: one limit per device and process. Exceeding it fails exactly like a full card.
+//! The device-memory budget: one limit per device and process. An allocation beyond it fails exactly as on a
+//! full card.
 //!
 //! Every device allocation of this crate is charged here before the driver is called, and the charge is
 //! returned when the memory is freed. The charge equals the memory that the driver uses: sizes are rounded up

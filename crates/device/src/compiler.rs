@@ -76,7 +76,7 @@ impl Nvrtc {
         let c_string = |text: &str| {
             CString::new(text).map_err(|_| Failure {
                 code: None,
-                log: "a text contains a null character".to_owned(),
+                log: "a string contains a null character".to_owned(),
             })
         };
         let source = c_string(&program.source)?;

@@ -1,5 +1,5 @@
-//! Expected numbers of steps that are compared with those of random walks: of a queue, and of the limits that
-//! the paper proves. See Pham et al. 2022, §3.2 and §4.1.
+//! Expected numbers of steps in a queue, and the limits that the paper proves, for comparison with random
+//! walks. See Pham et al. 2022, §3.2 and §4.1.
 //!
 //! [`galatea_memory::sizing`] has the equations of the walks, and defines TAS and WAS. `galatea bench
 //! allocator` measures both, and plots them as figure 4.

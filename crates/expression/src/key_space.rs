@@ -14,17 +14,18 @@ use super::value::Value;
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 
-/// Maximum number of indices per input row, beyond [`FREE_INDICES`], for a build side to be arrays by key.
+/// A build side becomes arrays by key if it needs at most this many indices per input row, plus
+/// [`FREE_INDICES`].
 const INDICES_PER_ROW: u64 = 64;
 
 /// Number of indices that arrays by key may always have: arrays of some megabytes are cheaper than any other
 /// join.
 const FREE_INDICES: u64 = 4 << 20;
 
-/// Maximum number of indices per row of lists by key, beyond [`FREE_LISTS`].
+/// A multimap becomes arrays by key if it needs at most this many indices per input row, plus [`FREE_LISTS`].
 const LISTS_PER_ROW: u64 = 4;
 
-/// Number of indices that lists by key may always have.
+/// Number of indices that a multimap by key may always have.
 const FREE_LISTS: u64 = 64 << 10;
 
 /// Maximum number of indices of arrays by key for `rows` rows.
@@ -109,7 +110,8 @@ impl KeySpace {
     /// The key space of these parts, for at most `rows` rows.
     ///
     /// # Errors
-    /// [`Reason::Limit`] of more rows than indices.
+    /// [`Reason::Limit`] if a table of keys is needed and `rows` exceeds half of the maximum number of
+    /// indices.
     pub fn new(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(parts, rows, indices_for(rows))
     }
@@ -151,7 +153,7 @@ impl KeySpace {
         }
     }
 
-    /// Keys are indices if their number does not exceed `indices`.
+    /// Keys are indices if at most `indices` different keys are possible.
     fn within(parts: Vec<JoinKeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
         let space = Self {
             parts,

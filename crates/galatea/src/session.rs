@@ -58,7 +58,8 @@ impl SessionBuilder {
     }
 
     /// Creates a session of the given engine. It shares devices, the store and settings with the engine's
-    /// other sessions. By default, it belongs to the process' engine, [`Engine::of_process`].
+    /// other sessions. Without this call, the session belongs to the process's engine,
+    /// [`Engine::of_process`].
     pub fn with_engine(mut self, engine: &Arc<Engine>) -> Self {
         self.engine = Some(Arc::clone(engine));
         self

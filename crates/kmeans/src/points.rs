@@ -2,12 +2,12 @@
 //! region.
 //!
 //! A chunk stores its points as `data[feature * stride + point]`. The stride is a multiple of
-//! [`STRIDE_POINTS`] points, so that threads load aligned vectors and copies are whole. Chunks are the unit
-//! of transfer. All have the same number of points, except the last.
+//! [`STRIDE_POINTS`] points, so that threads load aligned vectors and warps load whole runs. Chunks are the
+//! unit of transfer. All have the same number of points, except the last.
 //!
-//! Values are 32-bit floats, as in the thesis. 64-bit input may be much closer to each other than to zero
-//! (times, coordinates of a city). The values of such a feature are stored as distances from an offset, so
-//! that the differences between points survive.
+//! Values are 32-bit floats, as in the thesis. Values of 64-bit input may be much closer to each other than
+//! to zero (times, coordinates of a city). The values of such a feature are stored as distances from an
+//! offset, so that the differences between points survive.
 
 use std::sync::{Arc, OnceLock};
 
@@ -247,8 +247,8 @@ impl PointsBuilder {
     }
 
     /// Like [`Self::append`], for 64-bit floats. They are rounded to 32-bit floats, as distances from an
-    /// offset if the first points are closer to each other than to zero. Values beyond the range of 32-bit
-    /// floats count as infinite.
+    /// offset if the first points are 16 times closer to each other than to zero. Values beyond the range of
+    /// 32-bit floats count as infinite.
     ///
     /// # Errors
     /// The errors of [`Self::append`].

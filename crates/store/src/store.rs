@@ -1,10 +1,10 @@
-//! The store: one memory limit over all encoded columns of a session.
+//! The store: one memory limit over all encoded columns of an engine.
 //!
 //! Stored tables are the only copy of their data and are never evicted. Columns of files are copies that can
 //! be read again: they are cached while memory allows. If a load needs memory, they are evicted column by
 //! column, the least recently used first. A column that a query still reads is not evicted, since that would
-//! free nothing. A load that does not get the memory it needs fails with the numbers
-//! ([`StoreError::StoreLimit`]); the caller then streams the data instead.
+//! free nothing. A load that does not get the memory it needs fails with [`StoreError::StoreLimit`], which
+//! contains the sizes. The caller then streams the data instead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Store {
         self.cache.lock().columns.len()
     }
 
-    /// Drops every column of a file. Columns in use stay in memory until their last reader is done.
+    /// Drops all cached columns of files. Columns in use stay in memory until their last reader is done.
     pub fn clear_cache(&self) {
         let mut cache = self.cache.lock();
         cache.columns.clear();
@@ -179,8 +179,8 @@ impl Store {
     /// Adds bytes to a load's reservation, evicting columns if necessary.
     ///
     /// # Errors
-    /// [`StoreError::StoreLimit`] if the limit does not allow them. The sum of `needed` and `used` then
-    /// exceeds the limit, even if other threads add to the same reservation.
+    /// [`StoreError::StoreLimit`] if the limit does not allow them. The reported `needed` and `used` always
+    /// add up to more than the limit, even if other threads change the reservation meanwhile.
     pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64) -> Result<()> {
         let _admission = self.admission.lock();
         loop {
@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    /// Allocates host memory. As long as the system has none, columns are evicted.
+    /// Allocates host memory. While the system refuses it, columns of files are evicted.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<HostMemory> {
         loop {
             match HostMemory::new(bytes) {

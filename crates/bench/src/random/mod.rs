@@ -66,7 +66,7 @@ const TABLES: [(&str, [usize; 3]); 6] = [
     ("z", [3, 9, 30]),
 ];
 
-/// Settings that force rare paths: tables that are resized or have collisions, very small chunks and memory.
+/// Settings that force rare paths: hash tables that grow or have collisions, small chunks, little memory.
 const SETTINGS: &[&[(&str, &str)]] = &[
     &[],
     &[],
@@ -140,7 +140,7 @@ const SHAPES: &[Shape] = &[
     Shape::AllNull,
 ];
 
-/// A kind of queries.
+/// A kind of query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Filters, values and groups of one table.
@@ -234,7 +234,7 @@ pub struct Failure {
     pub drawn: String,
     /// Its SQL string.
     pub sql: String,
-    /// Whether it has an answer that used the device.
+    /// Whether the query returned an answer that used the device.
     pub on_device: bool,
     /// The difference.
     pub what: String,
@@ -499,7 +499,7 @@ impl Round {
         let drawn = *SETTINGS.choose(&mut rng).expect("not empty");
         let chunk_rows = rng.random_range(30..900).to_string();
         let partitions = PARTITIONS[(number / 7 % PARTITIONS.len() as u64) as usize];
-        // Settings drawn by name are later and take precedence.
+        // The drawn settings follow these and take precedence.
         let mut settings = vec![
             // Values include the extremes of their types. An error would end a query before its other columns
             // are compared.

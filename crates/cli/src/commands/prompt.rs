@@ -66,7 +66,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
     {
         shell.output.starting = true;
         if let Err(error) = shell.run_file(&path).await {
-            // An error in the file does not prevent the prompt.
+            // The prompt starts even if the file fails.
             errors::report(&error);
         }
         shell.output.starting = false;

@@ -14,7 +14,7 @@
 //! | `store` | not groups: rows by position, one part of another pipeline's input | none |
 //! | `windows` | not groups: rows by position, those of a window | none; sorted after the last launch |
 //! | `partition` | not groups: rows by position, those of a partition next to each other; or the number of rows per partition | none |
-//! | `mark` | not groups: a bit for each pair and row of such a join | none |
+//! | `mark` | not groups: a bit for each pair of a join, and for each probe and build row | none |
 //! | `chains` | not groups: rows in heap pages, one chain per block | none; gathered, and drained only if the heap is exhausted |
 //!
 //! Accumulators start at zero everywhere (`aggregate.cuh`), so global memory is cleared by a memset.
@@ -40,7 +40,7 @@ pub use statements::add_to_global;
 use galatea_expression::code::Code;
 use std::fmt::Debug;
 
-/// C++ expression of the first morsel of a block that never stops before the end of a launch.
+/// C++ expression of a block's first morsel, for sinks whose blocks never stop before the end of a launch.
 const FIRST_MORSEL: &str = "args.first_morsel + blockIdx.x";
 
 /// The launch geometry, on which the source of the kernel depends.
@@ -52,8 +52,8 @@ pub(super) struct Geometry {
     pub(super) items: u32,
 }
 
-/// A sink's contributions to the kernel. The methods are in the order of the generated code; by default they
-/// contribute nothing.
+/// The parts of the kernel that a sink generates. The methods are in the order of the generated code. By
+/// default they generate nothing.
 ///
 /// ```text
 /// prologue

@@ -45,9 +45,9 @@ policy! {
         /// The first query of a process waits for the start of the GPU if its run on the CPU takes at least
         /// this many times the start: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
-        /// Runs on the device before their times count against it, if none was warm or the CPU's time is a
-        /// prediction: the first run loads and compiles, and the model omits some one-time work of the second
-        /// run.
+        /// Runs on the device before a slower time counts against the device, unless a warm run and a run on
+        /// the CPU were measured: the first run loads and compiles, and the model omits some one-time work of
+        /// the second run.
         trials: u32 = 3,
         /// Factor on the CPU's time (measured, predicted). If a run on the device takes longer than that, the
         /// query does not wait for further trials.
@@ -77,7 +77,7 @@ pub(super) struct Candidate {
     pub(super) least_cpu: f64,
     /// Whether the background can warm up.
     pub(super) background: bool,
-    /// Whether the background prepares everything that is missing, even if a run would pay for it.
+    /// Whether everything that is missing is left to the background, even if the formula holds.
     pub(super) defers: bool,
 }
 
@@ -123,8 +123,9 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
     }
 }
 
-/// The reason why a query runs only on the CPU: its measured times or, without any, that its GPU subtrees
-/// are expected to save only `gain` of `whole` seconds. `None`: its GPU subtrees stay.
+/// The reason why all of a query runs on the CPU, from its measured times. A query that was not measured on
+/// the device runs on the CPU if its GPU subtrees are expected to save too little: `gain` of `whole` seconds.
+/// `None`: its GPU subtrees stay.
 pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     // A measured run corrects the prediction for the whole query. The gain of its subtrees is not corrected.
     let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));

@@ -27,8 +27,8 @@ policy! {
         /// Number of launches with chunks in flight in a ring of slots: one computing, two copying, one
         /// waiting.
         slots: usize = 4,
-        /// Bytes transferred for a launch, most of a millisecond of the link: each launch has costs of its
-        /// own, above all for the groups that blocks collect.
+        /// Bytes transferred for a launch, which take most of a millisecond: each launch has fixed costs,
+        /// above all for the groups that blocks collect.
         launch: u64 = 32 << 20,
         /// Maximum number of chunks of a launch.
         launch_chunks: u64 = 16,
@@ -127,8 +127,8 @@ pub(crate) struct Wanted<'c> {
     pub chunks: &'c [usize],
     /// Whether to allocate pages that are not resident.
     pub keep: bool,
-    /// Number of chunks that are done, if the run has begun with the chunks in this order; otherwise resident
-    /// chunks are first.
+    /// If the run resumes: the number of leading chunks that are done; the order is kept. `None`: resident
+    /// chunks are moved to the front.
     pub done: Option<usize>,
     /// Whether the run may stop early: it transfers chunks one at a time.
     pub stops: bool,
@@ -194,8 +194,8 @@ impl<'r> ChunkResidency<'r> {
             ring = Some(SlotRing::new(runtime, streams, view, chunks, slots)?);
             scan.make_reserve()?;
         }
-        // Columns that are loaded page by page while memory suffices; other columns are loaded as a whole or
-        // not at all.
+        // Whether pages may be allocated for a column: always, except with the ablation `WholeRegion`. Then
+        // only columns that fit as a whole get pages.
         let mut room_left = scan.room();
         let comes: Vec<bool> = (columns.clone())
             .map(|k| {
@@ -385,8 +385,8 @@ impl<'r> ChunkResidency<'r> {
         Ok(copied)
     }
 
-    /// Between launches over chunks in device memory: waits until only a few are queued, so that cancelling a
-    /// query does not take longer.
+    /// Between launches over chunks in device memory: waits until only a few are queued, so that a cancelled
+    /// query ends soon.
     pub(crate) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
         self.in_flight.push_back(Arc::new(streams.compute.record()?));
         self.settle_all_but(POLICY.launches_ahead)
@@ -403,7 +403,7 @@ impl<'r> ChunkResidency<'r> {
     }
 
     /// Queues the copies for which a launch over those chunks waits, and returns the number of bytes queued.
-    /// Blocks if more launches are queued than copies may be ahead of them.
+    /// Blocks while more launches are in flight than may be queued ahead.
     pub(crate) fn fetch(
         &mut self,
         streams: &QueryStreams,

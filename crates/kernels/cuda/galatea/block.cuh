@@ -22,7 +22,7 @@ template <typename T, typename Op> GALATEA_INLINE T block_reduce(T value, Op op,
     value = warp_reduce(value, op);
     if (lane() == 0) scratch.warp[warp()] = value;
     __syncthreads();
-    // If the block has several warps, the first is complete, so it has a lane for every warp.
+    // If the block has several warps, warp 0 has all 32 lanes, so it has a lane for every warp.
     if (warp() == 0) {
         const T of_warp = lane() < warps() ? scratch.warp[lane()] : op.template identity<T>();
         const T total = warp_reduce(of_warp, op);

@@ -1,16 +1,17 @@
 //! Slots: assigns copies of values to rows, so that the lanes of a warp have no bank conflicts.
 //!
 //! A table in shared memory, of running aggregates or of a build side's payload, is an array indexed by the
-//! values of a column, which are dense codes. If values are skewed or unlucky, the lanes of an access touch
-//! few banks, and it takes many rounds. If there is room for copies, the column can be rewritten, once, when
-//! it is loaded: each row contains the copy, the *slot*, that it uses (Sitaridi & Ross §3).
+//! values of a column, which are dense codes. If values are skewed or happen to share banks, the lanes of
+//! an access touch few banks, and the access takes many rounds. If there is room for copies, the column can
+//! be rewritten, once, when it is loaded: each row contains the copy, the *slot*, that it uses (Sitaridi &
+//! Ross §3).
 //!
 //! ```text
 //!   values  3 35 3 ...    ── one access at a time ──►   slots  3 3207 36 ...   + slot map: 3207 → 35, 36 → 3
 //!
 //!   1  each row takes a copy of its value in an empty bank                                              §3.1
 //!   2  for each row left: the shortest sequence of relocations to an empty bank, breadth first          §3.1
-//!   3  if none exists: a new copy, in the bank with the fewest of those that are or can be emptied      §3.1
+//!   3  if none exists: a new copy, in the empty or emptiable bank with the fewest copies                §3.1
 //!   4  if the budget permits none: relocations that ignore other warps                                  §3.3
 //!   5  remaining rows, a conflict in any case: the same steps in another round
 //! ```
@@ -137,8 +138,8 @@ pub struct Steps {
     pub relocated: u64,
     /// Number of copies created.
     pub created: u64,
-    /// Number of rows (for reads, of different values) left over after the first round of their access
-    /// because the budget was spent.
+    /// Number of rows that got no bank in the first round of their access because the budget was spent. For
+    /// reads, rows of an access with the same value count once.
     pub conflicting: u64,
     /// Number of copies used again within the window, for the same reason.
     pub between_warps: u64,
@@ -188,8 +189,7 @@ impl LayoutReport {
         (self.slots - self.holes) as f64 / self.values.max(1) as f64
     }
 
-    /// Mean number of copies of a value if holes count as copies: the share of the budget that the table
-    /// uses.
+    /// Mean number of copies of a value if holes count as copies, as they do in a budget.
     #[must_use]
     pub fn mean_copies_and_holes(&self) -> f64 {
         self.slots as f64 / self.values.max(1) as f64

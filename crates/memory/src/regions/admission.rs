@@ -5,13 +5,14 @@
 //! regions that several queries read count once. By default two queries may run regardless of the columns
 //! that they read, and small ones beside them ([`Admission`]). If no query runs, the next one is always
 //! admitted. Waiting queries are ordered by their [`Priority`], and by arrival among equals. A later query
-//! that fits, or that is more urgent, may overtake another one [`OVERTAKES`] times, whatever its priority.
+//! that fits may overtake an earlier one that does not fit or is less urgent. No query, of whatever priority,
+//! is overtaken more than [`OVERTAKES`] times.
 //!
 //! Demands are predictions. A running query that finds the device full releases all its memory and waits for
-//! another one to end ([`AdmissionTicket::wait_for_room`]). The query that arrived first is an exception: it
-//! waits while the others finish, release their memory, or park their regions between two launches
-//! ([`AdmissionTicket::is_preempted`]), so that it always ends, and then the next one does. A query that is
-//! too large for the whole device fails once no other runs.
+//! another one to end ([`AdmissionTicket::wait_for_room`]). The query that arrived first may keep its
+//! memory. It waits until others have finished, released their memory, or parked their regions between two
+//! launches ([`AdmissionTicket::is_preempted`]). So it always ends, and then the next one does. A query that
+//! is too large for the whole device fails once no other runs.
 
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
@@ -22,10 +23,10 @@ use std::time::{Duration, Instant};
 
 /// The most times that the first waiting query may be overtaken.
 const OVERTAKES: u32 = 16;
-/// Number of queries that [`Admission::Auto`] admits regardless of the columns that they read: one more than
-/// a scan that is larger than the device.
+/// Number of queries that [`Admission::Auto`] admits regardless of the columns that they read, so that
+/// another query can run beside a scan that is larger than the device.
 const ALWAYS: usize = 2;
-/// The inverse share of the device up to which the columns of a query count as small.
+/// The columns of a query count as small up to the device's size divided by this number.
 const SMALL: u64 = 16;
 /// Interval at which a waiting query checks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(10);
@@ -33,8 +34,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The policy that selects the queries that run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
-    /// Queries with weighted demands, including regions, that fit together; at least two, and beside them
-    /// queries that read little, if their working memory fits: regions are evicted page by page.
+    /// Queries with weighted demands, including regions, that fit together. Two queries, and further ones
+    /// that read little, are admitted if their working memory fits: regions are evicted page by page.
     #[default]
     Auto,
     /// Queries with working memory that fits together, regardless of the columns that they read.
