@@ -52,7 +52,7 @@ pub struct BoundPipeline {
 #[derive(Debug, Clone)]
 pub enum ResultPlan {
     /// Groups of accumulator words; `key` is `None` for the single group of a scalar aggregate.
-    Groups {
+    Aggregate {
         /// The group key.
         key: Option<GroupKey>,
         /// The accumulators.
@@ -84,7 +84,7 @@ impl BoundPipeline {
     /// Words per group in global memory: key words of a hash slot, then accumulators.
     pub fn slot_words(&self) -> usize {
         match &self.result {
-            ResultPlan::Groups {
+            ResultPlan::Aggregate {
                 key, accumulators, ..
             } => {
                 let key_words = match (&self.strategy, key) {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// # Errors
 /// [`Reason::Type`] of an aggregate that is computed only on the host, [`Reason::Node`] of rows.
 pub fn entries(bound: &BoundPipeline) -> Result<LookupSide, Reason> {
-    let ResultPlan::Groups {
+    let ResultPlan::Aggregate {
         key,
         accumulators,
         occupied,

@@ -101,7 +101,7 @@ impl PipelinePlan {
         // A top-k search reads its rows several times.
         let first_rows = matches!(
             &self.sink,
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 order: Some(RowOrder::First(_)),
                 ..
             }

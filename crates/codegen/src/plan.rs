@@ -42,7 +42,7 @@ pub enum SinkPlan {
         kept: bool,
     },
     /// Returns one output row per surviving row.
-    Materialise {
+    Rows {
         /// Output expressions.
         outputs: Vec<Expr>,
         /// The requested order of the rows, if any.
@@ -198,10 +198,7 @@ impl SinkPlan {
 
     /// Whether the sink writes columns of single surviving rows.
     pub(crate) fn writes_rows(&self) -> bool {
-        matches!(
-            self,
-            Self::Materialise { .. } | Self::Windows(_) | Self::Store { .. }
-        ) || self.keyed().is_some()
+        matches!(self, Self::Rows { .. } | Self::Windows(_) | Self::Store { .. }) || self.keyed().is_some()
     }
 
     /// A verb for the sink's operation.
@@ -209,7 +206,7 @@ impl SinkPlan {
         match self {
             Self::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
             Self::Aggregate { .. } => "group",
-            Self::Materialise { .. } => "filter",
+            Self::Rows { .. } => "filter",
             Self::Build { .. } | Self::BuildGroups { .. } | Self::Multimap { .. } => "build",
             Self::Probe { .. } => "probe",
             Self::Mark { .. } => "mark",
@@ -255,7 +252,7 @@ impl SinkPlan {
                 aggregates: calls(aggregates)?,
                 kept,
             },
-            Self::Materialise { outputs, order } => Self::Materialise {
+            Self::Rows { outputs, order } => Self::Rows {
                 outputs: all(outputs)?,
                 order: match order {
                     Some(RowOrder::First(top)) => {
@@ -417,7 +414,7 @@ impl PipelinePlan {
             return [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect();
         }
         match &self.sink {
-            SinkPlan::Materialise { outputs, order } => {
+            SinkPlan::Rows { outputs, order } => {
                 let order = order.iter().flat_map(RowOrder::expressions);
                 outputs.iter().flat_map(Expr::returned).chain(order).collect()
             }
@@ -451,7 +448,7 @@ impl PipelinePlan {
                 unit,
             }),
         };
-        if let SinkPlan::Materialise { outputs, order } = &self.sink {
+        if let SinkPlan::Rows { outputs, order } = &self.sink {
             let words = match order {
                 Some(RowOrder::All(words)) => words.len(),
                 _ => 0,

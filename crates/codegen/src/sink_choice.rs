@@ -112,7 +112,7 @@ impl SinkInput<'_> {
                 unique,
                 most,
             } => self.build((key, *most), columns, *unique, emitter, code),
-            SinkPlan::Materialise { outputs, order } => {
+            SinkPlan::Rows { outputs, order } => {
                 let words = match order {
                     Some(RowOrder::All(words)) => words.as_slice(),
                     _ => &[],

@@ -367,7 +367,7 @@ fn nvrtc_compiles_lookups_of_every_kind() {
             (LookupMemory::Slots, true),
         ] {
             let facts = facts(4000, laid_out);
-            let outputs = SinkPlan::Materialise {
+            let outputs = SinkPlan::Rows {
                 outputs: every(key),
                 order: None,
             };

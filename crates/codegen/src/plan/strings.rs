@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 impl PipelinePlan {
     /// The strings of build sides, by number and column, that are only returned.
     pub fn returned_strings(&self) -> BTreeSet<(usize, usize)> {
-        let SinkPlan::Materialise { outputs, order } = &self.sink else {
+        let SinkPlan::Rows { outputs, order } = &self.sink else {
             return BTreeSet::new();
         };
         let (mut texts, mut others) = (BTreeSet::new(), BTreeSet::new());
@@ -24,7 +24,7 @@ impl PipelinePlan {
     /// used by their codes, and arguments of string functions without device code.
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
         let outputs = match &self.sink {
-            SinkPlan::Materialise { outputs, .. } => outputs.as_slice(),
+            SinkPlan::Rows { outputs, .. } => outputs.as_slice(),
             _ => &[],
         };
         // Whether the host computes an output depends on the encodings, which are available only at binding.
@@ -67,7 +67,7 @@ impl PipelinePlan {
         match &self.sink {
             // Keys without a dictionary are interned and used by their places.
             SinkPlan::Aggregate { keys, .. } => all.extend(keys.iter().filter(|key| !key.is_made())),
-            SinkPlan::Materialise { outputs, order } => {
+            SinkPlan::Rows { outputs, order } => {
                 let values = outputs.iter().flat_map(Expr::values_for_host);
                 all.extend(values.filter(|value| value.as_column().is_none()));
                 let keys = order.iter().flat_map(RowOrder::expressions);

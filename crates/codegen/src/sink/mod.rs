@@ -18,6 +18,15 @@
 //! | `chains` | not groups: rows in heap pages, one chain per block | none; gathered, and drained only if the heap is exhausted |
 //!
 //! Accumulators start at zero everywhere (`aggregate.cuh`), so global memory is cleared by a memset.
+//!
+//! A sink keeps its name from the plan to the result. Aggregates and rows have several strategies:
+//!
+//! | [`SinkPlan`](crate::SinkPlan), [`ResultPlan`](crate::bound::ResultPlan) | [`Strategy`](crate::strategy::Strategy) | memory of a run (`execution/sinks.rs`) |
+//! | --- | --- | --- |
+//! | `Aggregate` | `Scalar`, `Shared`, `Dense` | `Array` |
+//! | `Aggregate` | `Hash` | `Hash` |
+//! | `Rows` | `Append`, `Chains`, `Sort` | the same |
+//! | `Build`, `BuildGroups`, `Multimap`, `Probe`, `Mark`, `Windows`, `Store`, `Partition` | the same | `Build` |
 
 pub(super) mod append;
 pub(super) mod build;

@@ -77,7 +77,7 @@ impl SinkInput<'_> {
             .collect::<Result<Vec<Value>, Reason>>()?;
         let mut accumulators = self.calls(aggregates, !keys.is_empty(), &mut emitter, code)?;
         if keys.is_empty() {
-            let result = ResultPlan::Groups {
+            let result = ResultPlan::Aggregate {
                 key: None,
                 accumulators: accumulators.clone(),
                 occupied: None,
@@ -106,7 +106,7 @@ impl SinkInput<'_> {
         } else {
             key.emit(&key_values, code);
         }
-        let result = ResultPlan::Groups {
+        let result = ResultPlan::Aggregate {
             key: Some(key),
             accumulators: accumulators.clone(),
             occupied: Some(occupied),
@@ -135,7 +135,7 @@ impl SinkInput<'_> {
         let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
         let overflows = slots_for(groups).saturating_mul(slot) > self.options.hash_table_bytes;
         let warp_aggregated = self.options.aggregates_warps();
-        let result = ResultPlan::Groups {
+        let result = ResultPlan::Aggregate {
             key: Some(key.clone()),
             accumulators: accumulators.clone(),
             occupied: None,

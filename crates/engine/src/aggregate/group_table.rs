@@ -264,7 +264,7 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
 /// How each accumulator word merges, if groups have copies.
 pub(crate) fn copies_merge(bound: &BoundPipeline) -> Option<Vec<u8>> {
     match (&bound.strategy, &bound.result) {
-        (Strategy::Dense(DenseLayout { copies: 2.., .. }), ResultPlan::Groups { accumulators, .. }) => {
+        (Strategy::Dense(DenseLayout { copies: 2.., .. }), ResultPlan::Aggregate { accumulators, .. }) => {
             Some(merges(accumulators))
         }
         _ => None,

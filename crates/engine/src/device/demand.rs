@@ -182,11 +182,11 @@ impl SinkMemory {
                 least_slots: hash_slots,
                 fully_sized: false,
             },
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 order: Some(RowOrder::All(words)),
                 ..
             } => Self::Sorted(width + 8 * words.len() as u64),
-            SinkPlan::Materialise { .. } => Self::Pages(width),
+            SinkPlan::Rows { .. } => Self::Pages(width),
             SinkPlan::BuildGroups { aggregates, .. } => Self::Fixed(8 * rows * (1 + aggregates.len() as u64)),
             // A byte for presence and keys, and half of the width of each column, because most columns are
             // narrow.
@@ -216,7 +216,7 @@ impl SinkMemory {
             (Strategy::Dense(layout), _) => {
                 Self::Fixed(slot_bytes * layout.groups * u64::from(layout.copies))
             }
-            (Strategy::Hash { overflows, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
+            (Strategy::Hash { overflows, .. }, ResultPlan::Aggregate { key: Some(key), .. }) => Self::Table {
                 slot_bytes,
                 most_groups: key.groups_among(rows),
                 least_slots: config.hash_slots.0,
@@ -302,7 +302,9 @@ impl Quantities {
         let passed = bound.map_or(guessed, |bound| bound.selectivity) * rows as f64;
         let groups = match (&plan.sink, bound.map(|bound| &bound.result)) {
             (SinkPlan::Aggregate { keys, .. }, _) if keys.is_empty() => 1,
-            (_, Some(ResultPlan::Groups { key: Some(key), .. })) => key.groups_among(rows).min(POLICY.groups),
+            (_, Some(ResultPlan::Aggregate { key: Some(key), .. })) => {
+                key.groups_among(rows).min(POLICY.groups)
+            }
             _ => POLICY.groups.min(rows),
         };
         Self {

@@ -29,11 +29,11 @@ impl Run<'_> {
     /// rows at once.
     pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
         match &self.plan.sink {
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 outputs,
                 order: Some(RowOrder::First(top)),
             } => self.execute_top(outputs, top),
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 outputs,
                 order: Some(RowOrder::All(words)),
             } if self.part.is_none() => self.execute_sorted(outputs, words),

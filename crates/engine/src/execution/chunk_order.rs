@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
     /// Whether the rows to sort are all rows of a table, and its zone maps do not rule out that it is already
     /// in that order.
     pub(super) fn may_be_in_order(&self) -> bool {
-        let SinkPlan::Materialise {
+        let SinkPlan::Rows {
             order: Some(RowOrder::All(words)),
             ..
         } = &self.plan.sink

@@ -98,7 +98,7 @@ impl Executor<'_> {
             // Top-k rows are found by separate kernels.
             let first_rows = matches!(
                 &plan.sink,
-                SinkPlan::Materialise {
+                SinkPlan::Rows {
                     order: Some(RowOrder::First(_)),
                     ..
                 }
@@ -167,7 +167,7 @@ fn looked_up(result: &ResultPlan) -> Option<LookupSide> {
         ResultPlan::BuildGroups(plan) => Some(plan.build_side()),
         ResultPlan::Multimap(plan) => Some(plan.build_side()),
         ResultPlan::Windows(plan) => Some(plan.build_side()),
-        ResultPlan::Groups { .. }
+        ResultPlan::Aggregate { .. }
         | ResultPlan::Rows(_)
         | ResultPlan::Probe(_)
         | ResultPlan::Mark(_)

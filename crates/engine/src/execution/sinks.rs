@@ -63,9 +63,9 @@ pub(super) struct SinkState {
 #[derive(Debug)]
 enum Form {
     /// Number of 64-bit words in one copy of the groups' accumulators.
-    Fixed(usize),
-    Table(Box<TableState>),
-    Rows {
+    Array(usize),
+    Hash(Box<TableState>),
+    Append {
         outputs: Vec<WorkingRegion<u8>>,
         validity: Vec<Option<WorkingRegion<u8>>>,
         capacity: u64,
@@ -89,7 +89,7 @@ impl SinkState {
         needs: &SinkNeeds,
     ) -> Result<Self, RunError> {
         let kept = match bound.result {
-            ResultPlan::Groups { .. } if needs.keep => Some(kept_groups::entries(bound)?),
+            ResultPlan::Aggregate { .. } if needs.keep => Some(kept_groups::entries(bound)?),
             _ => None,
         };
         let rows = needs.rows;
@@ -105,20 +105,20 @@ impl SinkState {
         let form = match (&bound.strategy, &bound.result) {
             (Strategy::Scalar, _) => {
                 fixed_words = bound.slot_words();
-                Form::Fixed(fixed_words)
+                Form::Array(fixed_words)
             }
             (Strategy::Shared(SharedLayout { groups, .. }), _) => {
                 fixed_words = *groups as usize * bound.slot_words();
-                Form::Fixed(fixed_words)
+                Form::Array(fixed_words)
             }
             (Strategy::Dense(DenseLayout { groups, copies, .. }), _) => {
                 let words = *groups as usize * bound.slot_words();
                 fixed_words = words * *copies as usize;
-                Form::Fixed(words)
+                Form::Array(words)
             }
             (
                 Strategy::Hash { overflows, .. },
-                ResultPlan::Groups {
+                ResultPlan::Aggregate {
                     key: Some(key),
                     accumulators,
                     ..
@@ -136,7 +136,7 @@ impl SinkState {
                 if *overflows {
                     progress = blocks as usize * bound.block as usize;
                 }
-                Form::Table(Box::new(table))
+                Form::Hash(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(RowsPlan { columns, .. })) => {
                 progress = grid as usize * bound.block as usize / 32;
@@ -161,7 +161,7 @@ impl SinkState {
                     .iter()
                     .map(|c| c.nullable().then(|| allocator.bytes(capacity)).transpose())
                     .collect::<Result<_, _>>()?;
-                Form::Rows {
+                Form::Append {
                     outputs,
                     validity,
                     capacity,
@@ -276,9 +276,9 @@ impl SinkState {
     /// Whether launches can stop before all morsels are done.
     pub(super) fn stops(&self) -> bool {
         match &self.form {
-            Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => false,
-            Form::Table(table) => table.chains().is_some(),
-            Form::Rows { .. } | Form::Chains { .. } => true,
+            Form::Array(_) | Form::Build(_) | Form::Sort(_) => false,
+            Form::Hash(table) => table.chains().is_some(),
+            Form::Append { .. } | Form::Chains { .. } => true,
         }
     }
 
@@ -287,9 +287,9 @@ impl SinkState {
         self.control.park();
         self.texts.iter_mut().for_each(InternedStrings::park);
         match &mut self.form {
-            Form::Fixed(_) => {}
-            Form::Table(table) => table.park(),
-            Form::Rows {
+            Form::Array(_) => {}
+            Form::Hash(table) => table.park(),
+            Form::Append {
                 outputs, validity, ..
             } => {
                 let columns = outputs.iter_mut().chain(validity.iter_mut().flatten());
@@ -310,9 +310,9 @@ impl SinkState {
         let mut uses = vec![self.control.used(Access::ReadWrite)];
         uses.extend(self.texts.iter_mut().map(InternedStrings::used));
         match &mut self.form {
-            Form::Fixed(_) => {}
-            Form::Table(table) => uses.extend(table.uses()),
-            Form::Rows {
+            Form::Array(_) => {}
+            Form::Hash(table) => uses.extend(table.uses()),
+            Form::Append {
                 outputs, validity, ..
             } => {
                 let columns = outputs.iter_mut().chain(validity.iter_mut().flatten());
@@ -335,14 +335,14 @@ impl SinkState {
         args.counters = control + 8;
         args.progress = self.progress.as_ref().map_or(0, DeviceBuffer::address);
         match &self.form {
-            Form::Fixed(_) => args.groups = control + 8 * CONTROL_WORDS as u64,
-            Form::Table(table) => {
+            Form::Array(_) => args.groups = control + 8 * CONTROL_WORDS as u64,
+            Form::Hash(table) => {
                 (args.groups, args.capacity, args.limit) = table.slots();
                 if let Some(chains) = table.chains() {
                     args.set_chains(&chains);
                 }
             }
-            Form::Rows {
+            Form::Append {
                 outputs,
                 validity,
                 capacity,
@@ -374,8 +374,8 @@ impl SinkState {
         raise(control[0] as u32, bound, rows.plan())?;
         let (held, stopped, fetch) = (control[1], control[2] != 0, self.fetch);
         match &mut self.form {
-            Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => return Ok(false),
-            Form::Table(table) => {
+            Form::Array(_) | Form::Build(_) | Form::Sort(_) => return Ok(false),
+            Form::Hash(table) => {
                 if stopped {
                     let (control, rows) = ((&mut *self.control, 1), (held, control[4]));
                     table.merge(runtime, stream, control, rows, self.texts.as_ref(), report)?;
@@ -383,7 +383,7 @@ impl SinkState {
                 }
                 table.set_resume(stopped);
             }
-            Form::Rows {
+            Form::Append {
                 outputs, validity, ..
             } => {
                 if let ResultPlan::Rows(plan) = &bound.result {

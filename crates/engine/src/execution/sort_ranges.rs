@@ -167,7 +167,7 @@ impl Run<'_> {
             if let (Some(0), true) = (fetch, done.is_some()) {
                 break;
             }
-            let sink = SinkPlan::Materialise {
+            let sink = SinkPlan::Rows {
                 outputs: outputs.to_vec(),
                 order: Some(RowOrder::All(words.to_vec())),
             };

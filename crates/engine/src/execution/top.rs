@@ -78,7 +78,7 @@ impl Run<'_> {
         top: &TopRows,
         (least, greatest): (i64, i64),
     ) -> PipelinePlan {
-        let sink = SinkPlan::Materialise {
+        let sink = SinkPlan::Rows {
             outputs: outputs.to_vec(),
             order: None,
         };

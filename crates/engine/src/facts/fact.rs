@@ -104,7 +104,7 @@ impl Facts {
                 facts.extend(Fact::list("keys", named(keys)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
             }
-            SinkPlan::Materialise { outputs, order } => {
+            SinkPlan::Rows { outputs, order } => {
                 facts.extend(Fact::list("outputs", named(outputs)));
                 let computed: Vec<Expr> = (outputs.iter())
                     .filter(|output| output.is_for_host(&|_| false))

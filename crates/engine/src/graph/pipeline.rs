@@ -107,7 +107,7 @@ impl Pipeline {
     /// The rows that it returns, if not all.
     pub fn top(&self) -> Option<&TopRows> {
         match &self.plan.sink {
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 order: Some(RowOrder::First(top)),
                 ..
             } => Some(top),
@@ -117,7 +117,7 @@ impl Pipeline {
 
     /// Whether it returns all of its rows in an order.
     pub fn sorts(&self) -> bool {
-        let SinkPlan::Materialise { order, .. } = &self.plan.sink else {
+        let SinkPlan::Rows { order, .. } = &self.plan.sink else {
             return false;
         };
         matches!(order, Some(RowOrder::All(_)))
@@ -125,7 +125,7 @@ impl Pipeline {
 
     /// Drops the order of its rows.
     pub(crate) fn unsort(&mut self) {
-        if let SinkPlan::Materialise { order, .. } = &mut self.plan.sink {
+        if let SinkPlan::Rows { order, .. } = &mut self.plan.sink {
             *order = None;
         }
         self.fetch = None;
@@ -137,8 +137,8 @@ impl Pipeline {
     }
 
     /// Whether it returns rows rather than groups.
-    pub fn materialises(&self) -> bool {
-        matches!(self.plan.sink, SinkPlan::Materialise { .. })
+    pub fn returns_rows(&self) -> bool {
+        matches!(self.plan.sink, SinkPlan::Rows { .. })
     }
 
     /// Replaces DataFusion's expressions in it.

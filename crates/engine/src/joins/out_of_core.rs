@@ -40,13 +40,13 @@ impl PartitionedJoin {
     pub(crate) fn of(pipeline: PipelineRef<'_>) -> Vec<Self> {
         let returns = match &pipeline.plan.sink {
             // A partition would have an order of its own, and marks of its own matches.
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 order: Some(RowOrder::All(_)),
                 ..
             }
             | SinkPlan::Mark { .. }
             | SinkPlan::Partition { .. } => return Vec::new(),
-            SinkPlan::Materialise { .. } | SinkPlan::Aggregate { .. } => true,
+            SinkPlan::Rows { .. } | SinkPlan::Aggregate { .. } => true,
             // A sink with one slot for each scanned row has none for matches that are not known yet.
             _ => false,
         };

@@ -162,7 +162,7 @@ impl<'a> Assessment<'a> {
         worth: &mut Worth,
     ) -> Result<PipelineGraph, Reason> {
         let root = found.root();
-        let all = root.materialises() && root.top().is_none() && !root.sorts();
+        let all = root.returns_rows() && root.top().is_none() && !root.sorts();
         if all && root.is_whole() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
@@ -186,7 +186,7 @@ impl<'a> Assessment<'a> {
                 value: format!("{least}, the table has {rows} rows"),
             });
         }
-        if let (PipelineSource::Groups(groups), true) = (&root.source, root.materialises())
+        if let (PipelineSource::Groups(groups), true) = (&root.source, root.returns_rows())
             && !matches!(PlanNode::of(plan), PlanNode::Aggregate(_))
             && self.are_few(groups, worth)
         {
@@ -215,7 +215,7 @@ impl<'a> Assessment<'a> {
         let root = found.root();
         let mut host = self.estimator.host_time(plan);
         let time = self.estimator.device_time(root, plan, self.session, &self.keys);
-        if let (Some(fetch), true) = (fetch, root.materialises()) {
+        if let (Some(fetch), true) = (fetch, root.returns_rows()) {
             // The CPU stops after `fetch` rows, and so does the pipeline once its columns are resident.
             host = host.scaled((fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0));
         }

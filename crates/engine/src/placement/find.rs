@@ -112,7 +112,7 @@ fn rows_subtree(
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
     }
-    chain.finish(SinkPlan::Materialise { outputs, order: None }, output)
+    chain.finish(SinkPlan::Rows { outputs, order: None }, output)
 }
 
 /// The chain of a plan, from its source upwards.

@@ -57,7 +57,7 @@ pub(super) fn operator(
 /// of a stream on one core.
 fn check_worth(found: &PipelineGraph, plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
     let crossed = found.root().plan.columns().len() as f64 * POLICY.crossed_value;
-    let after = match found.root().materialises() {
+    let after = match found.root().returns_rows() {
         true => {
             let outputs = plan.schema().fields().len() as f64;
             outputs * (POLICY.crossed_value + POLICY.returned_value)

@@ -73,7 +73,7 @@ fn decode(
     all: Groups<'_>,
     texts: &StringsAtPlaces,
 ) -> Result<RecordBatch, RunError> {
-    let ResultPlan::Groups {
+    let ResultPlan::Aggregate {
         key,
         accumulators,
         occupied,

@@ -57,7 +57,7 @@ impl BoundStream {
         let pipeline = &plan.pipeline;
         let codes = code_columns(&pipeline.sink);
         let sources: BTreeSet<usize> = match &pipeline.sink {
-            SinkPlan::Materialise { outputs, .. } => {
+            SinkPlan::Rows { outputs, .. } => {
                 let computed = outputs.iter().filter(|output| output.as_column().is_none());
                 let read = pipeline.filters.iter().chain(computed);
                 read.flat_map(Expr::columns).collect()
@@ -91,7 +91,7 @@ impl BoundStream {
             line!(row, "live = live && {};", keep.join(" && "));
         }
         let (results, before, after) = match &pipeline.sink {
-            SinkPlan::Materialise { outputs, .. } => {
+            SinkPlan::Rows { outputs, .. } => {
                 let results =
                     RowResults::new(outputs, &rewrite, settings, &mut layout, (&mut emitter, &mut row))?;
                 let after = results.after_rows();

@@ -60,8 +60,8 @@ impl StreamPlan {
             return Err(refuse("it is joined"));
         }
         let window = match &pipeline.plan.sink {
-            SinkPlan::Materialise { order: None, .. } => None,
-            SinkPlan::Materialise { .. } => return Err(refuse("all of its rows would be sorted")),
+            SinkPlan::Rows { order: None, .. } => None,
+            SinkPlan::Rows { .. } => return Err(refuse("all of its rows would be sorted")),
             SinkPlan::Aggregate { keys, .. } => Some(window(keys, input.plan())?),
             _ => return Err(refuse("it has no pipeline of its own")),
         };

@@ -25,7 +25,7 @@ fn aggregate() -> PipelinePlan {
 
 fn rows() -> PipelinePlan {
     PipelinePlan {
-        sink: SinkPlan::Materialise {
+        sink: SinkPlan::Rows {
             outputs: Vec::new(),
             order: None,
         },

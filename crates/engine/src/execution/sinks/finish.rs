@@ -85,7 +85,7 @@ impl SinkState {
             return self.keep(runtime, stream, bound, build_side, report);
         }
         let end = match self.form {
-            Form::Fixed(words) => CONTROL_WORDS + words,
+            Form::Array(words) => CONTROL_WORDS + words,
             _ => CONTROL_WORDS,
         };
         let small = end <= SMALL_WORDS;
@@ -103,15 +103,15 @@ impl SinkState {
             contents.bytes += contents.texts.bytes();
         }
         match self.form {
-            Form::Fixed(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
-            Form::Fixed(_) => {
+            Form::Array(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
+            Form::Array(_) => {
                 let words = CONTROL_WORDS..end;
                 contents.groups = match self.few_groups(runtime, stream, bound, words.clone())? {
                     Some(groups) => GroupStorage::Numbered(groups),
                     None => GroupStorage::Fixed(self.control, words),
                 };
             }
-            Form::Table(mut table) => {
+            Form::Hash(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
                     let (control, rows) = ((&mut *self.control, 1), (held, waiting));
@@ -123,7 +123,7 @@ impl SinkState {
                     contents.groups = GroupStorage::Collected(groups);
                 }
             }
-            Form::Rows { .. } => {}
+            Form::Append { .. } => {}
             Form::Sort(columns) => {
                 if let (0, ResultPlan::Rows(plan)) = (contents.error, &bound.result) {
                     let (count, fetch) = (control[1], self.fetch);
@@ -158,7 +158,7 @@ impl SinkState {
         bound: &BoundPipeline,
         words: Range<usize>,
     ) -> Result<Option<DeviceBuffer<u64>>, RunError> {
-        let ResultPlan::Groups {
+        let ResultPlan::Aggregate {
             occupied: Some(marker),
             ..
         } = bound.result
@@ -204,13 +204,13 @@ impl SinkState {
     ) -> Result<Contents, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
         let built = match self.form {
-            Form::Fixed(words) => {
+            Form::Array(words) => {
                 self.control.park();
                 let texts = self.texts.map(InternedStrings::parked);
                 let entries = words / bound.slot_words().max(1);
                 BuiltTable::of_table(build_side, self.control, CONTROL_WORDS, entries as u64, texts)
             }
-            Form::Table(mut table) => {
+            Form::Hash(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
                     let (control, rows) = ((&mut *self.control, 1), (held, waiting));

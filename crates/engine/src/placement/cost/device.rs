@@ -264,11 +264,11 @@ impl Estimator {
                 let grouped = self.grouped_rows(plan).map_or(rows, |grouped| grouped.min(rows));
                 (grouped * row * 1e-9, groups, POLICY.group_value)
             }
-            SinkPlan::Materialise {
+            SinkPlan::Rows {
                 order: Some(RowOrder::First(top)),
                 ..
             } => (0.0, returned.min(top.fetch as f64), POLICY.row_value),
-            SinkPlan::Materialise { .. } => (0.0, returned, POLICY.row_value),
+            SinkPlan::Rows { .. } => (0.0, returned, POLICY.row_value),
             SinkPlan::Windows(input) => (rows * windows_row(input) * 1e-9, 0.0, POLICY.row_value),
             SinkPlan::Build { key, .. } | SinkPlan::Multimap { key, .. } => {
                 let row = POLICY.built_row + interned(key.parts(), rows);
@@ -299,7 +299,7 @@ impl Estimator {
     /// Additional seconds on the device to sort `rows` rows of `found`, if it sorts: passes over keys and row
     /// numbers, columns gathered, and launches, including a second run of the filters to count.
     pub(in crate::placement) fn device_sort(&self, found: &Pipeline, rows: f64) -> f64 {
-        let SinkPlan::Materialise {
+        let SinkPlan::Rows {
             outputs,
             order: Some(RowOrder::All(words)),
         } = &found.plan.sink

@@ -116,7 +116,7 @@ fn subtree(
             unit: "words of 64 bits",
         });
     }
-    let sink = SinkPlan::Materialise {
+    let sink = SinkPlan::Rows {
         outputs,
         order: Some(RowOrder::All(words)),
     };

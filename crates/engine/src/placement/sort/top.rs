@@ -56,7 +56,7 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Pipelin
         key: Expr::sort_key(keys),
         fetch: fetch as u64,
     };
-    let sink = SinkPlan::Materialise {
+    let sink = SinkPlan::Rows {
         outputs: chain.columns.clone(),
         order: Some(RowOrder::First(top)),
     };
