@@ -400,5 +400,6 @@ fn screens_are_the_output_of_the_command() {
         .case("../../docs/src/concepts/*.md")
         .env("GALATEA_CACHE_DIR", cache.path().to_string_lossy())
         .env("COLUMNS", "120")
+        .env("DATAFUSION_EXECUTION_TARGET_PARTITIONS", "2")
         .env("NO_COLOR", "1");
 }
