@@ -302,20 +302,25 @@ impl GalateaConfig {
     }
 }
 
-/// The names of all settings, the most similar one first if it is close to `key`.
+/// The most similar name, if one has the same last word as `key` or differs from it in a few letters, and all
+/// names otherwise.
 fn unknown_hint(key: &str) -> String {
     let names = || GalateaConfig::NAMES.iter().chain(EngineSettings::NAMES);
-    let all = names()
-        .map(|name| format!("{PREFIX}.{name}"))
-        .collect::<Vec<_>>()
-        .join(", ");
+    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let distance = |name: &str| match last(name) == last(key) {
+        true => 0,
+        false => strsim::levenshtein(key, name).min(strsim::levenshtein(&last(key), &last(name))),
+    };
     let close = names()
-        .map(|name| (strsim::levenshtein(key, name), name))
+        .map(|name| (distance(name), name))
         .min()
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 4);
+        .filter(|(distance, name)| *distance <= 1 + last(name).len() / 4);
     match close {
-        Some((_, name)) => format!("did you mean {PREFIX}.{name}? settings are {all}"),
-        None => format!("settings are {all}"),
+        Some((_, name)) => format!("did you mean {PREFIX}.{name}? SHOW ALL lists the settings"),
+        None => {
+            let all: Vec<String> = names().map(|name| format!("{PREFIX}.{name}")).collect();
+            format!("settings are {}", all.join(", "))
+        }
     }
 }
 
@@ -409,6 +414,7 @@ mod tests {
             "accepts auto, registers, threads, copies, slots, dense or hash",
         ),
         ("galatea.devise", "cpu", "did you mean galatea.device?"),
+        ("galatea.min_rows", "5", "did you mean galatea.tuning.min_rows?"),
         (
             "galatea.colour",
             "blue",

@@ -230,7 +230,7 @@ fn files_that_copy_cannot_create() {
 #[test]
 fn unknown_settings_and_wrong_values() {
     let unknown = error_of("SET galatea.devise = 'cpu'");
-    let expected = "error: unknown setting: galatea.devise\nhint: did you mean galatea.device? settings are galatea.device, ";
+    let expected = "error: unknown setting: galatea.devise\nhint: did you mean galatea.device? SHOW ALL lists the settings";
     assert!(unknown.starts_with(expected), "{unknown}");
     insta::assert_snapshot!(error_of("SET galatea.device = 'tpu'"), @r"
     error: invalid value for galatea.device: 'tpu'

@@ -74,6 +74,10 @@ impl SharedSettings {
                 "{PREFIX}.{key} is a setting of a session, not of the engine\n\
                  hint: SET {PREFIX}.{key} = '{value}' changes it for this session"
             ),
+            None if key.starts_with("datafusion.") => config_err!(
+                "{key} is a setting of a session, not of the engine\n\
+                 hint: SET {key} = '{value}' changes it for this session"
+            ),
             None => config_err!("unknown setting: {PREFIX}.{key}\nhint: {}", unknown_hint(key)),
         }
     }
