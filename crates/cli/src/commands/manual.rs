@@ -26,7 +26,13 @@ pub(crate) fn man(out: Option<&Path>) -> Result<(), CliError> {
     match out {
         Some(directory) => {
             fs::create_dir_all(directory).map_err(failed(directory))?;
-            clap_mangen::generate_to(Arguments::command(), directory).map_err(failed(directory))
+            // The help of the command leaves these out; their pages exist.
+            let shown = ["bench", "policies"]
+                .into_iter()
+                .fold(Arguments::command(), |command, name| {
+                    command.mut_subcommand(name, |hidden| hidden.hide(false))
+                });
+            clap_mangen::generate_to(shown, directory).map_err(failed(directory))
         }
         None => {
             let mut text = Vec::new();

@@ -241,7 +241,7 @@ fn policies_are_listed_with_their_meaning() {
     let line = ran.out.lines().find(|line| line.contains("hot_share"));
     assert_eq!(
         line.map(str::trim),
-        Some("hot_share     0.1  Share of the sample that a hot group has, at least."),
+        Some("hot_share     0.1  Minimum share of the sample for a hot group."),
         "{}",
         ran.out
     );
