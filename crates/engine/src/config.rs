@@ -312,11 +312,11 @@ fn unknown_hint(key: &str) -> String {
         false => strsim::levenshtein(key, name).min(strsim::levenshtein(&last(key), &last(name))),
     };
     let close = names()
-        .map(|name| (distance(name), name))
+        .map(|name| (distance(name), strsim::levenshtein(key, name), name))
         .min()
-        .filter(|(distance, name)| *distance <= 1 + last(name).len() / 4);
+        .filter(|(distance, _, name)| *distance <= 1 + last(name).len() / 4);
     match close {
-        Some((_, name)) => format!("did you mean {PREFIX}.{name}? SHOW ALL lists the settings"),
+        Some((.., name)) => format!("did you mean {PREFIX}.{name}? SHOW ALL lists the settings"),
         None => {
             let all: Vec<String> = names().map(|name| format!("{PREFIX}.{name}")).collect();
             format!("settings are {}", all.join(", "))
