@@ -176,25 +176,37 @@ async fn rows_that_the_cpu_sorts_keep_the_order_of_dropped_keys() {
     let table = RecordBatch::try_from_iter(columns).expect("columns of one length");
     let sql = "SELECT id, a, b, c, d, e, f, g, h FROM t WHERE id >= 7 ORDER BY k DESC";
     let mut sorted_by_cpu = 0;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("t.parquet").display().to_string();
+    let writer = Pair::new(&[]);
+    writer.table("t", std::slice::from_ref(&table));
+    let copy = format!("COPY t TO '{file}' OPTIONS ('format.max_row_group_size' '500')");
+    answer(&writer.cpu, &copy).await;
+    let from_file = sql.replace("FROM t", &format!("FROM '{file}'"));
     for limit in ["1 MiB", "1150 KiB", "1300 KiB", "1400 KiB", "2 MiB"] {
-        let settings = [
-            ("galatea.memory.gpu_limit", limit),
-            ("galatea.tuning.chunk_rows", "500"),
-        ];
-        let pair = Pair::new(&settings);
-        pair.table("t", std::slice::from_ref(&table));
-        for sql in [sql, &format!("{sql} LIMIT 200000")] {
-            let rows = answer(&pair.gpu, sql).await;
-            let rows = concat_batches(&rows[0].schema(), &rows).expect("batches of one schema");
-            let ids = rows
-                .column_by_name("id")
-                .expect("a column")
-                .as_primitive::<Int64Type>();
-            let odd = ids.values().iter().take_while(|id| **id % 2 == 1).count();
-            assert_eq!((ids.len(), odd), (29_993, 14_997), "{limit}, {sql}");
-            assert!(ids.values()[odd..].iter().all(|id| id % 2 == 0), "{limit}, {sql}");
-            let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-            sorted_by_cpu += usize::from(plan.contains("the order alone"));
+        for partitions in ["1", "4"] {
+            let settings = [
+                ("galatea.memory.gpu_limit", limit),
+                ("galatea.tuning.chunk_rows", "500"),
+                ("datafusion.execution.target_partitions", partitions),
+            ];
+            let pair = Pair::new(&settings);
+            pair.table("t", std::slice::from_ref(&table));
+            // The second run of a query uses the plan of the first.
+            for sql in [sql, sql, &format!("{sql} LIMIT 200000"), &from_file, &from_file] {
+                let context = format!("{limit}, {partitions} partitions, {sql}");
+                let rows = answer(&pair.gpu, sql).await;
+                let rows = concat_batches(&rows[0].schema(), &rows).expect("batches of one schema");
+                let ids = rows
+                    .column_by_name("id")
+                    .expect("a column")
+                    .as_primitive::<Int64Type>();
+                let odd = ids.values().iter().take_while(|id| **id % 2 == 1).count();
+                assert_eq!((ids.len(), odd), (29_993, 14_997), "{context}");
+                assert!(ids.values()[odd..].iter().all(|id| id % 2 == 0), "{context}");
+                let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+                sorted_by_cpu += usize::from(plan.contains("the order alone"));
+            }
         }
     }
     assert!(sorted_by_cpu > 1, "{sorted_by_cpu}");
