@@ -306,15 +306,14 @@ impl GalateaConfig {
 /// names otherwise.
 fn unknown_hint(key: &str) -> String {
     let names = || GalateaConfig::NAMES.iter().chain(EngineSettings::NAMES);
-    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let distance = |name: &str| match last(name) == last(key) {
-        true => 0,
-        false => strsim::levenshtein(key, name).min(strsim::levenshtein(&last(key), &last(name))),
+    let distance = |name: &str| {
+        let of_last_words = strsim::levenshtein(last_word(key), last_word(name));
+        of_last_words.min(strsim::levenshtein(key, name))
     };
     let close = names()
         .map(|name| (distance(name), strsim::levenshtein(key, name), name))
         .min()
-        .filter(|(distance, _, name)| *distance <= 1 + last(name).len() / 4);
+        .filter(|(distance, _, name)| *distance <= 1 + last_word(name).len() / 4);
     match close {
         Some((.., name)) => format!("did you mean {PREFIX}.{name}? SHOW ALL lists the settings"),
         None => {
@@ -322,6 +321,11 @@ fn unknown_hint(key: &str) -> String {
             format!("settings are {}", all.join(", "))
         }
     }
+}
+
+/// A name without its namespace.
+fn last_word(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
 #[cfg(test)]
