@@ -155,7 +155,7 @@ impl AccumulatorPlan {
         Ok(accumulators)
     }
 
-    /// Adds a MIN or MAX whose values are compared as strings. `text` is the C++ expression of the string and
+    /// Adds a MIN or MAX that compares strings. `text` is the C++ expression of the string and
     /// `table` the index of the table of interned strings.
     fn extreme(
         &mut self,

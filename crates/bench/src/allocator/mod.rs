@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Two regimes are measured separately, because allocators with queues differ by orders of magnitude between
-//! them: *warm*, in which each run frees its allocations, and *hold*, in which nothing is freed. Every
+//! them. In *warm* each run frees its allocations, and in *hold* nothing is freed. Every
 //! experiment has the null kernel (a launch and a store) and the bump allocator as floors. Times are of
 //! kernels alone, by events. A row has the median, minimum and maximum of its runs.
 //!

@@ -52,7 +52,7 @@ pub struct Row {
     pub max_ms: Option<f64>,
     /// Bytes that crossed the link, in both directions.
     pub link_bytes: u64,
-    /// Share of the time in which the link could have copied them: the DMA efficiency of MultiQx §7.
+    /// Minimum time of the link for these bytes, as a share of the time: the DMA efficiency of MultiQx §7.
     pub link_share: Option<f64>,
     /// Mean number of concurrent pipelines on the device, including waits for their copies.
     pub device_share: f64,

@@ -25,8 +25,8 @@ struct Arguments {
 constexpr u32 HOLE = 0xffffffffu;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
-// Block scope. Calls `update(code, measure, lanes)` for every row of this block's morsel. `lanes` are those
-// of the warp that have a row, and that make the call together.
+// Block scope. Calls `update(code, measure, lanes)` for every row of this block's morsel. `lanes` are the
+// lanes of the warp with a row; they call together.
 template <bool MEASURED, typename Update> GALATEA_INLINE void walk(const Arguments& args, Update update) {
     const u64 first = blockIdx.x * args.morsel_rows;
     if (first >= args.rows) return;

@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 policy! {
-    /// When the rows of a join are partitioned. Bytes stand for the time in which device memory reads them
-    /// sequentially. Fitted to joins of rows of 8 bytes on an H200 with 4.3 TB/s of memory bandwidth
+    /// When the rows of a join are partitioned. Bytes are a unit of time: device memory reads them
+    /// sequentially in it. Fitted to joins of rows of 8 bytes on an H200 with 4.3 TB/s of memory bandwidth
     /// (`bench/results/2026-11-23-nvidia-h200/joins-in-memory`).
     pub(super) struct PartitionPolicy {
         /// Minimum number of rows.

@@ -99,7 +99,7 @@ async fn subtrees_that_fall_back_are_counted() {
          FROM generate_series(1, 2)",
     )
     .await;
-    // Whether a letter exists whose lower case depends on its neighbours is known only after reading.
+    // The data may contain a letter with a lower case that depends on its neighbours: a run detects it.
     let sql = "SELECT sum(v) FROM f WHERE v > 1 UNION ALL SELECT sum(w) FROM d WHERE lower(a || b) <> 'x'";
     run(&ctx, sql).await;
     let report = galatea::last_query_report(&ctx).expect("a report");
