@@ -7,8 +7,8 @@
 //!   and the maximum use of device memory against the limit.
 //! * **pairs**: two clients, each repeating one query, for all pairs that together read more than the limit.
 //!   The weighted speed-up of a pair is the sum, over both, of the time alone over the time beside the other.
-//!   Turns without cost would result in 1. With turns, each query may evict columns of the other; one client that
-//!   alternates measures that.
+//!   Turns without cost would result in 1. With turns, each query may evict columns of the other; one client
+//!   that alternates measures that.
 //! * **pairs without the manager**: the same pairs, but a query that finds the device full fails, and nothing
 //!   is evicted.
 //! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
