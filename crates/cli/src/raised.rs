@@ -1,5 +1,8 @@
 //! Finds the position in a statement of the expression that raised an error for a row.
 //!
+//! `statements.rs` calls [`raised_at`] for each failed statement and passes the position to
+//! `CliError::of_statement` (`errors.rs`), which underlines it below the message.
+//!
 //! The error contains the expression as the plan writes it: with column names, and with casts that the
 //! planner added. It is compared with the expressions of the statement, without casts, qualifiers and
 //! parentheses. An expression of a view, or one that the planner rewrote, is not found in the statement. The

@@ -50,7 +50,11 @@ impl From<DataFusionError> for Failure {
     }
 }
 
-/// The error that a row of the pipeline raised, if any, decoded from the kernel's error number.
+/// The error that a row of the pipeline raised, if any.
+///
+/// A kernel writes the number of the first error to `PipelineArguments::error` (`galatea_raise` in
+/// `arithmetic.cuh`). [`Number::meaning`] decodes it: a signal to the host, or an index into
+/// `Parameters::errors`, with the fault and the expression that the failing code was compiled from.
 ///
 /// # Errors
 /// [`RunError::Raised`], or the kernel's signal to the host.

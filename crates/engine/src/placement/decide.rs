@@ -1,9 +1,11 @@
 //! Chooses CPU or GPU, for a subtree ([`decide`]) and for a whole query ([`reason_for_cpu`]).
 //!
-//! `Assessment::supported` has checked before that the device supports the subtree, that no earlier run
-//! refused it, and that its table has `galatea.tuning.min_rows` rows.
-//!
-//! With `galatea.device = 'auto'`, a subtree that the device supports runs there if
+//! `galatea.device = 'gpu'` and `'emulated'` place every supported subtree on the device without a comparison.
+//! With `'auto'`, `Assessment::compared` (`assessment.rs`) calls [`decide`] for each subtree, and `decision.rs`
+//! calls [`reason_for_cpu`] for the query. Before that, `find.rs` has found the pipelines of the subtree, and
+//! `Assessment::supported` has refused subtrees without work, those that an earlier run refused, and, with
+//! `'auto'`, tables of fewer than `galatea.tuning.min_rows` rows, filters over few groups, and rows that CPU
+//! operators compute. A supported subtree runs on the device if
 //!
 //! ```text
 //! hot + haste * unpaid <= CPU
@@ -15,7 +17,7 @@
 //! ```
 //!
 //! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the warm-up is missing. When runs
-//! have lost half of the time of the warm-up, it counts as paid. Until then the subtree runs on the CPU and
+//! have lost half of the time of the warm-up (`investment` in `cost/device.rs`), it counts as paid. Until then the subtree runs on the CPU and
 //! the background warms up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU` of a subtree on the device,
 //! `warm`, `cold`, `CPU` and the paid share of one that warms up.
 //!

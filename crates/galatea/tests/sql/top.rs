@@ -97,7 +97,10 @@ async fn strings_that_begin_alike_are_not_returned_in_great_numbers() {
     pair.check(sql, false, "alike").await;
     let report = galatea::last_query_report(&pair.gpu).expect("a report");
     assert!(
-        report.reasons.iter().any(|reason| reason.contains("rows with the same first bytes")),
+        report
+            .reasons
+            .iter()
+            .any(|reason| reason.contains("rows with the same first bytes")),
         "{report:?}"
     );
     // The refusal is remembered.

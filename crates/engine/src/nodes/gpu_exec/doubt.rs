@@ -7,7 +7,7 @@
 //! cases, and for functions without a result of the device code for a value, the subtree runs again on the
 //! CPU.
 
-use crate::checks::{CommonExpressions, call_of_column, may_raise};
+use crate::checks::may_raise;
 use crate::nodes::GpuExec;
 use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -25,7 +25,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use galatea_expression::{Fault, Raised, RowError};
+use galatea_expression::{Fault, Raised};
 use galatea_store::StoreScanExec;
 use std::fmt;
 use std::sync::Arc;
@@ -164,11 +164,4 @@ fn note(node: &Arc<dyn ExecutionPlan>, reads_all: bool) {
     for child in node.children() {
         note(child, reads_all);
     }
-}
-
-/// The error for the user from an error that a row of the subtree raised.
-pub(super) fn row_error(raised: &Raised, cpu: &Arc<dyn ExecutionPlan>) -> RowError {
-    let common = CommonExpressions::of(cpu);
-    let raised = raised.clone().of_call(|column| call_of_column(cpu, column));
-    raised.into_row_error(&|expression| common.shown(expression))
 }

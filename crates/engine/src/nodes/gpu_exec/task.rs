@@ -1,7 +1,8 @@
 //! One execution of a GPU subtree: on the device, with another subtree if the data require it, or on the CPU.
 
 use super::Outcome;
-use super::doubt::{Doubt, row_error};
+use super::doubt::Doubt;
+use crate::checks::{CommonExpressions, call_of_column};
 use crate::config::{Fallback, GalateaConfig};
 use crate::device::RunError;
 use crate::execution::attempt::{LastResort, LastStep, repeat_async};
@@ -37,7 +38,7 @@ use futures::future::{self, BoxFuture, Either, poll_fn};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use galatea_base::reason::Reason;
 use galatea_device::MachineMemory;
-use galatea_expression::Raised;
+use galatea_expression::{Raised, RowError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -249,11 +250,18 @@ impl Task {
         match failure {
             Failure::Store(error) => store_error(error),
             Failure::Run(RunError::Cancelled) => exec_datafusion_err!("the query was cancelled"),
-            Failure::Run(RunError::Raised(raised)) => row_error(&raised, &self.cpu).into(),
+            Failure::Run(RunError::Raised(raised)) => self.row_error(&raised).into(),
             Failure::Run(error) => DataFusionError::External(Box::new(error)),
             Failure::BuildSide(_, reason) => DataFusionError::External(Box::new(reason)),
             Failure::Pool(error) | Failure::Input(error) => error,
         }
+    }
+
+    /// The error of a row, with the expression as the plan of the CPU writes it.
+    fn row_error(&self, raised: &Raised) -> RowError {
+        let common = CommonExpressions::of(&self.cpu);
+        let raised = raised.clone().of_call(|column| call_of_column(&self.cpu, column));
+        raised.into_row_error(&|expression| common.shown(expression))
     }
 
     /// Runs the graph of the subtree; its rows are added to the queue.
