@@ -21,6 +21,7 @@ mod compile;
 pub(crate) mod error;
 pub(crate) mod executor;
 mod graph_cache;
+mod join_run;
 mod key_ranges;
 mod launch_loop;
 mod part_run;

@@ -20,9 +20,9 @@
 //! If the rows of a single key exceed the memory of a partition, the run fails for lack of memory and the
 //! subtree runs on the CPU.
 
-use super::attempt::{Shrinking, repeat_async};
 use super::error::Failure;
 use super::executor::{Executor, MAX_PAIRS, Work, chunks, pairs_view};
+use super::join_run::Parts;
 use super::part_run::{Carried, PartRun};
 use super::pipeline_run::{Output, Run};
 use crate::device::RunError;
@@ -33,8 +33,6 @@ use crate::report::RunReport;
 use crate::results::queue::ResultQueue;
 use arrow::array::AsArray;
 use arrow::datatypes::{Int32Type, Int64Type};
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use galatea_base::policy::policy;
 use galatea_base::reason::size;
 use galatea_expression::{BUCKETS, Expr};
@@ -59,28 +57,7 @@ policy! {
     }
 }
 
-const POLICY: PartPolicy = PartPolicy::DEFAULT;
-
-/// An attempt to run a pipeline that joins.
-#[derive(Debug, Clone, Copy)]
-enum JoinAttempt {
-    /// All rows at once. After a failed predicted attempt, it contains the memory of the next partitioned
-    /// attempt.
-    Whole(Option<Shrinking>),
-    /// With its joins in partitions.
-    InParts(Parts),
-}
-
-/// Parameters of a run with partitioned joins.
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    /// The memory that the build side of a partition may use.
-    memory: Shrinking,
-    /// Number of times that the partitions were restarted with more memory for strings.
-    begun_again: u32,
-    /// Whether partitioning was predicted, and no run over all rows has failed.
-    predicted: bool,
-}
+pub(super) const POLICY: PartPolicy = PartPolicy::DEFAULT;
 
 /// A join that runs one partition at a time.
 struct Cut {
@@ -117,98 +94,8 @@ fn combination(cuts: &[Cut], number: usize) -> Vec<usize> {
 }
 
 impl Executor<'_> {
-    /// Runs a pipeline after the pipelines of its build sides. `keep`: its groups stay on the device. If
-    /// memory is too small, its joins run one partition at a time.
-    pub(super) fn run<'s>(
-        &'s self,
-        pipeline: PipelineRef<'s>,
-        keep: bool,
-    ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
-        let run = move |attempt| {
-            let outcome = async move {
-                let outcome = match attempt {
-                    JoinAttempt::Whole(_) => self.run_whole(pipeline, keep).await,
-                    JoinAttempt::InParts(parts) => self.in_parts(pipeline, keep, parts).await,
-                };
-                outcome.map_err(|failure| (attempt, failure))
-            };
-            outcome.boxed()
-        };
-        let next = move |attempt, failure| self.in_parts_after(pipeline, attempt, failure);
-        let outcome = repeat_async(self.first_attempt(pipeline), run, next);
-        outcome
-            .map(|outcome| outcome.map_err(|(_, failure)| failure))
-            .boxed()
-    }
-
-    /// The first attempt, partitioned if a build side is predicted to exceed device memory.
-    fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
-        let memory = PartitionedJoin::are_predicted(pipeline)
-            .then(|| self.first_parts())
-            .flatten();
-        memory.map_or(JoinAttempt::Whole(None), |memory| {
-            JoinAttempt::InParts(Parts {
-                memory,
-                begun_again: 0,
-                predicted: true,
-            })
-        })
-    }
-
-    /// The memory of the first partitioned attempt.
-    fn first_parts(&self) -> Option<Shrinking> {
-        let device = self.session.engine().device(self.config);
-        let limit = device.map_or(0, |device| device.device().budget().limit());
-        Shrinking::new(limit / POLICY.memory, POLICY.less, POLICY.tries)
-    }
-
-    /// The attempt after one that failed for lack of memory: its joins run in partitions, smaller than
-    /// before. It fails if no join has keys, or once rows were read.
-    fn in_parts_after(
-        &self,
-        pipeline: PipelineRef<'_>,
-        attempt: JoinAttempt,
-        failure: Failure,
-    ) -> Result<JoinAttempt, (JoinAttempt, Failure)> {
-        let is_root = pipeline.id() == pipeline.graph().root_id();
-        let restart = || !is_root || self.result.restart_all();
-        let next = match (attempt, &failure) {
-            (JoinAttempt::Whole(memory), failure)
-                if failure.wants_memory() && !PartitionedJoin::of(pipeline).is_empty() =>
-            {
-                let memory = memory.or_else(|| self.first_parts());
-                memory.map(|memory| {
-                    JoinAttempt::InParts(Parts {
-                        memory,
-                        begun_again: 0,
-                        predicted: false,
-                    })
-                })
-            }
-            // The sink of all partitions holds the strings.
-            (JoinAttempt::InParts(parts), Failure::Run(RunError::StringsFull)) => {
-                let begun_again = parts.begun_again + 1;
-                Some(JoinAttempt::InParts(Parts { begun_again, ..parts }))
-            }
-            // The prediction may be wrong, and a refusal may apply only to partitions.
-            (JoinAttempt::InParts(parts), failure)
-                if parts.predicted
-                    && (failure.wants_memory()
-                        || matches!(failure, Failure::Run(RunError::Unsupported(_)))) =>
-            {
-                Some(JoinAttempt::Whole(parts.memory.next()))
-            }
-            (JoinAttempt::InParts(parts), failure) if failure.wants_memory() => {
-                let memory = parts.memory.next();
-                memory.map(|memory| JoinAttempt::InParts(Parts { memory, ..parts }))
-            }
-            _ => None,
-        };
-        next.filter(|_| restart()).ok_or((attempt, failure))
-    }
-
     /// Runs a pipeline with partitioned joins.
-    async fn in_parts(
+    pub(super) async fn in_parts(
         &self,
         pipeline: PipelineRef<'_>,
         keep: bool,

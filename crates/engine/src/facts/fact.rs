@@ -329,13 +329,9 @@ fn source(pipeline: PipelineRef<'_>) -> Fact {
 
 /// The pairs of keys of a join, with the algorithm that joins their rows.
 fn with_algorithm(pairs: Vec<String>, pipeline: PipelineRef<'_>) -> Vec<String> {
-    let Some(probe) = pipeline.rows_from() else {
+    let Some(algorithm) = JoinAlgorithm::of_pairs(pipeline) else {
         return pairs;
     };
-    let lists = (0..probe.build_sides.len()).find(
-        |side| matches!(probe.build(*side), Some(build) if matches!(build.plan.sink, SinkPlan::Multimap { .. })),
-    );
-    let algorithm = lists.map_or(JoinAlgorithm::Multimap, |side| JoinAlgorithm::of(probe, side));
     let named = |pairs| format!("{pairs}, {}", algorithm.name());
     pairs.into_iter().map(named).collect()
 }

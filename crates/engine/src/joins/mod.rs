@@ -15,7 +15,7 @@
 //! | [`HostLookup`](JoinAlgorithm::HostLookup) | CPU operators produce the build rows, or the build side is small and its keys are unique | no pipeline builds the side: `PipelineRef::build` returns `None` |
 //! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | a pipeline produces the build rows, and each probe row has at most one match | [`SinkPlan::Build`] or [`SinkPlan::BuildGroups`] of that pipeline |
 //! | [`Multimap`](JoinAlgorithm::Multimap) | build keys repeat | [`SinkPlan::Multimap`] of that pipeline |
-//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or a run finds that | `BuildSide::exceeds_memory` (`graph/pipeline.rs`); a run selects it in `in_parts_after` (`execution/parts.rs`) |
+//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or a run finds that | [`choose`], which sets `BuildSide::exceeds_memory`; a run selects it in `in_parts_after` (`execution/join_run.rs`) |
 //!
 //! A run decides two more properties of a join from the data. EXPLAIN ANALYZE shows both. If the build side
 //! exceeds the L2 cache, rows are partitioned before they probe it (`galatea.join.partitions`). The range of
@@ -29,10 +29,12 @@
 //! | the sides and keys of a join in DataFusion's plan | `placement/joins/` |
 //! | the choice of the algorithm: host or device | `placement/assessment.rs` (`choose_builds`) |
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
+//! | the choice of the algorithm: in memory or out of core | [`choose`], in this module |
 //! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
 //! | the out-of-core joins of a pipeline, and their pipelines over a partition | `joins/out_of_core.rs` |
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
 //! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
+//! | runs of each algorithm, and the algorithm after a failed run | `execution/join_run.rs` |
 //! | runs of out-of-core joins | `execution/parts.rs` |
 //! | runs with partitions that fit the L2 cache | `execution/partition_run.rs` |
 //!
@@ -43,8 +45,9 @@ pub(crate) mod build_table;
 pub(crate) mod out_of_core;
 pub(crate) mod pairs;
 
-use crate::graph::PipelineRef;
+use crate::graph::{PipelineGraph, PipelineId, PipelineRef};
 use galatea_codegen::SinkPlan;
+use out_of_core::PartitionedJoin;
 
 /// The algorithm that finds the matches of rows in a build side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +83,12 @@ impl JoinAlgorithm {
         }
     }
 
+    /// The algorithm of the join that produces the pairs which a pipeline scans; `None` for another source.
+    pub fn of_pairs(pipeline: PipelineRef<'_>) -> Option<Self> {
+        let (probe, side) = PartitionedJoin::Pairs.probe(pipeline)?;
+        Some(Self::of(probe, side))
+    }
+
     /// Its name in EXPLAIN.
     pub fn name(self) -> &'static str {
         match self {
@@ -91,9 +100,14 @@ impl JoinAlgorithm {
     }
 }
 
-/// Whether a build side of `rows` predicted rows exceeds `memory` bytes of device memory. The size of a row
-/// is a lower bound. If the prediction is too low, a run fails for lack of memory and is repeated in
-/// partitions.
-pub(crate) fn exceeds(sink: &SinkPlan, rows: f64, memory: u64) -> bool {
-    rows * out_of_core::least_row_bytes(sink) as f64 > memory as f64
+/// Chooses between the algorithms for build side number `side` of a pipeline, which another pipeline builds
+/// with `rows` predicted rows: [`JoinAlgorithm::OutOfCore`] if it exceeds `memory` bytes of device memory. The
+/// size of a row is a lower bound. If the prediction is too low, a run fails for lack of memory and is repeated
+/// in partitions.
+pub(crate) fn choose(graph: &mut PipelineGraph, (id, side): (PipelineId, usize), rows: f64, memory: u64) {
+    let Some(build) = graph.pipeline(id).build(side) else {
+        return;
+    };
+    let least = rows * out_of_core::least_row_bytes(&build.plan.sink) as f64;
+    graph.pipeline_mut(id).build_sides[side].exceeds_memory = least > memory as f64;
 }

@@ -324,11 +324,11 @@ impl<'a> Assessment<'a> {
             let side = &mut graph.pipeline_mut(id).build_sides[number];
             side.build = build;
             side.shape = Some(build_side);
-            if let Some(build) = build {
+            if build.is_some() {
                 let rows = self.estimator.rows(side.plan.plan());
-                let sink = &graph.pipeline(build.pipeline).plan.sink;
-                let exceeds = memory.is_some_and(|memory| joins::exceeds(sink, rows, memory));
-                graph.pipeline_mut(id).build_sides[number].exceeds_memory = exceeds;
+                if let Some(memory) = memory {
+                    joins::choose(graph, (id, number), rows, memory);
+                }
                 continue;
             }
             if let Some(reason) = collected.or(limit.as_ref().and(why)) {

@@ -1,0 +1,135 @@
+//! Runs a pipeline by the algorithms of its joins, and by another one after a failure.
+//!
+//! ```text
+//! first_attempt     out of core if a build side is predicted to exceed device memory, else whole
+//! run               one arm per algorithm that runs in its own way
+//! in_parts_after    the algorithm after a failure
+//! ```
+//!
+//! `run_whole` (`executor.rs`) covers every algorithm that builds its sides before rows probe them. `in_parts`
+//! (`parts.rs`) covers joins out of core.
+
+use super::attempt::{Shrinking, repeat_async};
+use super::error::Failure;
+use super::executor::Executor;
+use super::parts::POLICY;
+use super::pipeline_run::Output;
+use crate::device::RunError;
+use crate::graph::PipelineRef;
+use crate::joins::out_of_core::PartitionedJoin;
+use crate::report::RunReport;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+/// An attempt to run a pipeline that joins.
+#[derive(Debug, Clone, Copy)]
+enum JoinAttempt {
+    /// All rows at once. After a failed predicted attempt, it contains the memory of the next partitioned
+    /// attempt.
+    Whole(Option<Shrinking>),
+    /// With its joins in partitions.
+    InParts(Parts),
+}
+
+/// Parameters of a run with partitioned joins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    /// The memory that the build side of a partition may use.
+    pub(super) memory: Shrinking,
+    /// Number of times that the partitions were restarted with more memory for strings.
+    pub(super) begun_again: u32,
+    /// Whether partitioning was predicted, and no run over all rows has failed.
+    predicted: bool,
+}
+
+impl Executor<'_> {
+    /// Runs a pipeline after the pipelines of its build sides. `keep`: its groups stay on the device. If
+    /// memory is too small, its joins run one partition at a time.
+    pub(super) fn run<'s>(
+        &'s self,
+        pipeline: PipelineRef<'s>,
+        keep: bool,
+    ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
+        let run = move |attempt| {
+            let outcome = async move {
+                let outcome = match attempt {
+                    JoinAttempt::Whole(_) => self.run_whole(pipeline, keep).await,
+                    JoinAttempt::InParts(parts) => self.in_parts(pipeline, keep, parts).await,
+                };
+                outcome.map_err(|failure| (attempt, failure))
+            };
+            outcome.boxed()
+        };
+        let next = move |attempt, failure| self.in_parts_after(pipeline, attempt, failure);
+        let outcome = repeat_async(self.first_attempt(pipeline), run, next);
+        outcome
+            .map(|outcome| outcome.map_err(|(_, failure)| failure))
+            .boxed()
+    }
+
+    /// The first attempt, partitioned if a build side is predicted to exceed device memory.
+    fn first_attempt(&self, pipeline: PipelineRef<'_>) -> JoinAttempt {
+        let memory = PartitionedJoin::are_predicted(pipeline)
+            .then(|| self.first_parts())
+            .flatten();
+        memory.map_or(JoinAttempt::Whole(None), |memory| {
+            JoinAttempt::InParts(Parts {
+                memory,
+                begun_again: 0,
+                predicted: true,
+            })
+        })
+    }
+
+    /// The memory of the first partitioned attempt.
+    fn first_parts(&self) -> Option<Shrinking> {
+        let device = self.session.engine().device(self.config);
+        let limit = device.map_or(0, |device| device.device().budget().limit());
+        Shrinking::new(limit / POLICY.memory, POLICY.less, POLICY.tries)
+    }
+
+    /// The attempt after one that failed for lack of memory: its joins run in partitions, smaller than
+    /// before. It fails if no join has keys, or once rows were read.
+    fn in_parts_after(
+        &self,
+        pipeline: PipelineRef<'_>,
+        attempt: JoinAttempt,
+        failure: Failure,
+    ) -> Result<JoinAttempt, (JoinAttempt, Failure)> {
+        let is_root = pipeline.id() == pipeline.graph().root_id();
+        let restart = || !is_root || self.result.restart_all();
+        let next = match (attempt, &failure) {
+            (JoinAttempt::Whole(memory), failure)
+                if failure.wants_memory() && !PartitionedJoin::of(pipeline).is_empty() =>
+            {
+                let memory = memory.or_else(|| self.first_parts());
+                memory.map(|memory| {
+                    JoinAttempt::InParts(Parts {
+                        memory,
+                        begun_again: 0,
+                        predicted: false,
+                    })
+                })
+            }
+            // The sink of all partitions holds the strings.
+            (JoinAttempt::InParts(parts), Failure::Run(RunError::StringsFull)) => {
+                let begun_again = parts.begun_again + 1;
+                Some(JoinAttempt::InParts(Parts { begun_again, ..parts }))
+            }
+            // The prediction may be wrong, and a refusal may apply only to partitions.
+            (JoinAttempt::InParts(parts), failure)
+                if parts.predicted
+                    && (failure.wants_memory()
+                        || matches!(failure, Failure::Run(RunError::Unsupported(_)))) =>
+            {
+                Some(JoinAttempt::Whole(parts.memory.next()))
+            }
+            (JoinAttempt::InParts(parts), failure) if failure.wants_memory() => {
+                let memory = parts.memory.next();
+                memory.map(|memory| JoinAttempt::InParts(Parts { memory, ..parts }))
+            }
+            _ => None,
+        };
+        next.filter(|_| restart()).ok_or((attempt, failure))
+    }
+}
