@@ -1,8 +1,8 @@
 //! Error messages: a lower-case line that states the problem, then a hint that states the remedy.
 //!
-//! DataFusion's errors carry the layers that they passed through. A message here is the innermost cause in
-//! the user's words (the column, the file), with the existing names. [`explain`] does that for common causes.
-//! Every other error is shown unchanged.
+//! DataFusion's errors carry the layers that they passed through. A message here is the innermost cause. It
+//! names the column or the file, and the hint lists the names that exist. [`explain`] writes such messages
+//! for common causes. Every other error is shown unchanged.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) enum CliError {
     Query {
         /// The error.
         error: DataFusionError,
-        /// The statement, if the error is of one.
+        /// The statement that failed; `None` if the error has another origin.
         statement: Option<Box<Statement>>,
     },
     /// A generator or a measurement failed.
@@ -245,8 +245,8 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
     }
 }
 
-/// Errors that are plain strings. Those of Galatea contain their hints; those of DataFusion get one if it
-/// helps.
+/// The message and the hint of an error that is a plain string. Messages of Galatea contain their hints. For
+/// some messages of DataFusion, this function adds a hint.
 fn plain_cause(message: &str) -> (String, Option<String>) {
     // A backtrace, if enabled, follows the message.
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
@@ -268,8 +268,8 @@ fn plain_cause(message: &str) -> (String, Option<String>) {
     (message.to_string(), None)
 }
 
-/// A call with arguments that match none of a function's signatures. DataFusion reports each signature, some
-/// as separate errors. All these messages end in the call with its types and the list of signatures.
+/// The message and the hint for a function call with arguments of wrong types; `None` for other messages.
+/// DataFusion's message ends in the call with its types, and the list of the function's signatures.
 fn wrong_arguments(message: &str) -> Option<(String, Option<String>)> {
     let (_, rest) = message.split_once("No function matches the given name and argument types '")?;
     let (call, rest) = rest.split_once("'. ")?;

@@ -56,7 +56,7 @@ pub enum SinkPlan {
         columns: Vec<(usize, Expr)>,
         /// Whether keys are required to be unique.
         unique: bool,
-        /// Maximum number of rows, for a partition of a build side.
+        /// Maximum number of rows, if the build side is one partition of an out-of-core join.
         most: Option<u64>,
     },
     /// The multimap build side of a join: arrays of rows by position and a list of the rows of each key,
@@ -71,7 +71,7 @@ pub enum SinkPlan {
         /// Whether rows with a NULL key, which matches nothing, are kept; they are in no list. Otherwise they
         /// have been filtered out.
         keeps_all: bool,
-        /// Maximum number of rows, for a partition of a build side.
+        /// Maximum number of rows, if the build side is one partition of an out-of-core join.
         most: Option<u64>,
     },
     /// The probe side of such a join: arrays of rows by position, each with its list of matches, which stay
@@ -133,7 +133,7 @@ pub struct Partitioning {
     pub counts: bool,
 }
 
-/// The result of a join, depending on which rows have a pair that fulfils the condition.
+/// The rows that a join returns. A *pair* here is a probe row and a build row that fulfil the join condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Marking {
     /// The pairs, and rows without a pair.
@@ -323,7 +323,8 @@ impl SinkPlan {
     }
 }
 
-/// The columns of build side `build_side` in a map keyed by build side and column, ascending.
+/// The columns of build side `build_side` in `lookups`, ascending. The keys of `lookups` are a build side and
+/// one of its columns.
 pub fn looked_up(lookups: &BTreeMap<(usize, usize), DataType>, build_side: usize) -> Vec<usize> {
     let columns = lookups.keys().filter(|(number, _)| *number == build_side);
     columns.map(|(_, column)| *column).collect()
@@ -391,7 +392,7 @@ impl PipelinePlan {
         })
     }
 
-    /// Whether results of its groups are computed only on the host.
+    /// Whether only the host can compute the results of its aggregates, so that no pipeline can read them.
     pub fn finishes_on_host(&self) -> bool {
         let calls = self.sink.grouped().map_or(&[][..], |(_, aggregates)| aggregates);
         calls.iter().any(|call| call.function.finishes_on_host())
@@ -437,7 +438,10 @@ impl PipelinePlan {
         looked_up(&self.lookups(), build_side)
     }
 
-    /// Refuses plans that exceed the limits of a pipeline regardless of the columns' encodings.
+    /// Checks the limits of a pipeline that do not depend on the encodings of its columns.
+    ///
+    /// # Errors
+    /// The reason why the device cannot run the plan.
     pub fn check(&self) -> Result<(), Reason> {
         let limit = |asked: usize, limit: usize, unit| match asked <= limit {
             true => Ok(()),

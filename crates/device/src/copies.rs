@@ -2,7 +2,8 @@
 //!
 //! Copies from [`HostView`]s keep the host memory alive until the device has read it: the stream holds it.
 //! Copies from and to Rust slices return when the copy is done, since otherwise the slice could change or be
-//! freed before. A copy to host memory takes its only handle ([`Download`]).
+//! freed before. A copy to host memory takes the only handle of that memory, and returns it when
+//! the copy is done ([`Download`]).
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -45,9 +46,9 @@ impl Stream {
         self.hold(vec![Arc::clone(source.memory())])
     }
 
-    /// Queues copies of host memory into parts of a buffer. A piece is its byte offset in the buffer and the
-    /// memory. If all memory is pinned, the pieces are one batch for the copy engine, which reaches much of
-    /// the link's rate for pieces of a few KiB; otherwise they are copied one after the other.
+    /// Queues copies of host memory into parts of a buffer. A piece is a byte offset in the buffer and a
+    /// view of host memory. If all memory is pinned, the pieces are one batch for the copy engine, which
+    /// reaches much of the link's rate for pieces of a few KiB. Otherwise they are copied one by one.
     ///
     /// # Errors
     /// Those of [`Stream::copy_to_device`].
@@ -75,7 +76,7 @@ impl Stream {
             .collect();
         let mut sizes: Vec<_> = pieces().map(|(_, source)| source.len()).collect();
         let queued = self.enqueue_batch(batch, target, &mut targets, &mut sources, &mut sizes);
-        // The pieces refer to few different memories.
+        // Each memory is held once. Pieces share few memories, so a linear search is fast.
         let mut memories: Vec<Arc<HostMemory>> = Vec::new();
         for (_, source) in pieces() {
             if !memories.iter().any(|memory| Arc::ptr_eq(memory, source.memory())) {
@@ -194,7 +195,7 @@ impl Stream {
         })
     }
 
-    /// Queues setting every byte of a buffer or a part of one.
+    /// Queues a fill, which sets every byte of a buffer, or of a part of one, to `byte`.
     ///
     /// # Errors
     /// The errors of the device.
@@ -213,8 +214,8 @@ impl Stream {
         })
     }
 
-    /// Queues the store of a word, after all work queued before it is visible to the whole device. A running
-    /// kernel may wait for the word, with an acquire of system scope. The word is one of
+    /// Queues the store of a word. Before the store, all work queued earlier becomes visible to the whole
+    /// device. A running kernel may wait for the word, with an acquire of system scope. The word is one of
     /// [`crate::Device::words`].
     ///
     /// # Errors

@@ -84,7 +84,8 @@ pub struct Emitter<'a> {
     places: Vec<Expr>,
     /// String searches by whole warps, if nearly all rows need the strings.
     scans: Option<string_scan::StringScans>,
-    /// For each word of a sort key, the strings without a dictionary whose last bit is in the word.
+    /// For each word of a sort key, its strings without a dictionary. A string belongs to the word with the
+    /// last bit of its position.
     ordered_strings: HashMap<Expr, Vec<OrderedString>>,
 }
 
@@ -102,7 +103,7 @@ pub struct Scope {
 #[derive(Debug, Clone)]
 struct Emitted {
     value: Value,
-    /// Only with the guards inside the expression.
+    /// The errors that it can raise. Each has only the guards inside the expression.
     raises: Vec<Raise>,
 }
 
@@ -126,8 +127,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Sets the build sides that [`ExprKind::Member`] and [`ExprKind::Lookup`] refer to by number, and those
-    /// packed in shared memory, by the same number.
+    /// Sets the build sides that [`ExprKind::Member`] and [`ExprKind::Lookup`] refer to by number. `packed`
+    /// has an entry for each of them: its packed form, if it is packed in shared memory.
     #[must_use]
     pub fn with_build_sides(
         mut self,
@@ -139,7 +140,7 @@ impl<'a> Emitter<'a> {
         self
     }
 
-    /// Sets the condition (a C++ expression) for the row to count; errors are raised only if it holds.
+    /// Sets a C++ condition that is true if the row counts. Errors are raised only if it is true.
     #[must_use]
     pub fn with_guard(mut self, condition: &str) -> Self {
         self.guards = vec![condition.to_owned()];

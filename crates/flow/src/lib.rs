@@ -65,12 +65,12 @@
 //! * A poll for an offset that is not published returns at once and is repeated later. So an operator that
 //!   waits does not keep its block from running another operator. Otherwise two operators on the device, with
 //!   a topic between them, could wait for each other forever.
-//! * Virtual threads of an operator are numbered from 0 within its warps. By the published formula an
-//!   operator on warps 24 to 31 begins at item 768, and no warp computes the items before.
-//! * Over PCIe nothing is updated atomically by both sides. Frames of the device that the CPU reads are in
-//!   host memory and are written over the link, because the CPU cannot map device memory.
-//! * Outputs of different blocks are published in any order; a frame contains its position at the source.
-//!   Inline frames ([`Topic::inline`]) are published in the order of their inputs.
+//! * Virtual threads of an operator are numbered from 0 within its warps. The paper's formula numbers them
+//!   within the block: an operator on warps 24 to 31 begins at item 768, and no warp computes items 0 to 767.
+//! * The CPU and the device never update the same word atomically over PCIe. The device writes frames for the
+//!   CPU over the link to host memory, because the CPU cannot map device memory.
+//! * Blocks publish their outputs in any order, and each frame contains its position in the order of the
+//!   source. Inline frames ([`Topic::inline`]) are published in the order of their inputs.
 //! * Errors and timeouts end a topology; the paper has neither.
 #![forbid(unsafe_code)]
 

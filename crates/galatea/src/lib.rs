@@ -93,9 +93,9 @@ type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// Converts `ctx`, and every clone of it, into a Galatea session. A second call has no effect.
 ///
 /// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, a query planner that
-/// wraps the session's own and reuses finished plans, and formats for CSV, JSON and Parquet files. A format
-/// replaces DataFusion's only if the session has that one with default options. Catalogs, tables, functions,
-/// other rules and settings are unchanged.
+/// wraps the session's own and reuses finished plans, and formats for CSV, JSON and Parquet files. Each of
+/// these formats is registered only if the session has DataFusion's own format without options. Catalogs,
+/// tables, functions, other rules and settings are unchanged.
 ///
 /// With the cache of plans, [`SessionState::optimize`](datafusion::execution::SessionState::optimize) does
 /// not optimise queries, but leaves them to the planner. A program that replaces the query planner, or that
@@ -180,22 +180,27 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
     Some((session, config))
 }
 
-/// Adds our rules: checks of arithmetic first; join order and placement early, right after the rules that
-/// answer only from statistics, so that repartitioning and pushdown are arranged around GPU subtrees; guards
-/// of the operators that remain on the CPU; the annotation of the finished plan last.
+/// Adds our rules in this order:
+///
+/// 1. checks of arithmetic, before all other rules,
+/// 2. join order and placement, after `aggregate_statistics`: rules that repartition and push down run later
+///    and take GPU subtrees into account,
+/// 3. guards of the operators that remain on the CPU,
+/// 4. hash joins on the CPU that spill, then the annotation of the finished plan, as the last rule.
 fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<PhysicalRule> {
     let early = early(rules);
     let mut rules = with_guards(rules);
     rules.insert(early, Arc::new(OrderJoins));
     rules.insert(early + 1, Arc::new(PlaceOnDevice::new(Arc::clone(session))));
-    // It precedes the rule that records the required order of the query, which later rules look for.
+    // It also precedes `OutputRequirements`, which adds a node with the required order of the query. Later
+    // rules look for this node at the root.
     rules.insert(0, Arc::new(CheckArithmetic));
     rules.push(Arc::new(SpillJoins));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(session))));
     rules
 }
 
-/// The index of rules that precede all others except those that answer only from statistics.
+/// The index after `aggregate_statistics`, which answers aggregates from statistics alone; 0 without it.
 fn early(rules: &[PhysicalRule]) -> usize {
     let statistics = rules
         .iter()
@@ -203,9 +208,9 @@ fn early(rules: &[PhysicalRule]) -> usize {
     statistics.map_or(0, |at| at + 1)
 }
 
-/// The rules, with those that guard operators on the CPU. If a filter fixes a column to one value, DataFusion
-/// omits a sort by this column. It derives this from the condition when it plans sorts, and again during
-/// execution. So conditions are changed for the last time before sorts are planned.
+/// Adds the rules that guard operators on the CPU. If a filter fixes a column to one value, DataFusion omits
+/// a sort by this column. It derives this from the condition when it plans sorts, and again during execution.
+/// So no rule may change conditions after sorts are planned (`EnsureRequirements`).
 fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     let early = early(rules);
     let sorts = rules.iter().position(|rule| rule.name() == "EnsureRequirements");
@@ -220,21 +225,21 @@ fn with_guards(rules: &[PhysicalRule]) -> Vec<PhysicalRule> {
     rules
 }
 
-/// The report of the session's last query; `None` if it has planned none, or is not a Galatea session.
+/// The report of the session's last query; `None` if no query was planned, or if it is not a Galatea session.
 ///
 /// For concurrent queries, this is the query planned last. [`query_report`] returns the report of each plan.
 pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
     reports(ctx)?.last()
 }
 
-/// The session's slot of reports; `None` if it is not a Galatea session.
+/// The object that holds the report of the session's last query; `None` if it is not a Galatea session.
 pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
     ctx.state_ref().read().config().get_extension::<QueryReports>()
 }
 
-/// Requests that the session's most recently planned query end early with a partial result, as `kmeans(...,
-/// on_interrupt => 'keep')` does. Returns false if the query does not support that, or if it was requested
-/// before. The caller can then cancel the query.
+/// Requests that the session's most recently planned query end early with a partial result. Only queries with
+/// `kmeans(..., on_interrupt => 'keep')` support that. Returns false if the query does not support it, or if
+/// it was requested before. The caller can then cancel the query.
 pub fn end_early(ctx: &SessionContext) -> bool {
     reports(ctx).is_some_and(|reports| reports.end_early())
 }
@@ -247,8 +252,8 @@ pub async fn finish_background(ctx: &SessionContext) {
     }
 }
 
-/// Drops the background warm-up of the session's queries. Returns whether any was running; it stops at its
-/// next step.
+/// Cancels the background warm-up of the session's queries. Returns whether a warm-up was running; a running
+/// one stops at its next step.
 pub fn cancel_background(ctx: &SessionContext) -> bool {
     let session = ctx.copied_config().get_extension::<Session>();
     session.is_some_and(|session| session.cancel_background())

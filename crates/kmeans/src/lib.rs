@@ -21,7 +21,7 @@
 //! | feature | item |
 //! | --- | --- |
 //! | executions: single-pass, multi-pass, cross-processing | [`Execution`] |
-//! | sums of features (cluster merge, partitioned features), with masses (private, local, global) | [`Sums`] |
+//! | replicas of feature sums (cluster merge, partitioned features) and of masses (private, local, global) | [`Sums`] |
 //! | the same on the CPU | [`CpuSums`] |
 //! | masses only | [`galatea_kernels::MassSum`], on the CPU [`count_labels`] |
 //! | iterations one by one or several in a launch | [`Launches`] |
@@ -33,10 +33,10 @@
 //! The *mass* of a cluster is its number of points.
 //!
 //! Points are 32-bit floats, as in the thesis; 64-bit floats are converted ([`PointsBuilder::append_wide`]).
-//! At most 4096 points, or 16384 with more than 32 features, are summed as floats, relative to an origin amid
-//! the centroids. These partial sums are added as doubles. On the CPU a seed returns the same result for any
-//! number of threads. On the device, sums differ in their last bits from run to run, because blocks add their
-//! sums in any order.
+//! A float accumulator of a thread sums at most 4096 points, or 16384 with more than 32 features, relative to
+//! an origin amid the centroids. Its sum is then added to an accumulator of doubles. On the CPU a seed
+//! returns the same result for any number of threads. On the device, sums differ in their last bits from run
+//! to run, because blocks add their sums in any order.
 //!
 //! If several centroids are equally near, the lowest label wins. Clusters without points keep their
 //! centroids. Values that are not finite are errors, and so are more clusters than points.

@@ -46,7 +46,7 @@ pub enum Encoding {
     Integer {
         /// Bytes per code.
         width: Width,
-        /// The greatest common divisor of the differences between values of a chunk, over all chunks; at
+        /// Greatest common divisor, over all chunks, of the differences between values of the same chunk; at
         /// least 1.
         factor: u64,
     },
@@ -100,8 +100,8 @@ impl Encoding {
 /// A bound of a zone. Bounds of one column are ordered as its values are.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub enum Scalar {
-    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, laid-out ones
-    /// included, the code.
+    /// The logical integer: unscaled for decimals, 0 or 1 for booleans. For dictionaries, with or without a
+    /// conflict layout, the code.
     Integer(i128),
     /// A float; never NaN.
     Float(f64),
@@ -195,7 +195,8 @@ impl ChunkData {
 /// One chunk of a column.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    /// Identifies these rows of this column. Columns that result from appending chunks share it.
+    /// Identifies these rows of this column. If chunks are appended to the column, the new column's copy of
+    /// this chunk has the same identity.
     pub identity: Arc<Identity>,
     /// Rows in the chunk, at least 1.
     pub rows: u32,
@@ -253,8 +254,9 @@ pub struct Column {
     /// Identifies these contents. When it is dropped, owners of copies drop their copies, see
     /// [`Identity::tell`]. It is dropped after the chunks.
     pub identity: Arc<Identity>,
-    /// Identifies the encoding. Columns that were appended to without being encoded again share it. They have
-    /// the same width, factor, dictionary and slots, but rows, bounds and the null count may differ.
+    /// Identifies the encoding. If rows are appended and the old chunks keep their encoding, the new column
+    /// has the same lineage: the same width, factor, dictionary and slots. Rows, bounds and the null count
+    /// may differ.
     pub lineage: Arc<Identity>,
 }
 
@@ -281,7 +283,8 @@ impl Column {
         chunks.iter().map(|chunk| self.plain_bytes[*chunk]).sum()
     }
 
-    /// Bytes of the views of all chunks: the transfer to a device without any of these chunks.
+    /// Bytes of the views of all chunks. This is the size of a transfer to a device that has none of the
+    /// chunks.
     pub fn stored_bytes(&self) -> u64 {
         self.chunks.iter().map(Chunk::stored_bytes).sum()
     }

@@ -8,14 +8,14 @@
 //! | `shared` | replicated in shared memory, or registers | per group and word, then one atomic per block |
 //! | `dense` | `groups[copy][group]` in global memory | copies are added up after the last launch |
 //! | `hash` | slot of a hash table in global memory, or overflow rows in heap pages | overflow rows, between launches |
-//! | `append` | not groups: rows at a cursor | none; drained by the host between launches, or held until the last one and sorted |
+//! | `append` | not groups: rows at a cursor | none; the host reads the rows after each launch, or the device sorts them after the last one |
 //! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
 //! | `multimap`, `probe` | not groups: rows by position, the sides of a multimap join | none |
 //! | `store` | not groups: rows by position, one part of another pipeline's input | none |
 //! | `windows` | not groups: rows by position, those of a window | none; sorted after the last launch |
 //! | `partition` | not groups: rows by position, those of a partition next to each other; or the number of rows per partition | none |
 //! | `mark` | not groups: a bit for each pair of a join, and for each probe and build row | none |
-//! | `chains` | not groups: rows in heap pages, one chain per block | none; gathered, and drained only if the heap is exhausted |
+//! | `chains` | not groups: rows in heap pages, one chain per block | none; gathered after the last launch, and before only if the heap is exhausted |
 //!
 //! Accumulators start at zero everywhere (`aggregate.cuh`), so global memory is cleared by a memset.
 //!

@@ -1,9 +1,9 @@
 //! Failed runs that are repeated in another way: the loop of attempts, and the index of all transitions.
 //!
-//! [`repeat`] and [`repeat_async`] run an attempt until one succeeds or none is left. An attempt is a state.
-//! A transition maps it and a typed failure to the next attempt, or returns the failure. Transitions nest:
-//! each level has a state, which the attempts of the levels below it share. The last column names the
-//! function with the transitions of a level.
+//! [`repeat`] and [`repeat_async`] run attempts until one succeeds or none is left. An attempt is a state. A
+//! transition maps a failed attempt and its typed failure to the next attempt, or returns the failure. The
+//! levels in the table are nested: each level has a state of its own, and all attempts of the levels below
+//! use it. The last column names the function with the transitions of a level.
 //!
 //! ```text
 //! level        failure                             next attempt                                  attempts          function
@@ -62,11 +62,11 @@ pub(crate) async fn repeat_async<'r, A, T, E>(
 /// An attempt to run an admitted pipeline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunAttempt {
-    /// Whether it uses no optional memory.
+    /// Whether it must do without optional memory.
     pub(super) tight: bool,
     /// Whether the columns that it reads stay in device memory.
     pub(super) keeps: bool,
-    /// Whether it has used optional memory.
+    /// Whether it used optional memory, which the next attempt can do without.
     pub(super) optional: bool,
     /// The memory for strings of keys without a dictionary, set once the pipeline turns out to need it.
     pub(super) strings: Option<InternedWords>,
@@ -83,9 +83,9 @@ impl RunAttempt {
         }
     }
 
-    /// The attempt after a failed one. `restart` empties the result, unless rows were read. `first` waits for
-    /// the end of another query that uses the device and returns the first attempt, or `None` if there is no
-    /// other query.
+    /// The attempt after a failed one. `restart` empties the result; it returns false if rows were read
+    /// before. `first` waits for the end of another query that uses the device and returns the first attempt,
+    /// or `None` if no other query uses it.
     pub(super) fn after(
         self,
         failure: RunError,
@@ -147,10 +147,10 @@ pub(crate) enum LastStep {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastResort {
     /// Whether the device sorts all rows of the subtree and also filters or joins them (`sorts() &&
-    /// !is_whole()`). If it only sorts a table, the CPU runs the subtree instead.
+    /// !is_whole()`). If the subtree only sorts a table, and the sort fails, the CPU runs all of it.
     pub(crate) sorts: bool,
-    /// Whether the CPU might not raise the error of a row: it may skip the row, or its function may have a
-    /// result.
+    /// Whether the CPU might not raise the error that a row raised on the device: it may skip the row, or its
+    /// version of the function may have a result.
     pub(crate) is_doubted: bool,
     /// Whether `galatea.fallback` allows the CPU.
     pub(crate) may_fall_back: bool,
@@ -164,7 +164,7 @@ impl LastStep {
             false => Self::Fail,
         };
         match failure {
-            // Independent of the setting: the CPU raises the error as well, or does not evaluate the row.
+            // Regardless of `galatea.fallback`: the CPU decides whether the row raises an error.
             Failure::Run(RunError::Raised(_)) if subtree.is_doubted => Self::RunOnHost,
             Failure::Input(_) | Failure::Run(RunError::Cancelled | RunError::Raised(_)) => Self::Fail,
             Failure::Store(error) if !error.is_refusal() => Self::Fail,

@@ -15,7 +15,7 @@
 //! | [`HostLookup`](JoinAlgorithm::HostLookup) | CPU operators produce the build rows, or the build side is small and its keys are unique | no pipeline builds the side: `PipelineRef::build` returns `None` |
 //! | [`DeviceLookup`](JoinAlgorithm::DeviceLookup) | a pipeline produces the build rows, and each probe row has at most one match | [`SinkPlan::Build`] or [`SinkPlan::BuildGroups`] of that pipeline |
 //! | [`Multimap`](JoinAlgorithm::Multimap) | build keys repeat | [`SinkPlan::Multimap`] of that pipeline |
-//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or a run finds that | [`choose`], which sets `BuildSide::exceeds_memory`; a run selects it in `in_parts_after` (`execution/join_run.rs`) |
+//! | [`OutOfCore`](JoinAlgorithm::OutOfCore) | the build side is predicted to exceed device memory, or did so in a run | [`choose`], which sets `BuildSide::exceeds_memory`; a run selects it in `in_parts_after` (`execution/join_run.rs`) |
 //!
 //! A run decides two more properties of a join from the data. EXPLAIN ANALYZE shows both. If the build side
 //! exceeds the L2 cache, rows are partitioned before they probe it (`galatea.join.partitions`). The range of
@@ -31,7 +31,7 @@
 //! | the choice of the algorithm: lookup or multimap | `placement/joins/`, `placement/chain/buildable.rs` |
 //! | the choice of the algorithm: in memory or out of core | [`choose`], in this module |
 //! | the algorithm of a join in a graph, for EXPLAIN | [`JoinAlgorithm::of`], in this module |
-//! | the out-of-core joins of a pipeline, and their pipelines over a partition | `joins/out_of_core.rs` |
+//! | selection of the out-of-core joins of a pipeline, and its restriction to one partition | `joins/out_of_core.rs` |
 //! | kernels of build tables, multimaps and probes | `crates/codegen/src/sink/{build,multimap,probe}.rs` |
 //! | build tables and multimaps on the device | `joins/{build_table,pairs}.rs` |
 //! | runs of each algorithm, and the algorithm after a failed run | `execution/join_run.rs` |
@@ -52,14 +52,14 @@ use out_of_core::PartitionedJoin;
 /// The algorithm that finds the matches of rows in a build side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinAlgorithm {
-    /// `host lookup`: the host arranges the rows of the build side by key, and each block copies them to
-    /// shared memory if they fit; each row of the probe side looks one up. For rows of CPU operators, and for
-    /// tables of fewer rows than `galatea.tuning.build_rows`.
+    /// `host lookup`: the host arranges the build rows by key. Each block copies them to shared memory if
+    /// they fit. Each probe row looks up one build row. This is used if CPU operators produce the build rows,
+    /// or if the build side is a table of fewer rows than `galatea.tuning.build_rows`.
     HostLookup,
-    /// `device lookup`: a pipeline arranges the rows of the build side on the device, in arrays by key
-    /// (perfect hashing) if the range of the keys is at most 64 times the number of rows plus 4 Mi, else in a
-    /// hash table (open addressing); each row of the probe side looks one up. For unique keys, and for
-    /// semijoins and antijoins.
+    /// `device lookup`: a pipeline arranges the build rows on the device. It uses arrays by key (perfect
+    /// hashing) if the key range is at most 64 times the number of rows plus 4 Mi, else a hash table (open
+    /// addressing). Each probe row looks up one build row. This is used for unique keys, and for semijoins
+    /// and antijoins.
     DeviceLookup,
     /// `multimap`: a pipeline builds a multimap of the build side by key, each row of the probe side finds
     /// its matches, and the matches are numbered: they are the rows of the next pipeline.
@@ -70,8 +70,8 @@ pub enum JoinAlgorithm {
 }
 
 impl JoinAlgorithm {
-    /// The algorithm of the join of a pipeline with its build side number `side`, as placement has recorded
-    /// it in the graph.
+    /// The algorithm of one join, as placement has recorded it in the graph. `pipeline` probes the build side
+    /// with number `side`.
     pub fn of(pipeline: PipelineRef<'_>, side: usize) -> Self {
         let Some(build) = pipeline.build(side) else {
             return Self::HostLookup;

@@ -1,28 +1,28 @@
 //! Chooses CPU or GPU, for a subtree ([`decide`]) and for a whole query ([`reason_for_cpu`]).
 //!
-//! `galatea.device = 'gpu'` and `'emulated'` place every supported subtree on the device without a comparison.
-//! With `'auto'`, `Assessment::compared` (`assessment.rs`) calls [`decide`] for each subtree, and `decision.rs`
-//! calls [`reason_for_cpu`] for the query. Before that, `find.rs` has found the pipelines of the subtree, and
-//! `Assessment::supported` has refused subtrees without work, those that an earlier run refused, and, with
-//! `'auto'`, tables of fewer than `galatea.tuning.min_rows` rows, filters over few groups, and rows that CPU
-//! operators compute. A supported subtree runs on the device if
+//! `galatea.device = 'gpu'` and `'emulated'` place every supported subtree on the device without a
+//! comparison. With `'auto'`, `Assessment::compared` (`assessment.rs`) calls [`decide`] for each subtree, and
+//! `decision.rs` calls [`reason_for_cpu`] for the query. Before that, `find.rs` has found the pipelines of
+//! the subtree, and `Assessment::supported` has refused subtrees without work, those that an earlier run
+//! refused, and, with `'auto'`, tables of fewer than `galatea.tuning.min_rows` rows, filters over few groups,
+//! and rows that CPU operators compute. A supported subtree runs on the device if
 //!
 //! ```text
 //! hot + haste * unpaid <= CPU
 //!
 //! hot      seconds on the device, with columns in device memory and kernels compiled
-//! unpaid   seconds of the warm-up (loading columns, compiling kernels) that no run on the CPU has paid for
+//! unpaid   seconds of the warm-up (loading columns, compiling kernels), less twice the seconds lost so far
 //! haste    4, or 1 without the background, which warms up while cores are idle
-//! CPU      seconds on the CPU; if something is missing, a cautious prediction
+//! CPU      seconds on the CPU; if columns or kernels are missing, a lower bound
 //! ```
 //!
-//! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the warm-up is missing. When runs
-//! have lost half of the time of the warm-up (`investment` in `cost/device.rs`), it counts as paid. Until then the subtree runs on the CPU and
-//! the background warms up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU` of a subtree on the device,
-//! `warm`, `cold`, `CPU` and the paid share of one that warms up.
+//! This is ski rental: a run on the CPU loses `CPU - hot` seconds because the device is cold. When runs have
+//! lost half of the time of the warm-up (`investment` in `cost/device.rs`), it counts as paid. Until then the
+//! subtree runs on the CPU and the background warms up. EXPLAIN prints the terms: `hot`, `unpaid` and `CPU`
+//! of a subtree on the device, `warm`, `cold`, `CPU` and the paid share of one that warms up.
 //!
-//! When the background searches a plan for subtrees to warm up, it sets [`Candidate::defers`]. Then a subtree
-//! with a missing column or kernel is never placed, even if the formula holds: it waits for its warm-up if
+//! The background searches plans for subtrees to warm up, with [`Candidate::defers`]. In such a search, the
+//! formula is not enough for a subtree with a missing column or kernel: its verdict is [`Verdict::WarmUp`] if
 //! `hot <= CPU`.
 //!
 //! A query keeps its GPU subtrees if they save a quarter of its time or more, since predictions are not
@@ -47,15 +47,15 @@ policy! {
         /// The first query of a process waits for the start of the GPU if its run on the CPU takes at least
         /// this many times the start: the wait takes at most a twentieth of the query.
         worth_starting: f64 = 20.0,
-        /// Runs on the device before a slower time counts against the device, unless a warm run and a run on
-        /// the CPU were measured: the first run loads and compiles, and the model omits some one-time work of
-        /// the second run.
+        /// Runs on the device before a slower time sends the query to the CPU, because the first runs do
+        /// one-time work: the first loads and compiles, the second some work that the model omits. One run is
+        /// enough if a warm run and a run on the CPU were measured.
         trials: u32 = 3,
-        /// Factor on the CPU's time (measured, predicted). If a run on the device takes longer than that, the
-        /// query does not wait for further trials.
+        /// Factors on the CPU's measured and predicted time. If a run on the device takes longer than that,
+        /// the query returns to the CPU before all `trials`.
         far: [f64; 2] = [1.25, 3.0],
-        /// Warm runs on the device after which a slower time is final: fewer runs may have been slow because
-        /// another process used the device or the cores.
+        /// Warm runs on the device after which a query that was slower there stays on the CPU. Fewer runs may
+        /// have been slow because another process used the device or the cores.
         warm_trials: u32 = 3,
         /// Runs on the CPU after which a query runs on the device again, up to `warm_trials` warm runs.
         retry: u32 = 10,
@@ -88,7 +88,7 @@ pub(super) struct Candidate {
 pub(super) enum Verdict {
     /// On the device, which warms up first if something is missing.
     Device,
-    /// On the CPU, because the warm-up is missing: the device would be faster after it.
+    /// On the CPU, because columns or kernels are missing. The device would be faster after the warm-up.
     WarmUp,
     /// On the CPU, which is faster.
     Cpu,
@@ -125,9 +125,10 @@ pub(super) fn decide(candidate: &Candidate) -> Verdict {
     }
 }
 
-/// The reason why all of a query runs on the CPU, from its measured times. A query that was not measured on
-/// the device runs on the CPU if its GPU subtrees are expected to save too little: `gain` of `whole` seconds.
-/// `None`: its GPU subtrees stay.
+/// The reason why all of a query runs on the CPU, from its measured times; `None` if its GPU subtrees stay.
+/// `whole` is the predicted time of the query, and `gain` the time that its GPU subtrees are expected to
+/// save, both in seconds. A query that has not run on the device runs on the CPU if `gain` is too small a
+/// share of `whole`.
 pub(super) fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     // A measured run corrects the prediction for the whole query. The gain of its subtrees is not corrected.
     let whole = measured.host.map_or(whole, |host| host.as_secs_f64().min(whole));

@@ -26,17 +26,17 @@ pub(super) struct Parts<'a> {
     pub(super) blocks: u32,
 }
 
-/// Frames in host memory that blocks publish, by their bytes.
+/// Frames in host memory that blocks of the kernel publish: one entry for each frame size.
 pub(super) type BlockFrames = Vec<Arc<FrameMemory>>;
 
 /// A topic's memory, as the host uses it.
 #[derive(Debug)]
 pub(super) struct TopicMemory {
-    /// Present if the host publishes or reads it.
+    /// The index of the topic, if the host publishes or reads the topic.
     pub(super) words: Option<Arc<TopicWords>>,
-    /// Present if the host publishes it.
+    /// The host's publisher, if the host publishes the topic.
     pub(super) publisher: Option<Arc<HostPublisher>>,
-    /// Its frames, if the host reads or writes them.
+    /// The frames of the topic, if the host reads or writes them. Inline frames are in `words`.
     pub(super) frames: Option<Arc<FrameMemory>>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct TopicMemory {
 #[derive(Debug)]
 pub(super) struct HostMemory {
     pub(super) topics: Vec<TopicMemory>,
-    /// Subscription of each link that the host runs.
+    /// Subscription of each link; none for links without a previous topic or with an operator on the device.
     pub(super) subscribers: Vec<Option<Arc<HostSubscriber>>>,
     /// Heap of the host for each frame size.
     pub(super) heaps: Vec<Arc<HostHeap>>,
@@ -60,7 +60,8 @@ pub(super) struct DeviceMemory {
     pub(super) heaps: Vec<BlockHeap>,
     /// Warps of each operator at the start.
     pub(super) partition: Vec<u32>,
-    /// Topic of each cursor among `cursors`, and its heap; none if frames are in the slots of the topic.
+    /// For each cursor in `cursors`, the number of its topic and the number of the topic's heap. Inline
+    /// topics have no heap.
     published: Vec<(usize, Option<usize>)>,
     cursors: DeviceBuffer<FlowCursor>,
     _outbox: (DeviceBuffer<FlowOutbox>, DeviceBuffer<u64>),
@@ -77,7 +78,7 @@ pub(super) struct DeviceMemory {
 struct Division {
     buffers: usize,
     frames_per_buffer: usize,
-    /// Minimum number of buffers, which it always has.
+    /// Minimum number of buffers, which the heap always has.
     least: usize,
     /// Initial number of buffers.
     initial: usize,
@@ -85,8 +86,8 @@ struct Division {
 
 impl Division {
     /// Threads and blocks take a frame before they have anything to write, and keep it while they wait. The
-    /// heap therefore always has at least `takers` frames. A taker that finds no free frame then implies that
-    /// one is published, and that frame is released once it is read.
+    /// heap therefore always has at least `takers` frames, one for each of them. If one of them finds no free
+    /// frame, at least one frame is published, and will be released once it is read.
     fn new(frames: usize, takers: usize, options: &FlowOptions) -> Self {
         let buffers = options.heap_buffers.clamp(1, frames);
         let frames_per_buffer = frames.div_ceil(buffers);
@@ -119,8 +120,8 @@ fn is_cpu(operator: &Operator) -> bool {
 }
 
 impl HostMemory {
-    /// Allocates the host's part. Blocks' heaps in host memory are allocated with it, since the host reads
-    /// from them.
+    /// Allocates the host's part, and the frames in host memory that blocks of the kernel publish, because
+    /// the host reads them.
     pub(super) fn new(parts: Parts<'_>) -> Result<(Self, BlockFrames)> {
         let Parts {
             topology,
@@ -215,7 +216,8 @@ impl HostMemory {
         Ok((host, block_frames))
     }
 
-    /// Frames of the host's heaps in use that no topic accounts for.
+    /// Number of leaked frames of the host's heaps: the difference between the frames in use and those that
+    /// topics have published and not reclaimed.
     pub(super) fn leaked(&self) -> u64 {
         let in_use: usize = self.heaps.iter().map(|heap| heap.in_use()).sum();
         let publishers = self.topics.iter().filter_map(|topic| topic.publisher.as_ref());
@@ -225,17 +227,19 @@ impl HostMemory {
     }
 }
 
-/// Control words: a line for the host and each block, then clocks and bytes of each operator.
+/// Number of control words: a line for the host, a line for each block, then two words for each operator (its
+/// clocks and bytes).
 fn control_words(blocks: u32) -> usize {
     times_at(blocks) + 2 * MOST_OPERATORS
 }
 
-/// Index of the first clocks word.
+/// Index of the first operator's clocks among the control words.
 pub(super) fn times_at(blocks: u32) -> usize {
     (blocks as usize + 1) * CONTROL_LINE
 }
 
-/// Frames of one size in host memory, for the topics that one side publishes and the host writes or reads.
+/// Host memory for frames of `frame_bytes` bytes. It serves the topics with this frame size that the host
+/// publishes if `host_publishes` is set, else those that the device publishes and the host reads.
 fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<FrameMemory> {
     let Parts {
         topology,
@@ -396,7 +400,8 @@ impl DeviceMemory {
             true => Some(device.zeroed::<u64>(stream, blocks as usize * TIMES_OF_BLOCK)?),
             false => None,
         };
-        // More than the notes that stations leave, and at least the number that a warp reads together.
+        // More entries than undelivered notes of all operators of all blocks, and at least the number of
+        // entries that a warp reads at once.
         let entries = (2 * MOST_NOTES as usize * blocks as usize * operators.len())
             .next_power_of_two()
             .max(32);
@@ -444,8 +449,8 @@ impl DeviceMemory {
         })
     }
 
-    /// Frames published by each topic that blocks publish, and frames in use that no topic accounts for.
-    /// Valid after the kernel.
+    /// Number of frames published in each topic of the device, and number of leaked frames, including frames
+    /// that were released twice. Valid after the kernel has ended.
     pub(super) fn accounts(&self, stream: &Stream) -> Result<(Vec<(usize, u64)>, u64)> {
         let cursors = stream.read(&self.cursors, ..)?;
         let published = self.published.iter().zip(&cursors);
@@ -467,7 +472,7 @@ impl DeviceMemory {
     }
 }
 
-/// Frames of one size in device memory, for topics between operators on the device.
+/// Number of frames of `frame_bytes` bytes for topics between operators on the device.
 fn device_frames(topology: &Topology, host: &HostMemory, frame_bytes: usize) -> usize {
     let own = topology.topics.iter().zip(&host.topics);
     own.filter(|(topic, memory)| !topic.inline && topic.frame_bytes == frame_bytes && memory.words.is_none())

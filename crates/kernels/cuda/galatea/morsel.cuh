@@ -13,7 +13,8 @@
 
 namespace galatea {
 
-// Words of a chunk in the table; host twins CHUNK_HEADER_WORDS and COLUMN_WORDS.
+// An entry of the chunk table has CHUNK_HEADER_WORDS words for the chunk, then COLUMN_WORDS words for each
+// column. The host has the same constants (crates/kernels/src/kernels/pipeline.rs).
 constexpr u32 COLUMN_WORDS = 4;
 constexpr u32 CHUNK_HEADER_WORDS = 3;
 
@@ -59,9 +60,9 @@ GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
 }
 
 // Position of a block: the chunk of its current morsel. No chunk has more than `morsels_per_chunk` morsels,
-// so morsel / morsels_per_chunk is a lower bound of its chunk, exact if chunks are equal; from there it
-// searches forward. The table ends with a sentinel with a first morsel greater than every morsel, so the
-// search ends.
+// so morsel / morsels_per_chunk is at most the number of the chunk, and equal to it if all chunks have that
+// number of morsels. `seek` searches forward from there. The last entry of the table is a sentinel: its first
+// morsel is greater than every morsel, so the search ends.
 struct ChunkCursor {
     const u64* table;
     const u64* chunk;

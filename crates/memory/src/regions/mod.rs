@@ -13,14 +13,14 @@
 //!   owner holds it during launches, and may park it between them. Other queries can then move the content of
 //!   a parked region to the host.
 //!
-//! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the
-//! launches that read it are queued. From then on, its region holds the events of these launches
-//! ([`Scan::used`]). Memory of an evicted page is freed after them in stream order, so that neither eviction
-//! nor the next owner waits on the host (MultiQx §6: frees never block a query).
+//! A page is pinned ([`PagePin`], [`Scan`]) while launches with its address are prepared: it is not evicted
+//! until they are queued. From then on, its region holds the events of these launches ([`Scan::used`]). If
+//! the page is evicted, its memory is freed in stream order, after these events. Neither the eviction nor the
+//! next owner of the memory blocks the host (MultiQx §6: frees never block a query).
 //!
 //! If queries need more memory than the device has, they wait for admission ([`AdmissionController`]), which
-//! depends on their demand. They wait in the order of priority, then of arrival, with bounded overtaking. The
-//! query that arrived first always gets the memory that it needs.
+//! depends on their demand. They wait in the order of priority, then of arrival. A later query may overtake a
+//! waiting one a limited number of times. The query that arrived first always gets the memory that it needs.
 
 mod ablation;
 mod admission;
@@ -53,13 +53,13 @@ use std::sync::Arc;
 
 /// The original of a cached region: immutable data in host memory, in pages of any size.
 pub trait Source {
-    /// Identifies the whole source. The region is dropped when the last owner drops it.
+    /// Identifies the whole source. The region is dropped when the last owner drops this identity.
     fn identity(&self) -> &Arc<Identity>;
     /// Its name in messages.
     fn name(&self) -> &str;
     /// Number of pages.
     fn pages(&self) -> usize;
-    /// Identifies a page. Pages with the same identity are copied once, whatever their regions.
+    /// Identifies a page. Regions share one copy of pages with the same identity.
     fn page(&self, index: usize) -> &Arc<Identity>;
     /// Device memory of a page, in bytes.
     fn page_bytes(&self, index: usize) -> u64;
