@@ -241,7 +241,7 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_have_the_largest_unit_that_fits() {
+    fn sizes_use_the_largest_fitting_unit() {
         let sizes = [0, 1023, 1024, 60_000, 1 << 20, 3 << 29, 5 << 40, u64::MAX].map(size);
         let expected = [
             "0 B",

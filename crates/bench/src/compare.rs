@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_results_are_equal_in_any_batching() {
+    fn comparison_ignores_batch_boundaries() {
         let whole = base();
         let parts = [whole.slice(0, 1), whole.slice(1, 2)];
         for order in [RowOrder::Fixed, RowOrder::Any] {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_differences_are_found() {
+    fn comparison_detects_injected_differences() {
         let planted = [
             (
                 "i",
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_may_differ_a_little_and_small_floats_a_little_more() {
+    fn float_tolerance_depends_on_precision() {
         let near = table(
             &[Some(1), None, Some(3)],
             &[0.1 + 1e-13, f64::NAN, 0.0],
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn order_counts_only_where_it_is_fixed() {
+    fn row_order_is_compared_only_if_fixed() {
         let turned = table(&[Some(3), Some(1), None], &[0.0, 0.1, f64::NAN], &["c", "a", "b"]);
         assert_eq!(
             compare(&[base()], std::slice::from_ref(&turned), RowOrder::Any),

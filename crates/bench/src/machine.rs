@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_name_the_gpu_first() {
+    fn machine_slug_prefers_the_gpu() {
         let machine = |description: &str| Machine {
             description: description.to_string(),
             commit: String::new(),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_a_date_and_a_processor() {
+    fn machine_description_has_date_and_cpu() {
         let machine = Machine::look(None, Some("abc".to_string()));
         assert_eq!((machine.date.len(), machine.commit.as_str()), (10, "abc"));
         assert!(machine.description.contains("cores"), "{}", machine.description);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_have_a_head_a_side_and_a_cell_per_row() {
+    fn markdown_table_aligns_columns() {
         let table = Table::of([("a", Some(1.0)), ("b", None)])
             .words("name", |row| row.0)
             .numbers("length", |row| row.0.len())

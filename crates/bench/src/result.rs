@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_leave_warmups_out() {
+    fn medians_exclude_warm_up_runs() {
         let rows = [
             row("1", 9.0, true),
             row("1", 3.0, false),

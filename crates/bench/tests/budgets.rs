@@ -119,7 +119,7 @@ async fn check(ctx: SessionContext, query: &Query, expected: &[RecordBatch], con
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_policy_answers_as_the_cpu() {
+async fn every_policy_matches_the_cpu() {
     let root = tempfile::tempdir().expect("a directory");
     for workload in [Workload::Tpch, Workload::Ssb] {
         let directory = root.path().join(workload.to_string());

@@ -71,7 +71,7 @@ async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
 }
 
 #[tokio::test]
-async fn plans_read_as_they_did() {
+async fn snapshot_of_explain_formats() {
     let root = tempfile::tempdir().expect("a folder");
     for (workload, names) in [(Workload::Tpch, &["1", "3", "6"][..]), (Workload::Ssb, &["2.1"])] {
         let ctx = session(workload, root.path()).await;
@@ -122,7 +122,7 @@ async fn snapshot_of_cpu_plans() {
 
 /// An executed CPU operator shows the number of rows that it returned, and its time.
 #[tokio::test]
-async fn operators_of_the_cpu_say_where_time_went() {
+async fn cpu_operators_show_rows_and_time() {
     let ctx = emulated();
     run(&ctx, "SET galatea.device = 'cpu'").await;
     run(

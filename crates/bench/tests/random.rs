@@ -99,7 +99,7 @@ async fn sessions_share_files() {
 }
 
 #[tokio::test]
-async fn no_round_begins_after_the_time() {
+async fn no_round_starts_after_the_time_limit() {
     let plan = Plan {
         time: Some(Duration::ZERO),
         ..plan(100, Family::all())

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mark_is_below_the_word() {
+    fn caret_is_below_the_word() {
         let at = |line, column| {
             shown(
                 "SELECT größe,\n  nam FROM t",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_file() {
+    fn error_locations_are_relative_to_the_file() {
         let origin = Origin {
             file: Some("l.sql".into()),
             line: 3,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_cut_off_messages() {
+    fn error_location_is_split_from_the_message() {
         let (message, place) = place_of("Expected: an expression, found: EOF at Line: 2, Column: 7");
         assert_eq!(message, "Expected: an expression, found: EOF");
         assert_eq!(place, Some(Location { line: 2, column: 7 }));

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn words_settings_and_keywords_are_completed_where_they_belong() {
+    fn completion_depends_on_the_context() {
         assert_eq!(complete("SELECT l_q"), ["l_quantity"]);
         assert_eq!(complete("select su").first().map(String::as_str), Some("sum"));
         assert!(complete("sel").contains(&"select".to_string()));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn file_names_are_in_quotes_after_from() {
+    fn file_names_are_completed_in_quotes_after_from() {
         let at_end = |line: &str| in_file_name(line, line.len());
         assert!(at_end("SELECT * FROM 'da") && at_end("select * from 'a.csv' join 'b"));
         assert!(

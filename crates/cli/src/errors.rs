@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_columns_that_are_missing_are_named() {
+    fn missing_tables_and_columns_are_named() {
         let table = plan_datafusion_err!("table 'datafusion.public.ordrs' not found");
         assert!(
             explain(&table).starts_with("no such table: ordrs\nhint: SHOW TABLES"),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_of_ours_are_kept() {
+    fn existing_hints_are_preserved() {
         let ours =
             DataFusionError::Configuration("unknown setting: galatea.x\nhint: settings are a, b".to_string());
         assert_eq!(
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_errors_say_the_innermost_cause() {
+    fn wrapped_errors_show_the_root_cause() {
         let inner = plan_datafusion_err!("Inner thing");
         let wrapped = DataFusionError::External(Box::new(inner.context("while planning")));
         assert_eq!(explain(&wrapped), "inner thing");

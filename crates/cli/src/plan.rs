@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_named_before_the_query() {
+    fn explain_format_is_detected() {
         assert!(names_format("explain analyze format indent select 1"));
         assert!(names_format("EXPLAIN (FORMAT indent) SELECT 1"));
         assert!(!names_format(

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn expressions_are_found() {
+    async fn failing_expressions_are_located() {
         let divides = "SELECT a + 1,\n  a / b, b / a\nFROM t WHERE a / 2 < 9";
         assert_eq!(columns(divides, "a / b").await, Some((2, 3, 8)));
         assert_eq!(columns(divides, "CAST(a AS Int64) / b").await, Some((2, 3, 8)));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn expressions_of_views_and_of_the_planner_are_not_marked() {
+    async fn view_and_planner_expressions_are_not_located() {
         assert_eq!(columns("SELECT b / 2 FROM v", "a / b").await, None);
         assert_eq!(
             columns("SELECT s FROM t WHERE s < 5", "CAST(s AS Int64)").await,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_that_no_row_raised_have_no_place() {
+    async fn planning_errors_have_no_expression_location() {
         let ctx = SessionContext::new();
         let error = ctx.sql("SELECT nothing").await.expect_err("no such column");
         assert_eq!(raised_at(&ctx, "SELECT nothing", &error).await, None);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_end_at_semicolons_outside_of_quotes_and_comments() {
+    fn scripts_split_at_semicolons_outside_quotes_and_comments() {
         assert_eq!(split("SELECT 1; SELECT 2;\n"), ["SELECT 1", "SELECT 2"]);
         assert_eq!(
             split("SELECT ';', \"a;b\", 'it''s; so' ; "),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_take_the_rest_of_their_line() {
+    fn backslash_commands_end_at_end_of_line() {
         assert_eq!(
             split("\\x\nSELECT 1;\n-- a comment\n\\o it's.csv\nSELECT\n2; \\q"),
             ["\\x", "SELECT 1", "\\o it's.csv", "SELECT\n2", "\\q"]
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn pieces_know_their_lines() {
+    fn statements_have_line_numbers() {
         let text = "SELECT 1; SELECT\n2;\n\n\\x\n-- a comment\nSELECT 3;\n  \\q\n";
         let lines: Vec<u64> = pieces(text, "generic").iter().map(|piece| piece.line).collect();
         assert_eq!(lines, [1, 1, 4, 5, 7]);
     }
 
     #[test]
-    fn lines_are_complete_at_their_semicolon() {
+    fn input_is_complete_at_a_semicolon() {
         let complete = |text: &str| is_complete(text, "generic");
         assert!(complete("") && complete("\\x") && complete("SELECT 1;") && complete("SELEC 1; -- done"));
         assert!(!complete("SELECT 1") && !complete("SELECT ';") && !complete("SELECT 1; SELECT 2"));

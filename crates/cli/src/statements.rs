@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn footers_say_where_and_why() {
+    fn footer_shows_device_and_reason() {
         let footer = |report: &QueryReport| footer_of(report, false);
         let mut report = QueryReport::cpu(vec!["no GPU".to_string()]);
         assert_eq!(footer(&report), "Ran on the CPU (no GPU).");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_phases_that_there_are() {
+    fn times_show_known_phases() {
         let second = Duration::from_secs(1);
         let mut phases = QueryPhases::default();
         assert_eq!(times(second, None), "Time: 1000.0 ms.");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_say_what_is_shown() {
+    fn summary_shows_row_counts_and_truncation() {
         let second = Duration::from_secs(1);
         let mut printed = Printed {
             rows: 1,

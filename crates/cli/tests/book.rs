@@ -72,7 +72,7 @@ const NAMESPACES: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn the_reference_of_settings_is_complete() {
+fn settings_reference_is_up_to_date() {
     let session = GalateaConfig::reference();
     let engine = EngineSettings::reference();
     let all: Vec<_> = (session.iter().map(|setting| (setting, "SET")))
@@ -140,7 +140,7 @@ fn galatea(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_reference_of_commands_is_their_help() {
+fn commands_reference_matches_help() {
     let help = galatea(&["--help"]);
     let commands = help.split("\nCommands:\n").nth(1).expect("a list of commands");
     let commands = commands.lines().take_while(|line| !line.trim().is_empty());
@@ -156,7 +156,7 @@ fn the_reference_of_commands_is_their_help() {
 }
 
 #[test]
-fn the_reference_of_metrics_is_that_of_the_code() {
+fn metrics_reference_matches_the_code() {
     let source = fs::read_to_string("../engine/src/metrics.rs").expect("the metrics");
     let rows = source.lines().filter_map(|line| line.strip_prefix("//! |"));
     let rows: Vec<String> = rows.map(|row| format!("|{row}")).collect();
@@ -206,7 +206,7 @@ fn message(attributes: &[Attribute]) -> Option<String> {
 }
 
 #[test]
-fn the_reference_of_errors_is_that_of_the_code() {
+fn errors_reference_matches_the_code() {
     let mut page = String::from(
         "# Errors\n\n\
          Exit codes of `galatea`: 0 success, 1 an error, 2 wrong arguments, 130 cancelled.\n\n\
@@ -269,7 +269,7 @@ fn is_public_error(item: &ItemEnum) -> bool {
 }
 
 #[test]
-fn the_reference_of_sql_lists_every_refused_clause() {
+fn sql_reference_lists_every_refused_clause() {
     let path = "../galatea/src/sql/clauses.rs";
     let source = syn::parse_file(&fs::read_to_string(path).expect("the clauses")).expect("Rust");
     let mut clauses = Vec::new();
@@ -317,7 +317,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn files_that_documents_name_exist() {
+fn files_named_in_documents_exist() {
     let mut files = Vec::new();
     for folder in ["crates", "docs", "bench", "scripts", "examples"] {
         let extensions = ["rs", "cu", "cuh", "h", "md", "sql", "csv", "svg"];
@@ -349,7 +349,7 @@ fn files_that_documents_name_exist() {
 }
 
 #[test]
-fn tests_that_documents_name_exist() {
+fn tests_named_in_documents_exist() {
     let mut files = Vec::new();
     source_files(&Path::new(ROOT).join("crates"), &["rs"], &mut files);
     let all: String = files
@@ -375,7 +375,7 @@ fn tests_that_documents_name_exist() {
 }
 
 #[test]
-fn links_between_documents_lead_to_files() {
+fn relative_links_in_documents_resolve() {
     let mut broken = Vec::new();
     for page in documents() {
         let text = fs::read_to_string(&page).expect("a page");
@@ -392,7 +392,7 @@ fn links_between_documents_lead_to_files() {
 
 /// Runs every `console` block of the book and of README.md, and compares its output.
 #[test]
-fn screens_are_the_output_of_the_command() {
+fn console_examples_match_actual_output() {
     let cache = tempfile::tempdir().expect("a folder");
     trycmd::TestCases::new()
         .case("../../README.md")

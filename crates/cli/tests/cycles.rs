@@ -396,7 +396,7 @@ fn uses_up(edges: &Edges, floors: &BTreeMap<String, usize>) -> Vec<String> {
 }
 
 #[test]
-fn modules_of_the_engine_import_lower_floors_of_the_architecture() {
+fn engine_modules_import_only_lower_layers() {
     let document = fs::read_to_string("../../ARCHITECTURE.md").expect("the document");
     let floors = floors(&document);
     assert_eq!(
@@ -414,7 +414,7 @@ fn modules_of_the_engine_import_lower_floors_of_the_architecture() {
 }
 
 #[test]
-fn a_use_of_a_module_above_would_be_found() {
+fn import_of_a_higher_layer_is_detected() {
     let sources = planted([
         ("lib.rs", "mod base; mod run;"),
         ("base.rs", "use crate::run::Run;"),
@@ -433,7 +433,7 @@ fn planted<const FILES: usize>(files: [(&str, &str); FILES]) -> Sources {
 }
 
 #[test]
-fn cycles_are_found_through_reexports_but_not_in_tests() {
+fn cycles_through_reexports_are_detected() {
     let sources = planted([
         ("lib.rs", "mod a; mod b; mod c; pub use a::A;"),
         (
@@ -447,7 +447,7 @@ fn cycles_are_found_through_reexports_but_not_in_tests() {
 }
 
 #[test]
-fn cycles_are_found_through_macros_and_imports_of_the_module_above() {
+fn cycles_through_macros_and_super_are_detected() {
     let sources = planted([
         ("lib.rs", "mod kernel; mod kernels;"),
         (
@@ -473,7 +473,7 @@ fn cycles_are_found_through_macros_and_imports_of_the_module_above() {
 }
 
 #[test]
-fn cycles_of_folders_are_found_where_no_two_files_import_each_other() {
+fn folder_cycles_without_file_cycles_are_detected() {
     let sources = planted([
         ("lib.rs", "mod run; mod plan; mod base;"),
         ("base.rs", "pub struct Base;"),
@@ -496,7 +496,7 @@ fn cycles_of_folders_are_found_where_no_two_files_import_each_other() {
 }
 
 #[test]
-fn cycles_of_folders_are_found_below_the_root() {
+fn nested_folder_cycles_are_detected() {
     let sources = planted([
         ("lib.rs", "mod top;"),
         ("top.rs", "mod a; mod b; pub struct Top(a::A);"),

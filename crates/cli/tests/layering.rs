@@ -98,7 +98,7 @@ fn every_crate_has_a_layer() {
 }
 
 #[test]
-fn dependencies_go_down() {
+fn crates_depend_only_on_lower_layers() {
     let metadata = workspace();
     let crates = packages(&metadata).into_iter().map(|(name, package)| {
         (
@@ -118,7 +118,7 @@ fn dependencies_go_down() {
 }
 
 #[test]
-fn an_edge_that_goes_up_would_be_found() {
+fn dependency_on_a_higher_layer_is_detected() {
     let crates = [
         ("galatea-store", vec!["galatea-device", "galatea-engine"]),
         ("galatea-cli", vec!["galatea-cli"]),
@@ -130,7 +130,7 @@ fn an_edge_that_goes_up_would_be_found() {
 }
 
 #[test]
-fn foreign_functions_stay_at_the_bottom() {
+fn only_low_level_crates_use_foreign_functions() {
     let metadata = workspace();
     for (name, package) in packages(&metadata) {
         for (foreign, allowed) in FOREIGN {

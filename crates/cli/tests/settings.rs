@@ -23,7 +23,7 @@ fn named(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_setting_that_is_named_exists() {
+fn every_setting_named_in_text_exists() {
     assert_eq!(
         named("SET galatea.memory_limit, galatea.rs"),
         ["memory_limit", "rs"]

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_made_for_this_user_alone() {
+    fn cache_folders_are_private_to_the_user() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a/galatea");
         let cache = CacheFolder::open(Some(&path)).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_others_can_write_are_refused() {
+    fn world_writable_folders_are_refused() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("galatea");
         let cache = CacheFolder::open(Some(&path)).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_path_that_is_no_folder_is_refused() {
+    fn cache_path_must_be_an_absolute_folder() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_limits_is_that_of_the_machine() {
+    fn unlimited_cgroup_uses_machine_memory() {
         assert_eq!(look(&[]), (16 * GIB, Some(8 * GIB)));
         let unlimited = [
             ("proc/self/cgroup", "0::/user.slice\n"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_limit_on_the_way_up_counts() {
+    fn smallest_limit_of_cgroup_ancestors_applies() {
         let nested = [
             ("proc/self/cgroup", "0::/slice/pod/container\n"),
             ("sys/fs/cgroup/slice/memory.max", "6442450944\n"),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_finds_its_group_at_the_root() {
+    fn container_reads_its_cgroup_at_the_root() {
         let v2 = [
             ("proc/self/cgroup", "0::/\n"),
             ("sys/fs/cgroup/memory.max", "2147483648\n"),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_some() {
+    fn machine_memory_is_detected() {
         let memory = MachineMemory::look();
         assert!(memory.total >= 64 << 20, "{memory:?}");
         assert!(

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_remembered_for_a_while_and_a_value_for_ever() {
+    fn failures_expire_and_values_do_not() {
         let value: Retried<u32, &str> = Retried::new(Duration::MAX);
         assert_eq!(value.get(|| Err("no driver")), Err("no driver"));
         let asked_again = || panic!("a failure is not tried again within its time");

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_and_those_that_it_starts_have_a_lower_priority() {
+    fn lowered_thread_priority_is_inherited() {
         let before = policy();
         let lowered = std::thread::spawn(|| {
             lower_thread_priority();

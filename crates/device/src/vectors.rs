@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_done_whatever_the_vectors() {
+    fn vectorised_dot_product_is_correct() {
         let numbers: Vec<f32> = (0..1000).map(|i| (i % 7) as f32).collect();
         let expected: f32 = numbers.iter().map(|number| number * number).sum();
         assert_eq!(in_vectors(Dot(&numbers, &numbers)), expected);

@@ -12,7 +12,7 @@ const ENDS: &str = "GALATEA_TEST_ENDS_AFTER";
     clippy::disallowed_methods,
     reason = "the test is its own child process, which ends at once"
 )]
-fn a_process_ends_while_threads_compile() {
+fn process_exits_cleanly_while_threads_compile() {
     let Some(nvrtc) = testing::nvrtc() else { return };
     let architecture = Architecture::SM_90;
     let compile = |thread: i32, number: i32| {

@@ -89,7 +89,7 @@ impl Bed {
 }
 
 #[test]
-fn a_read_of_several_pieces_that_fails_at_the_second_waits_for_the_first() {
+fn failed_multi_range_read_waits_for_earlier_copies() {
     let bed = Bed::new();
     let mut memory = bed.pinned();
     let target = Arc::get_mut(&mut memory).unwrap().as_mut_slice();
@@ -106,7 +106,7 @@ fn a_read_of_several_pieces_that_fails_at_the_second_waits_for_the_first() {
 }
 
 #[test]
-fn a_download_that_is_dropped_waits_for_its_copy() {
+fn dropped_download_waits_for_its_copy() {
     let bed = Bed::new();
     let source = bed.source.slice(..BYTES).unwrap();
     let download = bed.stream.copy_to_host(source, bed.pinned(), 0).unwrap();
@@ -116,7 +116,7 @@ fn a_download_that_is_dropped_waits_for_its_copy() {
 }
 
 #[test]
-fn a_download_whose_event_fails_waits_for_its_stream() {
+fn download_waits_for_its_stream_if_its_event_fails() {
     for call in [DriverCall::CreateEvent, DriverCall::RecordEvent] {
         let bed = Bed::new();
         let source = bed.source.slice(..BYTES).unwrap();
@@ -130,7 +130,7 @@ fn a_download_whose_event_fails_waits_for_its_stream() {
 }
 
 #[test]
-fn an_upload_whose_event_fails_waits_for_its_stream() {
+fn upload_waits_for_its_stream_if_its_event_fails() {
     for call in [DriverCall::CreateEvent, DriverCall::RecordEvent] {
         let mut bed = Bed::new();
         let view = |memory| HostView::new(memory, 0, 2 * BYTES).unwrap();
@@ -145,7 +145,7 @@ fn an_upload_whose_event_fails_waits_for_its_stream() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_waits_for_copies_of_the_memory_that_it_holds() {
+fn dropped_stream_waits_for_copies_of_its_memory() {
     let mut bed = Bed::new();
     let stream = bed.device.stream().unwrap();
     let view = HostView::new(bed.pinned(), 0, 2 * BYTES).unwrap();
@@ -159,7 +159,7 @@ fn a_stream_that_is_dropped_waits_for_copies_of_the_memory_that_it_holds() {
 
 /// Independently of the copy's origin, pinned memory is in use until the device has finished with it.
 #[test]
-fn pinned_memory_that_is_dropped_waits_for_the_device() {
+fn dropped_pinned_memory_waits_for_the_device() {
     let mut bed = Bed::new();
     let view = HostView::new(bed.pinned(), 0, 2 * BYTES).unwrap();
     bed.stream.copy_to_device(&mut bed.source, &view).unwrap();

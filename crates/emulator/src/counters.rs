@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_the_words_of_the_most_wanted_bank() {
+    fn rounds_equal_distinct_words_of_the_busiest_bank() {
         let read = |width, address: &dyn Fn(u64) -> u64| rounds(&group(address), width, false);
         assert_eq!(read(4, &|lane| lane * 4), 1);
         assert_eq!(read(4, &|lane| lane * 8), 2);

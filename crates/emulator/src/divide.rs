@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn divisions_are_decoded_with_their_length() {
+    fn division_instructions_are_decoded() {
         let register = |number, signed, bytes, length| {
             Some(Division {
                 divisor: Operand::Register(number),

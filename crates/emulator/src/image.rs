@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_gives_back_its_object() {
+    fn object_code_round_trips_through_an_image() {
         let image = wrap(b"object");
         assert_eq!(object(&image), Some(&b"object"[..]));
         // SAFETY: a whole image.
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_foreign_image_is_none() {
+    fn truncated_and_foreign_images_are_rejected() {
         let image = wrap(b"object");
         assert_eq!(object(&image[..image.len() - 1]), None);
         assert_eq!(object(b"\x7fELF"), None);

@@ -218,7 +218,7 @@ mod tests {
     use super::{DriverCall, FaultCode, Faults};
 
     #[test]
-    fn the_calls_that_were_named_fail() {
+    fn selected_driver_calls_fail() {
         let faults = Faults::default();
         let handle = faults.clone();
         handle.fail(DriverCall::Launch, 2, 3, FaultCode::Refused);

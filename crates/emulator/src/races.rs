@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn accesses_race_in_either_order_and_reads_do_not() {
+    fn write_races_with_unordered_accesses() {
         for at in [SHARED, GLOBAL] {
             let mut races = races();
             assert!(!read(&mut races, (0, 0), at) && !read(&mut races, (1, 0), at));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_order_global_memory_alone() {
+    fn fences_order_only_global_memory() {
         let mut races = races();
         for at in [SHARED, GLOBAL] {
             assert!(!write(&mut races, (0, 0), at));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn strong_accesses_race_with_plain_ones_alone() {
+    fn strong_accesses_race_only_with_plain_accesses() {
         let mut races = races();
         let mut access = |thread, kind| races.access(thread, SHARED, 8, kind, 3).is_err();
         assert!(!access((0, 0), kinds::ATOMIC) && !access((0, 1), kinds::VOLATILE_WRITE));

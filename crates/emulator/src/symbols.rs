@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_and_distinct() {
+    fn driver_symbols_are_distinct() {
         let functions: std::collections::BTreeSet<_> = NAMES.iter().filter_map(|name| symbol(name)).collect();
         assert_eq!(functions.len(), NAMES.len());
         assert_eq!(symbol("cuCtxCreate_v2"), None);

@@ -87,7 +87,7 @@ fn global_memory_is_checked_to_the_byte() {
 }
 
 #[test]
-fn freed_memory_is_watched() {
+fn use_after_free_is_detected() {
     check("use_after_free", &["heap-use-after-free", "test.cu:3"]);
 }
 
@@ -107,7 +107,7 @@ fn local_arrays_are_checked() {
 }
 
 #[test]
-fn without_the_library_the_log_says_how() {
+fn missing_sanitizer_library_is_explained_in_the_log() {
     let gpu = Gpu::new(EmulatorOptions {
         address_sanitizer: true,
         ..EmulatorOptions::default()

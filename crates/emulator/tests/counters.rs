@@ -166,7 +166,7 @@ fn counters_match_hand_computed_values() {
 }
 
 #[test]
-fn warps_are_counted_apart() {
+fn partial_warps_are_counted_separately() {
     let gpu = Gpu::new(EmulatorOptions {
         count: true,
         worker_threads: 2,

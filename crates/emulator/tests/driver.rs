@@ -107,7 +107,7 @@ fn grids_and_blocks_have_three_dimensions() {
 }
 
 #[test]
-fn modules_have_their_own_variables() {
+fn modules_have_separate_global_variables() {
     let gpu = Gpu::seeded(1);
     let image = gpu.try_compile(SOURCE, &[], &[]).expect("compiles");
     let (first, second) = (gpu.load(&image), gpu.load(&image));
@@ -133,7 +133,7 @@ fn modules_have_their_own_variables() {
 /// and only while another thread loads or closes an object. Hence the test starts new threads and loads more
 /// modules than the table has room for.
 #[test]
-fn static_shared_memory_is_found_while_other_threads_load() {
+fn static_shared_memory_works_during_concurrent_loads() {
     const SOURCE: &str = r#"
     extern "C" __global__ void reverses(unsigned *output) {
         __shared__ unsigned words[64];
@@ -165,7 +165,7 @@ fn static_shared_memory_is_found_while_other_threads_load() {
 }
 
 #[test]
-fn streams_run_apart_and_in_order() {
+fn streams_are_concurrent_and_each_in_order() {
     let gpu = Gpu::seeded(1);
     let program = gpu.compile(SOURCE);
     let flag = gpu.zeroed::<u32>(2);
@@ -238,7 +238,7 @@ fn host_functions_run_in_stream_order() {
 }
 
 #[test]
-fn memory_is_limited_and_given_back() {
+fn device_memory_is_limited_and_freed() {
     let gpu = Gpu::new(EmulatorOptions {
         memory: 1 << 20,
         ..EmulatorOptions::default()
@@ -278,7 +278,7 @@ fn memory_is_limited_and_given_back() {
 }
 
 #[test]
-fn copies_outside_live_memory_are_refused() {
+fn copies_outside_allocations_are_refused() {
     let gpu = Gpu::seeded(1);
     let mut host = vec![0_u32; 64];
     let buffer = gpu.upload(&[5_u32; 64]);
@@ -303,7 +303,7 @@ fn copies_outside_live_memory_are_refused() {
 }
 
 #[test]
-fn new_memory_holds_a_pattern_of_the_seed() {
+fn new_memory_is_filled_with_a_seeded_pattern() {
     let contents = |seed| {
         let gpu = Gpu::seeded(seed);
         let buffer = gpu.alloc::<u32>(1000);
@@ -349,7 +349,7 @@ fn pinned_memory_is_copied_asynchronously() {
 }
 
 #[test]
-fn a_lost_context_frees_no_memory_under_a_kernel() {
+fn lost_context_keeps_memory_of_running_kernels() {
     let faults = Faults::default();
     let gpu = Gpu::new(EmulatorOptions {
         faults: faults.clone(),
@@ -391,7 +391,7 @@ fn a_lost_context_frees_no_memory_under_a_kernel() {
 }
 
 #[test]
-fn a_lost_context_stores_no_word_behind_copies_that_were_dropped() {
+fn lost_context_drops_writes_after_dropped_copies() {
     unsafe extern "C" fn wait(argument: *mut c_void) {
         // SAFETY: the test's word.
         let open = unsafe { &*argument.cast::<AtomicU32>() };
@@ -427,7 +427,7 @@ fn a_lost_context_stores_no_word_behind_copies_that_were_dropped() {
 }
 
 #[test]
-fn many_streams_and_threads_at_once() {
+fn concurrent_streams_and_threads() {
     let gpu = Gpu::new(EmulatorOptions {
         worker_threads: 2,
         ..EmulatorOptions::default()

@@ -243,7 +243,7 @@ fn accesses_out_of_bounds_are_reported() {
 }
 
 #[test]
-fn waiting_without_end_is_reported() {
+fn endless_waits_are_reported() {
     let cases = [
         "endless_atomic",
         "endless_volatile",
@@ -265,7 +265,7 @@ fn waiting_without_end_is_reported() {
 }
 
 #[test]
-fn a_failure_ends_blocks_that_wait_for_the_failed_one() {
+fn failure_ends_blocks_waiting_for_the_failed_block() {
     let cases = [Case {
         grid: 6,
         ..case(
@@ -285,7 +285,7 @@ fn a_failure_ends_blocks_that_wait_for_the_failed_one() {
 }
 
 #[test]
-fn a_small_overrun_is_found_when_the_memory_is_freed() {
+fn small_overrun_is_detected_on_free() {
     let gpu = Gpu::seeded(1);
     let program = gpu.compile(SOURCE);
     let output = gpu.zeroed::<u32>(16);
@@ -310,7 +310,7 @@ fn a_small_overrun_is_found_when_the_memory_is_freed() {
 }
 
 #[test]
-fn a_released_context_starts_afresh() {
+fn released_context_recovers_from_errors() {
     let gpu = Gpu::seeded(1);
     let program = gpu.compile(SOURCE);
     let output = gpu.zeroed::<u32>(64);
@@ -365,7 +365,7 @@ extern "C" __global__ void plain(unsigned *p) { if (p) p[0] = 1; }
 }
 
 #[test]
-fn compile_errors_come_as_a_log() {
+fn compile_errors_are_returned_as_a_log() {
     let gpu = Gpu::seeded(1);
     let log = gpu.try_compile(
         "#include \"lib.h\"\nextern \"C\" __global__ void k(int *p) { *p = f(1) + nothing; }",
@@ -385,7 +385,7 @@ fn compile_errors_come_as_a_log() {
 }
 
 #[test]
-fn without_a_compiler_the_log_says_what_to_do() {
+fn missing_compiler_is_explained_in_the_log() {
     let gpu = Gpu::new(EmulatorOptions {
         cxx: Some("/nowhere/c++".into()),
         ..EmulatorOptions::default()
@@ -397,7 +397,7 @@ fn without_a_compiler_the_log_says_what_to_do() {
 }
 
 #[test]
-fn a_race_that_lockstep_hides_is_found_under_stress() {
+fn stress_mode_exposes_races_hidden_by_lockstep() {
     // Not atomic: updates are lost if a switch comes between load and store.
     let source = r#"
 struct Arguments { unsigned *output; unsigned length; };

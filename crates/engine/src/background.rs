@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_piece_with_the_largest_loss_is_done_first() {
+    async fn task_with_the_largest_loss_runs_first() {
         let (background, order) = (Background::with_workers(1), Arc::new(Mutex::new(Vec::new())));
         for (key, lost) in [(1, 0.1), (2, 0.5), (3, 0.0), (4, 0.5)] {
             let order = Arc::clone(&order);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_piece_is_done_once_while_it_waits() {
+    async fn queued_task_is_not_queued_twice() {
         let (background, done, gate) = (Background::default(), Arc::default(), Arc::default());
         background.finished(0).await;
         for key in [1, 2, 1, 2, 3] {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_run_concurrently() {
+    async fn tasks_run_concurrently() {
         let background = Background::with_workers(2);
         let both = Arc::new(tokio::sync::Barrier::new(2));
         for key in [1, 2] {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_piece_runs_while_a_query_computes_on_cpu() {
+    async fn one_task_runs_while_a_query_uses_the_cpu() {
         let (background, done) = (Background::with_workers(4), Arc::new(AtomicUsize::new(0)));
         let busy = background.busy();
         let gates: Vec<Arc<Notify>> = (0..3).map(|_| Arc::default()).collect();
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failing_piece_is_retried_a_limited_number_of_times() {
+    async fn failing_task_is_retried_a_limited_number_of_times() {
         let (background, tries) = (Background::default(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..10 {
             let tries = Arc::clone(&tries);
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cancelled_work_ends_and_later_work_is_done() {
+    async fn tasks_run_after_a_cancellation() {
         let (background, done) = (Background::default(), Arc::default());
         let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
         (0..100).for_each(|key| background.leave(0, PlanKey(key), free(), counted(&done, &shut)));
@@ -468,7 +468,7 @@ mod tests {
     /// Pieces of another session continue, even while a query computes, and do not wait for a piece that is
     /// gone.
     #[tokio::test]
-    async fn a_session_cancels_its_own_pieces() {
+    async fn session_cancels_only_its_own_tasks() {
         let (background, done) = (Background::with_workers(2), Arc::new(AtomicUsize::new(0)));
         let busy = background.busy();
         let (shut, open): (Arc<Notify>, Arc<Notify>) = (Arc::default(), Arc::default());
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_drops_the_piece_with_the_least_loss() {
+    async fn full_queue_drops_the_task_with_the_smallest_loss() {
         let (background, done) = (Background::with_workers(1), Arc::new(AtomicUsize::new(0)));
         let gate: Arc<Notify> = Arc::default();
         for key in 0..=WAITING as u64 {
@@ -507,7 +507,7 @@ mod tests {
 
     /// A piece may be the last owner of its session, and the end of a session cancels its pieces.
     #[tokio::test]
-    async fn dropping_a_piece_can_drop_its_session() {
+    async fn dropping_a_task_can_drop_its_session() {
         struct Session(Arc<Background>, u64);
         impl Drop for Session {
             fn drop(&mut self) {

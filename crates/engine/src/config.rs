@@ -456,7 +456,7 @@ mod tests {
     ];
 
     #[test]
-    fn invalid_settings_of_an_engine_are_refused_and_change_nothing() {
+    fn invalid_engine_settings_are_refused_and_change_nothing() {
         for (name, value, expected) in INVALID_OF_ENGINE {
             let shared = SharedSettings::default();
             let refusal = shared.set(name, value).expect_err(name).to_string();

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_typical_share_is_the_median_of_the_last_runs() {
+    fn typical_share_is_the_median_of_recent_runs() {
         let history = History::default();
         (0..4).for_each(|_| history.took_of_predicted(2.0));
         assert_eq!(history.typical_share(), None);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_plans_are_forgotten() {
+    fn least_recently_used_plans_are_evicted_from_history() {
         let history = History::default();
         let reason = Reason::Device {
             detail: "gone".into(),

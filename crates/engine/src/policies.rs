@@ -27,7 +27,7 @@ pub fn all() -> Vec<Policy> {
 mod tests {
 
     #[test]
-    fn every_policy_is_listed_with_the_meaning_of_its_constants() {
+    fn every_policy_documents_its_constants() {
         let all = super::all();
         assert!(all.len() >= 9);
         for policy in &all {

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn theorem_1_needs_a_small_share_of_free_pages() {
+    fn theorem_1_holds_for_few_free_pages() {
         let drained = |free| Pool {
             pages: PAGES,
             free,
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn theorem_2_is_approached() {
+    fn was_bound_approaches_theorem_2() {
         for width in [32, 64] {
             let nearly = Pool {
                 pages: PAGES,

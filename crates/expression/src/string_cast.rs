@@ -10,7 +10,7 @@
 //!
 //! `1e3` and `4.0` are not integers, as in PostgreSQL. A string in none of these notations raises Arrow's
 //! error, or is NULL under TRY_CAST. The same function evaluates casts of dictionaries on the device. Needed
-//! as long as Arrow reads fewer notations (`datafusion_reads_fewer_notations` fails when it does not).
+//! as long as Arrow reads fewer notations (`datafusion_casts_fewer_string_notations` fails when it does not).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

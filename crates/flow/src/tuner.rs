@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fit_finds_a_quadratic() {
+    fn fit_recovers_a_quadratic() {
         let samples = [2, 4, 8, 12, 16, 20, 24, 28].map(|warps| (warps, QUADRATIC.time(f64::from(warps))));
         close(Model::least_squares(&samples).unwrap(), QUADRATIC, 1e-9);
     }

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_are_told_from_names_of_tables() {
+    fn file_names_are_distinguished_from_table_names() {
         assert!(
             reads_like_a_file("x.parquet") && reads_like_a_file("dir/x") && reads_like_a_file("x.csv.gz")
         );
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_the_names_of_tables() {
+    fn table_names_are_derived_from_file_names() {
         let name = |path: &str| table_name(path).unwrap_or_default();
         assert_eq!(
             [
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn columns_of_files_are_named_by_their_table() -> Result<()> {
+    async fn file_columns_are_qualified_by_table_name() -> Result<()> {
         let root = tree(&["t/a.csv"]);
         let ctx = crate::session().with_file_queries(true).build()?;
         let path = root.path().join("t/a.csv");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_read_in_each_notation() {
+    fn alter_system_is_parsed_in_every_notation() {
         let limit = |value: &str| Some(("galatea.memory.gpu_limit".to_owned(), value.to_owned()));
         for (text, expected) in [
             (
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_changes_are_refused() {
+    fn malformed_alter_system_is_refused() {
         for text in [
             "ALTER SYSTEM",
             "ALTER SYSTEM SET",

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_leaves_chunks_that_the_device_finishes_sooner() {
+    fn cpu_skips_chunks_if_the_device_is_faster() {
         let split = Split::new(0..2);
         split.device_did_one();
         assert_eq!(split.take_last(Duration::from_secs(1 << 20)), None);

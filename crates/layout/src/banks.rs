@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_costs_the_most_wanted_bank() {
+    fn access_cost_is_that_of_the_busiest_bank() {
         let cost = |words: &[u32]| {
             let rounds = Banks::default().rounds(words);
             (rounds.banks, rounds.read, rounds.write)

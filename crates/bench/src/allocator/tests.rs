@@ -76,7 +76,7 @@ fn every_experiment_runs_without_a_gpu() {
 }
 
 #[test]
-fn facts_of_others_are_marked() {
+fn published_results_are_marked_as_not_ours() {
     let rows = super::others::of(Experiment::FreeShare).expect("the table is well-formed");
     assert!(rows.len() > 50 && rows.iter().all(|row| !row.ours && row.share.is_some()));
     assert!(rows.iter().any(|row| row.allocator.starts_with("Ouroboros")));

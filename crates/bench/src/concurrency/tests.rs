@@ -43,7 +43,7 @@ fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
 }
 
 #[tokio::test]
-async fn every_configuration_has_its_row() {
+async fn every_configuration_is_measured() {
     let root = tempfile::tempdir().expect("a directory");
     let experiments = Experiments {
         clients: true,
@@ -113,7 +113,7 @@ async fn every_configuration_has_its_row() {
 }
 
 #[tokio::test]
-async fn pairs_that_fit_are_left_out() {
+async fn query_pairs_within_memory_limit_are_skipped() {
     let root = tempfile::tempdir().expect("a directory");
     let experiments = Experiments {
         pairs: true,
@@ -124,7 +124,7 @@ async fn pairs_that_fit_are_left_out() {
 }
 
 #[test]
-fn tallies_are_summed_up() {
+fn tally_computes_latency_percentiles_and_throughput() {
     let tally = Tally {
         latencies: (1..=100).map(|n| (n % 2, n as f64)).collect(),
         seconds: 50.0,
@@ -148,7 +148,7 @@ fn tallies_are_summed_up() {
 }
 
 #[test]
-fn arrivals_are_those_of_a_poisson_process() {
+fn arrivals_follow_a_poisson_process() {
     let time = Duration::from_secs(1000);
     let arrivals = trace(7, 10.0, time, 13);
     assert_eq!(arrivals, trace(7, 10.0, time, 13));
@@ -169,7 +169,7 @@ fn arrivals_are_those_of_a_poisson_process() {
 }
 
 #[test]
-fn orders_come_from_the_seed() {
+fn query_order_depends_on_the_seed() {
     let rounds = |seed| {
         let mut script = Script::shuffled(13, seed);
         [script.round(), script.round()]

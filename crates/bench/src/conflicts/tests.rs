@@ -110,7 +110,7 @@ fn experiments_on_columns_need_no_device() {
 
 /// Table 1 of the paper: distinct banks, write and read rounds.
 #[test]
-fn table_1_is_the_papers() {
+fn bank_conflicts_match_table_1_of_the_paper() {
     let extent = Extent {
         few_rows: 640_000,
         ..Extent::paper()
@@ -140,7 +140,7 @@ fn table_1_is_the_papers() {
 }
 
 #[test]
-fn layouts_avoid_the_conflicts_they_are_for() {
+fn layouts_avoid_conflicts_of_their_goal() {
     for seed in [0, 3] {
         let report = measured(
             &[Experiment::Figure5, Experiment::Figure7, Experiment::Figure10],

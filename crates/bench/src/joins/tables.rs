@@ -251,7 +251,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn shuffled_numbers_are_all_there_and_not_in_order() {
+    fn shuffle_is_a_random_permutation() {
         for len in [1, 2, 3, 7, 8, 1000, 4097] {
             let shuffled = Shuffled::of(len);
             let numbers: Vec<u64> = (0..len).map(|number| shuffled.at(number)).collect();

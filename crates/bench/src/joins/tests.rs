@@ -55,7 +55,7 @@ async fn every_workload_is_checked_and_timed() {
 }
 
 #[tokio::test]
-async fn costs_are_drawn() {
+async fn cost_figures_are_written() {
     let plan = plan(&[Experiment::BuildSizes, Experiment::Groups], 1e-5);
     let report = plan.measure(|_| {}).await.expect("a report");
     assert_eq!((report.rows.len(), plan.steps()), (18 + 13, 18 + 13));

@@ -7,7 +7,7 @@ use crate::Report;
 use crate::machine::Machine;
 
 #[test]
-fn every_way_of_summing_is_verified_and_timed() {
+fn every_sum_strategy_is_verified_and_timed() {
     let device =
         Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
     let plan = Plan {
@@ -37,7 +37,7 @@ fn every_way_of_summing_is_verified_and_timed() {
 }
 
 #[test]
-fn ways_have_names() {
+fn sum_and_score_methods_parse_by_name() {
     assert_eq!(ways(&["private".to_string()]).expect("a way").len(), 1);
     assert!(ways(&["none".to_string()]).is_err());
     assert_eq!(scores(&["matrix".to_string()]).expect("a way").len(), 1);
@@ -95,7 +95,7 @@ fn variants_and_streaming_are_compared_with_the_thesis() {
 }
 
 #[test]
-fn all_figures_of_the_thesis_come_of_one_run() {
+fn one_run_produces_all_figures_of_the_thesis() {
     let device =
         Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
     let plan = Plan {

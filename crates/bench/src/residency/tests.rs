@@ -40,7 +40,7 @@ fn plan(root: &std::path::Path, queries: &[&str], settings: &[(&str, &str)]) -> 
 }
 
 #[tokio::test]
-async fn every_share_has_its_rows() {
+async fn every_memory_share_is_measured() {
     let root = tempfile::tempdir().expect("a directory");
     let plan = plan(root.path(), &["6", "1"], &SETTINGS);
     let mut done = 0;
@@ -122,7 +122,7 @@ async fn queries_on_the_cpu_are_refused() {
 
 /// The sums of a flight are those of its queries' medians.
 #[tokio::test]
-async fn flights_are_added_up() {
+async fn flight_totals_sum_query_medians() {
     let root = tempfile::tempdir().expect("a directory");
     let mut options = GenerateOptions::new(Workload::Ssb, 0.005, root.path());
     options.parts = 8;

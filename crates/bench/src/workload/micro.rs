@@ -219,7 +219,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn chunks_make_the_same_rows_as_the_whole() {
+    fn chunked_generation_matches_the_whole_table() {
         let table = &tables(0.005)[0];
         let whole: Vec<_> = table.chunk(0, 1).collect();
         let parts: Vec<_> = (0..3).flat_map(|chunk| table.chunk(chunk, 3)).collect();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn cardinalities_are_what_the_names_say() {
+    fn cardinalities_match_column_names() {
         let batch = rows(0..50_000);
         let distinct = |name: &str| {
             let column = batch

@@ -128,7 +128,7 @@ fn same_number(actual: &str, expected: &str, float: bool) -> bool {
 }
 
 #[test]
-fn numbers_are_compared_by_the_digits_of_their_types() {
+fn numbers_are_compared_at_type_precision() {
     for (actual, expected, float) in [
         ("12.500000", "12.5", false),
         ("-3.00", "-3", false),

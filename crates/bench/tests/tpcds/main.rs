@@ -56,7 +56,7 @@ async fn answer(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, Str
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn queries_have_the_answers_of_other_engines() {
+async fn queries_match_answers_of_other_engines() {
     let root = tempfile::tempdir().expect("a directory");
     let options = GenerateOptions::new(Workload::Tpcds, SCALE, root.path());
     generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");

@@ -383,7 +383,7 @@ mod tests {
     use crate::arguments::{Arguments, Command};
 
     #[test]
-    fn parts_of_the_engine_are_measured_without_a_workload() {
+    fn component_benchmarks_need_no_workload() {
         let parsed = Arguments::parse_from(["galatea", "bench", "allocator", "theory,mixed", "--emulated"]);
         let Some(Command::Bench(bench)) = parsed.command else {
             panic!("a command")
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_measured_with_a_workload() {
+    fn residency_benchmarks_take_a_workload() {
         let part = |arguments: &[&str]| {
             let parsed = Arguments::try_parse_from([&["galatea", "bench"], arguments].concat())?;
             match parsed.command {

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn global_arguments_go_anywhere() {
+    fn global_arguments_are_accepted_anywhere() {
         let parsed = Arguments::parse_from([
             "galatea",
             "demo",

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_fit_are_whole() {
+    fn narrow_tables_are_not_truncated() {
         let shown = text(Format::Table, &batch(2, "a"), true, Some(80));
         insta::assert_snapshot!(shown.text, @r"
         +----+----------+
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_tables_lose_the_ends_of_values_then_columns_in_the_middle() {
+    fn wide_tables_truncate_values_then_middle_columns() {
         let long = "0123456789012345678901234567890123456789";
         let cut = text(Format::Table, &batch(2, long), false, Some(42));
         assert!(
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_below_each_other_and_into_markdown() {
+    fn expanded_and_markdown_formats() {
         let rows = batch(2, "a|b\nc");
         insta::assert_snapshot!(text(Format::Expanded, &rows, false, None).text, @r"
         -[ row 1 ]------------------------------

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_in_the_pager_says_how_many_rows_it_lacks() {
+    fn pager_footer_shows_row_limit() {
         assert_eq!(left_out(7, 7), "");
         assert_eq!(
             left_out(50_000, 123_456),

@@ -70,7 +70,7 @@ fn emulated(directory: &Path, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_device_without_times_is_not_calibrated() {
+fn emulated_and_cpu_devices_are_not_calibrated() {
     let directory = samples();
     let ran = emulated(directory.path(), &["calibrate"]);
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
@@ -101,7 +101,7 @@ fn a_device_without_times_is_not_calibrated() {
 }
 
 #[test]
-fn constants_are_measured_or_scaled() {
+fn cost_constants_are_measured_or_scaled() {
     let directory = samples();
     let scaled = emulated(directory.path(), &["doctor"]).out;
     assert!(scaled.contains("an H200's, scaled to this device"), "{scaled}");
@@ -164,7 +164,7 @@ fn constants_are_measured_or_scaled() {
 
 /// A query runs for any contents of the file. The log and the doctor name the file and the remedy.
 #[test]
-fn a_damaged_file_is_named_and_not_used() {
+fn corrupt_calibration_file_is_named_and_ignored() {
     let directory = samples();
     store(directory.path());
     let path = path(directory.path());

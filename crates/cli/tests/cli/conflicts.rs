@@ -42,7 +42,7 @@ fn columns_are_laid_out_by_a_statement() {
 }
 
 #[test]
-fn refused_statements_give_a_reason() {
+fn refused_statements_have_a_reason() {
     let directory = samples();
     let error_of = |sql: &str| {
         let sql = format!("{TABLE}; {sql}");

@@ -12,7 +12,7 @@ fn value(directory: &Path, sql: &str) -> String {
 }
 
 #[test]
-fn tpch_is_generated_once_and_the_same_on_any_number_of_threads() {
+fn tpch_data_does_not_depend_on_thread_count() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let generate = |out: &str, more: &[&str]| {
         let arguments = [&["generate", "tpch", "--scale", "0.01", "--out", out], more].concat();
@@ -75,7 +75,7 @@ fn tpch_is_generated_once_and_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn parts_and_tables_are_chosen() {
+fn generate_selects_tables_and_file_count() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let arguments = [
         "generate",
@@ -137,7 +137,7 @@ fn parts_and_tables_are_chosen() {
 }
 
 #[test]
-fn clickbench_is_generated_by_rows_and_measured() {
+fn clickbench_is_generated_by_row_count_and_measured() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let generate = ["generate", "hits", "--rows", "3000", "--out", "hits"];
     let ran = galatea(directory.path(), &generate);
@@ -245,7 +245,7 @@ fn benchmarks_write_their_rows() {
 }
 
 #[test]
-fn tpcds_is_the_same_as_parquet_and_as_csv() {
+fn tpcds_parquet_and_csv_have_equal_rows() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for format in ["parquet", "csv"] {
         let arguments = [

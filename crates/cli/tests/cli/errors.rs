@@ -24,7 +24,7 @@ fn missing_columns() {
 
 /// An error of a row shows its expression, and marks it in the statement.
 #[test]
-fn errors_of_rows() {
+fn run_time_errors_mark_the_expression() {
     insta::assert_snapshot!(error_of("SELECT name,\n  10 / (id - 2)\nFROM 'a.csv' WHERE price / 2 < 100"), @r"
     error: division by zero in 10 / (id - 2)
     line 2:   10 / (id - 2)
@@ -73,7 +73,7 @@ fn overflow() {
 /// Nesting of hundreds of levels needs no setting; deeper nesting needs one. A setting above the planner's
 /// own limit does not raise that limit.
 #[test]
-fn statements_that_nest_too_deep() {
+fn deeply_nested_statements() {
     let nested = |levels: usize| format!("SELECT {}1{}", "(".repeat(levels), ")".repeat(levels));
     let directory = samples();
     let answer = |arguments: &[&str]| {
@@ -183,7 +183,7 @@ fn wrong_types() {
 
 /// DataFusion reports these as internal errors and requests a bug report.
 #[test]
-fn arguments_that_no_function_takes() {
+fn invalid_function_arguments() {
     insta::assert_snapshot!(error_of("SELECT sum(name) FROM 'a.csv'"), @r"
     error: sum does not take these arguments: sum(Utf8)
     hint: there is sum(Decimal), sum(UInt64), sum(Int64), sum(Float64), sum(Duration), sum(Interval); convert arguments with CAST(... AS ...)
@@ -205,7 +205,7 @@ fn invalid_sql() {
 
 /// The object store would retry for ever to create a file in a directory that accepts none.
 #[test]
-fn files_that_copy_cannot_create() {
+fn copy_to_invalid_path() {
     insta::assert_snapshot!(error_of("COPY (SELECT 1 AS a) TO '/proc/x.parquet'"), @r"
     error: cannot create '/proc/x.parquet': No such file or directory (os error 2)
     hint: COPY needs a directory in which this user may create files

@@ -41,7 +41,7 @@ fn from_without_select() {
 }
 
 #[test]
-fn columns_of_files_are_shown() {
+fn show_columns_from_a_file() {
     let directory = samples();
     let shown = csv(&directory, "SHOW COLUMNS FROM 'a.csv'");
     let names: Vec<&str> = shown.lines().filter_map(|line| line.split(',').nth(3)).collect();
@@ -72,7 +72,7 @@ fn refused_clauses_are_named() {
 }
 
 #[test]
-fn folders_have_slashes_or_quotes() {
+fn folders_need_a_slash_or_quotes() {
     let directory = samples();
     fs::create_dir(directory.path().join("docs")).expect("made");
     fs::write(directory.path().join("docs/readme.md"), "x").expect("written");
@@ -102,7 +102,7 @@ fn folders_have_slashes_or_quotes() {
 
 /// CSV has strings for nested values; JSON has strings as map keys.
 #[test]
-fn nested_values_are_written() {
+fn output_of_nested_values() {
     let directory = samples();
     let sql = "SELECT [1, NULL] AS l, named_struct('x', 1, 'y', 'a,b') AS s, MAP {7: 'seven'} AS m, \
                CASE WHEN false THEN [1] END AS n";

@@ -7,7 +7,7 @@ use crate::support::{command, galatea, galatea_with_input, samples};
 const CPU: &str = "--set=galatea.device=cpu";
 
 #[test]
-fn a_table_and_where_it_ran() {
+fn table_output_with_device_footer() {
     let directory = samples();
     let ran = galatea(
         directory.path(),
@@ -60,7 +60,7 @@ fn only_the_command_line_allows_the_emulated_device() {
 }
 
 #[test]
-fn a_cache_folder_that_others_can_write_is_not_used() {
+fn world_writable_cache_folder_is_not_used() {
     use std::os::unix::fs::PermissionsExt;
     let directory = samples();
     let cache = directory.path().join("cache");
@@ -80,7 +80,7 @@ fn a_cache_folder_that_others_can_write_is_not_used() {
 }
 
 #[test]
-fn formats_for_programs_leave_standard_output_to_the_result() {
+fn machine_formats_keep_stdout_clean() {
     let directory = samples();
     let sql = "SELECT id, price FROM 'a.csv' WHERE id < 3 ORDER BY id";
     let run = |format: &str| galatea(directory.path(), &[CPU, "--format", format, "-c", sql]);
@@ -108,7 +108,7 @@ fn formats_for_programs_leave_standard_output_to_the_result() {
 }
 
 #[test]
-fn files_are_tables() {
+fn files_can_be_queried_as_tables() {
     let directory = samples();
     let value = |sql: &str| {
         let ran = galatea(directory.path(), &["-q", "--format", "csv", "-c", sql]);
@@ -128,7 +128,7 @@ fn files_are_tables() {
 }
 
 #[test]
-fn statements_come_from_files_commands_and_standard_input() {
+fn statements_are_read_from_files_arguments_and_stdin() {
     let directory = samples();
     let path = |name: &str| directory.path().join(name);
     std::fs::write(
@@ -263,7 +263,7 @@ fn empty_results_keep_their_header() {
 }
 
 #[test]
-fn sql_and_files_need_no_flag() {
+fn positional_arguments_are_sql_or_files() {
     let directory = samples();
     let run = |arguments: &[&str]| galatea(directory.path(), &[&[CPU, "-q"], arguments].concat());
     assert_eq!(run(&["--format", "csv", "SELECT 1 AS one"]).out, "one\n1");
@@ -400,7 +400,7 @@ fn warnings_are_shown() {
 }
 
 #[test]
-fn a_closed_standard_output_is_no_error() {
+fn closed_stdout_is_not_an_error() {
     let directory = samples();
     let sql = "SELECT value FROM generate_series(1, 1000000)";
     let mut command = command(directory.path(), &["-q", "--format", "csv", "-c", sql]);

@@ -58,7 +58,7 @@ impl Prompt {
 const SIZE: (u16, u16) = (80, 24);
 
 #[test]
-fn a_session() {
+fn interactive_session() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
     prompt.shows("\\? for help, \\q to quit.");
@@ -88,7 +88,7 @@ fn a_session() {
 }
 
 #[test]
-fn words_of_other_shells() {
+fn help_and_exit_work_without_backslash() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
     prompt.shows("to quit.");
@@ -200,7 +200,7 @@ fn long_results_go_through_the_pager() {
 }
 
 #[test]
-fn the_pager_gets_every_row_and_its_time_is_not_the_statements() {
+fn pager_gets_all_rows_and_is_not_timed() {
     let directory = samples();
     let mut command = command(
         directory.path(),
@@ -278,7 +278,7 @@ fn the_startup_file_runs_first() {
 
 /// On the CPU, too, progress is shown as a share of the rows, if statistics contain their number.
 #[test]
-fn scans_on_the_cpu_show_their_share() {
+fn cpu_scans_show_progress_in_percent() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
     prompt.shows("to quit.");
@@ -295,7 +295,7 @@ fn scans_on_the_cpu_show_their_share() {
 }
 
 #[test]
-fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
+fn interrupt_cancels_the_query_but_not_the_prompt() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
     prompt.shows("to quit.");
@@ -318,7 +318,7 @@ fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
 
 /// The first Ctrl-C ends a k-means statement that keeps its centroids. The statement then ends normally.
 #[test]
-fn an_interrupt_ends_a_clustering_that_keeps_its_centroids() {
+fn interrupt_ends_kmeans_and_keeps_centroids() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
     prompt.shows("to quit.");

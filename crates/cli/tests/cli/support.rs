@@ -96,7 +96,7 @@ pub(crate) fn stable(text: &str) -> String {
 }
 
 #[test]
-fn times_and_reasons_are_taken_out() {
+fn times_and_reasons_are_masked() {
     assert_eq!(
         stable("Elapsed 0.012 seconds.\n3 row(s), first 1.5 ms, then 2 ms."),
         "Elapsed <t> seconds.\n3 row(s), first <t> ms, then <t> ms."

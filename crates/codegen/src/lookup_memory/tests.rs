@@ -304,7 +304,7 @@ fn build_sides_fall_back_to_packing_by_key() {
 
 /// On a large GPU, any packed build side leaves half of the threads.
 #[test]
-fn large_build_sides_take_larger_blocks_or_stay_in_the_cache() {
+fn large_build_sides_use_larger_blocks_or_the_cache() {
     let machine = Machine::H200;
     let facts = TableView {
         rows: 200_000_000,

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_reported_and_passed_over() {
+    fn invalid_library_file_is_reported_and_skipped() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libnvrtc.so.12"), "not a library").unwrap();
         let mut tried = Vec::new();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_versions_come_first() {
+    fn versions_are_compared_numerically() {
         assert!(version_number("13.0") > version_number("12.9"));
         assert!(version_number("12.10") > version_number("12.9"));
         assert_eq!(version_number("cuda"), None);

@@ -19,7 +19,7 @@ crate::kernel_arguments! {
 }
 
 #[test]
-fn layout_is_that_of_the_struct() {
+fn layout_matches_the_struct() {
     let layout = MixedArguments::LAYOUT;
     assert_eq!(
         (layout.name, layout.header, layout.size, layout.alignment),
@@ -51,7 +51,7 @@ fn layout_is_that_of_the_struct() {
 }
 
 #[test]
-fn run_time_arguments_are_laid_out_as_c_does() {
+fn run_time_arguments_have_c_layout() {
     let mut arguments = ArgumentBytes::new();
     let offsets = [
         arguments.push(1u8),

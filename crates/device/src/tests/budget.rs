@@ -57,7 +57,7 @@ fn limit_is_exact_and_freed_memory_counts() {
 }
 
 #[test]
-fn message_names_numbers_and_knob() {
+fn out_of_memory_message_has_sizes_and_setting() {
     let options = DeviceOptions {
         memory_limit: Some(4096),
         ..DeviceOptions::default()
@@ -75,7 +75,7 @@ fn message_names_numbers_and_knob() {
 }
 
 #[test]
-fn impossible_sizes_are_out_of_memory() {
+fn excessive_sizes_are_out_of_memory() {
     let device = emulated();
     let stream = device.stream().unwrap();
     for len in [usize::MAX, usize::MAX / 8, 1 << 50] {
@@ -85,7 +85,7 @@ fn impossible_sizes_are_out_of_memory() {
 }
 
 #[test]
-fn a_full_card_fails_like_the_limit() {
+fn full_device_fails_like_the_memory_limit() {
     let device = emulated_with(EmulatorOptions {
         memory: 4 << 20,
         ..EmulatorOptions::default()
@@ -120,7 +120,7 @@ fn a_full_card_fails_like_the_limit() {
 }
 
 #[test]
-fn charged_bytes_equal_the_bytes_in_use_of_the_driver() {
+fn charged_bytes_match_driver_usage() {
     for device in devices() {
         let seed = 17;
         let mut random = SmallRng::seed_from_u64(seed);
@@ -155,7 +155,7 @@ fn charged_bytes_equal_the_bytes_in_use_of_the_driver() {
 }
 
 #[test]
-fn trimming_returns_the_slack() {
+fn trim_releases_unused_pool_memory() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let free = device.memory_use().unwrap().free;
@@ -166,7 +166,7 @@ fn trimming_returns_the_slack() {
 }
 
 #[test]
-fn threads_never_exceed_the_limit_together() {
+fn concurrent_allocations_respect_the_limit() {
     let limit = 64 * GRANULARITY;
     let options = DeviceOptions {
         memory_limit: Some(limit),
@@ -194,7 +194,7 @@ fn threads_never_exceed_the_limit_together() {
 }
 
 #[test]
-fn limit_follows_changes_and_never_exceeds_the_card() {
+fn limit_is_capped_at_device_memory() {
     let device = emulated_with(EmulatorOptions {
         memory: 4 << 20,
         ..EmulatorOptions::default()

@@ -48,7 +48,7 @@ fn least_recently_used_cubin_is_removed_first() {
 }
 
 #[test]
-fn without_a_folder_nothing_is_kept() {
+fn disk_cache_without_folder_stores_nothing() {
     let refused = CacheFolder::open(Some("relative".as_ref())).unwrap_err();
     let disk = DiskCache::new(Err(&refused));
     disk.store(key("a"), b"image");

@@ -45,7 +45,7 @@ fn calibration() -> Calibration {
 }
 
 #[test]
-fn a_calibration_is_found_as_it_was_stored() {
+fn stored_calibration_is_loaded_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let device = device(&folder);
     assert!(
@@ -70,7 +70,7 @@ fn a_calibration_is_found_as_it_was_stored() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_named() {
+fn unwritable_folder_is_named_in_the_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let device = device(&folder);
     std::fs::write(folder.path().join("calibration"), "a file where the folder goes").expect("written");
@@ -148,7 +148,7 @@ fn malformed_calibration_is_refused() {
 }
 
 #[test]
-fn files_that_are_damaged_are_refused() {
+fn corrupt_calibration_files_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let device = device(&folder);
     calibration().store(&device).expect("stored");

@@ -6,7 +6,7 @@ use super::{devices, emulated};
 use crate::{DeviceError, HostMemory, HostView, Side};
 
 #[test]
-fn memory_is_zeroed_aligned_and_of_the_size_asked_for() {
+fn host_memory_is_zeroed_and_aligned() {
     for bytes in [0usize, 1, 255, 4096, (2 << 20) - 1, 2 << 20, (40 << 20) + 3] {
         let mut memory = HostMemory::new(bytes).unwrap();
         assert_eq!(memory.len(), bytes);
@@ -41,7 +41,7 @@ fn excessive_host_allocation_returns_an_error() {
 }
 
 #[test]
-fn views_stay_inside() {
+fn host_views_are_bounds_checked() {
     let mut memory = HostMemory::new(100).unwrap();
     memory
         .as_mut_slice()
@@ -61,7 +61,7 @@ fn views_stay_inside() {
 }
 
 #[test]
-fn pinning_is_idempotent_and_undone_when_memory_or_device_is_dropped() {
+fn pinning_is_idempotent_and_undone_on_drop() {
     for device in devices() {
         let memory = Arc::new(HostMemory::new(3 << 20).unwrap());
         assert!(!device.is_pinned(&memory));
@@ -94,7 +94,7 @@ fn device_reads(device: &crate::Device, memory: &Arc<HostMemory>) {
 }
 
 #[test]
-fn mapped_addresses_are_for_pinned_memory_only() {
+fn only_pinned_memory_has_mapped_addresses() {
     for device in devices() {
         let view = HostMemory::new(8192).unwrap().into_view();
         assert_eq!(device.mapped_address(&view).unwrap(), None);
@@ -117,7 +117,7 @@ fn empty_memory_is_always_pinned() {
 }
 
 #[test]
-fn parts_are_pinned_for_a_copy() {
+fn memory_ranges_are_pinned_for_a_copy() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let mut memory = HostMemory::new(1 << 20).unwrap();

@@ -13,7 +13,7 @@ fn launch(device: &Device, stream: &Stream, geometry: Geometry) -> Result<(), De
 }
 
 #[test]
-fn limits_are_checked_before_the_driver_sees_them() {
+fn launch_limits_are_checked_before_driver_calls() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let info = device.info();
@@ -102,7 +102,7 @@ fn limits_are_checked_before_the_driver_sees_them() {
 }
 
 #[test]
-fn message_names_kernel_number_and_limit() {
+fn launch_error_has_kernel_size_and_limit() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let error = launch(&device, &stream, Geometry::new(1u32, (64u64, 32))).unwrap_err();
@@ -192,7 +192,7 @@ fn blocks_of_a_cooperative_launch_wait_for_each_other() {
 }
 
 #[test]
-fn resources_are_known() {
+fn kernel_resources_are_reported() {
     for device in devices() {
         let resources = function(&device, "add").resources();
         assert!(resources.max_threads_per_block >= 256, "{resources:?}");
@@ -201,7 +201,7 @@ fn resources_are_known() {
 }
 
 #[test]
-fn unknown_entries_are_named_with_those_there_are() {
+fn unknown_kernel_error_lists_existing_kernels() {
     let device = emulated();
     let module = device.compile(&program()).unwrap().module;
     let error = module.function("subtract").unwrap_err();

@@ -15,7 +15,7 @@ fn lose(device: &Device, stream: &Stream) -> DeviceError {
 }
 
 #[test]
-fn a_failed_kernel_is_reported_once_and_the_device_is_lost_from_then_on() {
+fn failed_kernel_loses_the_device() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let buffer = device.zeroed::<u32>(&stream, 100).unwrap();
@@ -50,7 +50,7 @@ fn a_failed_kernel_is_reported_once_and_the_device_is_lost_from_then_on() {
 }
 
 #[test]
-fn everything_of_a_lost_device_drops_silently_and_is_no_longer_charged() {
+fn lost_device_releases_its_budget_without_errors() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let other = device.stream().unwrap();
@@ -111,7 +111,7 @@ fn an_illegal_address_is_a_failed_launch() {
 }
 
 #[test]
-fn a_lost_device_can_be_opened_while_others_still_hold_it() {
+fn lost_device_can_be_reopened_while_still_referenced() {
     let lost = emulated();
     let stream = lost.stream().unwrap();
     let held = lost.zeroed::<u32>(&stream, 100).unwrap();

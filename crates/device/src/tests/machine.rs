@@ -4,7 +4,7 @@ use super::emulated;
 use crate::{Device, DeviceError, DeviceOptions, probe};
 
 #[test]
-fn probing_never_fails_and_says_how_to_get_what_is_missing() {
+fn probe_reports_missing_libraries_with_remedy() {
     let found = probe();
     if let Err(missing) = &found.driver {
         assert!(!missing.reason.is_empty() && !missing.remedy.is_empty());
@@ -18,7 +18,7 @@ fn probing_never_fails_and_says_how_to_get_what_is_missing() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_a_typed_error() {
+fn missing_gpu_is_a_typed_error() {
     let error = Device::gpu(4096, DeviceOptions::default()).unwrap_err();
     assert!(
         matches!(&error, DeviceError::NoDriver(missing) if !missing.remedy.is_empty()),

@@ -41,7 +41,7 @@ fn compiled_once_per_machine_and_loaded_once_per_process() {
 }
 
 #[test]
-fn damaged_files_are_ignored_and_written_anew() {
+fn corrupt_cache_files_are_rewritten() {
     let cache = folder();
     let device = device_with_cache(cache.path());
     device.compile(&program()).unwrap();
@@ -83,7 +83,7 @@ fn damaged_files_are_ignored_and_written_anew() {
 }
 
 #[test]
-fn a_whole_file_the_driver_refuses_is_compiled_anew() {
+fn image_refused_by_the_driver_is_recompiled() {
     let cache = folder();
     let device = device_with_cache(cache.path());
     let key = device.cubin_key(&program());
@@ -99,7 +99,7 @@ fn a_whole_file_the_driver_refuses_is_compiled_anew() {
 }
 
 #[test]
-fn no_half_written_files_stay_behind() {
+fn cache_writes_leave_no_temporary_files() {
     let cache = folder();
     device_with_cache(cache.path()).compile(&program()).unwrap();
     let files: Vec<_> = std::fs::read_dir(cache.path().join("cubin/v1"))
@@ -159,7 +159,7 @@ fn compile_errors_show_log_options_and_numbered_source() {
 }
 
 #[test]
-fn headers_come_from_memory() {
+fn programs_include_in_memory_headers() {
     let device = emulated();
     let headers = Headers::new([(
         "mine/number.h",
@@ -180,7 +180,7 @@ fn headers_come_from_memory() {
 }
 
 #[test]
-fn several_compile_together_in_order() {
+fn programs_compile_in_parallel_and_keep_order() {
     let device = device_with_cache(folder().path());
     let programs: Vec<Program> = (0..6)
         .map(|index| small("one_of_many", &format!("out[0] = {index};")))
@@ -207,7 +207,7 @@ fn several_compile_together_in_order() {
 }
 
 #[test]
-fn one_program_asked_for_by_many_threads_is_compiled_once() {
+fn concurrent_compilations_of_one_program_compile_once() {
     let device = device_with_cache(folder().path());
     let program = small("popular", "out[0] = 1;");
     let origins: Vec<Origin> = std::thread::scope(|scope| {
@@ -227,7 +227,7 @@ fn one_program_asked_for_by_many_threads_is_compiled_once() {
 }
 
 #[test]
-fn the_quick_tier_is_a_program_of_its_own() {
+fn quick_tier_has_its_own_cache_entry() {
     let device = device_with_cache(folder().path());
     let architecture = device.info().architecture();
     assert!(
@@ -267,7 +267,7 @@ fn optimised_tier_is_compiled_in_background() {
 }
 
 #[test]
-fn default_options_are_the_fast_ones_in_order() {
+fn default_compiler_options_are_in_order() {
     let device = emulated();
     let options = program()
         .option("-DA")

@@ -97,7 +97,7 @@ fn fill_and_device_copies() {
 }
 
 #[test]
-fn several_pieces_are_read_at_once() {
+fn several_ranges_are_read_in_one_call() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let words = device.upload(&stream, &[1u32, 2, 3, 4]).unwrap();
@@ -200,7 +200,7 @@ fn objects_of_another_device_are_refused() {
 }
 
 #[test]
-fn host_memory_lives_until_it_is_copied() {
+fn host_memory_is_held_until_the_copy_ends() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let mut buffer = device.zeroed::<u8>(&stream, 1 << 16).unwrap();
@@ -268,7 +268,7 @@ fn dropping_a_stream_waits_for_its_sources() {
 }
 
 #[test]
-fn streams_are_reused_and_buffers_drop_retired_guests() {
+fn streams_are_reused_and_dead_references_dropped() {
     let device = emulated();
     let home = device.stream().unwrap();
     let values: DeviceBuffer<u32> = device.zeroed(&home, 100).unwrap();
@@ -341,7 +341,7 @@ fn streams_are_independent_until_an_event_joins_them() {
 }
 
 #[test]
-fn a_buffer_dropped_while_another_stream_uses_it_outlives_the_use() {
+fn dropped_buffer_outlives_use_by_another_stream() {
     for device in devices() {
         let (home, guest) = (device.stream().unwrap(), device.stream().unwrap());
         let source = device.upload(&home, &vec![7u32; 4096]).unwrap();
@@ -449,7 +449,7 @@ fn write_word_is_ordered_after_queued_work() {
 }
 
 #[test]
-fn pieces_are_copied_as_a_batch_only_if_all_are_pinned() {
+fn copies_are_batched_only_if_all_ranges_are_pinned() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let memories: Vec<_> = (1..=3u8)

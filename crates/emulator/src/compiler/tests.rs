@@ -29,7 +29,7 @@ fn kernels_are_found_by_their_markers() {
 }
 
 #[test]
-fn bounds_of_one_kernel_are_not_another_ones() {
+fn launch_bounds_belong_to_their_kernel() {
     let program = scan(
         "__galatea_global_marker__ void a() {}\n__galatea_global_marker__ void __galatea_bounds_marker__(64) b() {}\n__galatea_global_marker__ void c() {}",
     );
@@ -40,7 +40,7 @@ fn bounds_of_one_kernel_are_not_another_ones() {
 }
 
 #[test]
-fn nvrtc_options_are_understood() {
+fn nvrtc_options_are_parsed() {
     let given = [
         "-arch=sm_80",
         "--minimal",

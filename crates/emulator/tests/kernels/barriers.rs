@@ -3,7 +3,7 @@
 use crate::{Arguments, everywhere, source};
 
 #[test]
-fn threads_may_leave_before_barriers() {
+fn barriers_ignore_exited_threads() {
     let source = source(
         r#"
 extern "C" __global__ void early(Arguments a) {
@@ -54,7 +54,7 @@ extern "C" __global__ void early(Arguments a) {
 }
 
 #[test]
-fn named_barriers_join_some_of_the_warps() {
+fn named_barriers_synchronise_a_subset_of_warps() {
     let source = source(
         r#"
 extern "C" __global__ void named(Arguments a) {

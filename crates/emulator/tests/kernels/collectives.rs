@@ -54,7 +54,7 @@ extern "C" __global__ void masks(Arguments a) {
 }
 
 #[test]
-fn every_collective_gives_what_cuda_gives() {
+fn collectives_match_cuda() {
     let source = source(
         r#"
 extern "C" __global__ void all(Arguments a) {

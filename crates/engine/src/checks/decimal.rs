@@ -3,7 +3,7 @@
 //! Arrow's arithmetic on decimals fails if the machine integer overflows, and permits results with more
 //! digits than their type: such a decimal is printed without its last digit. Only types with the maximum
 //! number of digits can be exceeded, since others have room for every result. Needed while DataFusion's
-//! arithmetic does not count digits (`datafusion_does_not_count_digits` fails once it does).
+//! arithmetic does not count digits (`datafusion_does_not_check_decimal_precision` fails once it does).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

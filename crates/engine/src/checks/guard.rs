@@ -5,7 +5,7 @@
 //! an error then depend on the batch. A guarded operand is evaluated for all rows first; only if that fails,
 //! it is evaluated again, for the rows that need it. So guards cost nothing if no row raises an error. Needed
 //! while apache/datafusion evaluates operands for rows that do not need them
-//! (`datafusion_evaluates_decided_operands` fails once it does not).
+//! (`datafusion_does_not_short_circuit_operands` fails once it does not).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_waits_starts_the_driver_at_once() {
+    fn waiting_query_starts_the_driver_immediately() {
         static PROBES: AtomicUsize = AtomicUsize::new(0);
         static GPU: Lookup = Lookup::new(
             || true,

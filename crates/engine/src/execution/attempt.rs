@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_repeated_until_one_succeeds_or_none_is_left() {
+    fn attempts_repeat_until_success_or_exhaustion() {
         let to = |last: u32| {
             let next = move |attempt, failure| {
                 if attempt < last {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_memory_gives_up_optional_memory_first() {
+    fn retry_after_out_of_memory_drops_optional_memory() {
         let first = RunAttempt::first(true);
         let tight = first.after(full(), || true, alone).expect("another attempt");
         assert!(tight.tight && !tight.keeps);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_memory_for_strings_takes_more() {
+    fn retry_after_full_string_memory_enlarges_it() {
         let mut first = RunAttempt::first(false);
         first.strings = Some(InternedWords::of_rows(1 << 20, false));
         let next = first.after(RunError::StringsFull, || true, alone);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn no_retry_after_rows_were_read_or_for_other_failures() {
+    fn no_retry_after_rows_were_read_or_cancellation() {
         let read = || false;
         let first = RunAttempt::first(true);
         assert!(first.after(full(), read, || Some(first)).is_err());
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_step_depends_on_the_failure_and_the_subtree() {
+    fn last_step_depends_on_failure_and_subtree() {
         let subtree = LastResort {
             sorts: false,
             is_doubted: false,

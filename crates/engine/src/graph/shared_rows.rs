@@ -57,7 +57,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn rows_are_shared_while_their_files_are_the_same() {
+    fn rows_are_shared_while_files_are_unchanged() {
         let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
         let rows = Arc::new(LookupSide::new("k", &keys, &[], true).expect("a build side"));
         // Files with modification times old enough to detect a change.

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_keep_their_share() {
+    fn selectivity_of_conditions() {
         let (schema, statistics) = input();
         let of = |name: &str| col(name, &schema).expect("a column");
         let compare = |left, operator, right| binary(left, operator, right, &schema).expect("comparable");

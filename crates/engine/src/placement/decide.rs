@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn unpaid_warm_up_is_weighted_by_haste_if_background_is_enabled() {
+    fn unpaid_warm_up_is_weighted_if_background_is_enabled() {
         let cold = Candidate {
             warm_up: 0.1,
             unpaid: 0.1,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn paid_share_of_warm_up_is_capped_at_99_percent() {
+    fn paid_warm_up_share_is_capped_at_99_percent() {
         let half = Candidate {
             warm_up: 1.0,
             unpaid: 0.5,

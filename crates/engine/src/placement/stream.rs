@@ -127,7 +127,7 @@ mod tests {
         WHERE abs(k) * 2 > k % 5 AND d > 3";
 
     #[tokio::test]
-    async fn streams_are_placed_if_cpu_cost_per_row_is_higher() {
+    async fn streams_are_placed_if_cpu_rows_cost_more() {
         for (sql, worth) in [
             (WINDOWED, true),
             (COMPUTED, true),

@@ -2,7 +2,7 @@
 //!
 //! DataFusion's planner converts them to doubles, which keep 16 digits: `99999999999999999999` is another
 //! number then. They become decimals with all of their digits, up to the 38 of a 128-bit decimal. Needed
-//! while DataFusion converts them to doubles (`datafusion_makes_doubles_of_long_numbers` fails once it does
+//! while DataFusion converts them to doubles (`datafusion_parses_long_integers_as_doubles` fails once it does
 //! not).
 
 use datafusion::sql::parser::{CopyToSource, Statement};

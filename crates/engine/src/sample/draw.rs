@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_draw_other_rows() {
+    fn different_seeds_sample_different_rows() {
         let (one, other) = (Lots::new(1), Lots::new(2));
         let both = (0..100_000).filter(|&number| one.wins(number, 0.1) && other.wins(number, 0.1));
         let both = both.count();

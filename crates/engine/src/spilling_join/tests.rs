@@ -281,7 +281,7 @@ fn padded(rows: i64, salt: i64, pad: usize) -> Vec<RecordBatch> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_types_of_joins_spill_in_part_or_whole() {
+async fn all_join_types_spill_partially_or_completely() {
     for mode in [PartitionMode::Partitioned, PartitionMode::CollectLeft] {
         for (partitions, filtered) in [(1, false), (2, true), (16, true)] {
             let case = Case {
@@ -310,7 +310,7 @@ async fn keys_of_several_types_spill() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn null_equals_null_where_a_join_says_so() {
+async fn null_equals_null_joins_spill() {
     let case = Case {
         nulls: NullEquality::NullEqualsNull,
         ..Case::new(mixed(1500, 1), mixed(400, 3))
@@ -334,7 +334,7 @@ async fn empty_sides_spill_nothing_or_one_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn buckets_that_do_not_fit_are_divided_again() {
+async fn oversized_buckets_are_repartitioned() {
     let wide = |salt| side(1600, move |row| Some(row * 3 + salt * (row % 2)), 2000);
     let case = Case::new(wide(0), wide(1));
     let once = 2 * 16;
@@ -343,7 +343,7 @@ async fn buckets_that_do_not_fit_are_divided_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_key_that_exceeds_memory_is_joined_in_pieces() {
+async fn oversized_single_key_is_joined_in_blocks() {
     for filtered in [false, true] {
         let same = side(600, |_| Some(7), 1000);
         let few = side(30, |row| Some(7 + row % 2), 10);
@@ -363,7 +363,7 @@ async fn one_key_that_exceeds_memory_is_joined_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frequent_key_is_joined_in_pieces_beside_others() {
+async fn frequent_key_is_joined_in_blocks_among_other_keys() {
     let skewed = side(900, |row| if row % 2 == 0 { Some(5) } else { Some(row) }, 1000);
     let nulls = side(300, |row| if row % 3 == 0 { None } else { Some(row) }, 10);
     let case = Case::new(skewed, nulls);
@@ -371,7 +371,7 @@ async fn a_frequent_key_is_joined_in_pieces_beside_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fetch_limits_the_rows_of_spilled_joins() {
+async fn fetch_limits_rows_of_spilled_joins() {
     let case = Case::new(mixed(1500, 1), mixed(1200, 3));
     for limit in [20_000, 64 << 20] {
         let environment = Environment::new(Arc::new(GreedyMemoryPool::new(limit)));
@@ -383,7 +383,7 @@ async fn a_fetch_limits_the_rows_of_spilled_joins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_an_error_that_names_its_setting() {
+async fn full_disk_error_names_the_setting() {
     let case = Case::new(mixed(1500, 1), mixed(1200, 3));
     for mode in [PartitionMode::Partitioned, PartitionMode::CollectLeft] {
         let case = Case {
@@ -403,7 +403,7 @@ async fn a_full_disk_is_an_error_that_names_its_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_join_leaves_no_memory_and_no_files() {
+async fn cancelled_join_frees_memory_and_files() {
     let case = Case::new(mixed(6000, 1), mixed(6000, 3));
     for mode in [PartitionMode::Partitioned, PartitionMode::CollectLeft] {
         for polls in [0, 1, 2] {

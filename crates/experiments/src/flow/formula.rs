@@ -109,7 +109,7 @@ mod tests {
     };
 
     #[test]
-    fn the_fit_finds_a_quadratic() {
+    fn fit_recovers_a_quadratic() {
         let samples = [2, 4, 8, 12, 16, 20, 24, 28].map(|warps| (warps, QUADRATIC.time(f64::from(warps))));
         let found = gradient_descent(&samples, 20_000, 0.1).unwrap();
         for warps in [1.0, 7.0, 16.0, 31.0] {

@@ -82,7 +82,7 @@ fn pairs_of_operators_are_measured_by_partition() {
 
 /// Figures 9, 11 and 14: every baseline at every size, including the one over managed memory.
 #[test]
-fn figures_have_every_baseline_at_every_size() {
+fn figures_contain_every_baseline_at_every_size() {
     let rows = rows(&["shapes", "steps", "encoding"]);
     for experiment in ["shapes", "encoding"] {
         for bytes in [4 << 10, 8 << 10] {
@@ -106,7 +106,7 @@ fn figures_have_every_baseline_at_every_size() {
 }
 
 #[test]
-fn the_other_experiments_run() {
+fn remaining_experiments_run() {
     let done = ["partitions", "shapes", "steps", "encoding"];
     let others: Vec<&str> = EXPERIMENTS
         .into_iter()

@@ -56,7 +56,7 @@ fn partition_rows(rates: [f64; 3], estimates: [f64; 3], formula: f64, kernels: f
 }
 
 #[test]
-fn partitions_are_judged_by_their_rows() {
+fn partition_findings_follow_measured_rates() {
     let rows = partition_rows([10.0, 20.0, 30.0], [1.0, 2.0, 3.0], 29.0, 10.0);
     for words in [
         "best from the worst",
@@ -101,7 +101,7 @@ fn sizes(experiment: &'static str, operator: &str, methods: &[(&str, [f64; 2])])
 }
 
 #[test]
-fn gains_of_shapes_fall_or_persist() {
+fn shape_findings_follow_speedup_by_frame_size() {
     let falling = [
         ("stream", [40.0, 40.0]),
         ("CKC", [1.0, 30.0]),
@@ -126,7 +126,7 @@ fn gains_of_shapes_fall_or_persist() {
 }
 
 #[test]
-fn every_computing_shape_has_its_name() {
+fn every_compute_shape_has_its_finding() {
     for (number, load) in Load::shapes(4096, 1).iter().enumerate() {
         let rows = sizes("shapes", &load.operator.name(), &[("stream", [1.0, 1.0])]);
         let expected = if number < 3 { "falls as" } else { "persists as" };
@@ -135,7 +135,7 @@ fn every_computing_shape_has_its_name() {
 }
 
 #[test]
-fn steps_are_judged_without_idle_rounds() {
+fn step_findings_exclude_idle_rounds() {
     let shares = |bytes, [look, compute, publish]: [f64; 3]| {
         ["look %", "compute %", "publish %", "idle %"]
             .into_iter()
@@ -161,7 +161,7 @@ fn steps_are_judged_without_idle_rounds() {
 }
 
 #[test]
-fn encodings_are_judged_at_both_ends() {
+fn encoding_findings_use_smallest_and_largest_frames() {
     let methods = [
         ("stream", [10.0, 40.0]),
         ("CKC", [1.0, 2.0]),

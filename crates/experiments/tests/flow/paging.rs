@@ -84,7 +84,7 @@ fn check(table: &SetQuery, answer: &Answer, query: &PageQuery, case: &str) {
 }
 
 #[test]
-fn set_queries_are_answered_as_by_the_cpu_and_move_little() {
+fn set_queries_match_the_cpu_and_transfer_few_bytes() {
     let device = emulated(111);
     let table = Arc::new(SetQuery::new(40 * ROWS_OF_GROUP + 17, 5));
     let whole = table.frames(SHAPE) * SHAPE.frame_bytes();
@@ -121,7 +121,7 @@ fn set_queries_are_answered_as_by_the_cpu_and_move_little() {
 }
 
 #[test]
-fn random_queries_are_answered_as_by_the_cpu() {
+fn random_queries_match_the_cpu() {
     for seed in 0..12 {
         let mut random = SmallRng::seed_from_u64(seed);
         let device = emulated(seed + 1);

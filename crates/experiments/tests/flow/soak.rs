@@ -8,7 +8,7 @@ use crate::emulated;
 
 /// The test that `measure soak` runs for minutes.
 #[test]
-fn a_short_soak_loses_nothing() {
+fn short_soak_test_loses_no_frames() {
     let device = emulated(71);
     let streams = Soak {
         time: Duration::from_secs(5),

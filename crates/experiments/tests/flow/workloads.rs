@@ -77,7 +77,7 @@ fn key(text: &str) -> [u8; 16] {
 }
 
 #[test]
-fn keys_expand_as_in_the_standard() {
+fn aes_key_expansion_matches_fips_197() {
     // FIPS 197, appendix A.1: words 4 and 43.
     let keys = expand_key(key(KEY));
     assert_eq!(keys[4].to_le_bytes().to_vec(), hex("a0fafe17"));
@@ -85,7 +85,7 @@ fn keys_expand_as_in_the_standard() {
 }
 
 #[test]
-fn aes_gives_the_known_vectors() {
+fn aes_matches_standard_test_vectors() {
     let device = emulated(101);
     // FIPS 197, appendix C.1.
     let operator = Aes128::new(key("000102030405060708090a0b0c0d0e0f"), Mode::Ecb, 4096);
@@ -173,7 +173,7 @@ fn two_lost_disks_are_reconstructed() {
 }
 
 #[test]
-fn multiply_adds_are_the_cpus_to_the_bit() {
+fn fused_multiply_adds_match_the_cpu_bitwise() {
     let device = emulated(104);
     for count in [1, 4, 8, 64] {
         let fma = Fma { count };
@@ -226,7 +226,7 @@ fn compared(
 }
 
 #[test]
-fn computing_shapes_are_the_cpus_to_the_bit() {
+fn compute_shapes_match_the_cpu_bitwise() {
     let device = emulated(105);
     // A whole frame, followed by a partial one.
     let points = floats(1, 1024 + 4 * 77);
@@ -259,7 +259,7 @@ fn computing_shapes_are_the_cpus_to_the_bit() {
 }
 
 #[test]
-fn a_sum_of_samples_is_nearly_that_of_sines_and_cosines() {
+fn fourier_sum_approximates_sine_and_cosine() {
     // The polynomials, compared with the library's functions for one sample at a time, so that errors do not
     // cancel.
     for seed in 0..50 {
@@ -279,7 +279,7 @@ fn a_sum_of_samples_is_nearly_that_of_sines_and_cosines() {
 }
 
 #[test]
-fn reading_shapes_are_the_cpus_to_the_bit() {
+fn memory_shapes_match_the_cpu_bitwise() {
     let device = emulated(106);
     let product = SparseProduct::new(64, 8);
     compared(&device, product.clone(), &random(3, 2 * 4096 + 5 * 64), |frame| {

@@ -61,7 +61,7 @@ fn measurements_verify_moved_values() {
 /// Rows selected over every transfer method, with branches and with predication. The sums are compared with
 /// the host's.
 #[test]
-fn rows_are_selected_over_every_way() {
+fn selections_run_over_every_transfer_method() {
     let device = emulated(12);
     let options = TransferOptions {
         chunk_bytes: 192 << 8,
@@ -82,7 +82,7 @@ fn rows_are_selected_over_every_way() {
 
 /// A chain of dependent loads ends at the right place, in the host's memory and in the device's.
 #[test]
-fn latency_chains_end_at_the_expected_place() {
+fn latency_chains_end_at_the_expected_position() {
     let device = emulated(13);
     let pulled = [Method::ZeroCopy, Method::UnifiedMigration].map(Source::Way);
     for source in pulled.into_iter().chain([Source::DeviceMemory, Source::Cpu]) {
@@ -152,7 +152,7 @@ fn chains_have_all_extents_and_strides() {
 
 /// The CPU reads and selects correctly for sizes that are not multiples of its threads.
 #[test]
-fn the_cpu_is_measured_beside_the_device() {
+fn cpu_baselines_are_measured() {
     for bytes in [4, 400, 4 * 1021, 1 << 20] {
         for random in [false, true] {
             let rate = cpu_reads(bytes, random, 2).unwrap();
@@ -174,7 +174,7 @@ fn the_cpu_is_measured_beside_the_device() {
 
 /// Both directions move their own bytes at once, and the same number alone.
 #[test]
-fn both_directions_are_moved_at_once() {
+fn bidirectional_transfers_are_measured() {
     let device = emulated(16);
     let methods = two_way_methods(&device);
     assert_eq!(methods.len(), PRESENT.len() - 2);
@@ -197,7 +197,7 @@ fn both_directions_are_moved_at_once() {
 
 /// Tuples of every transfer method find their entries, in small and large tables.
 #[test]
-fn tables_are_probed_over_every_way() {
+fn hash_probes_run_over_every_transfer_method() {
     let device = emulated(17);
     for tuples in [1_usize, 31, 32, 33, 4097] {
         let bytes = TUPLE_BYTES * tuples;

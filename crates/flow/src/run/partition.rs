@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn even_operators_keep_their_warps() {
+    fn balanced_operators_keep_their_warps() {
         let mut tuner = retuner(&[16, 16]);
         assert_eq!(tuner.choose(&[(1000.0, 100.0), (1040.0, 100.0)], 32), None);
         assert_eq!(tuner.samples[0], [(16, 160.0)]);
     }
 
     #[test]
-    fn old_samples_are_forgotten() {
+    fn old_samples_are_discarded() {
         let mut tuner = retuner(&[8, 8]);
         for _ in 0..100 {
             tuner.choose(&[(1000.0, 100.0), (3000.0, 100.0)], 16);

@@ -24,7 +24,7 @@ fn ends_after(frames: u64, threads: usize, step: Step, seen: &Arc<AtomicU64>) ->
 
 /// A sink that ends early blocks neither its publisher nor other sinks.
 #[test]
-fn a_sink_may_end_before_its_stream() {
+fn sink_can_end_before_its_stream() {
     for (threads, step, depth) in [(1, Step::End, 4), (1, Step::Last, 1), (3, Step::End, 4)] {
         let device = emulated(threads as u64 + 20);
         let (collected, seen) = (Collected::default(), Arc::new(AtomicU64::new(0)));
@@ -48,7 +48,7 @@ fn a_sink_may_end_before_its_stream() {
 
 /// The topic of an operator that ends early contains the frames that it has published.
 #[test]
-fn an_operator_may_end_in_the_middle() {
+fn operator_can_end_in_mid_stream() {
     for (step, published) in [(Step::Last, 6), (Step::End, 5)] {
         for inline in [false, true] {
             let device = emulated(31);
@@ -79,7 +79,7 @@ fn an_operator_may_end_in_the_middle() {
 }
 
 #[test]
-fn more_than_a_frame_is_an_error_on_the_cpu_too() {
+fn cpu_output_longer_than_a_frame_is_an_error() {
     let device = emulated(32);
     let long = |bytes: usize| {
         Cpu::new("long", 1, move |_| {

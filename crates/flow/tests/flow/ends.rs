@@ -48,7 +48,7 @@ fn around(operator: impl Into<galatea_flow::Operator>, frames: u64, collected: &
 }
 
 #[test]
-fn an_operator_on_the_device_that_fails_ends_the_topology() {
+fn failing_device_operator_ends_the_topology() {
     for source_offset in [0, 1, 7, 8, 30, 39] {
         let device = emulated(source_offset + 1);
         let error = around(Fails { source_offset }, 40, &Collected::default())
@@ -74,7 +74,7 @@ fn an_operator_on_the_device_that_fails_ends_the_topology() {
 }
 
 #[test]
-fn an_operator_on_the_cpu_that_fails_ends_the_topology() {
+fn failing_cpu_operator_ends_the_topology() {
     let device = emulated(5);
     for frame in [0, 1, 9, 39] {
         for panics in [false, true] {
@@ -138,7 +138,7 @@ fn an_output_longer_than_a_frame_is_an_error() {
 }
 
 #[test]
-fn an_operator_on_the_cpu_that_hangs_is_noticed() {
+fn hanging_cpu_operator_is_reported() {
     let device = emulated(7);
     let mut topology = Topology::new();
     let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(8));
@@ -164,7 +164,7 @@ fn an_operator_on_the_cpu_that_hangs_is_noticed() {
 }
 
 #[test]
-fn an_operator_on_the_device_that_hangs_is_noticed() {
+fn hanging_device_operator_is_reported() {
     struct Hangs;
     impl GpuOperator for Hangs {
         fn name(&self) -> Cow<'_, str> {
@@ -348,7 +348,7 @@ fn invalid_topologies_are_rejected() {
 
 /// More threads than a shallow topic supports, on the side that reads and on the side that publishes.
 #[test]
-fn too_many_threads_for_a_topic_are_refused() {
+fn more_threads_than_the_topic_depth_are_refused() {
     let device = emulated(11);
     let copy = |threads| {
         Cpu::new("copy", threads, |_| {

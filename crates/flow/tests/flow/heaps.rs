@@ -93,7 +93,7 @@ fn small_heaps_reuse_released_frames() {
 
 /// The host's heap has more buffers than its source uses, and the device's heap takes one.
 #[test]
-fn a_buffer_without_frames_in_use_is_lent() {
+fn unused_host_buffer_is_lent_to_the_device() {
     let device = emulated(72);
     for initial in [None, Some(2)] {
         let collected = Collected::default();
@@ -133,7 +133,7 @@ fn a_buffer_without_frames_in_use_is_lent() {
 /// A sink never reads the frames of a heap without more buffers: the result is an error with the numbers, not
 /// a hang.
 #[test]
-fn a_heap_that_stays_exhausted_is_an_error() {
+fn permanently_exhausted_heap_is_an_error() {
     let device = emulated(73);
     let mut topology = Topology::new();
     let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(4));
@@ -162,7 +162,7 @@ fn a_heap_that_stays_exhausted_is_an_error() {
 /// The device's heap has more buffers than its blocks use, and the host's heap takes one. Blocks that wait
 /// for input have taken frames of it ahead.
 #[test]
-fn blocks_lend_a_buffer() {
+fn unused_device_buffer_is_lent_to_the_host() {
     for (seed, initial) in [(81, None), (82, Some(2)), (83, Some(2)), (84, Some(2))] {
         let device = emulated(seed);
         let (patient, mapped) = (Collected::default(), Collected::default());

@@ -22,7 +22,7 @@ fn is_possible(kinds: &[bool]) -> bool {
 }
 
 #[test]
-fn inline_frames_keep_the_protocol_in_any_interleaving() {
+fn random_topologies_deliver_inline_frames_exactly_once() {
     for seed in 0..32 {
         let mut random = SmallRng::seed_from_u64(seed);
         let device = emulated(seed + 1);

@@ -55,7 +55,7 @@ fn frame_counts_and_lengths_at_every_boundary() {
 }
 
 #[test]
-fn random_settings_lose_and_duplicate_no_frame() {
+fn random_settings_deliver_frames_exactly_once() {
     for seed in 0..24 {
         let mut random = SmallRng::seed_from_u64(seed);
         let device = emulated(seed + 1);
@@ -142,7 +142,7 @@ fn operators_on_the_device_follow_each_other() {
 
 /// C(GC)n: operators alternate between both sides.
 #[test]
-fn operators_of_both_sides_take_turns() {
+fn alternating_cpu_and_device_operators() {
     let device = emulated(21);
     for pairs in 1..=3_usize {
         let mut topology = Topology::new();
@@ -219,7 +219,7 @@ fn subscribers_of_one_topic_are_independent() {
 
 /// Items of the output may be wider or narrower than those of the input.
 #[test]
-fn items_may_change_their_width() {
+fn operators_can_change_item_width() {
     let device = emulated(41);
     let mut topology = Topology::new();
     let collected = Collected::default();
@@ -268,7 +268,7 @@ fn one_block_keeps_the_order_of_the_source() {
 
 /// Without an operator on the device, no kernel is launched.
 #[test]
-fn operators_on_the_cpu_alone_need_no_kernel() {
+fn cpu_only_topology_launches_no_kernel() {
     let device = emulated(61);
     let mut topology = Topology::new();
     let collected = Collected::default();

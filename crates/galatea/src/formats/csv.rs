@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_told_from_rows() {
+    fn csv_headers_are_detected() {
         assert_eq!(header("id,name\n1,x\n"), Some(true));
         assert_eq!(header("1,x\n2,y\n"), Some(false));
         assert_eq!(header("1,x\n"), Some(false));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_was_not_read_to_its_end_is_not_looked_at() {
+    fn truncated_last_row_is_ignored_in_type_inference() {
         let looked = look(b"a,b\n1,2\n3,x", false, 100, &CsvOptions::default());
         assert_eq!(looked.schema(true, true).field(1).data_type(), &DataType::Int64);
         let looked = look(b"a,b\n1,2\n3,x", true, 100, &CsvOptions::default());

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_all_columns_in_the_widest_types() {
+    fn merged_schema_has_all_columns_and_widest_types() {
         let schema = merged(vec![
             seen("a", &[("i", DataType::Int64), ("s", DataType::Utf8)]),
             seen(
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn no_digit_is_lost() {
+    fn widened_types_lose_no_digits() {
         let wide = |one: DataType, other: DataType| {
             assert_eq!(wider(&one, &other), wider(&other, &one), "{one} {other}");
             wider(&one, &other)

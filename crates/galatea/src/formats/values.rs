@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_those_of_all_values() {
+    fn inferred_type_fits_all_values() {
         assert_eq!(column(&[]), DataType::Null);
         assert_eq!(column(&["true", "FALSE"]), DataType::Boolean);
         assert_eq!(column(&["0", "-17", "9223372036854775807"]), DataType::Int64);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_no_type_keeps_are_string() {
+    fn lossy_values_are_inferred_as_strings() {
         for value in [
             "01234",
             "-01",

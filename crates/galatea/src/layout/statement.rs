@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_are_read() {
+    fn layout_statements_are_parsed() {
         let statement = parse("alter table T set (conflict_layout = 'auto');");
         let statement = statement.expect("valid").expect("ours");
         assert_eq!(statement.table().to_string(), "t");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn other_statements_are_left_alone() {
+    fn other_statements_are_not_layout_statements() {
         for text in [
             "SELECT 1",
             "SELECT conflict_layout FROM t",

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn select_is_added_where_a_query_begins_with_from() {
+    fn from_first_queries_get_a_select() {
         for (text, expected) in [
             ("FROM t", "SELECT * FROM t"),
             (
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn other_froms_stay() {
+    fn other_from_clauses_are_unchanged() {
         for text in [
             "SELECT a FROM t",
             "FROM t SELECT a WHERE a > 1",

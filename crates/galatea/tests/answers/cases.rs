@@ -101,7 +101,7 @@ async fn check(device: &str, partitions: usize, is_chosen: impl Fn(&Case) -> boo
 }
 
 #[test]
-fn the_file_is_read_completely() {
+fn all_cases_are_parsed() {
     let cases = cases();
     assert_eq!(cases.len(), include_str!("cases.txt").matches("\n# ").count());
     assert!(cases.iter().all(|case| !case.statements.is_empty()));

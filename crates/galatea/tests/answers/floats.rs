@@ -66,7 +66,7 @@ async fn check_floats_with(statements: &[&str], queries: &[(&str, &[&str])]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nan_is_one_value_and_zero_another() {
+async fn distinct_treats_nans_and_zeros_as_equal() {
     check_floats(&[
         ("SELECT count(DISTINCT v), count(DISTINCT w) FROM t", &["4, 4"]),
         (
@@ -116,7 +116,7 @@ async fn nan_is_above_all_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn comparisons_have_one_nan_above_all_and_one_zero() {
+async fn comparisons_order_nan_last_and_equate_zeros() {
     let counts = [
         ("v = v", "10"),
         ("v = CAST('NaN' AS DOUBLE)", "6"),
@@ -199,17 +199,17 @@ const JOINS: [(&str, &[&str]); 12] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn joins_have_one_nan_and_one_zero() {
+async fn hash_joins_equate_nans_and_zeros() {
     check_floats(&JOINS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn merge_joins_have_one_nan_and_one_zero() {
+async fn merge_joins_equate_nans_and_zeros() {
     check_floats_with(&["SET datafusion.optimizer.prefer_hash_join = false"], &JOINS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_have_one_nan_above_all_and_one_zero() {
+async fn order_by_sorts_nan_last_and_equates_zeros() {
     check_floats(&[
         ("SELECT i FROM t ORDER BY v, i DESC LIMIT 1", &["6"]),
         ("SELECT i FROM t ORDER BY v, i DESC LIMIT 1 OFFSET 1", &["5"]),
@@ -242,7 +242,7 @@ async fn orders_have_one_nan_above_all_and_one_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_are_in_the_order_of_floats() {
+async fn sorted_rows_follow_float_order() {
     for device in DEVICES {
         for partitions in [1, 4] {
             let ctx = session(device, partitions);
@@ -272,7 +272,7 @@ async fn rows_are_in_the_order_of_floats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn windows_have_one_nan_above_all_and_one_zero() {
+async fn windows_sort_nan_last_and_equate_zeros() {
     check_floats(&[
         (
             "SELECT r, count(*) AS c FROM (SELECT rank() OVER (ORDER BY v) AS r FROM t) q GROUP BY r",
@@ -320,7 +320,7 @@ async fn windows_have_one_nan_above_all_and_one_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moments_of_large_close_values_are_right() {
+async fn variance_and_covariance_of_large_close_values() {
     let statements = [
         "CREATE TABLE t AS SELECT value % 2 AS g, CAST(1e16 AS DOUBLE) + 2 * CAST(value / 2 AS DOUBLE) AS v, CAST(value / 2 AS DOUBLE) AS x FROM generate_series(0, 3)",
         "CREATE TABLE n AS SELECT 10000000000000000 + 2 * value AS v FROM generate_series(0, 1)",

@@ -139,11 +139,11 @@ async fn compare(device: &str, tables: usize, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn membership_has_three_values_on_the_cpu() {
+async fn in_uses_three_valued_logic_on_the_cpu() {
     compare("cpu", 20, 20_261_125).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn membership_has_three_values_on_the_device() {
+async fn in_uses_three_valued_logic_on_the_device() {
     compare("emulated", 3, 20_261_126).await;
 }

@@ -6,7 +6,7 @@ const TABLE: &str =
     "CREATE TABLE t AS SELECT * FROM (VALUES (1, 2, 'xA'), (2, 1, 'b'), (3, 9, 'c'), (4, 1, 'A')) v(k, v, w)";
 
 #[tokio::test]
-async fn filters_read_the_column_of_their_side() {
+async fn join_filters_resolve_equal_names_by_side() {
     let conditions = "(t.w LIKE '%A%' OR s.w LIKE '%A%')";
     let of = |join: &str, condition: &str| {
         format!(

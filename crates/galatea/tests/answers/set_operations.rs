@@ -111,12 +111,12 @@ async fn compare(device: &str, tables: usize, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_count_on_the_cpu() {
+async fn set_operations_keep_multiplicity_on_the_cpu() {
     compare("cpu", 10, 20_261_127).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_count_on_the_device() {
+async fn set_operations_keep_multiplicity_on_the_device() {
     compare("emulated", 2, 20_261_128).await;
 }
 

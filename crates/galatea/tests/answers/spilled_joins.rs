@@ -24,7 +24,7 @@ async fn explained(ctx: &SessionContext, sql: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_kinds_of_joins_have_their_answers() {
+async fn all_join_types_return_expected_rows_when_spilled() {
     for partitions in [1, 4, 16] {
         let ctx = limited(partitions, "6M").await;
         let context = format!("{partitions} partitions");
@@ -67,7 +67,7 @@ async fn all_kinds_of_joins_have_their_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spilled_join_keeps_the_order_that_a_query_relies_on() {
+async fn spilled_join_preserves_the_required_order() {
     let sql = "SELECT b.value FROM generate_series(1, 100000) a JOIN generate_series(1, 100000) b ON a.value = b.value ORDER BY b.value";
     for partitions in [1, 4] {
         let ctx = limited(partitions, "8M").await;
@@ -85,7 +85,7 @@ async fn a_spilled_join_keeps_the_order_that_a_query_relies_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn explain_shows_where_joins_spill_and_how_much() {
+async fn explain_shows_spilling_joins_and_spilled_bytes() {
     let join = "SELECT count(*), min(l.p) FROM l JOIN r ON l.k = r.k";
     let ctx = limited(2, "2M").await;
     let plan = explained(&ctx, &format!("EXPLAIN {join}")).await;
@@ -106,7 +106,7 @@ async fn explain_shows_where_joins_spill_and_how_much() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_that_is_set_later_counts_for_queries_that_were_planned_before() {
+async fn new_memory_limit_applies_to_cached_plans() {
     let ctx = session("cpu", 4);
     prepare(&ctx, &TABLES).await;
     let sql = "SELECT count(*), min(l.p) IS NULL FROM l JOIN r ON l.k = r.k";
@@ -119,7 +119,7 @@ async fn a_limit_that_is_set_later_counts_for_queries_that_were_planned_before()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_of_rows_and_of_the_disk_leave_the_session_usable() {
+async fn session_is_usable_after_row_and_disk_errors() {
     let ctx = limited(4, "600K").await;
     let error = rows(
         &ctx,

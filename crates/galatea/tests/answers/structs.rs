@@ -33,7 +33,7 @@ async fn fields_of_null_structs_are_null() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unnest_of_null_structs_gives_nulls() {
+async fn unnest_of_null_structs_returns_nulls() {
     check_all(
         TABLES,
         &[

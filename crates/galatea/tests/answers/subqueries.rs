@@ -8,7 +8,7 @@ const TABLES: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn aggregates_have_a_row_for_no_rows() {
+async fn correlated_aggregates_return_a_row_for_empty_input() {
     let all: &[&str] = &["1", "2", "9", "NULL"];
     check_all(
         TABLES,
@@ -33,7 +33,7 @@ async fn aggregates_have_a_row_for_no_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_grouping_sets_have_a_row_for_no_rows() {
+async fn empty_grouping_sets_return_a_row_for_empty_input() {
     let all: &[&str] = &["1", "2", "9", "NULL"];
     check_all(
         TABLES,
@@ -52,7 +52,7 @@ async fn empty_grouping_sets_have_a_row_for_no_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_of_subqueries_count() {
+async fn limits_of_correlated_subqueries_apply() {
     check_all(
         TABLES,
         &[
@@ -87,7 +87,7 @@ async fn limits_of_subqueries_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counts_of_no_rows_are_zero() {
+async fn correlated_counts_of_empty_input_are_zero() {
     check_all(
         TABLES,
         &[
@@ -110,7 +110,7 @@ async fn counts_of_no_rows_are_zero() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exists_and_in_are_values() {
+async fn exists_and_in_are_boolean_expressions() {
     check_all(
         TABLES,
         &[
@@ -143,7 +143,7 @@ async fn exists_and_in_are_values() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conditions_on_the_rows_of_a_limit_are_refused() {
+async fn conditions_above_a_correlated_limit_are_refused() {
     let ctx = session("cpu", 4);
     prepare(&ctx, TABLES).await;
     for sql in [

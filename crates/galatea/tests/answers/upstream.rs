@@ -120,7 +120,7 @@ const WRONG: &[Wrong] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_are_still_needed() {
+async fn datafusion_still_needs_our_correction_rules() {
     let mut right = Vec::new();
     for wrong in WRONG {
         let config = SessionConfig::new().with_target_partitions(2);

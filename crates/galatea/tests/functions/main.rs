@@ -252,7 +252,7 @@ async fn document() -> String {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a switch of this test alone")]
-async fn the_list_of_functions_is_what_the_engine_says() {
+async fn function_reference_is_up_to_date() {
     let path = Path::new(DOCUMENT);
     let expected = document().await;
     if std::env::var("UPDATE_BOOK").is_ok_and(|value| value == "1") {

@@ -57,7 +57,7 @@ const QUERIES: &[&str] = &[
 /// Unsigned 64-bit numbers leave no sentinel for missing values. Groups that stay on the device are tested,
 /// too.
 #[tokio::test]
-async fn the_least_and_the_greatest_of_unsigned_numbers() {
+async fn min_and_max_of_unsigned_integers() {
     // If all values are NULL, statistics may contain the answer.
     for (shape, runs) in [(Shape::Ordinary, true), (Shape::AllNull, false)] {
         let pair = Pair::new(&[STRICT]);
@@ -77,7 +77,7 @@ async fn the_least_and_the_greatest_of_unsigned_numbers() {
 }
 
 #[tokio::test]
-async fn queries_agree_at_every_size() {
+async fn aggregates_match_the_cpu_at_every_size() {
     for (rows, shape) in [
         (0, Shape::Ordinary),
         (1, Shape::Ordinary),
@@ -131,7 +131,7 @@ const ON_DEVICE: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn more_queries_stay_on_the_device_at_every_size() {
+async fn device_only_aggregates_match_the_cpu_at_every_size() {
     for (rows, shape, seed) in [
         (0, Shape::Ordinary, 1),
         (1, Shape::Ordinary, 2),
@@ -153,7 +153,7 @@ async fn more_queries_stay_on_the_device_at_every_size() {
 /// Groups 0 to 5: equal values with a mean different from them, values far from zero and close together, one
 /// value, no value, NaN, an infinity.
 #[tokio::test]
-async fn deviations_of_floats_lose_no_digits() {
+async fn float_deviations_are_numerically_stable() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "64")]);
     let value = |group: i64, row: i64| match group {
         0 => Some(0.1),
@@ -195,7 +195,7 @@ async fn rows(ctx: &SessionContext, sql: &str) -> usize {
 
 /// An input that could return different rows to each grouping set is read once, on the CPU.
 #[tokio::test]
-async fn grouping_sets_of_rows_that_may_change_stay_on_the_cpu() {
+async fn grouping_sets_of_volatile_rows_stay_on_the_cpu() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(3000, 5, Shape::Ordinary)]);
     for sql in [
@@ -212,7 +212,7 @@ async fn grouping_sets_of_rows_that_may_change_stay_on_the_cpu() {
 }
 
 #[tokio::test]
-async fn queries_run_on_the_device() {
+async fn aggregates_run_on_the_device() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(3000, 5, Shape::Ordinary)]);
     for sql in [
@@ -229,7 +229,7 @@ async fn queries_run_on_the_device() {
 /// A plan of CPU operators feeds rows without columns to the same pipeline, with a different row count each
 /// time.
 #[tokio::test]
-async fn rows_without_columns_are_counted_anew_by_each_query() {
+async fn row_counts_without_columns_are_not_cached() {
     let pair = Pair::new(&[("galatea.tuning.min_rows", "0")]);
     let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     pair.table("one", &[RecordBatch::try_from_iter([("k", one)]).expect("a row")]);

@@ -37,7 +37,7 @@ async fn counted(pair: &Pair, sql: &str, name: &str) -> usize {
 const AWAITED: &str = "chunks overlapped";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_kernel_that_waits_answers_as_launches_do() {
+async fn persistent_scan_matches_the_cpu() {
     for settings in [
         &[][..],
         &[("galatea.cache.device", "true")],
@@ -80,7 +80,7 @@ async fn a_kernel_that_waits_answers_as_launches_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn explain_analyze_counts_the_chunks_that_were_awaited() {
+async fn explain_analyze_counts_overlapped_chunks() {
     let pair = Pair::new(&[
         ("galatea.tuning.chunk_rows", "700"),
         ("galatea.tuning.min_rows", "0"),
@@ -116,7 +116,7 @@ async fn explain_analyze_counts_the_chunks_that_were_awaited() {
 
 /// Concurrent queries over one table. Each may find that another one is transferring its chunks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn queries_share_the_chunks_that_come() {
+async fn concurrent_queries_share_chunk_transfers() {
     let pair = Pair::new(&[
         ("galatea.tuning.chunk_rows", "700"),
         ("galatea.tuning.min_rows", "0"),

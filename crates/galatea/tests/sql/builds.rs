@@ -86,7 +86,7 @@ pub(crate) const CHAINS: &[&str] = &[
 
 /// Pairs of keys. One key of each pair is unique.
 #[tokio::test]
-async fn joins_on_several_keys_look_up_by_one() {
+async fn multi_key_joins_look_up_by_one_key() {
     let pair = Pair::new(&[STRICT, BUILT]);
     chain(&pair, 4000, 9);
     for sql in [
@@ -167,7 +167,7 @@ async fn sparse_build_keys_use_a_hash_table() {
 }
 
 #[tokio::test]
-async fn stars_with_sides_on_the_device_agree() {
+async fn star_joins_with_device_build_sides_match_the_cpu() {
     for settings in [
         &[STRICT, BUILT][..],
         &[
@@ -188,7 +188,7 @@ async fn stars_with_sides_on_the_device_agree() {
 }
 
 #[tokio::test]
-async fn chains_of_joins_are_graphs_of_pipelines() {
+async fn join_chains_become_pipeline_graphs() {
     for (rows, seed) in [(1, 1), (31, 2), (33, 3), (2000, 4), (20_000, 5)] {
         let pair = Pair::new(&[STRICT, BUILT, ("galatea.tuning.chunk_rows", "1000")]);
         chain(&pair, rows, seed);
@@ -204,7 +204,7 @@ async fn chains_of_joins_are_graphs_of_pipelines() {
 }
 
 #[tokio::test]
-async fn large_sides_are_built_by_default_and_small_ones_collected() {
+async fn only_large_build_sides_are_built_on_the_device() {
     let pair = Pair::new(&[STRICT]);
     chain(&pair, 400_000, 7);
     let plan = text(&pair, &format!("EXPLAIN {}", CHAINS[2])).await;
@@ -215,7 +215,7 @@ async fn large_sides_are_built_by_default_and_small_ones_collected() {
 /// A build side that a pipeline could not build is remembered. From then on it is collected, or the join runs
 /// on the CPU.
 #[tokio::test]
-async fn refused_build_side_is_remembered_and_runs_on_the_cpu() {
+async fn refused_build_side_does_not_fall_back_again() {
     let pair = Pair::new(&[BUILT]);
     pair.table("f", &[facts(3000, 4)]);
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..900).map(|row| row % 50)));
@@ -250,7 +250,7 @@ async fn refused_build_side_is_remembered_and_runs_on_the_cpu() {
 
 /// Build sides are evicted like other memory of a query, and reloaded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_clients_with_little_memory_agree() {
+async fn concurrent_joins_in_little_memory_match_the_cpu() {
     let pair = Pair::new(&[
         BUILT,
         ("galatea.memory.gpu_limit", "1 MiB"),
@@ -311,7 +311,7 @@ async fn reports(pair: &Pair, sql: &str) -> Vec<RunReport> {
 
 /// All kernels of a graph are compiled once, before its first pipeline runs.
 #[tokio::test]
-async fn kernels_of_a_graph_are_compiled_ahead() {
+async fn kernels_of_a_graph_are_compiled_before_it_runs() {
     let pair = Pair::new(&[STRICT, BUILT]);
     chain(&pair, 3000, 11);
     let sql = "SELECT c.name, sum(l.price + 77) FROM l, o, c WHERE l.k = o.k AND o.c = c.k AND o.day < 777 GROUP BY c.name";
@@ -445,7 +445,7 @@ async fn sentinel_value_marks_keys_without_a_row() {
 
 /// Groups by a string are looked up by the string, although each table has its own dictionary.
 #[tokio::test]
-async fn groups_by_strings_of_another_dictionary_are_found() {
+async fn string_groups_are_looked_up_across_dictionaries() {
     let table = |rows: i64, texts: &dyn Fn(i64) -> Option<String>| {
         let numbers: Int64Array = (0..rows).map(|row| (row % 11 > 0).then_some(row % 50)).collect();
         let texts: StringArray = (0..rows).map(texts).collect();

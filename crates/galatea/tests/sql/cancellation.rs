@@ -57,7 +57,7 @@ fn device(pair: &Pair) -> Arc<DeviceRuntime> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_stream_leaves_an_idle_device() {
+async fn dropped_result_stream_stops_device_work() {
     let (pair, faults) = bed();
     let seed: u64 = rand::rng().random();
     println!("seed {seed}");

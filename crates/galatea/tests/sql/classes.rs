@@ -69,13 +69,13 @@ async fn all(rows: usize, seed: u64, shape: Shape, settings: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn results_are_those_of_the_cpu() {
+async fn results_match_the_cpu() {
     all(800, 1, Shape::Ordinary, &[("galatea.tuning.chunk_rows", "128")]).await;
     all(300, 2, Shape::Skewed, &[]).await;
 }
 
 #[tokio::test]
-async fn groups_of_nothing_but_null_are_groups() {
+async fn all_null_groups_match_the_cpu() {
     for rows in [1, 2, 33] {
         all(rows, 3, Shape::AllNull, &[]).await;
     }
@@ -84,7 +84,7 @@ async fn groups_of_nothing_but_null_are_groups() {
 
 /// All rows of the input stay on the device: the CPU receives one or two per group.
 #[tokio::test]
-async fn the_cpu_gets_few_rows() {
+async fn cpu_receives_few_rows_per_group() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(2000, 1, Shape::Ordinary)]);
     let plan = text(&pair, "EXPLAIN SELECT k, median(i16), sum(i32) FROM t GROUP BY k").await;
@@ -101,7 +101,7 @@ async fn the_cpu_gets_few_rows() {
 
 /// The device sorts the rows, not the CPU. They arrive in the order of the call.
 #[tokio::test]
-async fn rows_of_a_call_with_an_order_are_sorted_on_the_device() {
+async fn ordered_aggregate_input_is_sorted_on_the_device() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(2000, 1, Shape::Ordinary)]);
     let plan = text(

@@ -273,7 +273,7 @@ fn same_rows(expected: &[Vec<Cell>], actual: &[Vec<Cell>]) -> Result<(), String>
 }
 
 #[test]
-fn comparison_sees_differences() {
+fn comparison_detects_differences() {
     use datafusion::arrow::array::{Float64Array, Int64Array};
     use datafusion::arrow::record_batch::RecordBatch;
     let batch = |i: Vec<i64>, f: Vec<f64>| {

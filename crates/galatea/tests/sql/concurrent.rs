@@ -144,7 +144,7 @@ async fn check(case: &Case) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn queries_at_once_get_their_own_answers() {
+async fn concurrent_queries_match_the_cpu() {
     for case in CASES {
         check(case).await;
     }
@@ -152,7 +152,7 @@ async fn queries_at_once_get_their_own_answers() {
 
 /// Concurrent queries of every priority, with one at a time on the device.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn priorities_change_no_answer() {
+async fn priorities_change_no_result() {
     let pair = Pair::new(&[
         ("galatea.tuning.min_rows", "0"),
         ("galatea.memory.admission", "fix-1"),

@@ -50,7 +50,7 @@ async fn hundreds_of_additions_run_on_the_device() {
 }
 
 #[tokio::test]
-async fn more_additions_than_the_limit_run_on_the_cpu_with_a_reason() {
+async fn too_many_additions_stay_on_the_cpu_with_reason() {
     let ctx = session("emulated").await;
     let (value, reason) = number(&ctx, &sum(650)).await;
     assert_eq!(value, 500_500 * 651);
@@ -82,7 +82,7 @@ const NESTED: [(&str, Nested); 4] = [
 ];
 
 #[tokio::test]
-async fn nested_expressions_run_on_the_device_up_to_the_limit() {
+async fn nested_expressions_within_the_limit_run_on_the_device() {
     let ctx = session("emulated").await;
     set(&ctx, "datafusion.sql_parser.recursion_limit", "5000").await;
     for (kind, nested) in NESTED {
@@ -114,7 +114,7 @@ async fn nested_expressions_beyond_the_limit_run_on_the_cpu() {
 
 /// Each subquery is within the limit, but their combination is not.
 #[tokio::test]
-async fn expressions_of_subqueries_that_are_put_together_are_limited() {
+async fn merged_subquery_expressions_are_limited() {
     let mut table = "t".to_owned();
     let mut values: Vec<i64> = (1..=1000).collect();
     for level in 2..5 {
@@ -151,7 +151,7 @@ async fn deeper_statements_are_refused() {
 }
 
 #[tokio::test]
-async fn hundreds_of_parentheses_need_no_setting() {
+async fn hundreds_of_parentheses_are_parsed_by_default() {
     for device in ["emulated", "cpu"] {
         let ctx = session(device).await;
         for sql in [
@@ -217,7 +217,7 @@ async fn many_unions_and_deep_views_are_planned() {
 
 /// Compiling the kernel would take minutes.
 #[tokio::test]
-async fn strings_of_many_parts_are_joined_by_the_cpu() {
+async fn long_concatenations_run_on_the_cpu() {
     let ctx = session("emulated").await;
     let text = |parts: usize| {
         let parts = (0..parts).map(|part| format!("CAST((i + {part}) % 10 AS VARCHAR)"));
@@ -235,7 +235,7 @@ async fn strings_of_many_parts_are_joined_by_the_cpu() {
 }
 
 #[tokio::test]
-async fn queries_without_work_for_a_device_say_so() {
+async fn queries_without_device_work_report_the_reason() {
     let ctx = session("emulated").await;
     let reason = |sql: &'static str| {
         let ctx = ctx.clone();

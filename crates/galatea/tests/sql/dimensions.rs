@@ -60,7 +60,7 @@ fn table(pair: &Pair, name: &str, columns: Vec<(&str, ArrayRef)>) {
 }
 
 #[tokio::test]
-async fn stars_agree_wherever_dimensions_are() {
+async fn star_joins_match_the_cpu_for_every_lookup_memory() {
     for (settings, laid_out, memory) in [
         (&[STRICT, CACHE][..], false, "d0: cache (forced)"),
         (&[STRICT, SHARED], false, "d0: shared "),
@@ -101,7 +101,7 @@ async fn stars_agree_wherever_dimensions_are() {
 
 /// Build sides with sizes around those of words and of tables of bytes, with values of every width.
 #[tokio::test]
-async fn dimensions_of_any_size_agree() {
+async fn lookup_build_sides_of_any_size_match_the_cpu() {
     for memory in [SHARED, SLOTS] {
         let pair = Pair::new(&[STRICT, memory]);
         let rows = 1500;
@@ -196,7 +196,7 @@ async fn dimensions_of_any_size_agree() {
 
 /// A block of the emulated device has 99 KiB; 2 of them are reserved.
 #[tokio::test]
-async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
+async fn only_fitting_build_sides_use_shared_memory() {
     let pair = Pair::new(&[STRICT, SHARED, ("galatea.join.order", "written")]);
     let rows = 30_000;
     let row = |row: i64| row * 7919 % 24_900 - 10;
@@ -247,7 +247,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
 
 /// Groups use the shared memory that build sides leave.
 #[tokio::test]
-async fn dimensions_and_groups_share_the_shared_memory() {
+async fn build_sides_and_groups_divide_shared_memory() {
     for way in [SHARED, SLOTS] {
         for group_by in ["threads", "copies", "slots"] {
             let pair = Pair::new(&[STRICT, way, ("galatea.aggregate.strategy", group_by)]);
@@ -288,7 +288,7 @@ async fn dimensions_and_groups_share_the_shared_memory() {
 }
 
 #[tokio::test]
-async fn laid_out_keys_serve_joins_after_appends() {
+async fn conflict_layouts_serve_joins_after_appends() {
     let pair = Pair::new(&[]);
     for ctx in [&pair.cpu, &pair.gpu] {
         let sql = "CREATE TABLE f AS SELECT nullif(value % 17, 16) AS k, nullif('w' || (value % 5), '') AS w, value AS v
@@ -355,7 +355,7 @@ async fn laid_out_keys_serve_joins_after_appends() {
 }
 
 #[tokio::test]
-async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
+async fn unusable_forced_lookup_memory_has_a_reason() {
     let pair = Pair::new(&[SLOTS]);
     star(&pair, 900, 8);
     let sum = |key: &str| format!("SELECT sum(d.size) FROM f JOIN n d ON {key} = d.k");
@@ -383,7 +383,7 @@ async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
 
 /// Pipelines and their tables are cached, but tables of outdated rows are not used.
 #[tokio::test]
-async fn changed_dimensions_are_copied_anew() {
+async fn changed_build_sides_are_copied_again() {
     for (way, laid_out) in [(SHARED, false), (SLOTS, true)] {
         let pair = Pair::new(&[STRICT, way]);
         pair.table("f", &[facts(500, 4)]);

@@ -57,7 +57,7 @@ fn engines_and_sessions_are_shared_between_threads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_of_one_engine_keep_contrary_settings() {
+async fn sessions_of_one_engine_keep_separate_settings() {
     let engine = engine();
     let hash = session(
         &engine,
@@ -114,7 +114,7 @@ async fn sessions_of_one_engine_keep_contrary_settings() {
 }
 
 #[tokio::test]
-async fn settings_of_an_engine_hold_for_all_of_its_sessions_alone() {
+async fn engine_settings_apply_to_all_its_sessions_only() {
     let (engine, other) = (engine(), engine());
     let (first, second) = (session(&engine, &[]).await, session(&engine, &[]).await);
     let apart = session(&other, &[]).await;
@@ -171,7 +171,7 @@ async fn settings_of_an_engine_hold_for_all_of_its_sessions_alone() {
 
 /// A device that one engine fills is empty for another, and tables of one name are separate.
 #[tokio::test]
-async fn engines_share_nothing() {
+async fn engines_share_no_tables_or_memory() {
     let (engine, other) = (engine(), engine());
     let (first, second) = (session(&engine, &[]).await, session(&other, &[]).await);
     text(&second, "DROP TABLE t").await.expect("dropped");
@@ -194,7 +194,7 @@ async fn engines_share_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_with_settings_of_an_engine_has_its_own() {
+async fn session_with_engine_settings_gets_its_own_engine() {
     let shows = || galatea::session().with_setting("datafusion.catalog.information_schema", "true");
     let with = |setting: &str| shows().with_setting(setting, "5 MiB");
     let alone = with("galatea.memory.store_limit").build().expect("a session");

@@ -81,7 +81,7 @@ async fn kernels_are_optimised_in_background_after_the_first_run() {
 
 /// The pipeline that builds a build side has its own strategy, rows, times and bytes.
 #[tokio::test]
-async fn explain_analyze_shows_what_each_pipeline_did() {
+async fn explain_analyze_shows_each_pipeline() {
     let pair = Pair::new(&[("galatea.tuning.build_rows", "0")]);
     let numbers = "CREATE TABLE d AS SELECT value AS k, value % 7 AS c FROM generate_series(0, 99)";
     for sql in [
@@ -141,7 +141,7 @@ async fn explain_analyze_shows_overflow_rows() {
 }
 
 #[tokio::test]
-async fn a_forbidden_fallback_is_an_error_that_says_why() {
+async fn forbidden_fallback_error_has_a_reason() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     pair.table("t", &[batch(10, 1, Shape::Ordinary)]);
     let error = pair
@@ -159,7 +159,7 @@ async fn a_forbidden_fallback_is_an_error_that_says_why() {
 }
 
 #[tokio::test]
-async fn explain_analyze_shows_what_fell_back() {
+async fn explain_analyze_shows_fallbacks() {
     let pair = Pair::new(&[("galatea.memory.gpu_limit", "4 KiB")]);
     pair.table("t", &[batch(1000, 1, Shape::Ordinary)]);
     let analysed = text(
@@ -174,7 +174,7 @@ async fn explain_analyze_shows_what_fell_back() {
 
 /// Columns are shown by name. A string literal that looks like a column's number is shown unchanged.
 #[tokio::test]
-async fn explain_leaves_literals_and_names_as_they_are() {
+async fn explain_shows_literals_and_names_unchanged() {
     let pair = Pair::new(&[]);
     let table = "CREATE TABLE n AS SELECT value AS \"a#1\", value % 3 AS b, CAST(value % 5 AS VARCHAR) AS s \
                  FROM generate_series(1, 1000)";

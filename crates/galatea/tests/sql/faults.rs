@@ -205,7 +205,7 @@ async fn queries_survive_failing_calls_in_little_memory() {
 
 /// Copies fail while kernels wait for their chunks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn queries_survive_failing_calls_while_chunks_are_awaited() {
+async fn queries_survive_failing_calls_in_persistent_scans() {
     let bed = Bed::new(&[
         ("galatea.tuning.persistent_scan", "on"),
         ("galatea.cache.device", "false"),
@@ -218,7 +218,7 @@ async fn queries_survive_failing_calls_while_chunks_are_awaited() {
 
 /// Without fallback to the CPU, the error names the failed call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn failures_are_typed_errors_where_queries_may_not_fall_back() {
+async fn failing_calls_without_fallback_are_typed_errors() {
     let bed = Bed::new(&[("galatea.fallback", "error")]).await;
     let (injected, failed) = bed.campaign(&[1], &CODES, 1, true).await;
     assert!(

@@ -117,7 +117,7 @@ impl Files {
 }
 
 #[tokio::test]
-async fn line_feeds_in_quotes_are_no_ends_of_rows() {
+async fn line_feeds_in_quotes_do_not_end_rows() {
     let files = Files::new(&[]);
     let mut text = "id,s\n".to_owned();
     for row in 0..60_000 {
@@ -154,7 +154,7 @@ async fn line_feeds_in_quotes_are_no_ends_of_rows() {
 
 /// Files without such line feeds are still read by several threads.
 #[tokio::test]
-async fn other_csv_files_are_cut() {
+async fn plain_csv_and_json_files_are_split() {
     let files = Files::new(&[]);
     let mut text = "id,s\n".to_owned();
     for row in 0..200_000 {
@@ -187,7 +187,7 @@ async fn other_csv_files_are_cut() {
 }
 
 #[tokio::test]
-async fn columns_of_csv_files_go_by_their_names() {
+async fn csv_columns_are_matched_by_name() {
     let files = Files::new(&[
         ("ab/a.csv", "a,b\n1,2\n"),
         ("ab/b.csv", "b,a\n3,4\n"),
@@ -303,7 +303,7 @@ async fn csv_files_without_a_header_keep_their_first_row() {
 }
 
 #[tokio::test]
-async fn json_is_objects_or_one_array_of_any_size() {
+async fn json_files_hold_objects_or_one_array() {
     let files = Files::new(&[
         (
             "p.json",

@@ -64,7 +64,7 @@ async fn external(pair: &Pair, name: &str, columns: &str, folder: &Path) {
 }
 
 #[tokio::test]
-async fn decimals_of_different_physical_types_are_one_column() {
+async fn decimals_of_different_physical_types_are_merged() {
     let folder = tempfile::tempdir().expect("a folder");
     let values: Vec<i64> = (-50..50).map(|value| value * 1234).collect();
     write_decimals(&folder.path().join("a.parquet"), "INT64", &values);

@@ -112,7 +112,7 @@ fn cells(batch: &RecordBatch) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn from_without_select_gives_all_columns() {
+async fn from_without_select_returns_all_columns() {
     let both = Both::with_table().await;
     for (sql, expected) in [
         ("FROM t ORDER BY a", "1 x; 2 y; 3 x; 4 y"),
@@ -151,7 +151,7 @@ async fn from_without_select_gives_all_columns() {
 }
 
 #[tokio::test]
-async fn the_power_operator_binds_more_than_products() {
+async fn power_operator_has_precedence_over_products() {
     let both = Both::with_table().await;
     for (sql, expected) in [
         ("SELECT 2^3", "8.0"),
@@ -178,7 +178,7 @@ async fn the_power_operator_binds_more_than_products() {
 }
 
 #[tokio::test]
-async fn named_windows_are_known_everywhere() {
+async fn named_windows_are_resolved_in_every_clause() {
     let both = Both::with_table().await;
     for (sql, expected) in [
         (
@@ -219,7 +219,7 @@ async fn named_windows_are_known_everywhere() {
 }
 
 #[tokio::test]
-async fn clauses_of_other_dialects_have_their_meaning() {
+async fn clauses_of_other_dialects_are_supported() {
     let both = Both::with_table().await;
     for (sql, expected) in [
         ("SELECT a FROM t ORDER BY a FETCH FIRST 2 ROWS ONLY", "1; 2"),
@@ -358,7 +358,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn clauses_that_are_not_planned_are_named() {
+async fn unsupported_clauses_are_named() {
     let both = Both::with_table().await;
     for (sql, message) in REFUSED {
         both.refuses(sql, message).await;

@@ -87,7 +87,7 @@ async fn strategy(pair: &Pair, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_way_answers_alike_whatever_the_skew() {
+async fn every_group_strategy_matches_the_cpu_for_any_skew() {
     let ways: [(&[(&str, &str)], &str); 12] = [
         (&[], ""),
         (&[("galatea.aggregate.strategy", "registers")], "registers("),
@@ -189,7 +189,7 @@ async fn every_way_answers_alike_whatever_the_skew() {
 }
 
 #[tokio::test]
-async fn the_model_sees_skew_and_runs() {
+async fn cost_model_detects_skew_and_runs() {
     for (groups, skew, expected) in [(900, Skew::Hot, "hot in registers"), (900, Skew::Sorted, "runs")] {
         let pair = Pair::new(&[]);
         pair.table("t", &[rows(60_000, groups, skew, 5)]);
@@ -214,7 +214,7 @@ async fn groups_in_device_memory_are_warp_aggregated() {
 }
 
 #[tokio::test]
-async fn laid_out_columns_are_grouped_by_slot() {
+async fn columns_with_layout_are_grouped_by_slot() {
     for (groups, skew) in [
         (2, Skew::Hot),
         (40, Skew::Nulls),
@@ -269,7 +269,7 @@ async fn replicas_that_do_not_fit_memory_are_omitted() {
 }
 
 #[tokio::test]
-async fn large_blocks_of_wide_rows_still_collect_in_shared_memory() {
+async fn wide_rows_in_large_blocks_use_shared_memory() {
     let pair = Pair::new(&[
         ("galatea.aggregate.strategy", "copies"),
         ("galatea.tuning.block_threads", "1024"),
@@ -296,7 +296,7 @@ async fn large_blocks_of_wide_rows_still_collect_in_shared_memory() {
 /// If few dense accumulators have a row, these are found before they are read. If many have one, all are
 /// read.
 #[tokio::test]
-async fn few_of_many_dense_accumulators_are_returned() {
+async fn few_used_dense_accumulators_are_compacted() {
     for (rows, spread) in [(0, 1), (1, 1), (3000, 199_999), (200_000, 1)] {
         let pair = Pair::new(&[STRICT, ("galatea.aggregate.strategy", "dense")]);
         let key = |row: i64| (row % 97 != 3).then(|| row.wrapping_mul(spread) % 300_000);

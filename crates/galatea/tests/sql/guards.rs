@@ -34,7 +34,7 @@ async fn on_device(pair: &Pair, sql: &str) -> Vec<RecordBatch> {
 }
 
 #[tokio::test]
-async fn filters_guard_what_follows() {
+async fn filters_guard_later_expressions() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     pair.table("t", &[divisions()]);
     let nonzero = "CASE WHEN b <> 0 THEN a / b END";
@@ -69,7 +69,7 @@ async fn filters_guard_what_follows() {
 }
 
 #[tokio::test]
-async fn rows_that_are_kept_still_raise() {
+async fn unfiltered_rows_still_raise_errors() {
     let pair = Pair::new(&[]);
     pair.table("t", &[divisions()]);
     for sql in [
@@ -85,7 +85,7 @@ async fn rows_that_are_kept_still_raise() {
 }
 
 #[tokio::test]
-async fn narrow_floats_are_rounded_alike() {
+async fn float32_rounding_matches_the_cpu() {
     let seed = 20_261_121;
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut values: Vec<f32> = (0..4000)

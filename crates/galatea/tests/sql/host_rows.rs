@@ -37,7 +37,7 @@ async fn pair(rows: usize, settings: &[(&str, &str)]) -> Pair {
 }
 
 #[tokio::test]
-async fn a_forced_device_takes_rows_that_the_cpu_makes() {
+async fn forced_device_reads_rows_computed_by_the_cpu() {
     for rows in [0, 1, 31, 32, 33, 900] {
         let pair = pair(rows, &[("galatea.tuning.chunk_rows", "128")]).await;
         for sql in QUERIES {
@@ -48,7 +48,7 @@ async fn a_forced_device_takes_rows_that_the_cpu_makes() {
 
 /// EXPLAIN shows the reason for running on the CPU. A plan of only such rows stays there for the same reason.
 #[tokio::test]
-async fn the_reason_is_that_of_the_expression() {
+async fn cpu_reason_names_the_expression() {
     let pair = pair(100, &[]).await;
     for (sql, reason, placed) in [
         (

@@ -14,7 +14,7 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_setting_gives_the_same_answer() {
+async fn results_match_the_cpu_for_every_setting() {
     for settings in [
         &[("galatea.aggregate.strategy", "registers")][..],
         &[("galatea.aggregate.strategy", "threads")],
@@ -99,7 +99,7 @@ async fn every_setting_gives_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_growing_hash_table_loses_no_row() {
+async fn growing_hash_table_loses_no_rows() {
     let pair = Pair::new(&[
         ("galatea.aggregate.strategy", "hash"),
         ("galatea.tuning.hash_slots", "2"),
@@ -122,7 +122,7 @@ async fn a_growing_hash_table_loses_no_row() {
 }
 
 #[tokio::test]
-async fn a_dry_heap_loses_no_row() {
+async fn exhausted_heap_loses_no_rows() {
     for (limit, block) in [("3 MiB", "32"), ("8 MiB", "256")] {
         let pair = Pair::new(&[
             ("galatea.tuning.row_output", "heap"),
@@ -172,7 +172,7 @@ async fn overflow_rows_survive_an_exhausted_heap() {
 }
 
 #[tokio::test]
-async fn a_fallback_over_rows_of_other_operators_loses_and_adds_none() {
+async fn fallback_over_operator_rows_keeps_row_counts() {
     let folder = tempfile::tempdir().expect("a folder");
     let maker = Pair::new(&[]);
     let mut files = Vec::new();

@@ -60,7 +60,7 @@ impl PhysicalOptimizerRule for Marker {
 }
 
 #[tokio::test]
-async fn a_context_in_use_keeps_what_it_has() -> Result<()> {
+async fn install_keeps_state_of_an_existing_context() -> Result<()> {
     let config = SessionConfig::new()
         .with_batch_size(77)
         .with_default_catalog_and_schema("mine", "own");

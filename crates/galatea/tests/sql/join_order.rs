@@ -67,7 +67,7 @@ fn rows_below<N: ExecutionPlan>(plan: &Arc<dyn ExecutionPlan>) -> usize {
 
 /// Joins that return many rows are last.
 #[tokio::test]
-async fn selective_joins_come_first() {
+async fn selective_joins_are_executed_first() {
     let cases = [
         // Written from the largest table to the most selective one.
         "SELECT count(*) FROM sales JOIN customers ON s_customer = c_id JOIN parts ON s_part = p_id \
@@ -90,7 +90,7 @@ async fn selective_joins_come_first() {
 
 /// A good order is unchanged, and so is an order of tables without statistics.
 #[tokio::test]
-async fn other_orders_stay_as_written() {
+async fn good_or_unknown_join_orders_are_unchanged() {
     let explained = |order: &'static str, sql: &'static str| async move {
         let ctx = session(order).await;
         let frame = ctx.sql(sql).await.expect("a plan");
@@ -197,7 +197,7 @@ fn random_query(rng: &mut SmallRng, tables: usize) -> (Vec<String>, String) {
 
 /// Any selected order returns the rows of the written order.
 #[tokio::test]
-async fn answers_do_not_depend_on_the_order() {
+async fn results_do_not_depend_on_join_order() {
     let first: u64 = rand::rng().random_range(0..1 << 40);
     for seed in first..first + 40 {
         let mut rng = SmallRng::seed_from_u64(seed);
@@ -256,7 +256,7 @@ async fn many_relations_are_ordered() {
 
 /// Joins in a changed order run as whole queries on the device, like others.
 #[tokio::test]
-async fn joins_in_another_order_stay_on_the_device() {
+async fn reordered_joins_run_on_the_device() {
     let pair = Pair::new(&[STRICT]);
     for ctx in [&pair.cpu, &pair.gpu] {
         for table in TABLES {

@@ -191,7 +191,7 @@ pub(crate) const PIPELINES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn stars_are_pipelines() {
+async fn star_joins_run_as_pipelines() {
     for (rows, seed) in [(0, 1), (1, 2), (33, 3), (700, 4), (3000, 5)] {
         // If tables have about the same size, the larger may become the build side and fall back.
         let settings = if rows > 200 { &[STRICT][..] } else { &[] };
@@ -210,7 +210,7 @@ async fn stars_are_pipelines() {
 }
 
 #[tokio::test]
-async fn stars_agree_under_hostile_settings() {
+async fn star_joins_match_the_cpu_under_hostile_settings() {
     for settings in [
         &[STRICT, ("galatea.aggregate.strategy", "hash")][..],
         &[
@@ -236,7 +236,7 @@ async fn stars_agree_under_hostile_settings() {
 }
 
 #[tokio::test]
-async fn dimensions_without_rows_have_no_partners() {
+async fn empty_build_sides_match_no_rows() {
     let pair = Pair::new(&[STRICT]);
     pair.table("f", &[facts(300, 9)]);
     pair.table(
@@ -307,7 +307,7 @@ pub(crate) async fn text(pair: &Pair, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn sides_that_the_host_cannot_arrange_are_built_on_the_device() {
+async fn sparse_and_repeated_keys_are_built_on_the_device() {
     let pair = Pair::new(&[STRICT]);
     pair.table("f", &[facts(500, 4)]);
     let twice: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 2]));
@@ -335,7 +335,7 @@ async fn sides_that_the_host_cannot_arrange_are_built_on_the_device() {
 
 /// The smallest and the largest integer span 2^64 values, one more than a word can count.
 #[tokio::test]
-async fn sides_with_keys_at_both_ends_of_64_bits_are_built_on_the_device() {
+async fn build_side_with_the_full_64_bit_key_range() {
     let pair = Pair::new(&[STRICT]);
     pair.table("f", &[facts(500, 4)]);
     let ends: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, 0, i64::MAX]));
@@ -352,7 +352,7 @@ async fn sides_with_keys_at_both_ends_of_64_bits_are_built_on_the_device() {
 }
 
 #[tokio::test]
-async fn changed_dimensions_are_seen() {
+async fn queries_see_replaced_build_tables() {
     let pair = Pair::new(&[STRICT]);
     pair.table("f", &[facts(500, 4)]);
     let sql = "SELECT d.name, count(*), sum(d.size) FROM f JOIN d ON f.number = d.k GROUP BY d.name";
@@ -370,7 +370,7 @@ async fn changed_dimensions_are_seen() {
 }
 
 #[tokio::test]
-async fn explain_shows_dimensions() {
+async fn explain_shows_lookup_build_sides() {
     let pair = Pair::new(&[("galatea.join.order", "written")]);
     star(&pair, 1000, 3);
     let sql = "SELECT n.name, sum(f.v) FROM f, n, y WHERE f.number = n.k AND f.day = y.k AND y.open GROUP BY n.name";

@@ -120,7 +120,7 @@ fn reference(points: &[Vec<f64>], k: usize) -> (Vec<Vec<f64>>, Vec<u32>, f64) {
 }
 
 #[tokio::test]
-async fn centroids_and_labels_are_those_of_a_loop_over_rows() {
+async fn kmeans_matches_a_reference_loop() {
     let pair = Pair::new(&[]);
     let batch = rows(2000);
     pair.table("t", &[batch.slice(0, 900), batch.slice(900, 1100)]);
@@ -189,7 +189,7 @@ async fn centroids_and_labels_are_those_of_a_loop_over_rows() {
 /// Every method to execute an iteration, to find centroids and to sum can be selected by name, and finds the
 /// same clusters.
 #[tokio::test]
-async fn ways_to_cluster_are_chosen_by_name() {
+async fn kmeans_methods_are_selected_by_name() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(2000)]);
     let call = |settings: &str| {
@@ -245,7 +245,7 @@ async fn ways_to_cluster_are_chosen_by_name() {
 }
 
 #[tokio::test]
-async fn ctes_joins_and_aliases_work_around_a_clustering() {
+async fn kmeans_works_with_ctes_joins_and_aliases() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(300)]);
     let sql = "WITH near AS (SELECT id, x, y FROM t WHERE id < 200), \
@@ -273,7 +273,7 @@ async fn ctes_joins_and_aliases_work_around_a_clustering() {
 }
 
 #[tokio::test]
-async fn it_runs_on_the_device_and_says_so() {
+async fn kmeans_reports_its_device() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(500)]);
     let sql = "SELECT * FROM kmeans((SELECT x, y FROM t WHERE x < 15), k => 2)";
@@ -287,7 +287,7 @@ async fn it_runs_on_the_device_and_says_so() {
 }
 
 #[tokio::test]
-async fn input_that_cannot_be_clustered_is_named() {
+async fn invalid_kmeans_input_is_named() {
     let pair = Pair::new(&[]);
     let batch = rows(100);
     pair.table("t", std::slice::from_ref(&batch));
@@ -355,7 +355,7 @@ async fn input_that_cannot_be_clustered_is_named() {
 
 /// With a setting that forbids fallback.
 #[tokio::test]
-async fn without_fallback_a_refusal_is_an_error() {
+async fn kmeans_refusal_is_an_error_without_fallback() {
     let pair = Pair::new(&[
         ("galatea.fallback", "error"),
         ("galatea.memory.gpu_limit", "64KB"),
@@ -383,7 +383,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_stream_stops_its_clustering() {
+async fn dropped_stream_stops_kmeans() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(2_000)]);
     for ctx in [&pair.cpu, &pair.gpu] {
@@ -418,7 +418,7 @@ async fn a_dropped_stream_stops_its_clustering() {
 
 /// The progress that the command line's bar shows; and a cancelled statement leaves no table.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_statement_reports_its_iterations_and_leaves_nothing_when_cancelled() {
+async fn cancelled_kmeans_statement_leaves_no_table() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(2_000)]);
     let ctx = pair.gpu.clone();
@@ -450,7 +450,7 @@ async fn a_statement_reports_its_iterations_and_leaves_nothing_when_cancelled() 
 /// A statement with `on_interrupt => 'keep'` that is requested to end keeps the centroids of its last
 /// complete iteration.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_statement_that_is_asked_to_end_keeps_its_centroids() {
+async fn kmeans_ended_early_keeps_its_centroids() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(2_000)]);
     for ctx in [&pair.cpu, &pair.gpu] {
@@ -486,7 +486,7 @@ async fn a_statement_that_is_asked_to_end_keeps_its_centroids() {
 
 /// The query's report contains the device of a clustering. No part of it is refused in advance.
 #[tokio::test]
-async fn a_clustering_on_the_device_is_reported_as_such() {
+async fn query_report_contains_the_kmeans_device() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     pair.table("t", &[rows(3_000)]);
     let sql = "SELECT count(*) FROM kmeans((SELECT x, y FROM t WHERE id > 7), k => 3)";
@@ -503,7 +503,7 @@ async fn a_clustering_on_the_device_is_reported_as_such() {
 
 /// The statements of the guide return the tables that it shows.
 #[tokio::test]
-async fn the_example_of_the_guide_is_right() {
+async fn kmeans_guide_examples_match_actual_output() {
     let guide = include_str!("../../../../docs/src/guide/kmeans.md");
     let section = guide.split("## Clustering").nth(1).expect("the section");
     let block = |kind: &str, number: usize| {
@@ -528,7 +528,7 @@ async fn the_example_of_the_guide_is_right() {
 }
 
 #[tokio::test]
-async fn points_are_assigned_to_the_nearest_of_given_centroids() {
+async fn kmeans_assign_selects_the_nearest_centroid() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(3000)]);
     for ctx in [&pair.cpu, &pair.gpu] {

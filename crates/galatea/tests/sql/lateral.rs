@@ -3,7 +3,7 @@
 use crate::front::Both;
 
 #[tokio::test]
-async fn lateral_subqueries_compute() {
+async fn lateral_subqueries_evaluate_expressions() {
     let both = Both::with_table().await;
     for (sql, expected) in [
         (

@@ -54,7 +54,7 @@ async fn error_of(ctx: &SessionContext, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn laid_out_columns_answer_as_before() {
+async fn layouts_change_no_result() {
     const ALL: [Shape; 4] = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
     for (rows, shapes, settings) in [
         (1, &ALL[..2], &[][..]),
@@ -116,7 +116,7 @@ async fn laid_out_columns_answer_as_before() {
 }
 
 #[tokio::test]
-async fn inserts_and_the_way_back() {
+async fn layouts_survive_inserts_and_can_be_removed() {
     let pair = Pair::new(&[("galatea.tuning.chunk_rows", "1000")]);
     for ctx in [&pair.cpu, &pair.gpu] {
         run(
@@ -184,7 +184,7 @@ async fn inserts_and_the_way_back() {
 }
 
 #[tokio::test]
-async fn layouts_of_files_hold_for_every_query() {
+async fn file_layouts_apply_to_every_query() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     let pair = Pair::new(&[]);
@@ -231,7 +231,7 @@ async fn layouts_of_files_hold_for_every_query() {
 }
 
 #[tokio::test]
-async fn columns_that_cannot_have_a_layout_are_refused() {
+async fn columns_without_possible_layout_are_refused() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(300, 8, Shape::Ordinary)]);
     run(&pair.gpu, "CREATE VIEW w AS SELECT k FROM t").await;
@@ -276,7 +276,7 @@ async fn columns_that_cannot_have_a_layout_are_refused() {
 }
 
 #[tokio::test]
-async fn an_analysis_counts_what_the_layouts_do() {
+async fn conflict_analysis_counts_effects_of_layouts() {
     let pair = Pair::new(&[]);
     let rows = 5 * 8192;
     let keys = Int32Array::from_iter_values((0..rows).map(|row| row / 8 % 4 * 32));

@@ -82,7 +82,7 @@ async fn a_limit_stops_the_pipeline_early() {
 }
 
 #[tokio::test]
-async fn a_limited_pipeline_that_falls_back_keeps_its_limit() {
+async fn limit_is_kept_after_fallback() {
     let pair = Pair::new(&[("galatea.memory.gpu_limit", "4 KiB")]);
     joined(&pair);
     let sql = "SELECT f.k, d.n FROM f JOIN d ON f.k = d.k WHERE f.k <> 1 LIMIT 12";
@@ -90,7 +90,7 @@ async fn a_limited_pipeline_that_falls_back_keeps_its_limit() {
 }
 
 #[tokio::test]
-async fn repeated_keys_are_remembered_for_the_plan_shape() {
+async fn repeated_keys_are_recorded_per_plan_shape() {
     let pair = Pair::new(&[]);
     joined(&pair);
     let sql = |least: i64| {
@@ -116,7 +116,7 @@ async fn repeated_keys_are_remembered_for_the_plan_shape() {
 }
 
 #[tokio::test]
-async fn recursive_terms_answer_as_the_cpu_does() {
+async fn recursive_terms_match_the_cpu() {
     let pair = Pair::new(&[]);
     joined(&pair);
     for sql in [
@@ -132,7 +132,7 @@ async fn recursive_terms_answer_as_the_cpu_does() {
 }
 
 #[tokio::test]
-async fn wide_rows_are_returned_and_wider_ones_refused_while_planning() {
+async fn rows_with_too_many_columns_are_refused_in_planning() {
     let wide = |columns: usize| {
         let columns = (0..columns).map(|c| {
             let values = Int64Array::from_iter((0..500).map(|row| (row % 7 != 0).then_some(row * c as i64)));
@@ -190,7 +190,7 @@ async fn computed_string_and_binary_keys_run_on_the_device() {
 }
 
 #[tokio::test]
-async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
+async fn results_and_build_sides_use_the_session_memory_pool() {
     use datafusion::execution::memory_pool::GreedyMemoryPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     let session = |bytes: usize, fallback: &str| {
@@ -245,7 +245,7 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
 }
 
 #[tokio::test]
-async fn of_limited_groups_only_those_are_read_back() {
+async fn only_limited_groups_are_copied_to_the_host() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(200_000, 5, Shape::Ordinary)]);
     for (by, many) in [("i32, v", true), ("low", false)] {

@@ -92,7 +92,7 @@ async fn joins_of_many_files_are_planned_in_polynomial_time() {
 }
 
 #[tokio::test]
-async fn joins_of_many_tables_are_answered() {
+async fn joins_of_many_tables_return_expected_rows() {
     let ctx = session(1).await;
     for (shape, on) in SHAPES {
         let rows = answer(&ctx, &joined(14, |_| "t0".to_owned(), on)).await;

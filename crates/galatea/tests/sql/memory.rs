@@ -73,7 +73,7 @@ async fn dropped_tables_free_host_and_device_memory_immediately() {
 }
 
 #[tokio::test]
-async fn rows_that_are_replaced_free_both_memories_at_once() {
+async fn replaced_rows_free_host_and_device_memory_immediately() {
     let ctx = session(&[("galatea.memory.store_limit", "2 MiB")]);
     run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
     let (host, _) = held(&ctx);
@@ -155,7 +155,7 @@ async fn an_insert_copies_its_own_rows() {
 }
 
 #[tokio::test]
-async fn a_new_chunk_size_is_used_at_once() {
+async fn new_chunk_size_applies_immediately() {
     let ctx = session(&[]);
     run(&ctx, "SET galatea.device = 'cpu'").await;
     for (rows, chunks) in [(100, 10), (500, 2), (1000, 1)] {
@@ -220,7 +220,7 @@ async fn system_tables_show_columns_page_by_page() {
 }
 
 #[tokio::test]
-async fn part_of_a_column_stays_in_device_memory() {
+async fn columns_can_be_partially_resident() {
     let ctx = session(&[
         ("galatea.tuning.chunk_rows", "1000"),
         ("galatea.tuning.min_rows", "0"),
@@ -267,7 +267,7 @@ async fn tables_without_rows_are_read_on_the_device() {
 
 /// Ablations of the memory manager change times, but no answer.
 #[tokio::test]
-async fn ablations_change_no_answer() {
+async fn ablations_change_no_result() {
     let queries = [
         "SELECT sum(x), count(*) FROM t",
         "SELECT w, count(*), max(x) FROM t GROUP BY w",

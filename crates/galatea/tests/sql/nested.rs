@@ -63,7 +63,7 @@ const NESTED: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn groups_are_rows_of_other_pipelines() {
+async fn pipelines_read_groups_of_other_pipelines() {
     for (rows, seed) in [(0, 1), (1, 2), (32, 3), (33, 4), (3000, 5)] {
         let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "1000")]);
         star(&pair, rows, seed);
@@ -75,7 +75,7 @@ async fn groups_are_rows_of_other_pipelines() {
 
 /// Groups can be read in place from every kind of group table.
 #[tokio::test]
-async fn groups_of_every_table_are_read_where_they_are() {
+async fn groups_are_read_in_place_from_every_group_table() {
     let settings: &[&[(&str, &str)]] = &[
         &[("galatea.aggregate.strategy", "hash")],
         &[
@@ -107,7 +107,7 @@ async fn groups_of_every_table_are_read_where_they_are() {
 
 /// One node: the inner groups never leave the device.
 #[tokio::test]
-async fn nested_aggregates_are_one_graph() {
+async fn nested_aggregates_run_as_one_graph() {
     let pair = Pair::new(&[STRICT]);
     pair.table("f", &[facts(5000, 6)]);
     for (sql, pipelines) in [(NESTED[0], 1), (NESTED[13], 1), (NESTED[15], 2)] {
@@ -120,7 +120,7 @@ async fn nested_aggregates_are_one_graph() {
 
 /// Groups that are read later are evicted like other memory of a query.
 #[tokio::test]
-async fn nested_aggregates_agree_when_memory_is_short() {
+async fn nested_aggregates_match_the_cpu_in_little_memory() {
     for limit in ["300 KiB", "600 KiB", "2 MiB"] {
         let pair = Pair::new(&[
             ("galatea.memory.gpu_limit", limit),
@@ -150,7 +150,7 @@ const SCALARS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn constants_of_subqueries_are_known_when_the_query_runs() {
+async fn scalar_subqueries_are_run_time_constants() {
     for (rows, seed) in [(0, 1), (1, 2), (33, 4), (3000, 5)] {
         let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "1000")]);
         star(&pair, rows, seed);

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_take_every_registration() {
+    fn all_registrations_are_used() {
         let pair = |hash| OverFiles {
             hash,
             ..OverFiles::new(&[])
@@ -455,7 +455,7 @@ mod tests {
 
     /// CSV cannot represent empty strings, so its table has none.
     #[tokio::test]
-    async fn every_format_keeps_a_table_of_all_types() {
+    async fn every_file_format_round_trips_all_types() {
         let without_strings: Vec<usize> = (0..15).chain([18, 19]).collect();
         for way in WAYS {
             let rows = match way.0 {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wrong_answer_over_files_is_a_difference() {
+    async fn wrong_results_over_files_are_detected() {
         let sql = "SELECT low, count(*), sum(i32) FROM t GROUP BY low";
         for registration in WAYS.into_iter().zip(PARTITIONS.into_iter().cycle()) {
             let session = session(registration).await;

@@ -15,7 +15,7 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn packed_codes_answer_as_plain_ones_do() {
+async fn packed_codes_match_plain_codes() {
     for settings in [
         &[][..],
         &[("galatea.cache.device", "false")],
@@ -81,7 +81,7 @@ async fn link_bytes(pack: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn fewer_bytes_cross_the_link() {
+async fn packed_codes_reduce_transferred_bytes() {
     // Plain: 4 and 2 bytes a row. Packed: 9 bits for consecutive numbers, and 10 for a thousand values.
     let [plain, packed] = [link_bytes("off").await, link_bytes("auto").await];
     assert!((1_500_000..1_550_000).contains(&plain), "{plain} bytes");

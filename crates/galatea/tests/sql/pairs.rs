@@ -29,7 +29,7 @@ const ALL: &str = "l.k, l.name, l.size, l.weight, l.open, l.paid, l.since, \
      r.k, r.name, r.size, r.weight, r.open, r.paid, r.since";
 
 #[tokio::test]
-async fn every_kind_of_join_repeats_rows_as_the_cpu_does() {
+async fn all_join_types_with_repeated_keys_match_the_cpu() {
     let conditions = [
         "l.k = r.k",
         "l.k = r.k AND l.parent < r.parent",
@@ -76,7 +76,7 @@ async fn every_kind_of_join_repeats_rows_as_the_cpu_does() {
 }
 
 #[tokio::test]
-async fn rows_with_and_without_a_partner_that_fulfils_a_condition() {
+async fn semi_and_anti_joins_with_conditions() {
     for seed in [5, 6] {
         let pair = sides(700, 800, 60, seed).await;
         for condition in [
@@ -100,7 +100,7 @@ async fn rows_with_and_without_a_partner_that_fulfils_a_condition() {
 }
 
 #[tokio::test]
-async fn joins_without_equal_keys() {
+async fn non_equi_joins() {
     let pair = sides(150, 90, 20, 7).await;
     for sql in [
         "SELECT l.k, r.k, l.name, r.since FROM l CROSS JOIN r",
@@ -118,7 +118,7 @@ async fn joins_without_equal_keys() {
 }
 
 #[tokio::test]
-async fn sides_of_any_size() {
+async fn joins_of_any_size() {
     for (left, right) in [
         (0, 0),
         (0, 40),
@@ -155,7 +155,7 @@ async fn sides_of_any_size() {
 }
 
 #[tokio::test]
-async fn pairs_are_joined_grouped_and_ordered_on_the_device() {
+async fn join_matches_are_joined_grouped_and_sorted() {
     let pair = sides(400, 500, 50, 9).await;
     pair.table("m", &[side(300, 60, 11)]);
     let unique: ArrayRef = Arc::new(Int32Array::from_iter_values(0..60));
@@ -180,7 +180,7 @@ async fn pairs_are_joined_grouped_and_ordered_on_the_device() {
 }
 
 #[tokio::test]
-async fn keys_that_are_strings_of_different_dictionaries() {
+async fn string_keys_of_different_dictionaries() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "0")]);
     pair.table("l", &[side(600, 30, 15)]);
     pair.table("r", &[side(500, 30, 16).slice(100, 300)]);
@@ -201,7 +201,7 @@ async fn keys_that_are_strings_of_different_dictionaries() {
 }
 
 #[tokio::test]
-async fn null_is_a_key_of_set_operations() {
+async fn set_operations_treat_nulls_as_equal() {
     let pair = sides(300, 200, 12, 19).await;
     for sql in [
         "SELECT k, name FROM l INTERSECT SELECT k, name FROM r",
@@ -217,7 +217,7 @@ async fn null_is_a_key_of_set_operations() {
 }
 
 #[tokio::test]
-async fn one_key_with_all_rows() {
+async fn single_key_joins() {
     let pair = Pair::new(&[STRICT]);
     let same = |rows: usize, seed| {
         let keys: ArrayRef = Arc::new(Int32Array::from(vec![7; rows]));
@@ -236,7 +236,7 @@ async fn one_key_with_all_rows() {
 }
 
 #[tokio::test]
-async fn lookup_join_with_repeated_keys_is_replanned_as_multimap_join() {
+async fn lookup_join_with_repeated_keys_is_replanned() {
     let pair = sides(300, 300, 30, 13).await;
     let sql = "SELECT l.name, count(*), sum(r.size) FROM l JOIN r ON l.k = r.k GROUP BY l.name";
     let before = text(&pair, &format!("EXPLAIN {sql}")).await;
@@ -292,7 +292,7 @@ fn floats(rows: usize, step: usize) -> RecordBatch {
 }
 
 #[tokio::test]
-async fn keys_that_are_floats_alone() {
+async fn float_join_keys() {
     let pair = Pair::new(&[STRICT]);
     for (number, (left, right)) in [(0, 5), (1, 1), (31, 33), (32, 0), (200, 130)]
         .into_iter()
@@ -334,7 +334,7 @@ async fn keys_that_are_floats_alone() {
 
 /// NOT IN by keys that a pipeline computes: NULL on either side, on both, on none, and no rows at all.
 #[tokio::test]
-async fn not_in_by_floats_and_by_keys_that_stay_on_the_device() {
+async fn not_in_by_floats_and_device_computed_keys() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.build_rows", "0")]);
     for (number, (left, right)) in [(1, 1), (9, 5), (32, 33), (200, 4), (300, 170)]
         .into_iter()

@@ -64,7 +64,7 @@ fn sample(name: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn files_that_are_damaged_encrypted_or_something_else_say_so() {
+async fn unreadable_parquet_files_have_specific_errors() {
     let files = Files::new(&[("x.arrow", "a,b\n1,2\n")]);
     let mut long = sample("alltypes_plain.snappy.parquet");
     let footer = long.len() - 8;
@@ -92,7 +92,7 @@ async fn files_that_are_damaged_encrypted_or_something_else_say_so() {
 
 /// For all contents of a damaged file, no decoder's panic ends a query, and errors name the file.
 #[tokio::test]
-async fn flipped_bits_are_errors_of_the_file() {
+async fn flipped_bits_are_errors_that_name_the_file() {
     let files = Files::new(&[]);
     let whole = sample("alltypes_plain.snappy.parquet");
     let mut failed = 0;

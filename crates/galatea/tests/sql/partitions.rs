@@ -66,7 +66,7 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn partitioned_joins_return_the_cpus_answers_for_any_partition_count() {
+async fn partitioned_joins_match_the_cpu() {
     for parts in [FEW, MANY] {
         let pair = Pair::new(&[STRICT, BUILT, parts]);
         chain(&pair, 5000, 21);
@@ -79,7 +79,7 @@ async fn partitioned_joins_return_the_cpus_answers_for_any_partition_count() {
 }
 
 #[tokio::test]
-async fn sides_of_any_size_and_skew() {
+async fn partitioned_joins_of_any_size_and_skew() {
     for (build, probe) in [(0, 9), (9, 0), (1, 1), (31, 33), (257, 2049), (5000, 3000)] {
         let keys: [Keys; 3] = [
             ("spread", |row| (row % 9 > 0).then_some(row * 31 % 6000 - 20)),
@@ -102,7 +102,7 @@ async fn sides_of_any_size_and_skew() {
 
 /// Sparse keys, string keys, and keys of several parts.
 #[tokio::test]
-async fn keys_of_every_kind() {
+async fn partitioned_joins_by_sparse_string_and_multiple_keys() {
     let pair = Pair::new(&[STRICT, BUILT, ("galatea.join.partitions", "16")]);
     let far = |row: i64| (row * 0x1234_5678_9abc) ^ (row << 40);
     pair.table("r", &[table(900, |row| Some(far(shuffled(row, 900))))]);
@@ -120,7 +120,7 @@ async fn keys_of_every_kind() {
 }
 
 #[tokio::test]
-async fn joins_of_every_kind_whose_keys_repeat() {
+async fn all_partitioned_join_types_with_repeated_keys() {
     let pair = Pair::new(&[STRICT, BUILT, ("galatea.join.partitions", "8")]);
     pair.table("l", &[side(900, 60, 41)]);
     pair.table("r", &[side(700, 80, 42)]);
@@ -162,7 +162,7 @@ async fn expressions_are_evaluated_only_for_matched_rows() {
 }
 
 #[tokio::test]
-async fn hostile_settings_change_no_answer() {
+async fn hostile_settings_change_no_result() {
     let settings: [&[(&str, &str)]; 6] = [
         &[("galatea.memory.gpu_limit", "96 KiB")],
         &[
@@ -200,7 +200,7 @@ async fn hostile_settings_change_no_answer() {
 /// A join with a build side larger than device memory runs out of core, for any requested number of
 /// partitions.
 #[tokio::test]
-async fn build_side_larger_than_device_memory_runs_out_of_core() {
+async fn oversized_build_side_runs_out_of_core() {
     for parts in [FEW, ("galatea.join.partitions", "1")] {
         let pair = Pair::new(&[
             STRICT,
@@ -218,7 +218,7 @@ async fn build_side_larger_than_device_memory_runs_out_of_core() {
 }
 
 #[tokio::test]
-async fn explain_analyze_says_how_many_partitions_and_why() {
+async fn explain_analyze_shows_partition_count_and_reason() {
     let sql = "SELECT count(*), sum(r.v), sum(s.v) FROM s JOIN r ON s.k = r.k";
     let on = |settings: &[(&str, &str)]| {
         let pair = Pair::new(&[&[STRICT, BUILT], settings].concat());

@@ -122,7 +122,7 @@ async fn out_of_core_join_with_unique_build_keys() {
 
 /// EXPLAIN shows the algorithm of a join before a run, by the rows of the build side and device memory.
 #[tokio::test]
-async fn explain_shows_which_joins_are_planned_in_parts() {
+async fn explain_shows_planned_out_of_core_joins() {
     for (memory, planned) in [("256 KiB", "out of core"), ("64 MiB", "")] {
         let pair = Pair::new(&[
             STRICT,
@@ -151,7 +151,7 @@ async fn explain_shows_which_joins_are_planned_in_parts() {
 
 /// Other pipelines produce the probe rows.
 #[tokio::test]
-async fn out_of_core_join_with_probe_rows_of_other_pipelines() {
+async fn out_of_core_join_with_pipeline_probe_rows() {
     let pair = Pair::new(&[
         STRICT,
         BUILT,
@@ -222,7 +222,7 @@ async fn out_of_core_multimap_join() {
 
 /// Strings, decimals, keys of several parts.
 #[tokio::test]
-async fn out_of_core_join_keys_of_every_type_hash_equally_on_both_sides() {
+async fn out_of_core_join_keys_of_every_type() {
     let pair = Pair::new(&[
         STRICT,
         BUILT,

@@ -20,7 +20,7 @@ fn name(path: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_of_several_formats_is_refused() {
+async fn folder_with_mixed_formats_is_refused() {
     let both = Both::new();
     let mixed = folder(&[
         ("a.csv", "a,b\n1,2\n"),
@@ -45,7 +45,7 @@ async fn a_folder_of_several_formats_is_refused() {
 }
 
 #[tokio::test]
-async fn a_declared_table_whose_file_is_gone_is_an_error() {
+async fn external_table_with_missing_file_is_an_error() {
     let both = Both::new();
     for format in ["parquet", "csv"] {
         let folder = folder(&[]);
@@ -93,7 +93,7 @@ async fn a_declared_table_whose_file_is_gone_is_an_error() {
 
 /// Both sessions insert into the same folder.
 #[tokio::test]
-async fn a_declared_table_of_a_new_folder_is_empty_until_an_insert() {
+async fn external_table_on_a_new_folder_is_empty() {
     let both = Both::new();
     let folder = folder(&[]);
     let place = folder.path().join("new/t");
@@ -110,7 +110,7 @@ async fn a_declared_table_of_a_new_folder_is_empty_until_an_insert() {
 }
 
 #[tokio::test]
-async fn columns_of_a_file_are_shown() {
+async fn show_columns_of_a_file() {
     let both = Both::with_table().await;
     let folder = folder(&[("x.csv", "id,it's\n1,a\n")]);
     let file = name(&folder.path().join("x.csv"));
@@ -127,7 +127,7 @@ async fn columns_of_a_file_are_shown() {
 /// Bare names are tables, regardless of the folder's contents. This is the only test here that needs names in
 /// the process's folder: those of this crate (`src`, `tests`).
 #[tokio::test]
-async fn a_bare_name_is_no_folder() {
+async fn bare_name_is_not_a_folder() {
     assert!(Path::new("src").is_dir(), "tests run in their crate");
     let both = Both::new();
     both.refuses("SELECT * FROM src", "src").await;

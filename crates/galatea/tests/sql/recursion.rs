@@ -57,7 +57,7 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_step_reads_its_own_rows() {
+async fn recursive_queries_match_the_cpu() {
     for (rows, nodes, seed) in [(0, 5, 1), (1, 1, 2), (33, 6, 3), (150, 40, 4), (700, 300, 5)] {
         for settings in [&[][..], &[("galatea.tuning.build_rows", "0")][..]] {
             let pair = Pair::new(settings);
@@ -72,7 +72,7 @@ async fn every_step_reads_its_own_rows() {
 
 /// The term is a GPU subtree, and the CPU iterates over the steps.
 #[tokio::test]
-async fn the_recursive_term_is_placed() {
+async fn recursive_term_runs_on_the_device() {
     let pair = Pair::new(&[STRICT]);
     pair.table("e", &[edges(500, 100, 6)]);
     let sql = "WITH RECURSIVE r(node) AS (SELECT 0 UNION ALL SELECT e.dst FROM r JOIN e ON e.src = r.node WHERE e.src < e.dst) SELECT node FROM r";
@@ -89,7 +89,7 @@ async fn the_recursive_term_is_placed() {
 
 /// If a step does not run on the device, the CPU reads the same rows.
 #[tokio::test]
-async fn steps_that_fall_back_read_the_same_rows() {
+async fn recursive_steps_can_fall_back() {
     let mut fell_back = 0;
     for limit in ["8 KiB", "40 KiB", "100 KiB", "1 MiB"] {
         let pair = Pair::new(&[

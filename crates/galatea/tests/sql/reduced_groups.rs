@@ -101,7 +101,7 @@ async fn reduced_aggregates_run_on_the_device() {
 
 /// Keys that are NULL, repeat, or have no match: the answers are those without the reduction.
 #[tokio::test]
-async fn semijoin_reduction_changes_no_answer() {
+async fn semijoin_reduction_changes_no_result() {
     let first: u64 = rand::rng().random_range(0..1 << 40);
     for seed in first..first + 25 {
         let mut rng = SmallRng::seed_from_u64(seed);

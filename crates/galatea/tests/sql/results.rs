@@ -66,7 +66,7 @@ async fn rest(first: RecordBatch, stream: SendableRecordBatchStream) -> Vec<Reco
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_result_is_whole_and_in_order() {
+async fn large_results_are_complete_and_in_order() {
     for buffer in ["1 B", "1 KiB", "100 KiB", "auto"] {
         let (pair, _) = bed(&[("galatea.memory.result_buffer", buffer)]);
         for sql in [
@@ -110,7 +110,7 @@ async fn results_stream_with_backpressure() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_do_not_wait_for_the_reader_of_a_large_result() {
+async fn slow_reader_does_not_block_other_queries() {
     let (pair, _) = bed(&[("galatea.memory.admission", "fix-1")]);
     let expected = answer(&pair.gpu, ROWS).await;
     let mut stream = start(&pair.gpu, ROWS).await;
@@ -122,7 +122,7 @@ async fn others_do_not_wait_for_the_reader_of_a_large_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_reader_ends_the_query() {
+async fn dropped_reader_ends_the_query() {
     let (pair, faults) = bed(&[]);
     let all = launches(&pair, &faults).await;
     faults.clear();
@@ -138,7 +138,7 @@ async fn a_dropped_reader_ends_the_query() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_after_the_first_rows_fails_the_query_and_one_before_does_not() {
+async fn only_failures_before_the_first_rows_fall_back() {
     let (pair, faults) = bed(&[]);
     let last = launches(&pair, &faults).await - 2;
     faults.clear();
@@ -157,7 +157,7 @@ async fn a_failure_after_the_first_rows_fails_the_query_and_one_before_does_not(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_may_be_larger_than_the_sessions_memory() {
+async fn result_can_exceed_the_session_memory() {
     let environment = RuntimeEnvBuilder::new()
         .with_memory_limit(300 << 10, 1.0)
         .build_arc()

@@ -4,7 +4,7 @@ use crate::compare::Pair;
 use crate::data::{Shape, batch};
 
 #[tokio::test]
-async fn selected_rows_agree() {
+async fn selected_rows_match_the_cpu() {
     for (rows, shape) in [
         (0, Shape::Ordinary),
         (1, Shape::Ordinary),
@@ -30,7 +30,7 @@ async fn selected_rows_agree() {
 
 /// Functions with result types of their own, returned and below aggregates.
 #[tokio::test]
-async fn computed_numbers_and_times_agree() {
+async fn computed_numbers_and_times_match_the_cpu() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     for (rows, shape) in [
         (1, Shape::Ordinary),

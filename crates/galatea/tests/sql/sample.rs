@@ -39,7 +39,7 @@ fn is_likely(drawn: usize, share: f64) -> bool {
 }
 
 #[tokio::test]
-async fn samples_have_their_sizes() {
+async fn samples_have_the_requested_size() {
     let folder = tempfile::tempdir().expect("a folder");
     let (both, tables) = with_tables(folder.path()).await;
     for t in &tables {
@@ -156,7 +156,7 @@ async fn samples_of_files_are_drawn_on_the_device() {
 }
 
 #[tokio::test]
-async fn samples_without_a_seed_are_drawn_anew() {
+async fn samples_without_a_seed_are_redrawn() {
     let folder = tempfile::tempdir().expect("a folder");
     let (both, tables) = with_tables(folder.path()).await;
     for t in &tables {
@@ -170,7 +170,7 @@ async fn samples_without_a_seed_are_drawn_anew() {
 
 /// A query that reads a sample twice reads the same rows, and so do grouping sets over it.
 #[tokio::test]
-async fn a_query_has_one_sample() {
+async fn repeated_references_read_the_same_sample() {
     let folder = tempfile::tempdir().expect("a folder");
     let (both, tables) = with_tables(folder.path()).await;
     for t in &tables {
@@ -255,7 +255,7 @@ async fn subqueries_and_views_are_sampled_without_a_seed() {
 }
 
 #[tokio::test]
-async fn samples_that_cannot_be_drawn_are_refused() {
+async fn invalid_sample_clauses_are_refused() {
     let both = Both::with_table().await;
     for (clause, message) in [
         ("BERNOULLI (101)", "a percentage from 0 to 100: 101"),

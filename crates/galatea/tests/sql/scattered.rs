@@ -37,7 +37,7 @@ const QUERIES: &[&str] = &[
 
 /// Arrays by key would be larger than the table, so the groups are looked up in a hash table.
 #[tokio::test]
-async fn groups_with_keys_far_apart_are_build_sides() {
+async fn groups_with_sparse_keys_are_build_sides() {
     for rows in [0, 33, 4000] {
         let pair = Pair::new(if rows > 1000 { &[STRICT][..] } else { &[] });
         pair.table("e", &[events(rows)]);
@@ -113,7 +113,7 @@ const WIDE: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn keys_that_do_not_fit_a_word_are_joined() {
+async fn keys_wider_than_64_bits_are_joined() {
     for (settings, rows) in [
         (&[][..], 33),
         (&[STRICT], 3000),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A client that may send SQL cannot make the process compile and load code.
 #[tokio::test]
-async fn sql_alone_does_not_get_the_emulated_device() {
+async fn sql_cannot_enable_the_emulated_device() {
     let ctx = galatea::session().build().expect("a session");
     let sql = "SELECT value % 3 AS k, count(*) FROM generate_series(1, 100) GROUP BY 1";
     let run = |ctx: SessionContext| async move { ctx.sql(sql).await?.collect().await };
@@ -57,7 +57,7 @@ pub(crate) async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn Executio
 
 /// Reports of concurrent queries belong to their plans.
 #[tokio::test]
-async fn each_plan_has_a_report_of_its_own() {
+async fn concurrent_plans_have_separate_reports() {
     let ctx = emulated(EmulatorOptions::default());
     run(
         &ctx,

@@ -119,7 +119,7 @@ async fn check(ctx: &SessionContext, rows: usize, context: &str) {
 }
 
 #[tokio::test]
-async fn shared_inputs_are_read_whole() {
+async fn shared_inputs_are_read_completely() {
     for extension in ["parquet", "csv", "json"] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();

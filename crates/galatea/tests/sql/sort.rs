@@ -57,7 +57,7 @@ fn keys_in_order(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(),
 }
 
 #[tokio::test]
-async fn rows_of_a_table_are_in_the_same_order() {
+async fn sorted_table_rows_match_the_cpu() {
     let shapes = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
     for (rows, seed) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2), (6000, 3)] {
         // For few rows, the distribution does not matter.
@@ -73,7 +73,7 @@ async fn rows_of_a_table_are_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn equal_keys_may_be_in_any_order() {
+async fn sort_keys_are_ordered_with_ties() {
     for seed in 0..3 {
         let pair = Pair::new(&[("galatea.tuning.chunk_rows", "700"), STRICT]);
         pair.table("t", &[batch(5000, seed, Shape::Ordinary)]);
@@ -123,7 +123,7 @@ async fn sorted_rows_are_not_sorted_again() {
 
 /// If not all rows can be sorted in device memory, they are sorted range by range, for all keys.
 #[tokio::test]
-async fn rows_that_do_not_fit_are_sorted_in_ranges() {
+async fn out_of_core_sort_by_key_ranges() {
     let settings = [
         STRICT,
         ("galatea.memory.gpu_limit", "1 MiB"),
@@ -151,7 +151,7 @@ async fn rows_that_do_not_fit_are_sorted_in_ranges() {
 
 /// The rows of one key do not fit, so they cannot be divided, and the CPU runs the query.
 #[tokio::test]
-async fn one_key_with_too_many_rows_is_sorted_by_the_cpu() {
+async fn oversized_sort_key_falls_back_to_the_cpu() {
     let settings = [
         ("galatea.memory.gpu_limit", "1 MiB"),
         ("galatea.tuning.chunk_rows", "500"),
@@ -167,7 +167,7 @@ async fn one_key_with_too_many_rows_is_sorted_by_the_cpu() {
 /// The CPU sorts the rows of a filter by keys that the query does not return. The limits are such that the
 /// device can filter the rows and cannot sort them, or can do neither.
 #[tokio::test]
-async fn rows_that_the_cpu_sorts_keep_the_order_of_dropped_keys() {
+async fn cpu_sort_of_device_rows_uses_unreturned_keys() {
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..30_000).map(|row| row % 2)));
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..30_000));
     let payload = ('a'..='h').map(|name| (name.to_string(), Arc::clone(&ids)));
@@ -240,7 +240,7 @@ const GROUPS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn groups_and_joined_rows_are_in_the_same_order() {
+async fn sorted_groups_and_joined_rows_match_the_cpu() {
     let settings: &[&[(&str, &str)]] = &[
         &[("galatea.tuning.build_rows", "1")],
         &[
@@ -270,7 +270,7 @@ async fn groups_and_joined_rows_are_in_the_same_order() {
 
 /// If the device has too little memory to sort, the CPU sorts the device's rows, or runs the whole query.
 #[tokio::test]
-async fn orders_are_the_same_when_memory_is_short() {
+async fn sorts_match_the_cpu_in_little_memory() {
     for limit in ["300 KiB", "600 KiB", "2 MiB"] {
         let settings = [
             ("galatea.memory.gpu_limit", limit),
@@ -322,7 +322,7 @@ fn ordered_rows(rows: i64) -> RecordBatch {
 
 /// A table in the requested order is not sorted; one that only appears to be in that order is.
 #[tokio::test]
-async fn rows_in_the_order_of_their_table_are_not_sorted() {
+async fn sort_is_skipped_if_the_table_is_sorted() {
     for (rows, chunk_rows) in [(2000, "300"), (1, "300"), (31, "8"), (300, "300"), (301, "300")] {
         let settings = [
             STRICT,

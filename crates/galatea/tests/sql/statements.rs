@@ -88,7 +88,7 @@ async fn a_refused_statement_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_statement_that_fails_half_way_changes_nothing() {
+async fn partially_failed_statement_changes_nothing() {
     let ctx = with_table(&[]).await;
     for sql in [
         "DELETE FROM t WHERE 10 / (x - 50) > 0",
@@ -104,7 +104,7 @@ async fn a_statement_that_fails_half_way_changes_nothing() {
 }
 
 #[tokio::test]
-async fn changes_count_rows_and_answer_as_queries_do() {
+async fn dml_counts_rows_and_matches_queries() {
     let ctx = with_table(&[]).await;
     agree(
         &ctx,
@@ -209,7 +209,7 @@ const TYPES: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn every_type_makes_a_table() {
+async fn tables_can_be_created_for_every_type() {
     let ctx = session().await;
     for (value, data_type) in TYPES {
         let made = format!("arrow_cast({value}, '{data_type}')");
@@ -241,7 +241,7 @@ async fn every_type_makes_a_table() {
 }
 
 #[tokio::test]
-async fn dictionaries_with_narrow_keys_hold_more_values_than_one_batch_can() {
+async fn narrow_key_dictionaries_can_outgrow_their_key_type() {
     let ctx = session().await;
     ran(
         &ctx,
@@ -277,7 +277,7 @@ const CREATED: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn created_tables_have_the_types_and_rows_of_their_queries() {
+async fn created_tables_match_types_and_rows_of_their_query() {
     let ctx = with_table(&[]).await;
     for device in ["cpu", "emulated"] {
         for (number, query) in CREATED.iter().enumerate() {

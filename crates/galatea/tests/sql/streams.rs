@@ -9,7 +9,7 @@ use crate::compare::Pair;
 use crate::data::{Shape, batch};
 
 #[tokio::test]
-async fn steps_see_the_rows_of_the_step_before() {
+async fn recursive_steps_read_rows_of_the_previous_step() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(50, 3, Shape::Ordinary)]);
     pair.table("u", &[batch(9, 4, Shape::Ordinary)]);
@@ -28,7 +28,7 @@ async fn steps_see_the_rows_of_the_step_before() {
 }
 
 #[tokio::test]
-async fn a_file_is_a_stream() {
+async fn unbounded_external_file_is_a_stream() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("events.csv");
     std::fs::write(&path, "k,v\n1,2\n1,3\n2,4\n").expect("writes");

@@ -87,7 +87,7 @@ async fn all_of_them(pair: &Pair, context: &str) {
 }
 
 #[tokio::test]
-async fn strings_come_in_the_order_of_the_result() {
+async fn strings_are_gathered_in_result_order() {
     for rows in [0, 33, 1023, 1024, 1025, 6000] {
         let pair = Pair::new(&[
             STRICT,
@@ -101,7 +101,7 @@ async fn strings_come_in_the_order_of_the_result() {
 
 /// If the column and the ordered strings do not both fit, the host gathers them.
 #[tokio::test]
-async fn strings_come_in_the_order_of_the_result_where_memory_is_short() {
+async fn strings_are_gathered_in_result_order_in_little_memory() {
     for limit in ["900 KiB", "2 MiB", "4 MiB"] {
         let settings = [
             ("galatea.memory.gpu_limit", limit),
@@ -115,7 +115,7 @@ async fn strings_come_in_the_order_of_the_result_where_memory_is_short() {
 
 /// The number of bytes over the link shows whether row numbers or strings are transferred.
 #[tokio::test]
-async fn the_device_gathers_where_that_pays() {
+async fn device_gathers_strings_if_profitable() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "700")]);
     pair.table("t", &[table(6000)]);
     let link = async |sql: &str| {

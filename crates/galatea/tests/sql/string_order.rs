@@ -72,7 +72,7 @@ async fn all_of_them(pair: &Pair, context: &str) {
 }
 
 #[tokio::test]
-async fn strings_are_in_order_at_every_size() {
+async fn string_order_matches_the_cpu_at_every_size() {
     for rows in [0, 1, 31, 32, 33, 257, 4000] {
         let pair = Pair::new(&[
             ("galatea.tuning.chunk_rows", "1500"),
@@ -85,7 +85,7 @@ async fn strings_are_in_order_at_every_size() {
 
 /// With all numbers of lanes, chains of equal hashes, and so little memory for strings that runs start again.
 #[tokio::test]
-async fn strings_are_in_order_under_every_setting() {
+async fn string_order_matches_the_cpu_for_every_setting() {
     for (seed, settings) in [
         (
             1,
@@ -136,7 +136,7 @@ async fn strings_are_in_order_under_every_setting() {
 
 /// The device sorts by both types of strings, and the plan shows it.
 #[tokio::test]
-async fn the_device_sorts_by_strings() {
+async fn device_sorts_by_strings() {
     let pair = Pair::new(&[
         STRICT,
         ("galatea.tuning.build_rows", "1"),

@@ -60,7 +60,7 @@ fn texts(rows: u64) -> RecordBatch {
 }
 
 #[tokio::test]
-async fn first_rows_by_strings_without_a_dictionary_are_found_on_the_device() {
+async fn top_k_by_strings_without_dictionary_runs_on_device() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "3000")]);
     pair.table("t", &[texts(9000)]);
     for order in [
@@ -86,7 +86,7 @@ async fn first_rows_by_strings_without_a_dictionary_are_found_on_the_device() {
 
 /// If very many strings share a prefix, the CPU takes over.
 #[tokio::test]
-async fn strings_that_begin_alike_are_not_returned_in_great_numbers() {
+async fn top_k_of_strings_with_common_prefix_falls_back() {
     let pair = Pair::new(&[]);
     let texts: StringArray = (0..90_000)
         .map(|row| Some(format!("https://{}", row * 7919 % 90_001)))
@@ -146,7 +146,7 @@ fn orders() -> RecordBatch {
 }
 
 #[tokio::test]
-async fn first_rows_of_many_chunks_are_found_by_some_of_them() {
+async fn top_k_over_many_chunks_matches_the_cpu() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "100")]);
     pair.table("t", &[orders()]);
     let keys = [
@@ -179,7 +179,7 @@ async fn first_rows_of_many_chunks_are_found_by_some_of_them() {
 }
 
 #[tokio::test]
-async fn first_rows_of_many_chunks_take_about_one_read() {
+async fn top_k_over_many_chunks_takes_about_one_pass() {
     let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "100")]);
     pair.table("t", &[orders()]);
     let bytes = async |key: &str, limit: u64| {
@@ -200,7 +200,7 @@ async fn first_rows_of_many_chunks_take_about_one_read() {
 }
 
 #[tokio::test]
-async fn the_first_rows_of_a_table_are_the_same() {
+async fn top_k_rows_match_the_cpu() {
     let shapes = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
     for (rows, seed) in [(0, 1), (33, 2), (1500, 3)] {
         // Few rows are all returned, so their distribution does not matter.
@@ -230,7 +230,7 @@ const GROUPS: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn the_first_groups_are_the_same() {
+async fn top_k_groups_match_the_cpu() {
     let settings: &[&[(&str, &str)]] = &[
         &[],
         &[("galatea.aggregate.strategy", "hash")],
@@ -273,7 +273,7 @@ fn returned(plan: &str) -> f64 {
 
 /// If very many rows are equal in the order, only the number of the LIMIT is returned.
 #[tokio::test]
-async fn rows_that_are_equal_in_the_order_are_not_all_returned() {
+async fn top_k_limits_the_number_of_returned_ties() {
     let pair = Pair::new(&[
         STRICT,
         ("galatea.tuning.chunk_rows", "2000"),
@@ -311,7 +311,7 @@ async fn rows_that_are_equal_in_the_order_are_not_all_returned() {
 
 /// Few rows leave the device, after some passes over the keys.
 #[tokio::test]
-async fn few_rows_are_returned() {
+async fn top_k_returns_few_candidates() {
     let pair = Pair::new(&[STRICT]);
     pair.table("f", &[facts(20_000, 7)]);
     for sql in [
@@ -328,7 +328,7 @@ async fn few_rows_are_returned() {
 
 /// A pipeline that cannot select candidates falls back to DataFusion's operator.
 #[tokio::test]
-async fn the_first_rows_are_found_when_memory_is_short() {
+async fn top_k_matches_the_cpu_in_little_memory() {
     for limit in ["300 KiB", "2 MiB"] {
         let pair = Pair::new(&[
             ("galatea.memory.gpu_limit", limit),

@@ -61,7 +61,7 @@ async fn all(queries: &[&str], sizes: [usize; 2], shape: Shape, settings: &[(&st
 }
 
 #[tokio::test]
-async fn rows_of_all_parts_are_the_rows() {
+async fn unions_return_rows_of_all_inputs() {
     all(
         QUERIES,
         [500, 300],
@@ -76,7 +76,7 @@ async fn rows_of_all_parts_are_the_rows() {
 }
 
 #[tokio::test]
-async fn orders_are_over_all_parts() {
+async fn order_by_applies_to_the_whole_union() {
     all(
         ORDERED,
         [700, 400],
@@ -89,7 +89,7 @@ async fn orders_are_over_all_parts() {
 }
 
 #[tokio::test]
-async fn sides_go_through_partitions() {
+async fn partitioned_joins_of_unions() {
     let settings = [
         ("galatea.join.partitions", "8"),
         ("galatea.tuning.chunk_rows", "128"),
@@ -99,7 +99,7 @@ async fn sides_go_through_partitions() {
 
 /// Nothing runs on the CPU: one subtree contains the whole query.
 #[tokio::test]
-async fn a_union_is_a_part_of_its_pipeline() {
+async fn union_is_part_of_its_pipeline() {
     let pair = Pair::new(&[STRICT]);
     pair.table("t", &[batch(300, 1, Shape::Ordinary)]);
     pair.table("u", &[batch(200, 2, Shape::Skewed)]);

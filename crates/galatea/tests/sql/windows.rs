@@ -184,33 +184,33 @@ async fn everywhere(queries: &[&str]) {
 }
 
 #[tokio::test]
-async fn rows_are_ranked_as_by_the_cpu() {
+async fn ranking_functions_match_the_cpu() {
     everywhere(RANKS).await;
 }
 
 #[tokio::test]
-async fn values_of_other_rows_are_those_of_the_cpu() {
+async fn value_functions_match_the_cpu() {
     everywhere(VALUES).await;
 }
 
 #[tokio::test]
-async fn aggregates_so_far_are_those_of_the_cpu() {
+async fn running_aggregates_match_the_cpu() {
     everywhere(AGGREGATES).await;
 }
 
 #[tokio::test]
-async fn aggregates_of_frames_are_those_of_the_cpu() {
+async fn frame_aggregates_match_the_cpu() {
     everywhere(FRAMES).await;
 }
 
 #[tokio::test]
-async fn values_that_count_once_are_those_of_the_cpu() {
+async fn distinct_window_aggregates_match_the_cpu() {
     everywhere(DISTINCT).await;
 }
 
 /// If a frame ends among peers, these count row by row in the order of the table, by `v`.
 #[tokio::test]
-async fn equal_rows_count_once_in_the_order_of_the_table() {
+async fn distinct_aggregates_process_peers_in_table_order() {
     let settings = [
         STRICT,
         ("galatea.tuning.block_threads", "32"),
@@ -235,7 +235,7 @@ async fn equal_rows_count_once_in_the_order_of_the_table() {
 
 /// Distances of floats that are NaN, infinite, zeros of both signs, and adjacent.
 #[tokio::test]
-async fn frames_by_floats_at_the_edges() {
+async fn float_range_frames_with_special_values() {
     let edges = [
         0.0,
         -0.0,
@@ -289,13 +289,13 @@ async fn frames_by_floats_at_the_edges() {
 }
 
 #[tokio::test]
-async fn rows_with_window_functions_are_rows_of_other_pipelines() {
+async fn pipelines_read_rows_with_window_functions() {
     everywhere(USED).await;
 }
 
 /// Plans name the functions and their window. An ORDER BY equal to the window's order needs no other sort.
 #[tokio::test]
-async fn plans_name_windows() {
+async fn plans_show_window_functions() {
     let pair = Pair::new(&[STRICT]);
     pair.table("t", &[batch(4000, 7, Shape::Ordinary)]);
     for (sql, parts) in [
@@ -357,7 +357,7 @@ async fn windows_over_groups_and_joins() {
 
 /// Rows in the requested order, whether or not it is the window's.
 #[tokio::test]
-async fn rows_of_windows_are_in_order() {
+async fn order_by_above_windows_is_respected() {
     for rows in [0, 33, 3000] {
         let pair = Pair::new(&[STRICT, ("galatea.tuning.chunk_rows", "700")]);
         pair.table("t", &[batch(rows, 11, Shape::Ordinary)]);
@@ -377,7 +377,7 @@ async fn rows_of_windows_are_in_order() {
 
 /// Rows that are equal in the order of a window are in table order, by `v`.
 #[tokio::test]
-async fn equal_rows_are_in_the_order_of_the_table() {
+async fn window_peers_are_in_table_order() {
     let settings = [
         STRICT,
         ("galatea.tuning.block_threads", "32"),
@@ -423,7 +423,7 @@ fn by(order: &str) -> String {
 
 /// If memory is short, the CPU computes windows, or the device does in turns. The answer is the same.
 #[tokio::test]
-async fn windows_are_the_same_when_memory_is_short() {
+async fn windows_match_the_cpu_in_little_memory() {
     for limit in ["100 KiB", "600 KiB", "2 MiB"] {
         let settings = [
             ("galatea.memory.gpu_limit", limit),
@@ -438,7 +438,7 @@ async fn windows_are_the_same_when_memory_is_short() {
 
 /// The CPU computes the functions that the device does not support, and the plan shows the reason.
 #[tokio::test]
-async fn other_windows_stay_on_the_cpu() {
+async fn unsupported_windows_stay_on_the_cpu() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(400, 7, Shape::Ordinary)]);
     for (sql, reason) in [
@@ -551,7 +551,7 @@ fn random_query(rng: &mut SmallRng) -> String {
 }
 
 #[tokio::test]
-async fn random_windows_are_those_of_the_cpu() {
+async fn random_windows_match_the_cpu() {
     let first = environment::seed();
     for seed in first..first + 40 + environment::campaign() {
         let mut rng = SmallRng::seed_from_u64(seed);
@@ -569,7 +569,7 @@ async fn random_windows_are_those_of_the_cpu() {
 
 /// Rows fill the levels of a tree of frames exactly, or differ from that by one.
 #[tokio::test]
-async fn whole_partitions_of_any_size_are_folded() {
+async fn frame_trees_of_any_size_are_aggregated() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(4200, 3, Shape::Ordinary)]);
     for rows in [

@@ -11,7 +11,7 @@ fn table(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
 }
 
 #[tokio::test]
-async fn of_two_columns_of_one_name_the_right_one_prunes() {
+async fn pruning_distinguishes_columns_with_equal_names() {
     let pair = Pair::new(&[("galatea.tuning.chunk_rows", "64")]);
     pair.table("a", &[table(0..1000)]);
     pair.table("b", &[table((0..1000).filter(|id| id % 3 == 0))]);

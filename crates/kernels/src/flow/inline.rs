@@ -141,7 +141,7 @@ mod tests {
 
     /// Words may arrive in any order: while one is missing, no frame is returned.
     #[test]
-    fn inline_frame_load_returns_none_while_a_word_is_missing() {
+    fn inline_frame_load_returns_none_if_words_are_missing() {
         let words = slot_words(64);
         let (before, after) = (slot(words), slot(words));
         let frame = |source| InlineFrame {

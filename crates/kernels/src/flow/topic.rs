@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_word_outside_the_frame_memory_is_reported_as_corrupt() {
+    fn frame_word_out_of_bounds_is_reported_as_corrupt() {
         let word = frame_word(0x7000, 100, 0, 4);
         let subscriber = subscriber(TopicShape::of_frames(4, 1), &[word]);
         assert!(matches!(subscriber.reader().look(), Look::Corrupt(found) if found == word));

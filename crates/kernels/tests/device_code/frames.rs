@@ -125,7 +125,7 @@ fn device(seed: u64) -> Device {
 }
 
 #[test]
-fn concurrently_taken_frames_have_one_owner_and_are_released() {
+fn concurrently_allocated_frames_have_one_owner() {
     for (seed, frames) in [1, 2, 31, 32, 33, 64, 65].into_iter().enumerate() {
         let device = device(seed as u64);
         let heap = Heap::new(&device, frames, 1 + seed % 3, 3);

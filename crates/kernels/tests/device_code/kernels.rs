@@ -55,7 +55,7 @@ fn fill_and_checksum_agree_with_the_host() {
 }
 
 #[test]
-fn read_sums_everything_once() {
+fn read_kernel_sums_every_value_once() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let (fill, read) = (
@@ -81,7 +81,7 @@ fn read_sums_everything_once() {
 }
 
 #[test]
-fn copy_copies_everything() {
+fn copy_kernel_copies_every_value() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let (fill, copy) = (
@@ -133,7 +133,7 @@ fn empty_kernel_can_be_launched() {
 /// Chunks that arrive while the kernel runs, in an order determined by two copying streams; the kernel is
 /// launched before or after the copies.
 #[test]
-fn chunks_are_read_when_they_have_arrived() {
+fn kernel_reads_chunks_as_they_arrive() {
     const VALUES: usize = 100;
     for device in devices() {
         let (compute, copies) = (
@@ -565,7 +565,7 @@ fn uneven(len: usize) -> Vec<u32> {
 }
 
 #[test]
-fn prefix_sums_are_those_of_the_host() {
+fn prefix_sums_match_the_host() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = PrefixSum::new(&device).unwrap();
@@ -641,7 +641,7 @@ fn list_rows_groups_rows_by_key() {
 }
 
 #[test]
-fn bits_are_collected_by_their_value() {
+fn bit_positions_are_collected_by_value() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = CollectBits::new(&device).unwrap();

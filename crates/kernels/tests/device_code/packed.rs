@@ -112,7 +112,7 @@ fn codes_are_unpacked() {
 }
 
 #[test]
-fn columns_out_of_their_buffers_are_refused() {
+fn columns_outside_their_buffers_are_refused() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let kernel = UnpackCodes::new(&device).unwrap();

@@ -274,14 +274,14 @@ fn check_append(device: &Device, seed: u64) {
 }
 
 #[test]
-fn append_reserves_each_place_once() {
+fn append_reserves_each_position_once() {
     for seed in SEEDS {
         check_append(&emulated(seed), seed);
     }
 }
 
 #[test]
-fn append_reserves_each_place_once_on_a_gpu() {
+fn append_reserves_each_position_once_on_a_gpu() {
     let Some(device) = galatea_device::testing::gpu() else {
         return;
     };

@@ -51,7 +51,7 @@ fn every_argument_header_belongs_to_a_kernel() {
 }
 
 #[test]
-fn the_prelude_includes_nothing() {
+fn prelude_has_no_includes() {
     let (_, prelude) = HEADERS
         .iter()
         .find(|(name, _)| *name == "galatea/prelude.cuh")

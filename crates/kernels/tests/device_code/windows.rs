@@ -25,7 +25,7 @@ fn shuffled(len: usize) -> Vec<u32> {
 }
 
 #[test]
-fn partitions_and_peers_begin_where_keys_change() {
+fn partition_and_peer_bounds_follow_key_changes() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let (bounds, starts) = (
@@ -92,7 +92,7 @@ fn partitions_and_peers_begin_where_keys_change() {
 }
 
 #[test]
-fn values_in_order_are_summed_and_folded() {
+fn window_values_are_summed_and_aggregated_in_order() {
     for device in devices() {
         let stream = device.stream().unwrap();
         let (values, tree) = (

@@ -29,7 +29,7 @@ fn few_large_blocks_are_preferred() {
 
 /// Two copies shared by 64 threads took 13.9 ms; with 32 threads and half the features they took 2.3.
 #[test]
-fn model_shares_copies_between_lanes_only_if_conflicts_are_rare() {
+fn model_shares_accumulators_only_if_conflicts_are_rare() {
     for (d, k) in [(4, 64), (4, 256), (16, 16), (32, 64), (32, 256), (3, 1000)] {
         let shape = choose(&Machine::H200, (d, k), lanes()).unwrap();
         assert!(
@@ -43,7 +43,7 @@ fn model_shares_copies_between_lanes_only_if_conflicts_are_rare() {
 /// 0.91 for k 64; 0.73 and 0.42 for d 8 and k 16; 1.34 and 0.82 for d 16 and k 64; 4.7 and 1.9 for d 32 and k
 /// 256.
 #[test]
-fn matrix_units_are_taken_where_they_were_faster() {
+fn model_uses_matrix_units_if_measured_faster() {
     for ((d, k), scores) in [
         ((4, 4), Scores::Lanes),
         ((4, 64), Scores::Matrix),
@@ -120,7 +120,7 @@ const TILES: [MeasuredTile; 15] = [
 
 /// Predictions for tiles in shared memory are within a third of the measurements.
 #[test]
-fn passes_over_tiles_take_as_long_as_predicted() {
+fn tile_pass_predictions_match_measurements() {
     for (of, sums, points, threads, copies, ahead, ms) in TILES {
         let wanted = Wanted {
             scores: Some(Scores::Matrix),
@@ -144,7 +144,7 @@ fn passes_over_tiles_take_as_long_as_predicted() {
 
 /// The model chooses a form with a measured time within the goal.
 #[test]
-fn sixteen_clusters_of_four_features_take_a_form_that_holds_their_goal() {
+fn model_meets_its_goal_for_d4_k16() {
     let shape = choose(&Machine::H200, (4, 16), Wanted::default()).unwrap();
     let form = (
         shape.scores,
@@ -159,7 +159,7 @@ fn sixteen_clusters_of_four_features_take_a_form_that_holds_their_goal() {
 
 /// Predictions for more than 32 features are within a fifth of the measurements.
 #[test]
-fn wide_passes_take_as_long_as_predicted() {
+fn wide_pass_predictions_match_measurements() {
     for (scores, sums, measured) in WIDE {
         for &(of, threads, copies, ms) in measured {
             let wanted = Wanted {

@@ -6,7 +6,7 @@ use galatea_memory::regions::MemoryManager;
 use crate::{device, machine};
 
 #[test]
-fn ties_go_to_the_lowest_label_and_empty_clusters_stay() {
+fn ties_use_the_lowest_label_and_empty_clusters_remain() {
     let device = device(16 << 20);
     let machine = machine(&device);
     let manager = MemoryManager::new(&device).unwrap();

@@ -16,7 +16,7 @@ fn first_centroids(points: &Points, settings: &KMeans) -> Vec<f64> {
 }
 
 #[test]
-fn predict_labels_other_points() {
+fn predict_labels_new_points() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
@@ -143,7 +143,7 @@ fn plus_plus_draws_in_proportion_to_squared_distances() {
 }
 
 #[test]
-fn plus_plus_finds_small_clusters_that_are_far_away() {
+fn plus_plus_finds_small_distant_clusters() {
     let mut x: Vec<f32> = (0..20_000).map(|i| (i % 100) as f32 / 100.0).collect();
     x.extend([500.0, 500.1, 900.0]);
     let points = Points::from_columns(&[x]).unwrap();
@@ -189,7 +189,7 @@ fn seed_determines_initial_centroids() {
 /// A stopped fit keeps the result of a fit with the same number of iterations: on the CPU, on the device one
 /// by one, in shared launches, and by cross-processing.
 #[test]
-fn a_stopped_fit_keeps_the_last_complete_centroids_if_asked() {
+fn stopped_fit_can_keep_the_last_complete_centroids() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();

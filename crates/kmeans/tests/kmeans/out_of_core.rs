@@ -82,7 +82,7 @@ fn points_beyond_device_memory_are_streamed() {
 }
 
 #[test]
-fn the_cpu_takes_chunks_from_the_end() {
+fn cpu_processes_chunks_from_the_end() {
     let points = points();
     let device = device(32 << 20);
     let alone = KMeans {
@@ -123,7 +123,7 @@ fn the_cpu_takes_chunks_from_the_end() {
 }
 
 #[test]
-fn runs_that_end_early_give_memory_back() {
+fn stopped_runs_free_device_memory() {
     let points = points();
     let device = device(32 << 20);
     let settings = settings(&points);
@@ -170,7 +170,7 @@ fn runs_that_end_early_give_memory_back() {
 
 /// Copies that lanes share, for odd and even numbers of features.
 #[test]
-fn shared_accumulators_with_few_copies_add_up() {
+fn few_shared_accumulators_match_the_cpu() {
     let device = device(32 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
@@ -201,7 +201,7 @@ fn shared_accumulators_with_few_copies_add_up() {
 
 /// A last chunk of few points has fewer tiles than the others; a block must not read beyond them.
 #[test]
-fn a_small_last_chunk_is_read_to_its_end_only() {
+fn small_last_chunk_is_not_overread() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
@@ -233,7 +233,7 @@ fn a_small_last_chunk_is_read_to_its_end_only() {
 /// Starts that share passes end like each of them alone, wherever the points reside and whichever processor
 /// takes chunks of them.
 #[test]
-fn starts_share_the_passes_over_the_points() {
+fn restarts_share_passes_over_the_points() {
     let device = device(256 << 20);
     let points = points_of(&columns((1 << 14) - 77, 3, 5), 1 << 13);
     let restarts = KMeans {

@@ -102,7 +102,7 @@ fn the_cpu_agrees_with_the_reference() {
 }
 
 #[test]
-fn every_way_of_summing_agrees_with_the_reference() {
+fn every_sum_strategy_matches_the_reference() {
     let device = device(64 << 20);
     let machine = machine(&device);
     let manager = MemoryManager::new(&device).unwrap();
@@ -252,7 +252,7 @@ fn square_extent(column: &[f32]) -> f64 {
 
 /// A point far from all others would leave matrix units too few bits to distinguish the others.
 #[test]
-fn points_far_from_all_others_are_not_left_to_matrix_units() {
+fn outliers_disable_matrix_units() {
     let device = device(16 << 20);
     let machine = machine(&device);
     let manager = MemoryManager::new(&device).unwrap();
@@ -329,7 +329,7 @@ fn every_execution_agrees_with_the_reference() {
 
 /// The phases, executed one after another, are an iteration.
 #[test]
-fn phases_are_those_of_an_iteration() {
+fn phases_add_up_to_an_iteration() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let machine = machine(&device);

@@ -23,7 +23,7 @@ fn hold(found: &Model, expected: &Model, what: &str) {
 
 /// Fewer tiles than blocks, the same number, more; wide points; matrix units; empty clusters.
 #[test]
-fn iterations_in_one_launch_end_where_iterations_one_by_one_do() {
+fn persistent_launch_matches_one_launch_per_iteration() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
@@ -67,7 +67,7 @@ fn iterations_in_one_launch_end_where_iterations_one_by_one_do() {
 /// Starts of one launch, each with its own end; also more of them than a launch holds on a device of few
 /// blocks.
 #[test]
-fn starts_of_one_launch_end_where_each_ends_alone() {
+fn restarts_in_one_launch_match_separate_launches() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
@@ -91,7 +91,7 @@ fn starts_of_one_launch_end_where_each_ends_alone() {
 /// With few points, launches would take longer than passes. Points that are not resident have a launch per
 /// chunk.
 #[test]
-fn few_points_in_device_memory_are_left_to_one_launch() {
+fn few_resident_points_use_a_persistent_launch() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
@@ -124,7 +124,7 @@ fn few_points_in_device_memory_are_left_to_one_launch() {
 }
 
 #[test]
-fn a_fit_in_one_launch_can_be_stopped() {
+fn persistent_fit_can_be_stopped() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();

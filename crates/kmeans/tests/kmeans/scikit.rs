@@ -81,7 +81,7 @@ fn holds(model: &Model, fact: &Fact, on: &str) {
 }
 
 #[test]
-fn small_sets_are_clustered_as_scikit_learn_does() {
+fn small_data_sets_match_scikit_learn() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on_device = DeviceKMeans::new(&manager, machine(&device)).unwrap();

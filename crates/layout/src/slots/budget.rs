@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tightest_limit_counts() {
+    fn tightest_budget_limit_applies() {
         assert_eq!(Budget::unlimited().slots(10), Ok(u32::MAX as usize));
         assert_eq!(Budget::copies(1.0).slots(1024), Ok(1024));
         assert_eq!(Budget::copies(2.5).slots(3), Ok(7));

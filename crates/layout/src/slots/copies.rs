@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_see_each_others_copies() {
+    fn copies_are_shared_between_workers() {
         let log = CopyLog::new(shape(4, 1000));
         let (mut one, mut other) = (Copies::new(&log), Copies::new(&log));
         assert_eq!(one.create(3, 1 << 9, BankOrder(0)), Created::In(9));

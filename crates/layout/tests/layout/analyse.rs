@@ -37,7 +37,7 @@ fn table_1() {
 
 /// Codes must be ranks of popularity to reproduce Table 1: hot values then spread over the banks.
 #[test]
-fn shuffled_codes_conflict_otherwise() {
+fn shuffled_codes_change_the_number_of_conflicts() {
     let column = Frequencies::zipf(1024, 1.0)
         .unwrap()
         .shuffled(5)
@@ -48,7 +48,7 @@ fn shuffled_codes_conflict_otherwise() {
 
 /// §A.3: all values of an access are different, and the degree is exact.
 #[test]
-fn worst_cases_have_their_degree() {
+fn worst_cases_have_the_requested_conflict_degree() {
     let banks = Banks::default();
     for degree in [1, 2, 3, 5, 8, 31, 32] {
         let column = generate::worst_case(32 * 100, degree, 1024, banks, 9).unwrap();
@@ -103,7 +103,7 @@ fn empty_columns_have_no_conflicts() {
 }
 
 #[test]
-fn shapes_that_do_not_divide_are_refused() {
+fn indivisible_shapes_are_refused() {
     let shape =
         |found: Result<Tiles, _>| assert!(matches!(found, Err(LayoutError::Shape { .. })), "{found:?}");
     shape(Tiles::new(0, 1, 32));
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn counts_are_those_of_a_recount(
+    fn conflict_counts_match_a_recount(
         pattern in patterns(), rows in lengths(), values in 1..200_usize, theta in 0.0..2.0, banks in 1..=32_u32,
         window in 0..6_usize, seed: u64,
     ) {

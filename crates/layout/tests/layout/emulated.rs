@@ -109,7 +109,7 @@ fn check(
 }
 
 #[test]
-fn the_device_counts_what_the_analyser_counts() {
+fn device_counters_match_the_analyser() {
     let threads = THREADS as usize;
     for seed in [0, 5] {
         let emulator = EmulatorOptions {

@@ -59,7 +59,7 @@ fn assert_rate(cost: Cost, measured: f64) {
 
 /// 32-bit counts by 1-byte keys, G rows/s.
 #[test]
-fn counts_measured() {
+fn predicted_count_rates_match_measurements() {
     let uniform = Frequencies::uniform(256).unwrap();
     let choice = predict(&aggregation(&uniform, COUNT), &LAUNCH, &Machine::H200);
     assert_rate(
@@ -87,7 +87,7 @@ fn counts_measured() {
 
 /// TPC-H's first query at scale 100, narrowed columns: 1.90 ms with a copy per thread.
 #[test]
-fn tpch_1_measured() {
+fn predicted_tpch_1_time_matches_measurement() {
     let groups = Frequencies::new(vec![148.0, 0.4, 0.0, 292.0, 148.0, 0.0]).unwrap();
     let query = GroupedAggregation {
         rows: 600_000_000,
@@ -152,7 +152,7 @@ fn copies_decrease_with_the_number_of_groups() {
 
 /// If shared memory has no room for copies, skew requires a layout.
 #[test]
-fn skew_calls_for_a_layout() {
+fn skew_favours_a_conflict_layout() {
     let groups = Frequencies::zipf(20_000, 2.0).unwrap();
     let mut query = aggregation(&groups, WIDE_SUM);
     // One block fills a multiprocessor's shared memory, so it should be a large one.
@@ -199,7 +199,7 @@ fn clustered_groups_are_combined() {
 
 /// An impossible layout returns a reason, and is never chosen.
 #[test]
-fn layouts_that_do_not_fit_have_a_reason() {
+fn unavailable_layouts_have_a_reason() {
     let groups = Frequencies::uniform(100_000).unwrap();
     let choice = predict(&aggregation(&groups, WIDE_SUM), &LAUNCH, &Machine::H200);
     assert_eq!(choice.best(), None);
@@ -227,7 +227,7 @@ fn layouts_that_do_not_fit_have_a_reason() {
 }
 
 #[test]
-fn predictions_are_explained_and_pure() {
+fn predictions_are_explained_and_deterministic() {
     let groups = Frequencies::zipf(256, 1.0).unwrap();
     let query = aggregation(&groups, COUNT);
     let choice = predict(&query, &LAUNCH, &Machine::H200);

@@ -43,7 +43,7 @@ proptest! {
     /// Every row decodes to its value, the budget holds, and the rounds and conflicts in the layout's report
     /// equal those of a recount. With an unlimited budget there are no conflicts.
     #[test]
-    fn layouts_hold(
+    fn layouts_preserve_values_and_budget(
         pattern in patterns(), rows in lengths(), values in prop_oneof![Just(1), Just(2), 31..=33_usize, 1..300_usize],
         theta in 0.0..2.5, goal in goals(), budget in prop::option::of(1.0..4.0), banks in prop_oneof![Just(32), 1..=32_u32],
         threads in 1..=3_usize, seed: u64,
@@ -160,7 +160,7 @@ fn rounds_by_budget() {
 
 /// There are few holes: copies are spread evenly over the banks (§3.1).
 #[test]
-fn holes_are_few() {
+fn layouts_have_few_holes() {
     for theta in [0.0, 0.5, 1.0, 2.0] {
         for goal in [Goal::Reads, WRITES, Goal::Writes { window: 16 }] {
             let report = laid_out(theta, goal, 12.0).report;
@@ -228,7 +228,7 @@ fn few_values_need_more_copies() {
 
 /// Codes that are ranks of popularity are not easier than others.
 #[test]
-fn codes_do_not_matter() {
+fn copies_do_not_depend_on_code_order() {
     let frequencies = Frequencies::zipf(1024, 1.0).unwrap();
     let needed = [frequencies.clone(), frequencies.shuffled(3)].map(|frequencies| {
         let how = options(WRITES, Budget::unlimited());
@@ -242,7 +242,7 @@ fn codes_do_not_matter() {
 
 /// §3.3: a hot value in a window needs more copies than there are banks.
 #[test]
-fn hot_value_in_a_window_needs_more_copies_than_banks() {
+fn hot_value_in_window_needs_more_copies_than_banks() {
     let layout = laid_out(2.0, Goal::Writes { window: 16 }, 12.0);
     assert!(layout.report.most_copies > 32, "{:?}", layout.report);
     let found = Analyser {
@@ -266,7 +266,7 @@ fn by_value_leaves_bank_conflicts() {
 
 /// §A.3: the worst cases, and keys of a grid that are all in one bank, are reduced to one round.
 #[test]
-fn worst_cases_are_laid_out_to_one_round() {
+fn layouts_reduce_worst_cases_to_one_round() {
     let pattern = Tiles::paper();
     for degree in [2, 8, 32] {
         let column = generate::worst_case(64_000, degree, 1024, Banks::default(), 5).unwrap();
@@ -298,7 +298,7 @@ fn worst_cases_are_laid_out_to_one_round() {
 
 /// The paper's queries over slots, on the CPU: Q1 sums a build side's payload, Q2 counts and sums by group.
 #[test]
-fn queries_over_slots() {
+fn aggregation_over_slots_matches_plain_columns() {
     let column = Frequencies::zipf(777, 1.0).unwrap().column(40_000, 8);
     let Layout { slots, map, .. } = lay_out(
         column.clone(),
@@ -377,7 +377,7 @@ fn invalid_layout_requests_are_refused() {
 
 /// Slots need more bits than values.
 #[test]
-fn costs_in_space() {
+fn layouts_report_their_memory_cost() {
     let column = Frequencies::uniform(200).unwrap().column(20_000, 1);
     let report = lay_out(
         column,

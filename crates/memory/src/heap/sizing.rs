@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn equations_give_known_values() {
+    fn equations_match_known_values() {
         // Free pages; TAS of RW; WAS of RW; TAS for 32 and 64 bits; WAS for 32 and 64 bits; each with its
         // last digit.
         let table = [
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_the_pool_has_a_mean_and_no_bound() {
+    fn draining_the_pool_has_a_mean_but_no_bound() {
         let all = pool(THREADS);
         near(all.tas(1), 1818.9, 0.1, "TAS of RW");
         near(all.tas(32), 57.3, 0.1, "TAS of RW-BM, 32 bits");

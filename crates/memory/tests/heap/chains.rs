@@ -138,7 +138,7 @@ impl Case {
 }
 
 #[test]
-fn rows_of_every_awkward_number_arrive() {
+fn rows_are_stored_at_boundary_counts() {
     for seed in [0, 1, 2] {
         let device = emulated(seed);
         for words in [1, 3] {
@@ -162,7 +162,7 @@ fn rows_of_every_awkward_number_arrive() {
 }
 
 #[test]
-fn skewed_rows_arrive_and_pages_are_filled() {
+fn skewed_rows_are_stored_and_fill_pages() {
     for seed in [1, 2, 3, 4] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);

@@ -5,7 +5,7 @@ use galatea_kernels::heap::PageSearch;
 use crate::{PAGE_BYTES, Pool, REUSING, devices};
 
 #[test]
-fn foreign_pointers_are_noted() {
+fn freeing_foreign_pointers_is_reported() {
     for (case, device) in devices([1, 2]) {
         for search in PageSearch::ALL {
             let case = format!("{search}, {case}");
@@ -34,7 +34,7 @@ fn foreign_pointers_are_noted() {
 }
 
 #[test]
-fn double_frees_are_noted_and_have_no_effect() {
+fn double_frees_are_reported_and_have_no_effect() {
     for (case, device) in devices([1, 2]) {
         for search in REUSING {
             let case = format!("{search}, {case}");

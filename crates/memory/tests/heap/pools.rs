@@ -12,7 +12,7 @@ use crate::{PAGE_BYTES, Pool, REUSING, devices, emulated, own_device};
 const SIZES: [u64; 14] = [1, 2, 31, 32, 33, 63, 64, 65, 100, 1000, 2047, 2048, 2049, 4500];
 
 #[test]
-fn every_page_once_and_none_after() {
+fn each_page_is_allocated_once() {
     for (case, device) in devices([0, 1, 2, 99]) {
         for search in REUSING {
             for pages in SIZES {
@@ -42,7 +42,7 @@ fn every_page_once_and_none_after() {
 
 /// The only free page is found, wherever it is, by one thread or by one of many.
 #[test]
-fn the_last_page_is_found() {
+fn only_free_page_is_found() {
     for seed in [1, 2] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
@@ -69,7 +69,7 @@ fn the_last_page_is_found() {
 
 /// Random states of the pool, and exactly one thread per free page: all requests are served.
 #[test]
-fn requests_are_served_while_there_are_pages() {
+fn requests_succeed_while_pages_are_free() {
     for seed in [1, 2, 3] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
@@ -103,7 +103,7 @@ fn requests_are_served_while_there_are_pages() {
 }
 
 #[test]
-fn the_bump_ends_at_the_end_and_starts_anew_after_a_reset() {
+fn bump_allocator_stops_at_the_end_until_reset() {
     for pages in SIZES {
         let device = emulated(pages % 5);
         let mut pool = Pool::checked(&device, pages, PageSearch::Bump);
@@ -120,7 +120,7 @@ fn the_bump_ends_at_the_end_and_starts_anew_after_a_reset() {
 }
 
 #[test]
-fn sizes_zero_and_above_the_page_are_defined() {
+fn zero_and_oversized_requests_return_null() {
     let device = emulated(4);
     for search in PageSearch::ALL {
         let pool = Pool::checked(&device, 100, search);
@@ -159,7 +159,7 @@ fn odd_page_sizes() {
 }
 
 #[test]
-fn a_heap_may_lie_in_a_part_of_a_buffer() {
+fn heap_can_use_part_of_a_buffer() {
     let device = own_device(2);
     let stream = device.stream().unwrap();
     let used = device.budget().used();

@@ -49,7 +49,7 @@ fn release(pool: &Pool, addresses: &[u64]) {
 }
 
 #[test]
-fn mixed_sizes_do_not_overlap_and_come_back_whole() {
+fn mixed_size_blocks_do_not_overlap_and_are_freed() {
     for (case, device) in devices([0, 1, 2]) {
         let mut random = SmallRng::seed_from_u64(7);
         for units_in_pool in [64, 100, 1000, 5000] {
@@ -82,7 +82,7 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
 /// The whole pool as one block, and every length in a pool with exactly one hole of that length, across
 /// words.
 #[test]
-fn the_only_hole_is_found_wherever_it_is() {
+fn only_free_run_is_found() {
     for seed in [1, 2] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
@@ -111,7 +111,7 @@ fn the_only_hole_is_found_wherever_it_is() {
 
 /// Blocks of one size until none is left: the remaining pieces are too small for another.
 #[test]
-fn the_pool_is_used_up() {
+fn pool_is_used_until_no_run_fits() {
     for seed in [1, 2] {
         let device = emulated(seed);
         for length in [1u64, 2, 7, 32, 48, 100] {

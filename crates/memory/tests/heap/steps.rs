@@ -57,7 +57,7 @@ fn measure(
 }
 
 #[test]
-fn random_walks_take_the_steps_that_the_paper_expects() {
+fn random_walk_steps_match_the_paper() {
     // The number of words is so large that hardly any is visited twice, which Equations 4 and 5 neglect.
     let pages = 400_000;
     for (search, width) in [

@@ -26,7 +26,7 @@ fn loaded() -> (MemoryManager, Column, Faults) {
 }
 
 #[test]
-fn every_set_holds_its_members() {
+fn ablation_sets_contain_their_members() {
     for (number, (ablation, word)) in Ablation::ALL.into_iter().enumerate() {
         let set = only(ablation);
         for (other, (member, _)) in Ablation::ALL.into_iter().enumerate() {
@@ -38,7 +38,7 @@ fn every_set_holds_its_members() {
 }
 
 #[test]
-fn pages_taken_for_written_are_copied_back() {
+fn no_access_ablation_copies_clean_pages_back() {
     for (ablations, copies) in [(Ablations::default(), 0), (only(Ablation::NoAccess), 3)] {
         let (manager, _column, faults) = loaded();
         manager.set_ablations(ablations);
@@ -59,7 +59,7 @@ fn whole_region_ablation_evicts_all_pages() {
 }
 
 #[test]
-fn scans_pin_what_they_do_not_read() {
+fn no_reference_ablation_pins_unread_pages() {
     for (ablations, stays) in [(Ablations::default(), false), (only(Ablation::NoReference), true)] {
         let (manager, column, _) = loaded();
         manager.set_ablations(ablations);
@@ -79,7 +79,7 @@ fn scans_pin_what_they_do_not_read() {
 }
 
 #[test]
-fn without_the_manager_nothing_is_evicted_for_others() {
+fn naive_ablation_evicts_nothing_for_others() {
     let (manager, column, _) = loaded();
     let device = manager.device().clone();
     let stream = device.stream().unwrap();

@@ -171,7 +171,7 @@ fn queries_are_admitted_exactly_when_they_fit() {
 }
 
 #[test]
-fn a_fixed_number_runs_whatever_it_needs() {
+fn fixed_admission_ignores_memory_demand() {
     watched(|| {
         for most in 1..4 {
             let admission = AdmissionController::default();
@@ -188,7 +188,7 @@ fn a_fixed_number_runs_whatever_it_needs() {
 
 /// A running query's update of its demand takes effect at once.
 #[test]
-fn updates_make_room() {
+fn demand_updates_take_effect_immediately() {
     watched(|| {
         let admission = AdmissionController::default();
         let ticket = begun(&admission, working(100), 100);
@@ -208,7 +208,7 @@ fn updates_make_room() {
 
 /// Queries that all fit, but only one at a time, run in the order of arrival.
 #[test]
-fn first_come_first_served() {
+fn queries_are_admitted_in_order_of_arrival() {
     watched(|| {
         for policy in [Admission::Fixed(1), Admission::Weight, Admission::Peak] {
             for _ in 0..5 {
@@ -240,7 +240,7 @@ fn first_come_first_served() {
 /// With hundreds waiting, a decision wakes only the admitted query: 400 queries with four updates each, one
 /// at a time.
 #[test]
-fn hundreds_wait_for_their_turn() {
+fn hundreds_of_waiting_queries_are_admitted_one_by_one() {
     watched(|| {
         for policy in [Admission::Fixed(1), Admission::Weight, Admission::Working] {
             let admission = AdmissionController::default();
@@ -357,7 +357,7 @@ fn waits(
 
 /// Urgent queries are admitted first, those of equal priority in the order of arrival.
 #[test]
-fn the_urgent_go_first() {
+fn urgent_queries_are_admitted_first() {
     use Priority::{High, Low, Normal};
     watched(|| {
         for policy in [

@@ -29,7 +29,7 @@ fn faulty<'a>(
 }
 
 #[test]
-fn a_copy_that_fails_is_made_again() {
+fn failed_copy_is_repeated() {
     let device = own_device();
     let base = device.budget().used();
     let manager = MemoryManager::new(&device).unwrap();
@@ -104,7 +104,7 @@ fn page_with_failed_copy_can_be_evicted() {
 /// The same work under every limit: pages that do not fit are not loaded, nothing fails, and all memory is
 /// freed.
 #[test]
-fn pages_that_do_not_fit_are_not_loaded_under_any_limit() {
+fn pages_beyond_the_memory_limit_are_not_loaded() {
     let device = own_device();
     let stream = device.stream().unwrap();
     for limit in (0..=40).map(|halves| halves * 512) {
@@ -168,7 +168,7 @@ fn other_errors_evict_nothing() {
 /// A kernel faults while pages and working memory are held: from then on calls return errors, but do not
 /// panic, and no memory is kept.
 #[test]
-fn a_lost_device_leaves_nothing_behind() {
+fn lost_device_frees_all_memory() {
     let device = galatea_device::Device::emulated(EmulatorOptions::default(), Default::default()).unwrap();
     let manager = MemoryManager::new(&device).unwrap();
     let stream = device.stream().unwrap();
@@ -199,7 +199,7 @@ fn a_lost_device_leaves_nothing_behind() {
 
 /// Sources are not queried for resident pages.
 #[test]
-fn a_source_is_asked_once() {
+fn resident_pages_are_not_loaded_again() {
     let device = own_device();
     let manager = MemoryManager::new(&device).unwrap();
     let stream = device.stream().unwrap();

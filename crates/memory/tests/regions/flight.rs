@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
-fn threads_that_fetch_at_once_copy_once() {
+fn concurrent_fetches_copy_once() {
     const THREADS: usize = 3;
     const BYTES: usize = 64 << 10;
     let device = own_device();

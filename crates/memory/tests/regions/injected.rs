@@ -196,7 +196,7 @@ impl Gated {
 
 /// After an eviction that failed half-way, the next one still waits for all launches.
 #[test]
-fn an_eviction_that_fails_forgets_no_launch() {
+fn failed_eviction_still_waits_for_all_launches() {
     watched(|| {
         for before in 0..2 {
             let (device, faults) = faulty_device();
@@ -227,7 +227,7 @@ fn an_eviction_that_fails_forgets_no_launch() {
 /// A page of a dropped original is freed after the launches that read it; the host waits if the driver
 /// refuses to wait.
 #[test]
-fn page_of_a_dropped_original_is_freed_after_its_launches() {
+fn page_of_dropped_original_is_freed_after_launches() {
     watched(|| {
         let (device, faults) = faulty_device();
         let kernel = peek_kernel(&device);

@@ -70,7 +70,7 @@ impl Drop for Gated {
 }
 
 #[test]
-fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
+fn evicted_memory_is_freed_after_its_launches() {
     let device = own_device();
     let mut gated = Gated::new(&device);
     let base = device.budget().used();
@@ -93,7 +93,7 @@ fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
 
 /// The page is evicted from one region while a launch recorded with another region still reads it.
 #[test]
-fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
+fn shared_page_is_freed_after_launches_of_all_regions() {
     let device = own_device();
     let mut gated = Gated::new(&device);
     let manager = MemoryManager::new(&device).unwrap();
@@ -117,7 +117,7 @@ fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
 /// The source is dropped while a scan is about to read it: the page stays until the launch is queued, its
 /// memory until the launch is done.
 #[test]
-fn a_source_that_goes_leaves_pinned_pages() {
+fn pinned_pages_outlive_a_dropped_source() {
     for early in [false, true] {
         let device = own_device();
         let mut gated = Gated::new(&device);
@@ -152,7 +152,7 @@ fn a_source_that_goes_leaves_pinned_pages() {
 
 /// A thread that arrives while a copy is in progress gets the event to wait for.
 #[test]
-fn a_copy_under_way_is_waited_for() {
+fn fetch_returns_event_of_a_copy_in_progress() {
     let device = own_device();
     let mut gated = Gated::new(&device);
     let manager = MemoryManager::new(&device).unwrap();
@@ -174,7 +174,7 @@ fn a_copy_under_way_is_waited_for() {
 }
 
 #[test]
-fn a_source_that_goes_takes_its_pages() {
+fn dropped_source_frees_its_pages() {
     let device = own_device();
     let base = device.budget().used();
     let manager = MemoryManager::new(&device).unwrap();

@@ -68,7 +68,7 @@ impl Regions {
 }
 
 #[test]
-fn policies_take_from_the_region_worth_least() {
+fn policies_evict_the_least_valuable_region() {
     // Columns 0, 1, 2 of 2 pages each; then the scans; the columns in the order of eviction of all their
     // pages.
     let table: [(Replacement, &[usize], [usize; 3]); 10] = [
@@ -146,7 +146,7 @@ fn cost_driven_replacement_weighs_size_by_recency_rank() {
 /// Regions of one scan are equally recent. The first one to be evicted is always the same, and so are random
 /// choices.
 #[test]
-fn evictions_repeat() {
+fn eviction_order_is_deterministic() {
     let policies = [
         Replacement::Frequency,
         Replacement::Lru,
@@ -208,7 +208,7 @@ fn admitted(policy: Replacement, uses: usize, scans_between: usize) -> (Vec<usiz
 }
 
 #[test]
-fn a_scan_takes_nothing_from_regions_worth_more() {
+fn scan_does_not_evict_more_valuable_regions() {
     for policy in [
         Replacement::Lru,
         Replacement::Mru,
@@ -229,7 +229,7 @@ fn a_scan_takes_nothing_from_regions_worth_more() {
 /// Regions that a scan has pinned, and pages pinned one by one, stay. The pages before a pinned one are
 /// evicted.
 #[test]
-fn pinned_pages_stay() {
+fn pinned_pages_are_not_evicted() {
     let regions = Regions::new(Replacement::Lru, &[3, 3]);
     let mut scan = regions.manager.scan([&regions.columns[0]].into_iter());
     scan.pin();

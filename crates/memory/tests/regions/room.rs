@@ -89,7 +89,7 @@ fn cancelled_query_does_not_trigger_a_retry() {
 }
 
 #[test]
-fn the_first_waits_for_others_to_end_or_give_up() {
+fn first_query_waits_until_others_end_or_give_up() {
     watched(|| {
         for gives_up in [false, true] {
             let admission = AdmissionController::default();
@@ -158,7 +158,7 @@ fn end_of_a_query_triggers_retries_of_later_queries() {
 
 /// While a query waits for memory, no other query begins. Waiting queries leave when cancelled.
 #[test]
-fn the_starved_go_first_and_can_be_cancelled() {
+fn starved_queries_have_precedence_and_can_be_cancelled() {
     watched(|| {
         let admission = AdmissionController::default();
         let first = begun(&admission, 10);
@@ -256,7 +256,7 @@ fn query(admission: &AdmissionController, card: &Card, random: &mut SmallRng) ->
 }
 
 #[test]
-fn every_query_that_fits_alone_gets_through() {
+fn every_query_that_fits_alone_completes() {
     const QUERIES: usize = 24;
     for threads in [2, 3, 5, 8, 16] {
         for policy in [Admission::Weight, Admission::Peak, Admission::Fixed(16)] {

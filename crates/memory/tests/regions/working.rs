@@ -155,7 +155,7 @@ fn pattern(seed: u64, words: usize) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_held_stays_and_what_is_parked_comes_back() {
+fn only_parked_regions_are_spilled_and_restored() {
     for host in [100, 2, 0] {
         let bed = bed(16, host);
         let content = pattern(7, 3 * PAGE_WORDS + 5);
@@ -211,7 +211,7 @@ fn region_that_was_only_read_is_copied_out_once() {
 
 /// Neither a region that a launch is going to write nor discarded content is moved.
 #[test]
-fn what_is_written_anew_is_not_loaded() {
+fn overwritten_regions_are_not_restored() {
     let bed = bed(16, 100);
     let mut region = bed.region("output", &pattern(1, 2 * PAGE_WORDS));
     region.park();
@@ -294,7 +294,7 @@ fn cached_pages_are_evicted_before_working_regions() {
 
 /// The host has no room: the region stays on the device.
 #[test]
-fn without_a_place_on_the_host_it_stays() {
+fn region_that_cannot_be_spilled_stays_on_the_device() {
     let bed = bed(16, 1);
     let content = pattern(5, 3 * PAGE_WORDS);
     let mut region = bed.region("table", &content);
@@ -323,7 +323,7 @@ fn without_a_place_on_the_host_it_stays() {
 /// An eviction to a file that is half done stops if the owner takes the region back or drops it. Copied pages
 /// remain copied.
 #[test]
-fn an_eviction_stops_for_the_owner() {
+fn owner_stops_an_eviction_in_progress() {
     for comes_back in [true, false] {
         watched(move || {
             let bed = bed(16, 0);
@@ -364,7 +364,7 @@ fn an_eviction_stops_for_the_owner() {
 
 /// Random owners and evictions, compared with plain vectors.
 #[test]
-fn content_is_what_its_owner_wrote() {
+fn random_evictions_preserve_region_contents() {
     for seed in 0..12 {
         let mut random = SmallRng::seed_from_u64(seed);
         let host = random.random_range(0..12);

@@ -119,7 +119,7 @@ fn rows_are_sorted_by_several_words() {
 
 /// Keys with upper bits that distinguish most of them, all but a few, or far fewer than the digits suggest.
 #[test]
-fn lower_digits_of_random_keys_take_no_pass() {
+fn sort_skips_lower_digits_of_random_keys() {
     let random = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let rows = 20_000;
     let of = |key: &dyn Fn(u64) -> u64| vec![(KeyWidth::Eight, (0..rows).map(key).collect())];
@@ -155,7 +155,7 @@ fn lower_digits_of_random_keys_take_no_pass() {
 }
 
 #[test]
-fn digits_that_all_keys_share_take_no_pass() {
+fn sort_skips_digits_shared_by_all_keys() {
     let device = emulated(1, None);
     let keys: Vec<u64> = (0..300)
         .map(|at| 0x1100_0000_2200_0033 | (at % 256) << 24)
@@ -176,14 +176,14 @@ fn digits_that_all_keys_share_take_no_pass() {
 
 /// Words may have room for more rows than are sorted.
 #[test]
-fn rows_beyond_the_last_are_left_alone() {
+fn sort_leaves_rows_beyond_the_last_unchanged() {
     let device = emulated(2, None);
     let keys: Vec<u64> = (0..1000).rev().collect();
     check(&device, &[(KeyWidth::Eight, keys)], 600, "of 1000");
 }
 
 #[test]
-fn a_sort_that_does_not_fit_says_so() {
+fn sort_beyond_memory_returns_an_error() {
     let rows = 100_000;
     let device = emulated(4, Some(2 << 20));
     let stream = device.stream().unwrap();

@@ -47,7 +47,7 @@ fn all(address: u64, bytes: usize, writes: bool, seed: u64) -> Pieces {
 }
 
 #[test]
-fn kernels_read_what_the_host_wrote() {
+fn kernels_read_host_writes() {
     let device = emulated(1);
     let stream = device.stream().unwrap();
     let kernel = LinkAccess::new(&device).unwrap();
@@ -86,7 +86,7 @@ fn kernels_read_what_the_host_wrote() {
 }
 
 #[test]
-fn the_host_reads_what_kernels_wrote() {
+fn host_reads_kernel_writes() {
     let device = emulated(2);
     let stream = device.stream().unwrap();
     let kernel = LinkAccess::new(&device).unwrap();
@@ -126,7 +126,7 @@ fn the_host_reads_what_kernels_wrote() {
 }
 
 #[test]
-fn two_ranges_are_there_at_once() {
+fn two_ranges_can_be_resident_at_once() {
     let device = emulated(3);
     let stream = device.stream().unwrap();
     let kernel = LinkAccess::new(&device).unwrap();
@@ -153,7 +153,7 @@ fn two_ranges_are_there_at_once() {
 }
 
 #[test]
-fn what_a_device_lacks_is_said_with_its_attributes() {
+fn missing_capability_error_names_the_attribute() {
     let device = emulated(4);
     let capabilities = Capabilities::probe(&device);
     for method in PRESENT {
@@ -209,7 +209,7 @@ fn managed_memory_stays_below_the_budget() {
 
 /// Every method moves all bytes, of whole chunks and a partial one, and the meter checks them.
 #[test]
-fn a_meter_checks_what_it_moves() {
+fn meter_verifies_transferred_bytes() {
     let device = emulated(7);
     let mut meter = Meter::new(&device).unwrap();
     for method in PRESENT {
@@ -224,7 +224,7 @@ fn a_meter_checks_what_it_moves() {
 /// Values of another seed are detected as wrong.
 #[test]
 #[should_panic(expected = "pinned copy, Write: the kernel saw or left other bytes")]
-fn a_meter_notices_other_bytes() {
+fn meter_detects_wrong_bytes() {
     let device = emulated(8);
     let mut meter = Meter::new(&device).unwrap();
     let mut transfer = open(&device, Method::Pinned, 64 << 10, &options()).unwrap();
@@ -236,7 +236,7 @@ fn a_meter_notices_other_bytes() {
 }
 
 #[test]
-fn a_calibration_has_the_rates_of_all_ways_of_the_device() {
+fn calibration_measures_all_available_transfer_methods() {
     let rates = link_rates(&emulated(9), 256 << 10).unwrap();
     let present = [
         rates.pageable,

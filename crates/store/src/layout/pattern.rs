@@ -104,7 +104,7 @@ mod tests {
     use galatea_layout::for_each_access;
 
     #[test]
-    fn every_row_is_in_one_access_and_no_block_crosses_chunks() {
+    fn pattern_covers_rows_once_without_crossing_chunks() {
         let chunk_rows = [1, 8192, 8193, 31, 20_000];
         let pattern = PIPELINE_TILES.in_chunks(&chunk_rows).expect("a pattern");
         let rows: usize = chunk_rows.iter().map(|rows| *rows as usize).sum();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_chunks_are_tiles_in_chunks() {
+    fn pattern_of_equal_chunks_equals_chunked_tiles() {
         let (shape, rows) = (PIPELINE_TILES, 30_000);
         let ours = shape.in_chunks(&[10_000; 3]).expect("a pattern");
         let tiles = Tiles::new(256, 8, shape.morsel_rows as usize).and_then(|tiles| tiles.in_chunks(10_000));

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn line_feed_scan_respects_escapes_comments_and_terminators() {
+    fn line_scan_respects_escapes_comments_and_terminators() {
         let rows = |escape, comment, terminator| Rows::Csv {
             delimiter: b';',
             quote: b'\'',

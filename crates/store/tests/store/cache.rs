@@ -186,7 +186,7 @@ async fn the_least_recently_used_column_is_evicted_first() {
 }
 
 #[tokio::test]
-async fn tables_beyond_the_limit_are_rejected_early_and_remembered() {
+async fn oversized_tables_are_rejected_early_and_remembered() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.parquet");
     write(&path, 4, 0);
@@ -250,7 +250,7 @@ async fn changed_files_are_read_again() {
 }
 
 #[tokio::test]
-async fn files_rewritten_within_a_tick_of_the_clock_are_read_again() {
+async fn files_rewritten_within_a_clock_tick_are_reread() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.parquet");
     let rewrite = |value: i64| {
@@ -293,7 +293,7 @@ async fn files_rewritten_within_a_tick_of_the_clock_are_read_again() {
 }
 
 #[tokio::test]
-async fn a_new_chunk_size_is_used_by_the_next_load() {
+async fn next_load_uses_a_new_chunk_size() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.csv");
     let rows: String = (0..500).map(|row| format!("{row}\n")).collect();

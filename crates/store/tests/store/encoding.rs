@@ -323,7 +323,7 @@ fn used_memory_counts_slabs_and_dictionaries() {
 }
 
 #[test]
-fn a_table_that_does_not_fit_is_an_error_with_numbers() {
+fn oversized_table_error_contains_sizes() {
     let store = Store::new(StoreOptions {
         memory_limit: Some(100_000),
         chunk_rows: 1000,

@@ -153,7 +153,7 @@ async fn laid_out_columns_decode_to_the_original() {
 }
 
 #[tokio::test]
-async fn laid_out_integers_of_every_type_decode_to_the_original() {
+async fn laid_out_integers_of_every_type_round_trip() {
     for data_type in crate::data::all_types() {
         let array = crate::data::array(
             &data_type,
@@ -230,7 +230,7 @@ async fn layouts_of_skewed_values_avoid_conflicts() {
 
 /// Compares slots, bytes of their numbers, and rounds of a write, for different limits on copies.
 #[tokio::test]
-async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
+async fn columns_are_widened_only_if_profitable() {
     // Every other row has one value; the others have the rest, in turn.
     let half = |values: i64| -> ArrayRef {
         let value = |row: i64| if row % 2 == 0 { 0 } else { row / 2 % values };
@@ -283,7 +283,7 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
 }
 
 #[tokio::test]
-async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
+async fn layout_refusal_contains_the_exceeded_limits() {
     let refused = async |array: ArrayRef, requested: ConflictLayout| {
         let table = table(&array);
         let before = table.snapshot();
@@ -342,7 +342,7 @@ async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
 }
 
 #[tokio::test]
-async fn appended_rows_take_first_copies_and_earlier_rows_keep_theirs() {
+async fn appended_rows_use_first_copies() {
     for nulls in [0, 5] {
         for rows in [100, CHUNK, 2 * CHUNK + 2000] {
             let (first, more) = (words(rows, nulls), words(150, nulls));
@@ -370,7 +370,7 @@ async fn appended_rows_take_first_copies_and_earlier_rows_keep_theirs() {
 }
 
 #[tokio::test]
-async fn new_values_lay_the_column_out_again() {
+async fn new_values_rebuild_the_layout() {
     let first = integers(5000, 10, 100, 20, 0);
     for (name, more) in [
         ("within", vec![Some(100), Some(280)]),

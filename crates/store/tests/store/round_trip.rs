@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn strings_of_megabytes_and_none() {
+fn very_long_and_empty_strings() {
     let long = "x".repeat(3 << 20);
     let other = format!("{}y", &long[1..]);
     let values = [

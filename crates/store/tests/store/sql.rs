@@ -201,7 +201,7 @@ async fn scans_use_zones_statistics_and_partitions() {
 }
 
 #[tokio::test]
-async fn tables_without_an_encoding_stay_as_they_are() {
+async fn tables_of_unsupported_types_stay_memory_tables() {
     let (context, _) = session(100);
     run(&context, "create table t as select [1, 2, 3] as list").await;
     assert!(
@@ -226,7 +226,7 @@ async fn tables_without_an_encoding_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn plans_and_streams_become_tables() {
+async fn tables_are_created_from_plans_and_streams() {
     let (context, store) = session(1000);
     let frame = context
         .sql("select value as n, cast(value as varchar) as s from generate_series(1, 12345) as g(value)")
@@ -258,7 +258,7 @@ async fn plans_and_streams_become_tables() {
 }
 
 #[tokio::test]
-async fn a_failing_plan_fails_the_table_and_leaves_nothing() {
+async fn failing_plan_creates_no_table_and_frees_memory() {
     let (context, store) = session(100);
     let frame = context
         .sql("select 10 / (value - 5000) as n from generate_series(1, 12345) as g(value)")

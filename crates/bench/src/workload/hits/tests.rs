@@ -28,14 +28,14 @@ fn distinct<T: std::hash::Hash + Eq>(values: &[T]) -> usize {
 }
 
 #[test]
-fn chunks_make_the_same_rows_as_the_whole() {
+fn chunked_generation_matches_the_whole_table() {
     assert_eq!(whole(0.000_2, 1), whole(0.000_2, 3));
     assert_eq!(whole(0.000_2, 1).num_rows(), 20_000);
 }
 
 /// Cardinalities, shares and lengths relative to the rows, as in the module's table.
 #[test]
-fn columns_are_about_the_published_ones() {
+fn column_statistics_match_published_ones() {
     let hits = whole(0.001, 1);
     let rows = hits.num_rows() as f64;
     let share = |count: usize| count as f64 / rows;
@@ -78,7 +78,7 @@ fn columns_are_about_the_published_ones() {
 
 /// The constants that queries compare with.
 #[test]
-fn the_constants_of_queries_occur() {
+fn query_constants_occur_in_the_data() {
     let hits = whole(0.000_2, 1);
     for (name, constant) in [
         ("UserID", 435_090_932_899_640_449),

@@ -59,7 +59,7 @@ fn rows_follow_the_specification() {
 }
 
 #[test]
-fn chunks_make_the_same_rows_as_the_whole() {
+fn chunked_generation_matches_the_whole_table() {
     for table in tables(0.001) {
         assert_eq!(
             whole(table.as_ref(), 1),
@@ -77,7 +77,7 @@ fn chunks_make_the_same_rows_as_the_whole() {
 }
 
 #[test]
-fn the_calendar_is_one() {
+fn date_dimension_is_a_valid_calendar() {
     let dates = whole(table("date", 1.0).as_ref(), 1);
     let keys = ints(&dates, "d_datekey");
     assert_eq!(
@@ -97,7 +97,7 @@ fn the_calendar_is_one() {
 }
 
 #[test]
-fn dimensions_have_the_domains_that_queries_ask_for() {
+fn dimension_domains_contain_query_constants() {
     let parts = whole(table("part", 0.1).as_ref(), 1);
     let brands: HashSet<_> = texts(&parts, "p_brand1").into_iter().collect();
     let categories: HashSet<_> = texts(&parts, "p_category").into_iter().collect();
@@ -112,7 +112,7 @@ fn dimensions_have_the_domains_that_queries_ask_for() {
 }
 
 #[test]
-fn lines_agree_with_their_orders() {
+fn order_lines_are_consistent_with_orders() {
     let lines = whole(table("lineorder", 0.001).as_ref(), 1);
     let (price, discount, revenue) = (
         longs(&lines, "lo_extendedprice"),

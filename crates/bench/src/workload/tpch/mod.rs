@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_generator_is_the_one_that_is_linked() {
+    fn generator_version_matches_cargo_lock() {
         let (name, version) = GENERATOR.split_once(' ').expect("name and version");
         let lock = include_str!("../../../../../Cargo.lock");
         assert!(
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_make_the_same_rows_as_the_whole() {
+    fn chunked_generation_matches_the_whole_table() {
         let rows = |chunks: usize| {
             let tables = tables(0.001);
             let orders = &tables[6];

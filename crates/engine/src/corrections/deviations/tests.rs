@@ -25,7 +25,7 @@ fn variance_of_large_close_values_is_exact() {
 }
 
 #[test]
-fn nan_and_infinity_make_nan() {
+fn variance_of_nan_or_infinity_is_nan() {
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         for values in [[value, 1.0, 2.0], [1.0, value, 2.0], [1.0, 2.0, value]] {
             let variance = Deviation::VarianceSample.finish(&of(&values));

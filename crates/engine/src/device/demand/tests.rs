@@ -45,7 +45,7 @@ fn inputs(rows: u64) -> Inputs {
 }
 
 #[test]
-fn steps_are_weighted_by_time() {
+fn memory_demand_is_weighted_by_step_time() {
     let all = steps(&[(100, 1.0), (400, 3.0)]);
     assert_eq!((all.weighted(), all.peak()), (325, 400));
     // Half of the scan is over: (50 + 1200) / 3.5.

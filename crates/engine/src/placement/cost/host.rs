@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cautious_prediction_assumes_joins_do_not_multiply_rows() -> Result<()> {
+    async fn cautious_prediction_assumes_joins_keep_row_count() -> Result<()> {
         let ctx = SessionContext::new();
         let table = "CREATE TABLE t AS SELECT value AS v FROM generate_series(1, 50000)";
         ctx.sql(table).await?.collect().await?;

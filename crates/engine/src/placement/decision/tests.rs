@@ -97,7 +97,7 @@ fn small_part() -> String {
 }
 
 #[tokio::test]
-async fn scan_of_one_row_group_is_predicted_on_one_core() {
+async fn single_row_group_scan_is_predicted_on_one_core() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_, plan) = plan(&folder, QUERY).await;
     let (one, many) = (Estimator::new(1), Estimator::new(16));
@@ -150,7 +150,7 @@ async fn cpu_runs_pay_for_loading_until_subtree_is_placed() {
 }
 
 #[tokio::test]
-async fn cost_of_loading_a_column_is_shared_by_its_queries() {
+async fn queries_share_the_cost_of_loading_a_column() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session(&folder).await;
     pay(&session, &planned(&ctx, QUERY).await);
@@ -203,7 +203,7 @@ async fn measured_times_override_predicted_times() {
 }
 
 #[tokio::test]
-async fn slow_warm_run_counts_and_is_retried_before_it_is_final() {
+async fn slow_warm_runs_are_retried_before_rejection() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, plan) = plan(&folder, QUERY).await;
     pay(&session, &plan);
@@ -473,7 +473,7 @@ async fn missing_columns_and_kernels_are_prepared_in_background() {
 
 /// Pipelines of other queries may have the same kernel with other build sides.
 #[tokio::test]
-async fn cached_kernel_of_probe_does_not_imply_cached_build_sides() {
+async fn cached_probe_kernel_does_not_imply_cached_build_sides() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session_with_device(&folder, true).await;
     let joined = |build: &str| format!("SELECT count(*) FROM t JOIN ({build}) AS d ON t.v = d.k");
@@ -526,7 +526,7 @@ async fn placement_inputs_hold_until_columns_are_evicted() {
 }
 
 #[tokio::test]
-async fn top_k_moves_to_device_once_group_count_is_measured() {
+async fn top_k_moves_to_device_with_measured_group_count() {
     let folder = tempfile::tempdir().expect("a folder");
     let (session, ctx) = session_with_device(&folder, true).await;
     let query = "SELECT v % 99991 AS k, count(*) AS c FROM t GROUP BY k ORDER BY c DESC, k LIMIT 3";

@@ -57,7 +57,7 @@ fn findings_skip_unrun_experiments_and_name_missing_rows() {
 }
 
 #[test]
-fn latencies_are_compared_with_both_processors() {
+fn link_latency_is_compared_with_gpu_and_cpu() {
     let rows = |link, device, cpu| {
         [
             row("latency", Source::Cpu, "ns", cpu),
@@ -76,7 +76,7 @@ fn latencies_are_compared_with_both_processors() {
 }
 
 #[test]
-fn the_cpu_is_compared_by_the_order_of_reads() {
+fn cpu_is_compared_for_sequential_and_random_reads() {
     let rows = |cpu: [f64; 2], link: [f64; 2]| {
         let of = |source, rates: [f64; 2]| {
             [false, true].map(|random| {
@@ -191,7 +191,7 @@ fn piece(access: Access, piece: u64, random: bool, shift: u64, rate: f64) -> Mea
 }
 
 #[test]
-fn pieces_are_compared_by_size_direction_and_alignment() {
+fn access_sizes_are_compared_by_direction_and_alignment() {
     let rows = |reads: [f64; 4], writes: [f64; 4], shifted: [f64; 2]| {
         let sizes = [4, 64, 128, 512];
         let of = |access, rates: [f64; 4], shifted| {
@@ -227,7 +227,7 @@ fn pieces_are_compared_by_size_direction_and_alignment() {
 }
 
 #[test]
-fn the_reach_of_the_tlb_is_where_loads_take_longer() {
+fn tlb_reach_is_where_latency_increases() {
     let rows = |device: &[(usize, f64)], host: &[(usize, f64)]| {
         let of = |source, times: &[(usize, f64)]| {
             let rows = times.iter().flat_map(|(gibibytes, time)| {

@@ -8,7 +8,7 @@ const NUMBERS: (&str, &str) = (
 );
 
 #[tokio::test]
-async fn conditions_of_filters_guard_those_behind() {
+async fn filter_conditions_guard_later_conditions() {
     check(
         &[NUMBERS],
         &[
@@ -48,7 +48,7 @@ async fn conditions_of_filters_guard_those_behind() {
 }
 
 #[tokio::test]
-async fn conditions_of_joins_guard_those_behind() {
+async fn join_conditions_guard_later_conditions() {
     check(
         &[NUMBERS],
         &[
@@ -78,7 +78,7 @@ async fn conditions_of_joins_guard_those_behind() {
 }
 
 #[tokio::test]
-async fn values_are_computed_for_the_rows_that_need_them() {
+async fn guarded_values_raise_no_errors_for_skipped_rows() {
     check(
         &[NUMBERS],
         &[
@@ -113,7 +113,7 @@ async fn values_are_computed_for_the_rows_that_need_them() {
 }
 
 #[tokio::test]
-async fn branches_that_no_row_takes_raise_nothing() {
+async fn untaken_branches_raise_no_errors() {
     check(
         &[NUMBERS],
         &[
@@ -151,7 +151,7 @@ async fn branches_that_no_row_takes_raise_nothing() {
 }
 
 #[tokio::test]
-async fn guards_hold_in_scans_of_files() {
+async fn guards_hold_in_file_scans() {
     for reorder in ["false", "true"] {
         check_with(
             &[
@@ -171,7 +171,7 @@ async fn guards_hold_in_scans_of_files() {
 /// If a condition raises an error for rows that the first one drops, it is evaluated again separately, for
 /// any number of subsequent conditions.
 #[tokio::test]
-async fn chains_of_guards_take_linear_time() {
+async fn guard_chains_take_linear_time() {
     let conditions: Vec<String> = (0..40).map(|less| format!("100 / a > 10 - {less}")).collect();
     let left = format!(
         "SELECT count(*) FROM n WHERE a <> 0 AND {}",
@@ -201,7 +201,7 @@ async fn chains_of_guards_take_linear_time() {
 
 /// DataFusion does not sort by columns that a filter makes constant.
 #[tokio::test]
-async fn guarded_conditions_keep_columns_constant() {
+async fn guarded_conditions_preserve_constant_columns() {
     let windows = |constant: &str, value: i64| {
         format!(
             "SELECT max(r), sum(r) FROM (SELECT row_number() OVER (PARTITION BY {constant} ORDER BY a) AS r \
@@ -229,7 +229,7 @@ async fn guarded_conditions_keep_columns_constant() {
 }
 
 #[tokio::test]
-async fn keys_of_orders_are_guarded() {
+async fn order_by_keys_are_guarded() {
     check(
         &[NUMBERS],
         &[
@@ -275,7 +275,7 @@ async fn keys_of_orders_are_guarded() {
 }
 
 #[tokio::test]
-async fn arguments_and_keys_of_windows_are_guarded() {
+async fn window_arguments_and_keys_are_guarded() {
     check(
         &[NUMBERS],
         &[
@@ -346,7 +346,7 @@ async fn arguments_and_keys_of_windows_are_guarded() {
 }
 
 #[tokio::test]
-async fn conditions_of_all_kinds_of_joins_are_guarded() {
+async fn conditions_of_all_join_types_are_guarded() {
     check(
         &[NUMBERS],
         &[

@@ -36,7 +36,7 @@ async fn constants() {
 }
 
 #[tokio::test]
-async fn integers_of_rows() {
+async fn integer_expressions() {
     check(
         &[ENDS],
         &[
@@ -190,7 +190,7 @@ async fn decimals() {
 }
 
 #[tokio::test]
-async fn wrapping_is_a_setting() {
+async fn wrap_setting_disables_overflow_errors() {
     check_with(
         &[("galatea.overflow", "wrap")],
         &[ENDS],
@@ -229,7 +229,7 @@ async fn wrapping_is_a_setting() {
 
 /// An update wraps or fails like a query. A failed update changes nothing.
 #[tokio::test]
-async fn updates_follow_the_setting() {
+async fn updates_respect_the_overflow_setting() {
     for device in ["cpu", "emulated"] {
         let ctx = session(device, 2, &[]);
         let made = "CREATE TABLE t AS SELECT * FROM (VALUES (1, 9223372036854775807), (2, 5)) t(k, a)";
@@ -250,7 +250,7 @@ async fn updates_follow_the_setting() {
 
 /// A plan that was cached under one mode is not used under the other.
 #[tokio::test]
-async fn kept_plans_follow_the_setting() {
+async fn cached_plans_respect_the_overflow_setting() {
     for device in ["cpu", "emulated"] {
         let ctx = session(device, 2, &[]);
         run(&ctx, "CREATE TABLE t AS SELECT 9223372036854775807 AS a")
@@ -328,7 +328,7 @@ async fn decimals_beyond_128_bits_on_the_device() {
 
 /// Pre-aggregated sums of matches may exceed the type although the total does not.
 #[tokio::test]
-async fn sums_before_a_join_do_not_overflow_alone() {
+async fn preaggregated_sums_before_a_join_do_not_overflow() {
     let tables = [
         (
             "c",

@@ -70,7 +70,7 @@ fn cast(fault: &Fault) -> bool {
 }
 
 #[tokio::test]
-async fn of_two_divisions_the_one_that_fails_is_named() {
+async fn error_names_the_failing_division() {
     check(&[
         ("SELECT a / b, a / c FROM t", division, "a / c"),
         ("SELECT a / c, a / b FROM t", division, "a / c"),
@@ -102,7 +102,7 @@ async fn of_two_divisions_the_one_that_fails_is_named() {
 
 /// Constants are parameters of a kernel, so these queries share one.
 #[tokio::test]
-async fn a_shared_kernel_names_the_expression_of_its_query() {
+async fn error_of_a_shared_kernel_names_the_query_expression() {
     check(&[
         ("SELECT sum(z / (k - 1)) FROM u", division, "z / (k - 1)"),
         ("SELECT sum(z / (k - 2)) FROM u", division, "z / (k - 2)"),
@@ -113,7 +113,7 @@ async fn a_shared_kernel_names_the_expression_of_its_query() {
 }
 
 #[tokio::test]
-async fn overflow_names_the_operation_or_the_sum() {
+async fn overflow_error_names_the_operation() {
     check(&[
         ("SELECT a + 1, big + 60 FROM t", overflow, "big + 60"),
         ("SELECT max(big * a) FROM t WHERE a > 1", overflow, "big * a"),
@@ -128,7 +128,7 @@ async fn overflow_names_the_operation_or_the_sum() {
 }
 
 #[tokio::test]
-async fn casts_name_the_operand() {
+async fn cast_error_names_the_operand() {
     check(&[
         ("SELECT CAST(s AS BIGINT) FROM t", cast, "CAST(s AS Int64)"),
         ("SELECT sum(CAST(s AS BIGINT)) FROM t", cast, "CAST(s AS Int64)"),
@@ -183,7 +183,7 @@ async fn errors_are_named_in_every_operator() {
 
 /// A query that succeeds on the CPU, which stops before the row, succeeds on the device as well.
 #[tokio::test]
-async fn rows_behind_a_limit_raise_no_error() {
+async fn rows_beyond_a_limit_raise_no_error() {
     let table = (
         "m",
         "SELECT value AS a FROM generate_series(1, 30000) AS v(value)",
@@ -207,7 +207,7 @@ async fn rows_behind_a_limit_raise_no_error() {
 
 /// The subtree runs again on the CPU only if the CPU may not need the row.
 #[tokio::test]
-async fn the_cpu_runs_again_only_where_it_may_not_need_the_row() {
+async fn cpu_retries_only_if_it_may_skip_the_row() {
     for (source, sql, doubt) in [
         (Source::Memory, "SELECT a / c FROM t WHERE b > 0", None),
         (

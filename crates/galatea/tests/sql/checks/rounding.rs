@@ -34,7 +34,7 @@ async fn decimals_are_rounded_exactly() {
 
 /// DataFusion parses them as doubles with 16 significant digits.
 #[tokio::test]
-async fn long_numbers_are_decimals() {
+async fn long_integer_literals_are_decimals() {
     check(
         &[],
         &[

@@ -19,7 +19,7 @@ async fn of_datafusion(sql: &str) -> Result<Vec<String>, String> {
 
 /// `Guarded` in `crates/engine/src/checks/guard.rs` can then be removed.
 #[tokio::test]
-async fn datafusion_evaluates_decided_operands() {
+async fn datafusion_does_not_short_circuit_operands() {
     let sql = "SELECT count(*) FROM n WHERE a <> 0 AND 10 / a > 2";
     let error = of_datafusion(sql).await.expect_err(sql);
     assert!(error.contains("Divide by zero"), "{error}");
@@ -56,7 +56,7 @@ async fn datafusion_folds_overflow() {
 
 /// `CountedDigits` in `crates/engine/src/checks/decimal.rs` can then be removed.
 #[tokio::test]
-async fn datafusion_does_not_count_digits() {
+async fn datafusion_does_not_check_decimal_precision() {
     let sql = "SELECT CAST('99999999999999999999999999999999999999' AS DECIMAL(38, 0)) + 1 AS d";
     // The last digit is not printed.
     assert_eq!(
@@ -67,7 +67,7 @@ async fn datafusion_does_not_count_digits() {
 
 /// `StringCast` in `crates/expression/src/string_cast.rs` can then be removed.
 #[tokio::test]
-async fn datafusion_reads_fewer_notations() {
+async fn datafusion_casts_fewer_string_notations() {
     for sql in [
         "SELECT CAST('2011-05-06 12:34' AS TIMESTAMP)",
         "SELECT CAST('2011-5-6' AS TIMESTAMP)",
@@ -79,7 +79,7 @@ async fn datafusion_reads_fewer_notations() {
 
 /// `crates/engine/src/plans/literals.rs` can then be removed.
 #[tokio::test]
-async fn datafusion_makes_doubles_of_long_numbers() {
+async fn datafusion_parses_long_integers_as_doubles() {
     let sql = "SELECT arrow_typeof(99999999999999999999)";
     assert_eq!(of_datafusion(sql).await, Ok(vec!["Float64".to_owned()]));
 }

@@ -23,7 +23,7 @@ async fn plainly(statements: &[&str], sql: &str) -> Vec<RecordBatch> {
 }
 
 #[tokio::test]
-async fn every_statement_that_changes_a_table_is_seen_by_the_next_query() {
+async fn table_changes_are_visible_to_cached_queries() {
     // Statements of plain DataFusion that produce the same rows in its tables.
     for (change, plain) in [
         (
@@ -67,7 +67,7 @@ async fn every_statement_that_changes_a_table_is_seen_by_the_next_query() {
 }
 
 #[tokio::test]
-async fn a_table_of_the_same_name_is_another_table() {
+async fn recreated_table_invalidates_cached_plans() {
     let ctx = session(&[]).await;
     assert_eq!(value(&ctx, COUNT).await, "3000|4501500|1");
     assert!(ask(&ctx, COUNT).await.1);
@@ -99,7 +99,7 @@ async fn a_table_of_the_same_name_is_another_table() {
 }
 
 #[tokio::test]
-async fn dropped_and_replaced_tables_leave_no_plan_and_no_memory() {
+async fn dropped_tables_free_their_plans_and_memory() {
     let ctx = session(&[]).await;
     let state = ctx.state();
     let session: Arc<Session> = state.config().get_extension().expect("a Galatea session");
@@ -153,7 +153,7 @@ fn other_value(name: &str) -> Option<&'static str> {
 }
 
 #[tokio::test]
-async fn each_setting_has_plans_of_its_own() {
+async fn changed_settings_use_separate_plans() {
     let ctx = session(&[]).await;
     let sql = "SELECT k, count(*) FROM t GROUP BY k";
     ask(&ctx, sql).await;
@@ -185,7 +185,7 @@ async fn each_setting_has_plans_of_its_own() {
 }
 
 #[tokio::test]
-async fn the_schema_that_names_are_looked_up_in_matters() {
+async fn cached_plans_depend_on_the_default_schema() {
     let ctx = session(&[]).await;
     run(&ctx, "CREATE SCHEMA other").await;
     run(&ctx, "CREATE TABLE other.t AS SELECT 42 AS v").await;
@@ -220,7 +220,7 @@ fn adds(number: i64) -> datafusion::logical_expr::ScalarUDF {
 }
 
 #[tokio::test]
-async fn a_function_in_the_place_of_another_is_called() {
+async fn replaced_function_invalidates_cached_plans() {
     let ctx = session(&[]).await;
     let sql = "SELECT sum(shifted(v)) FROM t WHERE v < 3";
     for (number, answer) in [(1, "5"), (100, "203"), (1, "5")] {
@@ -238,7 +238,7 @@ async fn a_function_in_the_place_of_another_is_called() {
 }
 
 #[tokio::test]
-async fn a_rule_that_is_added_or_removed_makes_other_plans() {
+async fn changed_optimizer_rules_invalidate_cached_plans() {
     let ctx = session(&[]).await;
     let sql = "SELECT count(*) FROM t WHERE v > 3";
     ask(&ctx, sql).await;
@@ -249,7 +249,7 @@ async fn a_rule_that_is_added_or_removed_makes_other_plans() {
 }
 
 #[tokio::test]
-async fn a_layout_of_columns_is_a_version_of_the_table() {
+async fn new_column_layout_invalidates_cached_plans() {
     let ctx = session(&[]).await;
     let sql = "SELECT k, sum(v) FROM t GROUP BY k";
     ask(&ctx, sql).await;
@@ -260,7 +260,7 @@ async fn a_layout_of_columns_is_a_version_of_the_table() {
 }
 
 #[tokio::test]
-async fn a_pipeline_that_was_refused_is_planned_without() {
+async fn refused_pipeline_is_replanned() {
     let ctx = session(&[("galatea.tuning.build_rows", "1000000")]).await;
     run(
         &ctx,

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_at_once_get_the_answers_of_one() {
+async fn concurrent_executions_of_a_cached_plan() {
     let ctx = session(&[]).await;
     for device in ["emulated", "cpu"] {
         run(&ctx, &format!("SET galatea.device = '{device}'")).await;
@@ -63,7 +63,7 @@ fn counted(plan: &Arc<dyn ExecutionPlan>) -> usize {
 }
 
 #[tokio::test]
-async fn each_execution_counts_for_itself() {
+async fn executions_have_separate_metrics() {
     let folder = tempfile::tempdir().expect("a folder");
     let ctx = session(&[]).await;
     let file = folder.path().join("t.parquet");
@@ -88,7 +88,7 @@ async fn each_execution_counts_for_itself() {
 }
 
 #[tokio::test]
-async fn executions_that_are_cancelled_or_fail_leave_nothing_behind() {
+async fn cached_plans_are_usable_after_cancellation_and_errors() {
     let ctx = session(&[("datafusion.execution.batch_size", "16")]).await;
     for device in ["emulated", "cpu"] {
         run(&ctx, &format!("SET galatea.device = '{device}'")).await;
@@ -152,7 +152,7 @@ async fn dynamic_filters_are_not_shared_between_executions() {
 }
 
 #[tokio::test]
-async fn a_plan_that_falls_back_does_so_afresh_each_time() {
+async fn cached_plan_can_fall_back_repeatedly() {
     let folder = tempfile::tempdir().expect("a folder");
     // Nothing fits in device memory.
     let ctx = session(&[("galatea.memory.gpu_limit", "1 KiB")]).await;

@@ -22,7 +22,7 @@ async fn write(ctx: &SessionContext, file: &Path, rows: &str) {
 }
 
 #[tokio::test]
-async fn files_that_change_in_any_way_are_read_again() {
+async fn file_changes_invalidate_cached_plans() {
     for format in ["parquet", "csv"] {
         let folder = tempfile::tempdir().expect("a folder");
         let ctx = session(&[]).await;
@@ -103,7 +103,7 @@ async fn rewrite_with_equal_size_and_mtime_invalidates_plans() {
 }
 
 #[tokio::test]
-async fn joins_of_files_and_tables_are_used_again() {
+async fn plans_over_files_and_tables_are_reused() {
     let folder = tempfile::tempdir().expect("a folder");
     let ctx = session(&[]).await;
     let (fact, dimension) = (folder.path().join("t.parquet"), folder.path().join("d.parquet"));

@@ -124,7 +124,7 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn plans_of_queries_that_come_again_are_used_again() {
+async fn plans_of_repeated_queries_are_reused() {
     let ctx = session(&[]).await;
     for device in ["emulated", "cpu"] {
         run(&ctx, &format!("SET galatea.device = '{device}'")).await;
@@ -164,7 +164,7 @@ async fn plans_with_different_literals_are_distinct() {
 }
 
 #[tokio::test]
-async fn prepared_statements_are_planned_once_for_each_value() {
+async fn prepared_statements_are_planned_once_per_value() {
     let ctx = session(&[]).await;
     run(&ctx, "PREPARE p(BIGINT) AS SELECT count(*) FROM t WHERE v > $1").await;
     for round in 0..2 {
@@ -226,7 +226,7 @@ async fn volatile_functions_are_evaluated_in_each_execution() {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_plans_go() {
+async fn least_recently_used_plans_are_evicted() {
     let ctx = session(&[("galatea.cache.plans", "2")]).await;
     let queries = [
         "SELECT sum(v) FROM t",
@@ -248,7 +248,7 @@ async fn the_least_recently_used_plans_go() {
 }
 
 #[tokio::test]
-async fn explain_shows_what_it_shows_without_reuse() {
+async fn explain_is_the_same_with_and_without_plan_cache() {
     let ctx = session(&[]).await;
     let query = "SELECT d.name, sum(t.v) FROM t JOIN d ON t.k = d.k GROUP BY d.name ORDER BY 2 LIMIT 3";
     for explain in ["EXPLAIN", "EXPLAIN VERBOSE", "EXPLAIN FORMAT TREE"] {
@@ -268,7 +268,7 @@ async fn explain_shows_what_it_shows_without_reuse() {
 }
 
 #[tokio::test]
-async fn frames_over_optimised_plans_give_their_rows() {
+async fn data_frames_over_optimised_plans_return_all_rows() {
     let ctx = session(&[]).await;
     let text = "SELECT v, k FROM t WHERE v < 30";
     let planned = ctx.sql(text).await.expect("a plan");

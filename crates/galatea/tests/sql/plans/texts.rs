@@ -71,7 +71,7 @@ async fn sql_text_with_volatile_meaning_is_not_cached() {
 }
 
 #[tokio::test]
-async fn a_table_under_the_name_of_another_is_seen() {
+async fn replaced_table_is_visible_to_cached_sql_text() {
     let ctx = session(&[]).await;
     let sql = "SELECT count(*) FROM d";
     for rows in [7, 12, 3] {
@@ -140,7 +140,7 @@ impl SchemaProvider for Hiding {
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_found_any_more_is_an_error() {
+async fn hidden_table_is_an_error_for_cached_sql_text() {
     let ctx = session(&[]).await;
     let schema = Arc::new(Hiding {
         tables: MemorySchemaProvider::new(),
@@ -176,7 +176,7 @@ impl TableFunctionImpl for Chosen {
 }
 
 #[tokio::test]
-async fn a_table_function_is_asked_each_time() {
+async fn table_functions_are_not_cached() {
     let ctx = session(&[]).await;
     let sql = "SELECT count(*) FROM chosen()";
     for (table, rows) in [("t", "3000"), ("d", "7"), ("t", "3000")] {
@@ -210,7 +210,7 @@ impl ExprPlanner for MinusForPlus {
 }
 
 #[tokio::test]
-async fn a_planner_of_expressions_that_is_new_is_asked() {
+async fn new_expression_planner_invalidates_cached_sql_text() {
     let ctx = session(&[]).await;
     let sql = "SELECT max(v + 1) FROM t";
     for _ in 0..2 {
@@ -248,7 +248,7 @@ async fn parser_settings_are_part_of_the_sql_text_key() {
 }
 
 #[tokio::test]
-async fn the_least_recently_asked_texts_go() {
+async fn least_recently_used_sql_texts_are_evicted() {
     let ctx = session(&[("galatea.cache.plans", "2")]).await;
     let queries = [0, 1, 2].map(|least| format!("SELECT count(*) FROM t WHERE v > {least}"));
     for sql in &queries {
@@ -264,7 +264,7 @@ async fn the_least_recently_asked_texts_go() {
 }
 
 #[tokio::test]
-async fn strings_hold_no_table() {
+async fn cached_sql_text_holds_no_table() {
     let ctx = session(&[]).await;
     let (_, reused) = ask(&ctx, "SELECT sum(v) FROM t").await;
     assert!(!reused);

@@ -62,7 +62,7 @@ fn slt_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn our_files_pass() {
+async fn our_sqllogictest_files_pass() {
     let folder = Path::new("tests/slt");
     let files = slt_files(folder);
     assert!(!files.is_empty(), "no files in {}", folder.display());
@@ -87,7 +87,7 @@ async fn our_files_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn datafusions_files_are_answered_as_datafusion_does() {
+async fn datafusion_sqllogictest_files_match_datafusion() {
     let Some(folder) = TestFolder::find() else {
         println!("skipped: cargo does not say where datafusion-sqllogictest is");
         assert!(

@@ -26,7 +26,7 @@ const SQL: &str =
     "SELECT date_bin(INTERVAL '1 minute', ts) AS w, k, sum(v) AS s FROM e WHERE v <> 4 GROUP BY w, k";
 
 #[tokio::test]
-async fn files_are_read_as_they_come() {
+async fn new_files_in_a_folder_are_streamed() {
     let pair = sessions(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     put(
@@ -66,7 +66,7 @@ async fn files_are_read_as_they_come() {
 }
 
 #[tokio::test]
-async fn formats_are_read_alike() {
+async fn file_formats_stream_the_same_rows() {
     let pair = sessions(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let rows = "SELECT to_timestamp(1704067200 + value) AS ts, CASE WHEN value % 5 > 0 THEN

@@ -16,7 +16,7 @@ const QUERIES: [&str; 5] = [
 ];
 
 #[tokio::test]
-async fn rows_are_those_of_the_same_table() {
+async fn streamed_rows_match_the_table() {
     let pair = sessions(&[]);
     for (rows, sizes) in [
         (0, &[1][..]),
@@ -34,7 +34,7 @@ async fn rows_are_those_of_the_same_table() {
 }
 
 #[tokio::test]
-async fn frames_of_any_size_hold_the_same_rows() {
+async fn frame_size_changes_no_rows() {
     for frame in ["4096", "5000", "65536", "1048576"] {
         let pair = sessions(&[("galatea.stream.frame_size", frame)]);
         let batches = parts(&events(5000, -40_000, 90, true, 3), &[2999, 8, 1024]);
@@ -60,7 +60,7 @@ async fn plan(ctx: &SessionContext, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn plans_say_what_runs_where() {
+async fn plan_shows_stream_placement_and_reasons() {
     let pair = sessions(&[("galatea.stream.lateness", "250")]);
     let placed = plan(
         &pair.gpu,
@@ -102,7 +102,7 @@ async fn plans_say_what_runs_where() {
 }
 
 #[tokio::test]
-async fn errors_of_rows_end_the_stream() {
+async fn row_errors_end_the_stream() {
     let pair = sessions(&[]);
     let sender = channel(&pair.gpu);
     let sending = tokio::spawn(async move {
@@ -151,7 +151,7 @@ async fn first(ctx: &SessionContext, sql: &str) -> RecordBatch {
 }
 
 #[tokio::test]
-async fn rows_come_before_the_stream_ends_and_dropping_them_ends_it() {
+async fn rows_are_returned_before_the_stream_ends() {
     let pair = sessions(&[]);
     let sender = channel(&pair.gpu);
     let endless = tokio::spawn(async move {
@@ -169,7 +169,7 @@ async fn rows_come_before_the_stream_ends_and_dropping_them_ends_it() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_holds_the_sender_back() {
+async fn slow_reader_causes_backpressure() {
     let pair = sessions(&[]);
     let sender = channel(&pair.gpu);
     let (count, sent) = tokio::sync::watch::channel(0_usize);
@@ -202,7 +202,7 @@ async fn a_slow_reader_holds_the_sender_back() {
 }
 
 #[tokio::test]
-async fn streams_run_beside_each_other_and_beside_queries() {
+async fn streams_run_concurrently_with_other_queries() {
     let pair = sessions(&[]);
     let table = crate::data::batch(5000, 3, crate::data::Shape::Ordinary);
     pair.table("t", &[table]);

@@ -19,7 +19,7 @@ const QUERIES: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn windows_are_those_of_the_same_table() {
+async fn streamed_windows_match_the_table() {
     let pair = sessions(&[]);
     for (rows, sizes) in [
         (0, &[1][..]),
@@ -37,7 +37,7 @@ async fn windows_are_those_of_the_same_table() {
 }
 
 #[tokio::test]
-async fn frames_of_any_size_lead_to_the_same_windows() {
+async fn frame_size_changes_no_windows() {
     for frame in ["4096", "65536", "1048576"] {
         let pair = sessions(&[
             ("galatea.stream.frame_size", frame),
@@ -52,7 +52,7 @@ async fn frames_of_any_size_lead_to_the_same_windows() {
 
 /// The bitmap of used slots ends at any thread of a block, and the words of the slots begin right after it.
 #[tokio::test]
-async fn groups_are_complete_for_any_end_of_the_slot_bitmap() {
+async fn groups_are_complete_for_any_slot_bitmap_size() {
     let sql = "SELECT date_bin(INTERVAL '1 second', ts) AS w, v, count(*), sum(v) FROM s GROUP BY w, v";
     for frame in ["4096", "8192", "20480", "65536"] {
         let pair = sessions(&[("galatea.stream.frame_size", frame)]);
@@ -91,7 +91,7 @@ async fn threads_do_not_race() {
 
 /// Times with gaps of many windows, and batches with many windows.
 #[tokio::test]
-async fn windows_may_be_far_apart() {
+async fn windows_with_large_gaps() {
     let pair = sessions(&[]);
     let times = [
         0,
@@ -112,7 +112,7 @@ async fn windows_may_be_far_apart() {
 }
 
 #[tokio::test]
-async fn rows_without_time_are_the_last_window() {
+async fn rows_with_null_time_form_the_last_window() {
     let pair = sessions(&[]);
     let mut times: Vec<Option<i64>> = (0..200).map(|row| Some(row * 30)).collect();
     times.extend([None; 40]);
@@ -122,7 +122,7 @@ async fn rows_without_time_are_the_last_window() {
 
 /// Rows that are late within the allowed lateness are in their windows.
 #[tokio::test]
-async fn late_rows_are_in_their_windows() {
+async fn allowed_late_rows_are_in_their_windows() {
     let mut random = StdRng::seed_from_u64(11);
     let times = (0..4000_i64).map(|row| Some(row * 3 - random.random_range(0..900)));
     let rows = of_times(times.collect(), true, 4);
@@ -142,7 +142,7 @@ async fn late_rows_are_in_their_windows() {
 
 /// Rows that are later are dropped, in any batch.
 #[tokio::test]
-async fn rows_that_are_too_late_are_left_out() {
+async fn rows_beyond_the_allowed_lateness_are_dropped() {
     let mut random = StdRng::seed_from_u64(12);
     let times: Vec<i64> = (0..3000_i64)
         .map(|row| row * 3 - random.random_range(0..2500))
@@ -197,7 +197,7 @@ async fn rows_that_are_too_late_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_window_is_returned_when_it_is_over() {
+async fn window_is_returned_on_completion() {
     let pair = sessions(&[]);
     let sender = channel(&pair.gpu);
     let sql = "SELECT date_bin(INTERVAL '1 second', ts) AS w, count(*) AS n FROM s GROUP BY w";
@@ -255,7 +255,7 @@ async fn too_many_groups_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_slow_source_and_a_slow_reader_change_nothing() {
+async fn slow_source_and_slow_reader_change_no_windows() {
     let pair = sessions(&[]);
     let sender = channel(&pair.gpu);
     let rows = events(600, 0, 40, false, 21);
