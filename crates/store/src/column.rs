@@ -32,6 +32,7 @@ use galatea_device::HostView;
 
 use crate::layout::{CodeMeaning, SlotLayout};
 use galatea_memory::Identity;
+use galatea_memory::regions::Source;
 
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
 pub const VIEW_ALIGNMENT: usize = 256;
@@ -314,6 +315,26 @@ impl Column {
         }
     }
 
+    /// Layout of a chunk's buffers in device memory from `start`: the offsets of its data, validity bitmap and
+    /// string offsets, and the end.
+    pub fn chunk_layout(&self, index: usize, start: u64) -> ([Option<u64>; 3], u64) {
+        let chunk = &self.chunks[index];
+        let mut at = start;
+        let mut place = |bytes: Option<usize>| {
+            bytes.map(|bytes| {
+                let here = at;
+                at += (bytes.max(1)).next_multiple_of(VIEW_ALIGNMENT) as u64;
+                here
+            })
+        };
+        let layout = [
+            place(Some(chunk.data.plain_bytes())),
+            place(chunk.validity.as_ref().map(HostView::len)),
+            place(chunk.offsets.as_ref().map(HostView::len)),
+        ];
+        (layout, at)
+    }
+
     /// A column of these chunks. Its slabs and bounds are derived from them.
     pub(crate) fn of_chunks(
         name: String,
@@ -349,6 +370,33 @@ impl Column {
 
 /// Bounds over the chunks that have a value other than NULL and NaN. `None` if no chunk has one, or if one of
 /// these chunks has no upper bound.
+/// A region of device memory: a page is a chunk, with its buffers one after the other, each aligned to
+/// [`VIEW_ALIGNMENT`].
+///
+/// A page never owns its original: the region has a weak reference to its [`Identity`], and is dropped with
+/// it. Versions of a column (the table before and after an `INSERT`) share the pages of their common chunks.
+impl Source for Column {
+    fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn pages(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn page(&self, index: usize) -> &Arc<Identity> {
+        &self.chunks[index].identity
+    }
+
+    fn page_bytes(&self, index: usize) -> u64 {
+        self.chunk_layout(index, 0).1
+    }
+}
+
 fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
     let mut bounds: Option<ScalarRange> = None;
     for chunk in chunks {

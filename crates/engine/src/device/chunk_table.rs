@@ -1,7 +1,6 @@
 //! The chunk table of a launch.
 
 use super::columns::ChunkAddresses;
-use galatea_codegen::column_access::{AccessForm, ColumnAccess};
 use galatea_device::DeviceBuffer;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_store::TableView;
@@ -24,11 +23,10 @@ impl ChunkTable {
     pub(crate) fn new(
         view: &TableView,
         chunks: &[usize],
-        columns: &[ColumnAccess],
         morsel_rows: u32,
         place: impl Fn(usize, usize) -> ChunkAddresses,
     ) -> Self {
-        let stride = CHUNK_HEADER_WORDS + columns.len() * COLUMN_WORDS;
+        let stride = CHUNK_HEADER_WORDS + view.columns.len() * COLUMN_WORDS;
         let mut words = Vec::with_capacity((chunks.len() + 1) * stride);
         let mut first_morsels = Vec::with_capacity(chunks.len() + 1);
         let mut morsels = 0u32;
@@ -44,12 +42,9 @@ impl ChunkTable {
         for (position, &chunk) in chunks.iter().enumerate() {
             let rows = view.chunk_rows[chunk];
             words.extend([u64::from(rows), u64::from(morsels), first_rows[chunk]]);
-            for (k, access) in columns.iter().enumerate() {
+            for (k, column) in view.columns.iter().enumerate() {
                 let at = place(position, k);
-                let base = match access.form {
-                    AccessForm::Integer { .. } => view.columns[k].chunks[chunk].base as u64,
-                    _ => 0,
-                };
+                let base = column.chunks[chunk].base as u64;
                 words.extend([at.data, at.validity, base, at.offsets]);
             }
             first_morsels.push(morsels);

@@ -5,7 +5,6 @@ use super::error::raise;
 use super::pipeline_run::{Admitted, LAUNCH_BYTES, Output, Run};
 use super::sinks::SinkState;
 use crate::device::chunk_table::LaunchInputs;
-use crate::device::columns::ColumnPages;
 use crate::device::demand::Estimate;
 use crate::device::prepared::Prepared;
 use crate::device::{QueryStreams, RunError};
@@ -105,8 +104,8 @@ impl<'a> Run<'a> {
         } = progress;
         let grid = sink.grid();
         let transfer_start = Instant::now();
-        let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
-        let mut scan = self.runtime.memory().scan(sources.iter());
+        let columns = &self.view.columns;
+        let mut scan = (self.runtime.memory()).scan(columns.iter().map(|column| &**column));
         if sink.stops() {
             // The sink may allocate between launches, while the pages of later launches are pinned: leave a
             // quarter free.
@@ -124,11 +123,11 @@ impl<'a> Run<'a> {
         }
         scan.make_reserve()?;
         // Without columns there is no identity by which to look up cached launch inputs.
-        let known = match sources.is_empty() || order.is_some() {
+        let known = match columns.is_empty() || order.is_some() {
             true => None,
             false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
         };
-        let fresh = known.is_none() && !sources.is_empty() && order.is_none();
+        let fresh = known.is_none() && !columns.is_empty() && order.is_none();
         let (mut residency, inputs) = match known {
             Some(inputs) => (ChunkResidency::kept(self.runtime, scan, &inputs), inputs),
             None => {

@@ -9,7 +9,7 @@
 //! arrive in the order of the key, according to zone maps, access nearby addresses without partitions.
 
 use super::pipeline_run::Run;
-use crate::device::columns::{ColumnPages, away};
+use crate::device::columns::away;
 use crate::device::demand;
 use crate::joins::build_table::SideRows;
 use datafusion::common::human_readable_size;
@@ -233,7 +233,7 @@ impl Run<'_> {
         let (mut once, mut again) = (0, 0);
         for (source, column) in self.plan.columns().into_iter().zip(&self.view.columns) {
             let chunks = self.chunks.iter().map(|chunk| &column.chunks[*chunk]);
-            let bytes = away(chunks, self.runtime.memory().bytes_of(&ColumnPages(column)));
+            let bytes = away(chunks, self.runtime.memory().bytes_of(&**column));
             once += bytes;
             again += if counted.contains(&source) { bytes } else { 0 };
         }

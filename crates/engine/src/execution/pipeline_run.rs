@@ -3,7 +3,6 @@
 use super::part_run::PartRun;
 use crate::config::{CompileEffort, GalateaConfig, PersistentScan, RowOutput};
 use crate::device::check;
-use crate::device::columns::ColumnPages;
 use crate::device::demand::{self, Estimate, Inputs};
 use crate::device::prepared::Preparation;
 use crate::device::{DeviceRuntime, RunError};
@@ -145,7 +144,7 @@ impl<'a> Run<'a> {
         let memory = self.runtime.memory();
         let regions = self.regions();
         let columns = self.view.columns.iter();
-        let here: u64 = columns.map(|column| memory.bytes_of(&ColumnPages(column))).sum();
+        let here: u64 = columns.map(|column| memory.bytes_of(&**column)).sum();
         let column_bytes: u64 = regions.iter().map(|(_, bytes)| bytes).sum();
         let chunk_words = CHUNK_HEADER_WORDS + self.view.columns.len() * COLUMN_WORDS;
         let inputs = Inputs {
@@ -175,7 +174,7 @@ impl<'a> Run<'a> {
     fn regions(&self) -> Vec<(usize, u64)> {
         let bytes = |column: &Arc<Column>| -> u64 {
             let pages = self.chunks.iter();
-            pages.map(|chunk| ColumnPages(column).page_bytes(*chunk)).sum()
+            pages.map(|chunk| column.page_bytes(*chunk)).sum()
         };
         let columns = self.view.columns.iter();
         columns

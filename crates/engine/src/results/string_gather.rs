@@ -10,7 +10,6 @@
 //! ([`StringRows::gather`]).
 
 use super::Piece;
-use crate::device::columns::{ColumnPages, chunk_layout};
 use crate::device::{DeviceRuntime, RunError};
 use crate::string::late_materialised::StringRows;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
@@ -78,8 +77,7 @@ impl StringRows {
         if count < POLICY.texts || !self.pays(runtime, count) {
             return Ok(None);
         }
-        let pages = [ColumnPages(&self.column)];
-        let mut scan = runtime.memory().scan(pages.iter());
+        let mut scan = runtime.memory().scan([&*self.column].into_iter());
         // Lengths, flags and, as an estimate, strings of average length.
         let stored_rows = self
             .chunks
@@ -132,7 +130,7 @@ impl StringRows {
             if let Some(copied) = copied {
                 stream.wait(&copied)?;
             }
-            let [bytes, validity, offsets] = chunk_layout(&self.column, *chunk, 0).0;
+            let [bytes, validity, offsets] = self.column.chunk_layout(*chunk, 0).0;
             let address = |place: Option<u64>| place.map_or(0, |place| page.address() + place);
             brought.chunks.push(StringChunk {
                 rows: self.column.chunks[*chunk].rows.into(),
@@ -147,13 +145,13 @@ impl StringRows {
 
     /// Bytes of the column that must be on the device.
     fn stored(&self) -> u64 {
-        let pages = ColumnPages(&self.column);
+        let pages = &*self.column;
         self.chunks.iter().map(|chunk| pages.page_bytes(*chunk)).sum()
     }
 
     /// Whether the device gathers `count` strings faster than the host, including the transfer of the column.
     fn pays(&self, runtime: &DeviceRuntime, count: usize) -> bool {
-        let here = runtime.memory().bytes_of(&ColumnPages(&self.column));
+        let here = runtime.memory().bytes_of(&*self.column);
         let missing = self.stored().saturating_sub(here);
         let link = runtime
             .calibration()

@@ -12,7 +12,6 @@
 //! compute   ┊             │ chunk 0 │ chunk 1 │ ...      reads slots
 //! ```
 
-use crate::device::columns::chunk_layout;
 use crate::device::{DeviceRuntime, RunError};
 use galatea_device::{DeviceBuffer, DeviceError, Event, HostMemory, HostView, In, Out, Stream};
 use galatea_kernels::{PACKED_BLOCK_CODES, PackedColumn, UnpackCodes};
@@ -147,7 +146,7 @@ impl<'r> ChunkLink<'r> {
         let mut end = 0;
         for column in coming {
             let chunk = &column.column.chunks[column.chunk];
-            let places = chunk_layout(column.column, column.chunk, column.start).0;
+            let places = column.column.chunk_layout(column.chunk, column.start).0;
             let data = match (column.packed(), places[0]) {
                 (Some(codes), Some(place)) if has_room => {
                     columns.push(PackedColumn {

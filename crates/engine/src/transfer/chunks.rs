@@ -2,7 +2,7 @@
 
 use crate::aggregate::group_table::copies_merge;
 use crate::device::chunk_table::{ChunkTable, LaunchInputs};
-use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
+use crate::device::columns::{ChunkAddresses, addresses};
 use crate::device::persistent::running;
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
@@ -74,7 +74,7 @@ impl LaunchInputs {
         lookups: Vec<Option<DeviceBuffer<u8>>>,
     ) -> Result<Self, RunError> {
         let order = residency.order.clone();
-        let mut table = ChunkTable::new(view, &order, &bound.columns, bound.morsel_rows, |position, k| {
+        let mut table = ChunkTable::new(view, &order, bound.morsel_rows, |position, k| {
             residency.place(view, position, k)
         });
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
@@ -157,7 +157,7 @@ impl<'r> ChunkResidency<'r> {
         let columns = 0..view.columns.len();
         let missing = |chunk: usize| -> u64 {
             let missing = columns.clone().filter(|k| !scan.has(*k, chunk));
-            missing.map(|k| chunk_layout(&view.columns[k], chunk, 0).1).sum()
+            missing.map(|k| view.columns[k].chunk_layout(chunk, 0).1).sum()
         };
         let over = done.unwrap_or(0);
         let needed: u64 = chunks[over..].iter().map(|chunk| missing(*chunk)).sum();
@@ -201,7 +201,7 @@ impl<'r> ChunkResidency<'r> {
             .map(|k| {
                 let missing = chunks.iter().filter(|chunk| !scan.has(k, **chunk));
                 let bytes: u64 = missing
-                    .map(|chunk| chunk_layout(&view.columns[k], *chunk, 0).1)
+                    .map(|chunk| view.columns[k].chunk_layout(*chunk, 0).1)
                     .sum();
                 let fits = bytes <= room_left;
                 room_left -= if fits { bytes } else { 0 };
@@ -266,10 +266,7 @@ impl<'r> ChunkResidency<'r> {
         }
         // There may be no chunk at all: an empty table, or one with all chunks skipped by zone maps.
         let chunk_bytes = chunks.first().map_or(0, |chunk| {
-            let bytes = view
-                .columns
-                .iter()
-                .map(|column| chunk_layout(column, *chunk, 0).1);
+            let bytes = view.columns.iter().map(|column| column.chunk_layout(*chunk, 0).1);
             bytes.sum::<u64>()
         });
         let ahead = (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize;
@@ -360,7 +357,7 @@ impl<'r> ChunkResidency<'r> {
     fn place(&self, view: &TableView, position: usize, k: usize) -> ChunkAddresses {
         let chunk = self.order[position];
         match (self.pages[position].get(k).unwrap_or(&None), &self.ring) {
-            (Some(page), _) => addresses(page.address(), chunk_layout(&view.columns[k], chunk, 0).0),
+            (Some(page), _) => addresses(page.address(), view.columns[k].chunk_layout(chunk, 0).0),
             (None, Some(ring)) => ring.place(view, position, chunk, k),
             (None, None) => ChunkAddresses::default(),
         }

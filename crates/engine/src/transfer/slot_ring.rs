@@ -1,6 +1,6 @@
 //! Slots of device memory for chunks that stay only until their launch is done.
 
-use crate::device::columns::{ChunkAddresses, addresses, chunk_layout};
+use crate::device::columns::{ChunkAddresses, addresses};
 use crate::device::{DeviceRuntime, QueryStreams, RunError};
 use crate::rows::memory;
 use crate::transfer::chunk_link::{ChunkLink, ChunkTransfer, LinkStreams};
@@ -24,7 +24,7 @@ struct Slot {
 
 /// Start of column `k` of a chunk in a slot.
 fn slot_start(view: &TableView, chunk: usize, k: usize) -> u64 {
-    let before = |start, column: &Arc<Column>| chunk_layout(column, chunk, start).1;
+    let before = |start, column: &Arc<Column>| column.chunk_layout(chunk, start).1;
     view.columns[..k].iter().fold(0, before)
 }
 
@@ -66,7 +66,7 @@ impl SlotRing {
         let start = slot_start(view, chunk, k);
         addresses(
             slot.buffer.address(),
-            chunk_layout(&view.columns[k], chunk, start).0,
+            view.columns[k].chunk_layout(chunk, start).0,
         )
     }
 

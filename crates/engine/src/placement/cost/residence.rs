@@ -3,7 +3,7 @@
 use super::Estimator;
 use crate::config::GalateaConfig;
 use crate::device::DeviceRuntime;
-use crate::device::columns::{ColumnPages, away};
+use crate::device::columns::away;
 use crate::graph::{Pipeline, PipelineSource};
 use crate::session::Session;
 use arrow::array::Array;
@@ -127,7 +127,7 @@ fn residence(
     let Some(kept) = kept.and_then(|kept| kept.into_iter().next()) else {
         return unknown;
     };
-    let here = device.map_or(0, |device| device.memory().bytes_of(&ColumnPages(&kept)));
+    let here = device.map_or(0, |device| device.memory().bytes_of(&*kept));
     ColumnResidence {
         values: kept.dictionary().map_or(0, Array::len),
         encoded: Some(kept.scan_bytes()),
