@@ -151,6 +151,11 @@ pub fn bind(
         windows: build_sides.iter().any(|build_side| build_side.is_windows()),
         entries: build_sides.iter().any(|build_side| build_side.is_entries()),
     };
+    // The threads of a block read adjacent entries, but each thread reads adjacent rows of a column.
+    debug_assert!(
+        !looked_up.entries || view.columns.is_empty(),
+        "a pipeline over entries scans no columns"
+    );
     for (number, _) in (build_sides.iter().enumerate()).filter(|(_, build_side)| build_side.is_pairs()) {
         let directory = LookupTable::Built {
             build_side: number,

@@ -171,6 +171,8 @@ pub struct PartitionPlan {
     pub parts: u32,
     /// Whether rows are only counted.
     pub counts: bool,
+    /// Whether each partition begins at a multiple of 32 rows.
+    pub aligned: bool,
 }
 
 impl PartitionPlan {

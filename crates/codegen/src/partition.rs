@@ -147,6 +147,42 @@ impl PipelinePlan {
     }
 }
 
+impl PipelinePlan {
+    /// Splits the pipeline in two like [`Self::in_partitions`], with partitions by the hash of the key in the
+    /// build side: partition `i` of `parts` has the hashes from `i * 2^32 / parts`, and all keys with a NULL
+    /// part are in one partition. The first pipeline runs while the build side does not exist yet. `None` also
+    /// if the stored rows depend on the build side, or on their position in the scan.
+    pub fn in_hash_partitions(
+        &self,
+        aligned: AlignedSide,
+        rows: usize,
+        parts: u32,
+    ) -> Option<PartitionPasses> {
+        let mut passes = self.in_partitions(aligned, rows, Partitioning::by_number(parts))?;
+        if let SinkPlan::Partition { key, .. } = &mut passes.first.sink {
+            *key = Expr::key_hash(key, false).bucket(0, u32::BITS - parts.ilog2());
+        }
+        let refused = |expression: &&Expr| {
+            let looks_up = match aligned {
+                AlignedSide::Own => false,
+                AlignedSide::Other(build_side) => looks_up(expression, build_side),
+            };
+            looks_up || is_by_position(expression)
+        };
+        let is_refused = passes.first.expressions().iter().any(refused);
+        (!is_refused).then_some(passes)
+    }
+}
+
+/// Whether the value of an expression depends on the position of its row in the scan.
+fn is_by_position(expression: &Expr) -> bool {
+    let by_position = matches!(
+        expression.kind(),
+        ExprKind::RowNumber | ExprKind::TableRow | ExprKind::LateMaterialised(_)
+    );
+    by_position || expression.children().into_iter().any(is_by_position)
+}
+
 /// The columns that are stored between the two pipelines.
 struct Kept {
     aligned: AlignedSide,

@@ -9,7 +9,7 @@ use super::aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use galatea_base::reason::Reason;
-use galatea_expression::{Expr, ExprKind, KeySpace, Rebind};
+use galatea_expression::{Expr, ExprKind, Interval, JoinKeyPart, KeySpace, Rebind};
 use galatea_kernels::{MAX_LITERALS, MAX_OUTPUTS};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::convert::Infallible;
@@ -131,6 +131,34 @@ pub struct Partitioning {
     pub parts: u32,
     /// Whether rows are only counted.
     pub counts: bool,
+    /// Whether each partition begins at a multiple of 32 rows, so that its NULL bitmaps begin with a word.
+    pub aligned: bool,
+}
+
+impl Partitioning {
+    /// Partitioning by a number below `parts`, a power of two, which is the key.
+    pub(crate) fn by_number(parts: u32) -> Self {
+        let number = JoinKeyPart {
+            interval: Interval {
+                low: 0,
+                high: i128::from(parts) - 1,
+            },
+            values: None,
+            by_place: false,
+            nulls: false,
+        };
+        let keys = KeySpace {
+            parts: vec![number],
+            slots: None,
+            is_wide: false,
+        };
+        Self {
+            keys,
+            parts,
+            counts: false,
+            aligned: true,
+        }
+    }
 }
 
 /// The rows that a join returns. A *pair* here is a probe row and a build row that fulfil the join condition.

@@ -405,6 +405,7 @@ impl SinkInput<'_> {
             columns,
             parts: by.parts,
             counts: by.counts,
+            aligned: by.aligned,
         };
         let block = block_for(&plan, self.items, self.options)?;
         let sink = PartitionSink {

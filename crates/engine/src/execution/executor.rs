@@ -177,6 +177,21 @@ pub(super) fn chunks(pipeline: &Pipeline, plan: &PipelinePlan, view: &TableView)
     }
 }
 
+/// The failure of a query whose build side failed to be built by a pipeline.
+pub(super) fn of_side(side: &BuildSide, failure: Failure) -> Failure {
+    match failure {
+        // This holds for the rows, however they are built.
+        Failure::Run(RunError::Unsupported(reason)) if reason.is_of_rows() => {
+            Failure::BuildSide(side.shape, reason)
+        }
+        // This holds for the build side, for any pipeline that looks it up.
+        Failure::Run(RunError::Unsupported(reason)) if !matches!(reason, Reason::Device { .. }) => {
+            Failure::BuildSide(side.build.as_ref().and_then(|build| build.shape), reason)
+        }
+        failure => failure,
+    }
+}
+
 impl Executor<'_> {
     /// Runs the pipelines of a node's graph. The rows of its root are pushed to the queue.
     pub(crate) async fn return_rows(self, graph: &PipelineGraph) -> Result<RunReport, Failure> {
@@ -353,15 +368,7 @@ impl Executor<'_> {
                 Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
             Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),
-            // This holds for the rows, however they are built.
-            Err(Failure::Run(RunError::Unsupported(reason))) if reason.is_of_rows() => {
-                Err(Failure::BuildSide(source.shape, reason))
-            }
-            // This holds for the build side, for any pipeline that looks it up.
-            Err(Failure::Run(RunError::Unsupported(reason))) if !matches!(reason, Reason::Device { .. }) => {
-                Err(Failure::BuildSide(build.shape, reason))
-            }
-            Err(failure) => Err(failure),
+            Err(failure) => Err(of_side(source, failure)),
         }
     }
 }

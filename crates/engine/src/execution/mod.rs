@@ -19,6 +19,7 @@ mod build_sides;
 mod chunk_order;
 mod compile;
 pub(crate) mod error;
+mod exchange;
 pub(crate) mod executor;
 mod graph_cache;
 mod join_run;

@@ -182,6 +182,7 @@ impl Run<'_> {
             keys: met.keys,
             parts,
             counts: false,
+            aligned: false,
         };
         let Some(halves) = self.plan.in_partitions(met.aligned, self.sides.len(), by) else {
             return PartitionChoice::Direct(format!("none: {what}, rows cannot be kept"));
@@ -343,7 +344,7 @@ impl Run<'_> {
     }
 
     /// The result of a pipeline over these rows and build sides, and the expected fraction of rows that pass.
-    fn result_of(&self, plan: &PipelinePlan) -> Result<(ResultPlan, f64), Reason> {
+    pub(super) fn result_of(&self, plan: &PipelinePlan) -> Result<(ResultPlan, f64), Reason> {
         let build_sides: Vec<_> = self.sides.iter().map(SideRows::build_side).collect();
         let prepared = self.runtime.prepared();
         prepared.result_of(plan, self.view, &build_sides, self.kernel_options())

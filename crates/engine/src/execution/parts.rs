@@ -1,5 +1,8 @@
 //! Joins with a build side that does not fit device memory run one partition at a time.
 //!
+//! If there are many partitions and rows can be stored, both sides are partitioned first (`exchange.rs`). The
+//! other runs read both sides once per partition:
+//!
 //! ```text
 //! build side    rows by the hash of their key, counted ── ranges of hashes with rows that fit
 //!
@@ -54,24 +57,43 @@ policy! {
         tries: u32 = 3,
         /// Maximum number of partitioned joins of a pipeline: those with the largest build sides.
         joins: usize = 2,
+        /// Maximum number of partitions for which both sides are read once per partition. With more, they are
+        /// partitioned first: the rows that spill cross the link twice.
+        reads: usize = 2,
     }
 }
 
 pub(super) const POLICY: PartPolicy = PartPolicy::DEFAULT;
 
+/// Maximum number of partitions that a kernel writes (`partition.cuh`).
+const MAX_PARTITIONS: u32 = 256;
+
 /// A join that runs one partition at a time.
-struct Cut {
-    join: PartitionedJoin,
+pub(super) struct Cut {
+    pub(super) join: PartitionedJoin,
     /// The number of its build side, or of its pairs, among the build sides of the pipeline.
-    side: usize,
+    pub(super) side: usize,
     /// The partitions, each a range of hash buckets.
     ranges: Vec<Range<u32>>,
+    /// The least number of equal ranges of hashes that fit, a power of two; `None` if there are too many.
+    equal: Option<u32>,
     /// Maximum number of build rows in a partition.
     most: u64,
     /// Number of build rows.
     rows: u64,
     /// Maximum number of pairs, including rows without a match.
     pairs: u64,
+}
+
+/// The least number of equal ranges of buckets with at most `most` rows each, a power of two up to
+/// [`MAX_PARTITIONS`].
+fn equal_ranges(rows: &[u64], most: u64) -> Option<u32> {
+    let fits = |number: u32| {
+        let mut ranges = rows.chunks(rows.len().div_ceil(number as usize).max(1));
+        ranges.all(|range| range.iter().sum::<u64>() <= most)
+    };
+    let numbers = (1..=MAX_PARTITIONS.ilog2()).map(|bits| 1 << bits);
+    numbers.into_iter().find(|number| fits(*number))
 }
 
 /// The graph without the order of this pipeline's rows.
@@ -108,7 +130,65 @@ impl Executor<'_> {
         (self.ready.lock().views).retain(|pipeline, _| !below.contains(pipeline));
         (self.builds.lock()).retain(|build| build.pipeline == id || !below.contains(&build.pipeline));
         let cuts = self.cuts(pipeline, &joins, parts.memory.bytes).await?;
+        // An operator above restores the order.
+        let unsorted = pipeline.top().map(|_| unsorted(pipeline));
+        let pipeline = unsorted
+            .as_ref()
+            .map_or(pipeline, |graph| graph.pipeline(pipeline.id()));
+        if let [cut] = &*cuts
+            && let Some(done) = self.by_exchange(pipeline, keep, cut, parts).await?
+        {
+            return Ok(done);
+        }
         self.by_parts(pipeline, keep, &cuts, parts.begun_again).await
+    }
+
+    /// Runs a pipeline with a partitioned join whose sides are read once. `None` if its sides are read once
+    /// per partition instead, because there are few partitions, or because rows cannot be stored.
+    async fn by_exchange(
+        &self,
+        pipeline: PipelineRef<'_>,
+        keep: bool,
+        cut: &Cut,
+        parts: Parts,
+    ) -> Result<Option<(Output, RunReport)>, Failure> {
+        let Some(number) = cut.equal.filter(|_| cut.ranges.len() > POLICY.reads) else {
+            return Ok(None);
+        };
+        let Some(exchange) = cut.join.exchange(pipeline, number, cut.most) else {
+            return Ok(None);
+        };
+        let started = Instant::now();
+        let before = self.spilled();
+        let sides = match self.exchange(pipeline, cut, &exchange, parts.memory.bytes).await {
+            Ok(sides) => sides,
+            // Reading the sides again needs no memory for partitioned rows, nor columns that can be stored.
+            Err(Failure::Run(RunError::Unsupported(_))) => return Ok(None),
+            Err(failure) if failure.wants_memory() => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let join = (cut, &exchange);
+        let (output, mut report) = self
+            .join_exchanged(pipeline, keep, join, sides, parts.begun_again)
+            .await?;
+        report.total = started.elapsed();
+        report.partitions = Some(format!(
+            "{number} of d{}, sides partitioned once: {} rows on the build side, at most {} per partition; {} spilled",
+            cut.side,
+            cut.rows,
+            cut.most,
+            size(self.spilled().saturating_sub(before))
+        ));
+        Ok(Some((output, report)))
+    }
+
+    /// Number of bytes of working memory that the device has spilled so far.
+    fn spilled(&self) -> u64 {
+        let device = self.session.engine().opened(self.config);
+        device.map_or(0, |device| {
+            let counts = device.memory().spilled();
+            counts.to_memory + counts.to_files
+        })
     }
 
     /// The joins with a build side of more than `bytes` bytes, cut into partitions of at most that size. If
@@ -147,21 +227,7 @@ impl Executor<'_> {
         begun_again: u32,
     ) -> Result<(Output, RunReport), Failure> {
         let started = Instant::now();
-        let device = self
-            .session
-            .engine()
-            .device(self.config)
-            .map_err(RunError::Unsupported)?;
-        let spilled = || {
-            let counts = device.memory().spilled();
-            counts.to_memory + counts.to_files
-        };
-        let before = spilled();
-        // An operator above restores the order.
-        let unsorted = pipeline.top().map(|_| unsorted(pipeline));
-        let pipeline = unsorted
-            .as_ref()
-            .map_or(pipeline, |graph| graph.pipeline(pipeline.id()));
+        let before = self.spilled();
         let plan = pipeline.plan.resolved().map_err(Failure::Input)?;
         let is_cut = |number: usize| cuts.iter().any(|cut| cut.side == number);
         let mut sides: Vec<Option<SideRows>> = Vec::new();
@@ -242,7 +308,7 @@ impl Executor<'_> {
         };
         self.merge_builds();
         report.total = started.elapsed();
-        let moved = spilled().saturating_sub(before);
+        let moved = self.spilled().saturating_sub(before);
         let told =
             |join: &str, of: &dyn Fn(&Cut) -> String| cuts.iter().map(of).collect::<Vec<_>>().join(join);
         report.partitions = Some(format!(
@@ -341,6 +407,7 @@ impl Executor<'_> {
         }
         ranges.push(first..BUCKETS);
         Ok(Cut {
+            equal: equal_ranges(&build_rows, most),
             join,
             side: match join {
                 PartitionedJoin::Lookup(side) => side,

@@ -2,7 +2,7 @@
 //! partition: that of the build side, and those that probe it, keep the rows with key hashes within a range.
 
 use crate::graph::{PipelineGraph, PipelineId, PipelineRef, PipelineSource};
-use galatea_codegen::{AlignedSide, PipelinePlan, RowOrder, SinkPlan};
+use galatea_codegen::{AlignedSide, PartitionPasses, PipelinePlan, RowOrder, SinkPlan};
 use galatea_expression::{BUCKETS, Expr};
 use std::ops::Range;
 
@@ -21,7 +21,41 @@ pub(crate) enum PartitionedJoin {
     Pairs,
 }
 
+/// The pipelines of a join that partition its sides once: the first pass of each side stores the rows by
+/// partition, the second one reads a partition.
+#[derive(Debug, Clone)]
+pub(crate) struct Exchange {
+    /// The pipeline of the build side. In its second pass, its only build side consists of the stored rows.
+    pub(crate) build: PartitionPasses,
+    /// The pipeline that probes it. In its second pass, its last build side consists of the stored rows.
+    pub(crate) probe: PartitionPasses,
+}
+
 impl PartitionedJoin {
+    /// The pipelines that partition the sides of this join of a pipeline, in `parts` partitions with at most
+    /// `most` rows of the build side each. `None` for multimap joins, for sides that are not scans of tables,
+    /// and if rows cannot be stored.
+    pub(crate) fn exchange(self, pipeline: PipelineRef<'_>, parts: u32, most: u64) -> Option<Exchange> {
+        let Self::Lookup(side) = self else { return None };
+        let build = self.build(pipeline)?;
+        let scans = |source: &PipelineSource| {
+            use PipelineSource::{Files, Plan, Stored};
+            matches!(source, Stored(_) | Files { .. } | Plan(_))
+        };
+        if !scans(&build.source) || !scans(&pipeline.source) {
+            return None;
+        }
+        let plan = build.plan.resolved().ok()?;
+        let mut own = plan.in_hash_partitions(AlignedSide::Own, 0, parts)?;
+        if let SinkPlan::Build { most: rows, .. } = &mut own.second.sink {
+            *rows = Some(most);
+        }
+        let plan = pipeline.plan.resolved().ok()?;
+        let rows = pipeline.build_sides.len();
+        let probe = plan.in_hash_partitions(AlignedSide::Other(side), rows, parts)?;
+        Some(Exchange { build: own, probe })
+    }
+
     /// Whether a join of a pipeline has to run in partitions, because its build side is predicted to exceed
     /// device memory. Few pipelines have such a build side, so this check precedes the search for the keys.
     pub(crate) fn are_predicted(pipeline: PipelineRef<'_>) -> bool {

@@ -7,6 +7,7 @@ use galatea_device::{Access, DeviceError, DeviceSlice, Stream};
 use galatea_expression::BuiltColumn;
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
+use std::ops::Range;
 
 /// A region, with values of any type.
 pub(crate) trait Region {
@@ -116,6 +117,28 @@ impl DeviceColumn {
     /// The first `words` words of the NULL bitmap; `None` if the column is not nullable.
     pub(crate) fn null_words(&self, words: usize) -> Result<Option<DeviceSlice<'_, u32>>, DeviceError> {
         self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
+    }
+
+    /// This column with these rows of another one, of `width` bytes each. The first row is a multiple of 32.
+    pub(crate) fn copied(
+        mut self,
+        stream: &Stream,
+        from: &Self,
+        width: u64,
+        rows: Range<u64>,
+    ) -> Result<Self, RunError> {
+        let part = |unit: u64| {
+            let (start, end) = (rows.start * unit, rows.end * unit);
+            start as usize..end as usize
+        };
+        let bytes = part(width);
+        stream.copy(self.values.slice_mut(..bytes.len())?, from.values.slice(bytes)?)?;
+        if let (Some(into), Some(from)) = (&mut self.nulls, &from.nulls) {
+            let words = (rows.start / 32) as usize..rows.end.div_ceil(32) as usize;
+            let words = words.start..words.end.max(words.start);
+            stream.copy(into.slice_mut(..words.len())?, from.slice(words)?)?;
+        }
+        Ok(self)
     }
 
     /// Its regions.

@@ -120,6 +120,70 @@ async fn out_of_core_join_with_unique_build_keys() {
     }
 }
 
+/// The bytes over the link and the EXPLAIN ANALYZE of a query, with this memory and chunk size.
+async fn transferred(memory: &'static str, chunk_rows: &'static str, sql: &str) -> (u64, String) {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit(memory),
+        ("galatea.tuning.chunk_rows", chunk_rows),
+        ("galatea.cache.device", "false"),
+    ]);
+    pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
+    pair.table("s", &[table(30_000, true, |row| far(row * 31 % 25_000))]);
+    let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+    pair.check(sql, true, memory).await;
+    let report = galatea::last_query_report(&pair.gpu).expect("a report");
+    (report.link_bytes, plan)
+}
+
+/// With many partitions, each side is scanned once to partition it, and once more to count its keys.
+#[tokio::test]
+async fn out_of_core_join_scans_each_side_once() {
+    for sql in &UNIQUE[..5] {
+        let (once, plan) = transferred("64 MiB", "1000", sql).await;
+        assert!(!plan.contains("partitioned once"), "{plan}");
+        for chunk_rows in ["1000", "40000"] {
+            let (bytes, plan) = transferred("512 KiB", chunk_rows, sql).await;
+            assert!(plan.contains("sides partitioned once"), "{sql}\n{plan}");
+            assert!(
+                bytes <= 4 * once,
+                "{sql}: {bytes} bytes over the link, {once} for one scan\n{plan}"
+            );
+        }
+    }
+}
+
+/// Sides without rows, of one row, with equal keys only, and with NULL keys only.
+#[tokio::test]
+async fn out_of_core_join_of_degenerate_sides() {
+    let pair = Pair::new(&[
+        STRICT,
+        BUILT,
+        limit("384 KiB"),
+        ("galatea.tuning.chunk_rows", "4096"),
+    ]);
+    pair.table("r", &[table(20_000, true, |row| far(row * 7919 % 20_000))]);
+    for (name, rows, key) in [
+        ("none", 0, far as fn(i64) -> i64),
+        ("one", 1, far),
+        ("warp", 33, far),
+        ("same", 9_000, |_| far(7)),
+        ("missing", 9_000, |row| -far(row) - 1),
+    ] {
+        pair.table(name, &[table(rows, rows > 1, key)]);
+        for kind in ["JOIN", "LEFT JOIN"] {
+            let sql = format!(
+                "SELECT count(*), count(r.k), sum(r.v), max(r.paid), sum(s.v) FROM {name} AS s {kind} r ON s.k = r.k"
+            );
+            pair.check(&sql, false, name).await;
+        }
+    }
+    let nulls =
+        "SELECT count(*), count(r.k), sum(s.v) FROM r AS s LEFT JOIN r ON s.k = r.k WHERE s.k IS NULL";
+    pair.check(nulls, false, "NULL keys").await;
+}
+
 /// EXPLAIN shows the algorithm of a join before a run, by the rows of the build side and device memory.
 #[tokio::test]
 async fn explain_shows_planned_out_of_core_joins() {
