@@ -52,6 +52,13 @@ pub struct Automaton {
     table: Arc<[u8]>,
 }
 
+impl Automaton {
+    /// The regular expression.
+    pub(crate) fn pattern(&self) -> &str {
+        &self.pattern
+    }
+}
+
 impl PartialEq for Automaton {
     fn eq(&self, other: &Self) -> bool {
         self.pattern == other.pattern

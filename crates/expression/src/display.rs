@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema, TimeUnit};
+use datafusion::common::ScalarValue;
 
-use super::function::Function;
+use super::function::{Function, Rounding};
 use super::ir::{Expr, ExprKind};
 use super::sql::Quoted;
 
@@ -116,11 +117,18 @@ impl fmt::Display for Named<'_> {
                 Ok(())
             }
             ExprKind::Call { function, arguments } => {
-                write!(f, "{function}(")?;
-                for (index, argument) in arguments.iter().enumerate() {
-                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, named(argument))?;
+                let written: Vec<String> = arguments.iter().map(|one| named(one).to_string()).collect();
+                match (function, written.as_slice()) {
+                    (Function::Like, [value, pattern]) => write!(f, "({value} LIKE {pattern})"),
+                    (Function::AddInterval { .. }, [value]) => {
+                        write!(f, "({value} + {})", interval(function))
+                    }
+                    _ => {
+                        let (before, after) = constants(function, arguments, self.expr.data_type());
+                        let all = [before, written, after].concat();
+                        write!(f, "{function}({})", all.join(", "))
+                    }
                 }
-                write!(f, ")")
             }
             // A function of one column contains its name.
             ExprKind::Dictionary {
@@ -145,4 +153,103 @@ impl fmt::Display for Named<'_> {
             ExprKind::Lookup { build_side, name, .. } => write!(f, "d{build_side}.{name}"),
         }
     }
+}
+
+/// The constants of a function that returns `data_type`, as SQL writes them before and after its arguments.
+fn constants(function: &Function, arguments: &[Expr], data_type: &DataType) -> (Vec<String>, Vec<String>) {
+    let places = |places: i32| match places {
+        0 => Vec::new(),
+        places => vec![places.to_string()],
+    };
+    match function {
+        Function::DatePart(part) => (vec![format!("'{part}'")], Vec::new()),
+        Function::DateTrunc(unit) => (vec![format!("'{unit}'")], Vec::new()),
+        Function::DateBin { stride, origin } => {
+            (vec![duration(*stride, data_type)], start(*origin, data_type))
+        }
+        Function::DateBinMonths { months, origin } => {
+            (vec![format!("{months} months")], start(*origin, data_type))
+        }
+        Function::Round { places: digits } | Function::TruncateTo { places: digits } => {
+            (Vec::new(), places(*digits))
+        }
+        Function::Multiple {
+            rounding: Rounding::ToZero | Rounding::HalfAway,
+            divisor,
+            ..
+        } => {
+            let scale = match arguments.first().map(Expr::data_type) {
+                Some(DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale)) => i32::from(*scale),
+                _ => 0,
+            };
+            let digits = divisor.checked_ilog10().map_or(0, |digits| digits as i32);
+            (Vec::new(), places(scale - digits))
+        }
+        Function::Substring { start, length } => {
+            let all = [Some(*start), *length].into_iter().flatten();
+            (Vec::new(), all.map(|number| number.to_string()).collect())
+        }
+        Function::Piece(number) => (Vec::new(), vec![number.to_string()]),
+        Function::Matches(automaton) | Function::CountMatches(automaton) => {
+            let pattern = Quoted(&ScalarValue::from(automaton.pattern())).to_string();
+            (Vec::new(), vec![pattern])
+        }
+        _ => (Vec::new(), Vec::new()),
+    }
+}
+
+/// A number of units of a timestamp type, in the largest unit of time that divides it.
+fn duration(length: i64, data_type: &DataType) -> String {
+    let nanoseconds = i128::from(length) * nanoseconds(data_type);
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+    let unit = units.into_iter().find(|(_, unit)| nanoseconds % unit == 0);
+    let (name, unit) = unit.unwrap_or(("ns", 1));
+    format!("{} {name}", nanoseconds / unit)
+}
+
+/// The origin of bins, unless it is that of SQL.
+fn start(origin: i64, data_type: &DataType) -> Vec<String> {
+    if origin == 0 {
+        return Vec::new();
+    }
+    let nanoseconds = i128::from(origin) * nanoseconds(data_type);
+    let time = i64::try_from(nanoseconds).map(|time| ScalarValue::TimestampNanosecond(Some(time), None));
+    let text = time.ok().and_then(|time| time.cast_to(&DataType::Utf8).ok());
+    vec![text.map_or_else(|| format!("{nanoseconds} ns"), |text| Quoted(&text).to_string())]
+}
+
+/// Nanoseconds of a unit of a timestamp type.
+fn nanoseconds(data_type: &DataType) -> i128 {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
+        _ => 1,
+    }
+}
+
+/// The interval that [`Function::AddInterval`] adds.
+fn interval(function: &Function) -> String {
+    let Function::AddInterval {
+        months,
+        days,
+        nanoseconds,
+    } = function
+    else {
+        return String::new();
+    };
+    let mut parts = Vec::new();
+    if *months != 0 {
+        parts.push(format!("{months} months"));
+    }
+    if *days != 0 {
+        parts.push(format!("{days} days"));
+    }
+    if *nanoseconds != 0 || parts.is_empty() {
+        parts.push(duration(
+            *nanoseconds,
+            &DataType::Timestamp(TimeUnit::Nanosecond, None),
+        ));
+    }
+    format!("INTERVAL '{}'", parts.join(" "))
 }

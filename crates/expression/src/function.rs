@@ -341,23 +341,3 @@ impl Function {
         }
     }
 }
-
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DatePart(part) => write!(f, "date_part {part:?}"),
-            Self::DateTrunc(unit) => write!(f, "date_trunc {unit:?}"),
-            Self::KeyHash { .. } => f.write_str("hash"),
-            Self::Join { .. } => f.write_str("concat"),
-            Self::JoinBy => f.write_str("concat_ws"),
-            Self::Upper => f.write_str("upper"),
-            Self::Lower => f.write_str("lower"),
-            Self::Repeat => f.write_str("repeat"),
-            Self::Pad { left } => f.write_str(if *left { "lpad" } else { "rpad" }),
-            Self::Replace => f.write_str("replace"),
-            Self::Reverse => f.write_str("reverse"),
-            Self::Hex => f.write_str("to_hex"),
-            other => write!(f, "{other:?}"),
-        }
-    }
-}

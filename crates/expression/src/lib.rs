@@ -57,6 +57,7 @@ mod emit;
 mod error;
 mod fallible;
 mod function;
+mod function_names;
 mod group_words;
 mod host_function;
 mod interval;

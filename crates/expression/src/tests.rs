@@ -235,3 +235,52 @@ fn constant_expressions_are_folded() {
         Some(&ScalarValue::Int64(Some(3)))
     );
 }
+
+#[test]
+fn functions_are_displayed_as_sql() {
+    for (sql, shown) in [
+        ("date_trunc('month', t)", "date_trunc('month', t)"),
+        ("date_part('dow', d)", "date_part('dow', d)"),
+        ("date_bin(INTERVAL '15 minutes', t)", "date_bin(900 s, t)"),
+        ("date_bin(INTERVAL '2 months', t)", "date_bin(2 months, t)"),
+        (
+            "date_bin(INTERVAL '1 microsecond', t, TIMESTAMP '2001-02-03 04:05:06')",
+            "date_bin(1 us, t, '2001-02-03T04:05:06')",
+        ),
+        (
+            "t + INTERVAL '1 month 2 days'",
+            "(t + INTERVAL '1 months 2 days')",
+        ),
+        ("ln(f)", "ln(f)"),
+        ("power(f, 3.0)", "power(f, 3)"),
+        ("round(f, 2)", "round(f, 2)"),
+        ("round(p, 1)", "round(p, 1)"),
+        ("floor(f)", "floor(f)"),
+        ("sqrt(f)", "sqrt(f)"),
+        ("abs(b)", "abs(b)"),
+    ] {
+        assert_eq!(supported(sql).named(&schema()).to_string(), shown, "{sql}");
+    }
+}
+
+/// `Debug` shows Rust's names of the variants and fields.
+#[test]
+fn no_name_of_a_function_is_of_rust() {
+    for sql in [
+        "s || u",
+        "substr(s || u, 2, 3)",
+        "s || u LIKE '%a_b%c'",
+        "starts_with(s || u, 'a')",
+        "trim(s || u)",
+        "split_part(s || u, 'a', 2)",
+        "(s || u) ~ 'a+b'",
+        "ascii(s || u)",
+        "strpos(s || u, 'a')",
+    ] {
+        let shown = supported(sql).named(&schema()).to_string();
+        let rust = |c: char| c == '{' || c == '[';
+        assert!(!shown.contains(rust), "{sql}: {shown}");
+        let name = shown.split('(').find(|name| !name.is_empty()).unwrap_or_default();
+        assert_eq!(name, name.to_lowercase(), "{sql}: {shown}");
+    }
+}

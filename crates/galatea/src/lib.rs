@@ -77,7 +77,7 @@ pub use galatea_engine::stream;
 use galatea_engine::checks::{CheckArithmetic, GrowStack, GuardConjuncts, GuardOperands, NameErrors};
 use galatea_engine::corrections;
 use galatea_engine::join_order::OrderJoins;
-use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
+use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice, RefuseEndless};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};
 use galatea_engine::session::Session;
 use galatea_engine::spilling_join::SpillJoins;
@@ -186,7 +186,8 @@ fn install_rules(ctx: &SessionContext, engine: &Arc<Engine>) -> Option<(Arc<Sess
 /// 2. join order and placement, after `aggregate_statistics`: rules that repartition and push down run later
 ///    and take GPU subtrees into account,
 /// 3. guards of the operators that remain on the CPU,
-/// 4. hash joins on the CPU that spill, then the annotation of the finished plan, as the last rule.
+/// 4. the refusal of streams that would never return a row, before DataFusion's check,
+/// 5. hash joins on the CPU that spill, then the annotation of the finished plan, as the last rule.
 fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<PhysicalRule> {
     let early = early(rules);
     let mut rules = with_guards(rules);
@@ -195,6 +196,8 @@ fn with_placement(rules: &[PhysicalRule], session: &Arc<Session>) -> Vec<Physica
     // It also precedes `OutputRequirements`, which adds a node with the required order of the query. Later
     // rules look for this node at the root.
     rules.insert(0, Arc::new(CheckArithmetic));
+    let check = rules.iter().position(|rule| rule.name() == "SanityCheckPlan");
+    rules.insert(check.unwrap_or(rules.len()), Arc::new(RefuseEndless));
     rules.push(Arc::new(SpillJoins));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(session))));
     rules

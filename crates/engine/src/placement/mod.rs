@@ -1,6 +1,6 @@
 //! Placement: chooses the parts of a physical plan that run as GPU pipelines.
 //!
-//! Two rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan
+//! Rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan
 //! is still plain: after DataFusion has used statistics, before it adds repartitioning. It replaces each
 //! maximal supported subtree by one [`GpuExec`](crate::nodes::GpuExec), so that DataFusion later sees a leaf
 //! and arranges the rest around it. The plan's root becomes a [`PlacementExec`], which holds the decision and
@@ -32,7 +32,7 @@ mod unshare;
 mod window;
 
 pub use placement_exec::{PlacementExec, query_report};
-pub use rules::{AnnotatePlacement, PlaceOnDevice};
+pub use rules::{AnnotatePlacement, PlaceOnDevice, RefuseEndless};
 
 pub(crate) use decision::PlacementInputs;
 

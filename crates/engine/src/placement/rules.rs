@@ -11,8 +11,8 @@ use crate::session::Session;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use galatea_base::reason::Reason;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +81,58 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// A rule before DataFusion's check of the finished plan. DataFusion refuses operators that would return no
+/// row before the end of a stream, with a debug dump; this rule refuses them with the reasons for the CPU.
+#[derive(Debug)]
+pub struct RefuseEndless;
+
+impl PhysicalOptimizerRule for RefuseEndless {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(endless) = endless(&plan) else {
+            return Ok(plan);
+        };
+        let reasons = reasons(&plan).unwrap_or_default().iter();
+        let reasons: String = reasons.map(|reason| format!("\n  {reason}")).collect();
+        plan_err!(
+            "{endless} on the CPU would return no row before the end of a stream; it does not run on the device:{reasons}"
+        )
+    }
+
+    fn name(&self) -> &str {
+        "galatea_refuse_endless"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The name of the lowest operator that reads a stream and returns rows only at its end.
+fn endless(plan: &Arc<dyn ExecutionPlan>) -> Option<&str> {
+    if let Some(below) = plan.children().into_iter().find_map(endless) {
+        return Some(below);
+    }
+    let waits = match plan.boundedness() {
+        Boundedness::Bounded => false,
+        Boundedness::Unbounded {
+            requires_infinite_memory,
+        } => requires_infinite_memory || plan.pipeline_behavior() == EmissionType::Final,
+    };
+    waits.then(|| plan.name())
+}
+
+/// Why nodes of a plan stay on the CPU.
+fn reasons(plan: &Arc<dyn ExecutionPlan>) -> Option<&[String]> {
+    match plan.downcast_ref::<PlacementExec>() {
+        Some(placement) => Some(placement.reasons()),
+        None => plan.children().into_iter().find_map(reasons),
     }
 }
 

@@ -7,6 +7,7 @@ mod windows;
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
+use datafusion::arrow::util::pretty::pretty_format_batches;
 
 #[tokio::test]
 async fn recursive_steps_read_rows_of_the_previous_step() {
@@ -50,4 +51,48 @@ async fn unbounded_external_file_is_a_stream() {
         .await;
     pair.check("SELECT k, v + 1 FROM s WHERE v > 2", true, "a filtered stream")
         .await;
+}
+
+/// The lines of `sql`, or the message of its error.
+async fn shown(ctx: &datafusion::prelude::SessionContext, sql: &str) -> String {
+    let rows = match ctx.sql(sql).await {
+        Ok(frame) => frame.collect().await,
+        Err(error) => Err(error),
+    };
+    match rows {
+        Ok(rows) => pretty_format_batches(&rows).expect("rows").to_string(),
+        Err(error) => error.strip_backtrace(),
+    }
+}
+
+#[tokio::test]
+async fn explain_of_streams_shows_sql_and_reasons() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pair = Pair::new(&[]);
+    let location = folder.path().display();
+    for (name, order) in [("ordered", "WITH ORDER (ts)"), ("unordered", "")] {
+        let sql = format!(
+            "CREATE UNBOUNDED EXTERNAL TABLE {name} (ts TIMESTAMP, page VARCHAR) STORED AS CSV {order} LOCATION '{location}/'"
+        );
+        pair.gpu.sql(&sql).await.expect("a stream");
+    }
+    for (window, key) in [
+        ("date_bin(INTERVAL '1 minute', ts)", "keys=[date_bin(60 s, ts)]"),
+        (
+            "date_bin(INTERVAL '70 milliseconds', ts, TIMESTAMP '2001-01-01')",
+            "keys=[date_bin(70 ms, ts, '2001-01-01T00:00:00')]",
+        ),
+        ("date_trunc('hour', ts)", "keys=[date_trunc('hour', ts)]"),
+    ] {
+        let sql = format!("EXPLAIN FORMAT INDENT SELECT {window} AS w, count(*) FROM ordered GROUP BY w");
+        let plan = shown(&pair.gpu, &sql).await;
+        assert!(plan.contains(key), "{key} is missing:\n{plan}");
+        let sql = format!("SELECT {window} AS w, count(*) FROM unordered GROUP BY w");
+        let error = shown(&pair.gpu, &sql).await;
+        let reason = "a stream: no window would ever be complete: the input is not declared to be ordered";
+        assert!(error.contains(reason), "{error}");
+        assert!(!error.contains(" { "), "a debug dump:\n{error}");
+    }
+    let error = shown(&pair.gpu, "SELECT page, count(*) FROM ordered GROUP BY page").await;
+    assert!(error.contains("no group would ever be complete"), "{error}");
 }
