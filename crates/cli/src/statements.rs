@@ -90,6 +90,9 @@ async fn execute(
     watch: &Watch,
 ) -> Result<Printed> {
     if let Some(frame) = galatea::own_statement(ctx, sql).await? {
+        if is_carried_out(frame.logical_plan()) {
+            return Ok(Printed::default());
+        }
         let printed = rows(output, frame, RowLimit(None), watch).await;
         // The statement is not a query, so it ran on no device.
         if let Some(reports) = galatea::reports(ctx) {

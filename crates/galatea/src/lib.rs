@@ -43,6 +43,7 @@ mod lateral;
 mod layout;
 mod nested_text;
 mod new_folders;
+mod reset;
 mod sample;
 mod session;
 mod sql;

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use galatea_engine::config::EngineSettings;
 use galatea_engine::session::Session;
 
 /// A change of an engine's setting.
@@ -23,8 +24,8 @@ pub(crate) struct AlterSystem {
 }
 
 impl AlterSystem {
-    /// Parses `ALTER SYSTEM SET name { = | TO } value` and `ALTER SYSTEM RESET name`; `None` for any other
-    /// statement.
+    /// Parses `ALTER SYSTEM SET name { = | TO } value` and `ALTER SYSTEM RESET { name | ALL }`; `None` for
+    /// any other statement.
     ///
     /// # Errors
     /// The parser's, if the rest of an `ALTER SYSTEM` is malformed.
@@ -73,7 +74,8 @@ impl AlterSystem {
         }
     }
 
-    /// Changes the setting, and returns a row with its value and the number of affected sessions.
+    /// Changes the setting or all of them, and returns a row for each with its value and the number of
+    /// affected sessions.
     ///
     /// # Errors
     /// The context is not a Galatea session; the setting is unknown, is a setting of a session, or does not
@@ -86,11 +88,23 @@ impl AlterSystem {
             );
         };
         let engine = session.engine();
-        let sessions = engine.set(&self.name, &self.value)?;
-        let settings = engine.settings().entries().into_iter();
-        let value = settings
-            .filter(|entry| entry.key == self.name)
-            .find_map(|entry| entry.value);
+        let names = match self.is_all() {
+            true => (EngineSettings::NAMES.iter())
+                .map(|name| format!("galatea.{name}"))
+                .collect(),
+            false => vec![self.name.clone()],
+        };
+        let mut sessions = 0;
+        for name in &names {
+            sessions = engine.set(name, &self.value)?;
+        }
+        let settings = engine.settings().entries();
+        let value = |name: &String| {
+            let mut entries = settings.iter().filter(|entry| entry.key == *name);
+            entries.find_map(|entry| entry.value.clone())
+        };
+        let values: Vec<Option<String>> = names.iter().map(value).collect();
+        let counts = vec![sessions as u64; names.len()];
         let schema = Schema::new(vec![
             Field::new("setting", DataType::Utf8, false),
             Field::new("value", DataType::Utf8, true),
@@ -99,11 +113,16 @@ impl AlterSystem {
         ctx.read_batch(RecordBatch::try_new(
             Arc::new(schema),
             vec![
-                Arc::new(StringArray::from(vec![self.name.as_str()])),
-                Arc::new(StringArray::from(vec![value])),
-                Arc::new(UInt64Array::from(vec![sessions as u64])),
+                Arc::new(StringArray::from(names)),
+                Arc::new(StringArray::from(values)),
+                Arc::new(UInt64Array::from(counts)),
             ],
         )?)
+    }
+
+    /// Whether all settings of the engine are reset.
+    fn is_all(&self) -> bool {
+        (self.name.as_str(), self.value.as_str()) == ("all", "default")
     }
 }
 

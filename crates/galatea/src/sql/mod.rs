@@ -39,11 +39,14 @@ use galatea_engine::plans::{PlanCache, check_statement, with_stack_for};
 use std::ops::ControlFlow;
 
 use crate::layout::ConflictLayoutStatement;
+use crate::reset::Reset;
 use crate::system_settings::AlterSystem;
 
-/// Plans one SQL statement like [`SessionContext::sql`]. Two further statements are executed immediately:
-/// `ALTER TABLE ... SET (conflict_layout ...)`, and `ALTER SYSTEM SET galatea.memory.admission = value`,
-/// which changes a setting of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions.
+/// Plans one SQL statement like [`SessionContext::sql`]. Further statements are executed immediately:
+/// `ALTER TABLE ... SET (conflict_layout ...)`; `ALTER SYSTEM SET galatea.memory.admission = value`, which
+/// changes a setting of the engine ([`EngineSettings`](crate::EngineSettings)) for all of its sessions;
+/// `ALTER SYSTEM RESET name` and `ALTER SYSTEM RESET ALL`; `RESET name` and `SET name = DEFAULT`, which give
+/// a setting of the session, of Galatea or of DataFusion, its default value.
 ///
 /// A query with the SQL text of an earlier one is not parsed again, as long as its names and functions have
 /// the same meaning (`galatea.cache.plans` limits the remembered texts, too). Its logical plan is one node,
@@ -106,8 +109,9 @@ pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     }
 }
 
-/// Executes a statement that DataFusion does not have, `ALTER TABLE ... SET (conflict_layout ...)` or `ALTER
-/// SYSTEM ...`, and returns its rows; `None` for any other statement. [`sql()`] calls it first.
+/// Executes a statement that DataFusion does not have, and returns its rows; `None` for any other statement.
+/// [`sql()`] calls it first. The statements are `ALTER TABLE ... SET (conflict_layout ...)`, `ALTER SYSTEM
+/// ...`, `RESET name` and `SET name = DEFAULT`.
 ///
 /// # Errors
 /// Those of [`sql()`] for these statements.
@@ -116,6 +120,9 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
     let options = &config.options().sql_parser;
     if let Some(statement) = ConflictLayoutStatement::parse(options, text)? {
         return statement.execute(ctx).await.map(Some);
+    }
+    if let Some(reset) = Reset::parse(options, text)? {
+        return reset.execute(ctx).await.map(Some);
     }
     match AlterSystem::parse(options, text)? {
         Some(change) => change.execute(ctx).map(Some),

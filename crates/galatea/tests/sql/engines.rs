@@ -169,6 +169,53 @@ async fn engine_settings_apply_to_all_its_sessions_only() {
     assert_eq!((limit(&first), limit(&apart)), (before, before));
 }
 
+#[tokio::test]
+async fn reset_gives_settings_their_defaults() {
+    let engine = engine();
+    let ctx = session(&engine, &[]).await;
+    for (name, value, default) in [
+        ("galatea.overflow", "wrap", "error"),
+        ("galatea.tuning.min_rows", "17", "100000"),
+        ("datafusion.execution.batch_size", "77", "8192"),
+    ] {
+        for reset in [format!("RESET {name}"), format!("SET {name} = DEFAULT")] {
+            text(&ctx, &format!("SET {name} = '{value}'")).await.expect(name);
+            let shown = text(&ctx, &format!("SHOW {name}")).await.expect(name);
+            assert!(shown.contains(&format!(" {value} ")), "{shown}");
+            text(&ctx, &reset).await.expect(&reset);
+            let shown = text(&ctx, &format!("SHOW {name}")).await.expect(name);
+            assert!(shown.contains(&format!(" {default} ")), "{reset}\n{shown}");
+        }
+    }
+    for (reset, problem) in [
+        ("RESET galatea.nothing", "unknown setting: galatea.nothing"),
+        ("RESET datafusion.nothing", "datafusion.nothing"),
+        ("RESET galatea.memory.gpu_limit", "hint: ALTER SYSTEM RESET"),
+        ("RESET ALL", "hint: ALTER SYSTEM RESET ALL"),
+    ] {
+        let refusal = text(&ctx, reset).await.expect_err(reset);
+        assert!(refusal.contains(problem), "{reset}\n{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn all_settings_of_an_engine_are_reset_together() {
+    let engine = engine();
+    let ctx = session(&engine, &[]).await;
+    let defaults = galatea::EngineSettings::default();
+    for (name, value) in [
+        ("galatea.memory.gpu_limit", "64 MiB"),
+        ("galatea.memory.admission", "fix-3"),
+    ] {
+        let change = format!("ALTER SYSTEM SET {name} = '{value}'");
+        text(&ctx, &change).await.expect(&change);
+    }
+    assert_ne!(engine.settings().get(), defaults);
+    let reset = text(&ctx, "ALTER SYSTEM RESET ALL").await.expect("defaults");
+    assert!(reset.contains("| galatea.memory.admission "), "{reset}");
+    assert_eq!(engine.settings().get(), defaults);
+}
+
 /// A device that one engine fills is empty for another, and tables of one name are separate.
 #[tokio::test]
 async fn engines_share_no_tables_or_memory() {
