@@ -18,6 +18,8 @@ pub enum Fault {
     Overflow {
         /// The type.
         data_type: DataType,
+        /// Whether `galatea.overflow = 'wrap'` returns the low bits instead.
+        wraps: bool,
     },
     /// A cast of a value that does not fit the target type, or of a string that is not a valid value of it.
     Cast {
@@ -46,12 +48,10 @@ pub struct RowError {
 }
 
 impl RowError {
-    /// The error of a result that exceeds its type.
+    /// The error of a result of `+`, `-`, `*` or `sum` that exceeds its type.
     pub fn overflow(expression: impl fmt::Display, data_type: &DataType) -> Self {
         Self {
-            fault: Fault::Overflow {
-                data_type: data_type.clone(),
-            },
+            fault: Fault::of_arithmetic(data_type),
             expression: expression.to_string(),
         }
     }
@@ -72,9 +72,10 @@ impl RowError {
     fn hint(&self) -> Option<&'static str> {
         match &self.fault {
             Fault::DivisionByZero => Some("NULLIF(divisor, 0) makes the result NULL"),
-            Fault::Overflow { data_type } if data_type.is_integer() => {
+            Fault::Overflow { wraps: true, .. } => {
                 Some("cast to a wider type, or SET galatea.overflow = 'wrap'")
             }
+            Fault::Overflow { data_type, .. } if data_type.is_integer() => Some("cast to a wider type"),
             Fault::Cast { .. } => Some("TRY_CAST makes the result NULL"),
             _ => None,
         }
@@ -86,7 +87,7 @@ impl fmt::Display for RowError {
         let expression = &self.expression;
         match &self.fault {
             Fault::DivisionByZero => write!(f, "division by zero in {expression}"),
-            Fault::Overflow { data_type } => {
+            Fault::Overflow { data_type, .. } => {
                 write!(f, "overflow in {expression}: the result does not fit {data_type}")
             }
             Fault::Cast {
@@ -113,9 +114,31 @@ impl From<RowError> for DataFusionError {
 }
 
 impl Fault {
-    /// The fault of an error of Arrow's kernels. `casts`: the expression is a cast to `data_type`. `None` for
-    /// other errors.
-    pub(crate) fn of_arrow(error: &DataFusionError, data_type: &DataType, casts: bool) -> Option<Self> {
+    /// A result of `+`, `-`, `*` or `sum` exceeds its type.
+    #[must_use]
+    pub fn of_arithmetic(data_type: &DataType) -> Self {
+        Self::Overflow {
+            data_type: data_type.clone(),
+            wraps: data_type.is_integer(),
+        }
+    }
+
+    /// A result of another operation exceeds its type.
+    pub(crate) fn of_operation(data_type: &DataType) -> Self {
+        Self::Overflow {
+            data_type: data_type.clone(),
+            wraps: false,
+        }
+    }
+
+    /// The fault of an error of Arrow's kernels. `casts`: the expression is a cast to `data_type`; `adds`: it
+    /// is `+`, `-` or `*`. `None` for other errors.
+    pub(crate) fn of_arrow(
+        error: &DataFusionError,
+        data_type: &DataType,
+        casts: bool,
+        adds: bool,
+    ) -> Option<Self> {
         let mut cause: &(dyn Error + 'static) = error;
         let error = loop {
             match cause.downcast_ref::<ArrowError>() {
@@ -123,7 +146,6 @@ impl Fault {
                 _ => cause = cause.source()?,
             }
         };
-        let data_type = data_type.clone();
         match error {
             ArrowError::CastError(message)
             | ArrowError::InvalidArgumentError(message)
@@ -131,10 +153,12 @@ impl Fault {
                 if casts =>
             {
                 let message = Some(message.clone());
+                let data_type = data_type.clone();
                 Some(Self::Cast { data_type, message })
             }
             ArrowError::DivideByZero => Some(Self::DivisionByZero),
-            ArrowError::ArithmeticOverflow(_) => Some(Self::Overflow { data_type }),
+            ArrowError::ArithmeticOverflow(_) if adds => Some(Self::of_arithmetic(data_type)),
+            ArrowError::ArithmeticOverflow(_) => Some(Self::of_operation(data_type)),
             _ => None,
         }
     }

@@ -42,7 +42,11 @@ impl Fallible {
         }
         let casts = self.operation.is::<CastExpr>() || self.operation.is::<StringCast>();
         let data_type = self.operation.data_type(schema).unwrap_or(DataType::Null);
-        match Fault::of_arrow(&error, &data_type, casts) {
+        let binary = self.operation.downcast_ref::<BinaryExpr>();
+        let adds = binary.is_some_and(|binary| {
+            matches!(binary.op(), Operator::Plus | Operator::Minus | Operator::Multiply)
+        });
+        match Fault::of_arrow(&error, &data_type, casts, adds) {
             Some(fault) => {
                 let shown = self.shown.as_ref().unwrap_or(&self.operation);
                 let expression = Origin::new(&bare(shown)).to_string();

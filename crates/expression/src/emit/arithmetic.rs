@@ -36,13 +36,6 @@ fn machine(domain: Interval) -> (u32, bool) {
     (bits, signed)
 }
 
-/// The error of a result that exceeds its type.
-fn leaves(data_type: &DataType) -> Fault {
-    Fault::Overflow {
-        data_type: data_type.clone(),
-    }
-}
-
 fn c_integer(bits: u32, signed: bool) -> String {
     format!("{}{bits}", if signed { "i" } else { "u" })
 }
@@ -82,7 +75,7 @@ impl Emitter<'_> {
             };
             let value = self.decimal_arithmetic(operator, left_value, right_value, scales, data_type, domain);
             let value = value.ok_or_else(refuse)?;
-            return Ok(self.checked_range(value, result, leaves(data_type)));
+            return Ok(self.checked_range(value, result, Fault::of_arithmetic(data_type)));
         }
         Ok(match operator {
             Arithmetic::Divide => self.divide(&left_value, &right_value, data_type, domain),
@@ -160,7 +153,7 @@ impl Emitter<'_> {
                 let rhs = format!("{} {operator} {}", as_kind(left, &kind), as_kind(right, &kind));
                 let code = self.define(&kind, &rhs);
                 let value = integer_value(code, null, kind, data_type.clone(), exact);
-                self.checked_range(value, domain, leaves(data_type))
+                self.checked_range(value, domain, Fault::of_arithmetic(data_type))
             }
             None => {
                 let name = match operator {
@@ -174,10 +167,14 @@ impl Emitter<'_> {
                     as_kind(right, &Kind::I128)
                 );
                 let pair = self.define_as("Checked", &rhs);
-                self.raise_unless_null(&format!("{pair}.overflow"), null.as_ref(), leaves(data_type));
+                self.raise_unless_null(
+                    &format!("{pair}.overflow"),
+                    null.as_ref(),
+                    Fault::of_arithmetic(data_type),
+                );
                 let code = self.define(&Kind::I128, &format!("{pair}.value"));
                 let value = integer_value(code, null, Kind::I128, data_type.clone(), Interval::of::<i128>());
-                self.checked_range(value, domain, leaves(data_type))
+                self.checked_range(value, domain, Fault::of_arithmetic(data_type))
             }
         }
     }
@@ -282,7 +279,7 @@ impl Emitter<'_> {
                 &Kind::Bool,
                 &format!("{} == {text} && {divisor} == -1", left.code),
             );
-            self.raise_unless_null(&overflow, null, leaves(&left.data_type));
+            self.raise_unless_null(&overflow, null, Fault::of_operation(&left.data_type));
             divisor = self.define(&kind, &format!("{overflow} ? 1 : {divisor}"));
         }
         (divisor, kind)
@@ -405,7 +402,7 @@ impl Emitter<'_> {
                 &Kind::Bool,
                 &format!("{} == {}", value.code, super::constant_string(domain.low)),
             );
-            self.raise_unless_null(&overflow, value.null.as_ref(), leaves(data_type));
+            self.raise_unless_null(&overflow, value.null.as_ref(), Fault::of_operation(data_type));
             let replaced = self.define(
                 &value.kind,
                 &format!(

@@ -88,9 +88,7 @@ impl GroupWords {
         else {
             return Ok(value);
         };
-        let fault = Fault::Overflow {
-            data_type: data_type.clone(),
-        };
+        let fault = Fault::of_arithmetic(data_type);
         let place = Place::Named(name.clone());
         Ok(entry.emitter.checked_range_at(value, *limit, fault, place))
     }

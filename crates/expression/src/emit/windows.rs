@@ -453,9 +453,7 @@ impl Emitter<'_> {
         let limit = result_range(data_type).filter(|_| value.range.is_some());
         Ok(match (&bound.call.function, limit) {
             (WindowFunction::Sum { wraps: false }, Some(limit)) => {
-                let fault = error::Fault::Overflow {
-                    data_type: data_type.clone(),
-                };
+                let fault = error::Fault::of_arithmetic(data_type);
                 let place = crate::kernel_error::Place::Named(bound.call.field.name().clone());
                 self.checked_range_at(value, limit, fault, place)
             }

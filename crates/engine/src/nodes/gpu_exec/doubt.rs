@@ -62,7 +62,7 @@ impl Doubt {
         match raised.fault() {
             Fault::Function => return Some(Self::Function),
             // Overflows of other types are raised by functions of times.
-            Fault::Overflow { data_type } if !(data_type.is_integer() || data_type.is_decimal()) => {
+            Fault::Overflow { data_type, .. } if !(data_type.is_integer() || data_type.is_decimal()) => {
                 return Some(Self::Function);
             }
             _ if !reads_all => return Some(Self::Reader),

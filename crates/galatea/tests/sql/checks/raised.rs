@@ -62,7 +62,7 @@ fn division(fault: &Fault) -> bool {
 }
 
 fn overflow(fault: &Fault) -> bool {
-    matches!(fault, Fault::Overflow { data_type } if data_type.is_integer())
+    matches!(fault, Fault::Overflow { data_type, .. } if data_type.is_integer())
 }
 
 fn cast(fault: &Fault) -> bool {
@@ -257,6 +257,45 @@ async fn cpu_retries_only_if_it_may_skip_the_row() {
             Some(doubt) => {
                 let reason = report.reasons.last().expect(sql);
                 assert!(reason.starts_with(doubt), "{sql}\n{reason}");
+            }
+        }
+    }
+}
+
+/// `abs` and `/` raise their overflow in both modes.
+#[tokio::test]
+async fn hints_of_overflow_propose_only_a_setting_that_avoids_it() {
+    let setting = "galatea.overflow";
+    for device in ["cpu", "emulated"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (sql, modes, proposes) in [
+            (
+                "SELECT count(*) FROM t WHERE big + a + 1 > 0",
+                &["error"][..],
+                true,
+            ),
+            ("SELECT sum(big) FROM t", &["error"], true),
+            (
+                "SELECT count(*) FROM t WHERE abs(-1 - big - a) > 0",
+                &["error", "wrap"],
+                false,
+            ),
+            (
+                "SELECT count(*) FROM t WHERE (-1 - big - a) / (b - b - 1) > 0",
+                &["error", "wrap"],
+                false,
+            ),
+        ] {
+            for mode in modes {
+                let ctx = session(device, 2, &[(setting, mode)]);
+                make(&ctx, TABLES[0], Source::Memory, directory.path()).await;
+                let message = error(&ctx, sql).await.to_string();
+                assert!(message.contains("verflow"), "{device}, {mode}: {sql}\n{message}");
+                assert_eq!(
+                    message.contains(setting),
+                    proposes,
+                    "{device}, {mode}: {sql}\n{message}"
+                );
             }
         }
     }
