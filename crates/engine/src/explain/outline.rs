@@ -35,7 +35,8 @@ pub fn outline(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
             lines.push(format!("{:NAME$}{gpu}", "GPU"));
         }
         // The first line of a reason is sufficient here; `galatea doctor` shows the remedy.
-        let reasons = placement.reasons().iter();
+        let fallbacks = placement.fallbacks();
+        let reasons = placement.reasons().iter().chain(&fallbacks);
         let reasons: Vec<String> = reasons
             .filter_map(|reason| reason.lines().next().map(str::to_owned))
             .collect();

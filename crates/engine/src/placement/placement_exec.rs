@@ -21,7 +21,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct PlacementExec {
     input: Arc<dyn ExecutionPlan>,
-    device: QueryDevice,
+    /// Where the plan was expected to run.
+    planned: QueryDevice,
     decision: Decision,
     /// Records how long it took, for the next plan of the same query.
     timing: Option<Arc<Timing>>,
@@ -40,7 +41,7 @@ impl PlacementExec {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, decision: Decision) -> Self {
         Self {
             input,
-            device: QueryDevice::Cpu,
+            planned: QueryDevice::Cpu,
             decision,
             timing: None,
         }
@@ -59,7 +60,7 @@ impl PlacementExec {
         let timing = Timing::new(session, &self.decision);
         Self {
             input,
-            device: report.get().device,
+            planned: report.get().device,
             decision: self.decision.clone(),
             timing,
         }
@@ -86,9 +87,20 @@ impl PlacementExec {
         &self.input
     }
 
-    /// Where the plan runs.
+    /// Where the plan runs. After a run: where it ran, without the subtrees that fell back to the CPU.
     pub fn device(&self) -> QueryDevice {
-        self.device
+        self.report().get().device
+    }
+
+    /// Why subtrees of the plan that were placed ran on the CPU.
+    pub(crate) fn fallbacks(&self) -> Vec<String> {
+        let report = self.report().get();
+        match report.fell_back {
+            0 => Vec::new(),
+            _ => (report.reasons.into_iter())
+                .filter(|reason| !self.reasons().contains(reason))
+                .collect(),
+        }
     }
 
     /// The report of the plan's execution.
@@ -104,11 +116,11 @@ impl PlacementExec {
 
     /// The same node over `input`, for an execution that reports to `report`.
     pub(crate) fn renewed(&self, input: Arc<dyn ExecutionPlan>, report: &PlanReport) -> Self {
-        let emulated = self.device == QueryDevice::Emulated;
+        let emulated = self.planned == QueryDevice::Emulated;
         report.update(|report| *report = planned(&input, emulated, self.reasons()));
         Self {
             input,
-            device: self.device,
+            planned: self.planned,
             decision: Decision {
                 report: report.clone(),
                 ..self.decision.clone()
@@ -121,7 +133,7 @@ impl PlacementExec {
 impl DisplayAs for PlacementExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         if matches!(format, DisplayFormatType::TreeRender) {
-            writeln!(f, "device={}", self.device)?;
+            writeln!(f, "device={}", self.device())?;
             if let Some(gpu) = self.gpu() {
                 writeln!(f, "gpu={gpu}")?;
             }
@@ -132,7 +144,7 @@ impl DisplayAs for PlacementExec {
                 writeln!(f, "on the CPU={reasons}")
             };
         }
-        write!(f, "PlacementExec: device={}", self.device)?;
+        write!(f, "PlacementExec: device={}", self.device())?;
         if let Some(gpu) = self.gpu() {
             write!(f, ", gpu={gpu}")?;
         }

@@ -167,9 +167,31 @@ async fn explain_analyze_shows_fallbacks() {
         "EXPLAIN ANALYZE SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low",
     )
     .await;
-    for part in ["1 of 1 GPU subtrees fell back to the CPU", "out of device memory"] {
+    for part in [
+        "PlacementExec: device=CPU",
+        "1 of 1 GPU subtrees fell back to the CPU",
+        "out of device memory",
+    ] {
         assert!(analysed.contains(part), "{part} is missing:\n{analysed}");
     }
+}
+
+/// The header of an outline names the device that ran, and the reason of a fallback.
+#[tokio::test]
+async fn outline_of_an_executed_plan_shows_the_device_that_ran() {
+    let pair = Pair::new(&[("galatea.memory.gpu_limit", "4 KiB")]);
+    pair.table("t", &[batch(1000, 1, Shape::Ordinary)]);
+    let sql = "SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low";
+    let frame = pair.gpu.sql(sql).await.expect("parses");
+    let context = std::sync::Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await.expect("plans");
+    let before = galatea::outline(&plan, false);
+    assert!(before.starts_with("runs on       emulated GPU\n\n"), "{before}");
+    let rows = datafusion::physical_plan::collect(std::sync::Arc::clone(&plan), context).await;
+    rows.expect("runs on the CPU");
+    let after = galatea::outline(&plan, true);
+    let header = "runs on       CPU\non the CPU    out of device memory";
+    assert!(after.starts_with(header), "{after}");
 }
 
 /// Columns are shown by name. A string literal that looks like a column's number is shown unchanged.
