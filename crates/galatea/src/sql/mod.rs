@@ -9,9 +9,11 @@
 //! statement   a ^ b is power(a, b), named windows are written out, FETCH is LIMIT, ...    rewrite, power, windows
 //!             clauses that the planner does not read are refused by name                  clauses, functions
 //!             'folder' in quotes is the folder; SHOW COLUMNS of a file lists its columns  paths
+//!             COPY TO 'file.tsv', 'file.csv.gz': the format and options of the extension      copy
 //! ```
 
 mod clauses;
+mod copy;
 mod error;
 mod from_first;
 mod functions;
@@ -135,8 +137,8 @@ pub async fn own_statement(ctx: &SessionContext, text: &str) -> Result<Option<Da
 /// It differs from [`SessionState::sql_to_statement`] as follows: `FROM t` is `SELECT * FROM t`; `a ^ b` is
 /// `power(a, b)` and `xor(a, b)` is the bitwise exclusive or (in the dialects `generic`, `duckdb` and
 /// `redshift`); named windows may be used everywhere; FETCH FIRST, SEMI JOIN, ANTI JOIN and WITH ROLLUP are
-/// supported; SHOW COLUMNS lists the columns of files; and a clause that the planner would ignore is an
-/// error.
+/// supported; SHOW COLUMNS lists the columns of files; COPY writes every format that it names, also
+/// compressed; and a clause that the planner would ignore is an error.
 ///
 /// # Errors
 /// DataFusion's; [`SqlError`]; a planning error if expressions and queries are nested deeper than
@@ -150,6 +152,7 @@ pub async fn statement(text: &str, state: &SessionState) -> Result<Statement> {
         visit(&statement, &mut clauses::Check::new(state))?;
         Ok::<_, DataFusionError>(statement)
     })?;
+    copy::name_format(&mut statement, state)?;
     paths::resolve(&mut statement, state).await?;
     Ok(statement)
 }

@@ -365,3 +365,75 @@ async fn unsupported_clauses_are_named() {
     }
     both.answers("SELECT count(*) FROM t", "4").await;
 }
+
+/// The name of a file states its format. The files are read by name, too, which detects the format alone.
+#[tokio::test]
+async fn copy_writes_the_format_of_the_extension() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let both = Both::with_table().await;
+    let begins = |name: &str, bytes: &[u8]| {
+        let file = std::fs::read(folder.path().join(name)).expect("a file");
+        assert!(
+            file.starts_with(bytes),
+            "{name}: {:?}",
+            &file[..file.len().min(16)]
+        );
+    };
+    for (name, bytes) in [
+        ("t.csv", &b"a,b\n1,x\n"[..]),
+        ("t.tsv", b"a\tb\n1\tx\n"),
+        ("t.TSV", b"a\tb\n1\tx\n"),
+        ("t.json", b"{\"a\":1,"),
+        ("t.ndjson", b"{\"a\":1,"),
+        ("t.jsonl", b"{\"a\":1,"),
+        ("t.csv.gz", b"\x1f\x8b"),
+        ("t.tsv.bz2", b"BZh"),
+        ("t.json.zst", b"\x28\xb5\x2f\xfd"),
+        ("t.ndjson.xz", b"\xfd7zXZ"),
+        ("t.parquet", b"PAR1"),
+        ("t.arrow", b"ARROW1"),
+    ] {
+        let path = folder.path().join(name);
+        both.run(&format!(
+            "COPY (SELECT * FROM t ORDER BY a) TO '{}'",
+            path.display()
+        ))
+        .await;
+        begins(name, bytes);
+        let sql = format!("SELECT a, b FROM '{}' ORDER BY a", path.display());
+        both.answers(&sql, "1 x; 2 y; 3 x; 4 y").await;
+    }
+    let path = folder.path().join("u");
+    for (target, bytes) in [
+        ("u.data' STORED AS TSV", &b"a\tb\n"[..]),
+        ("u.tsv' STORED AS CSV", b"a,b\n"),
+        ("u.tsv' OPTIONS ('format.delimiter' ';')", b"a;b\n"),
+        (
+            "u.csv.gz' OPTIONS ('format.compression' 'uncompressed')",
+            b"a,b\n",
+        ),
+    ] {
+        let name = target.split('\'').next().expect("a name");
+        let folder = folder.path().display();
+        both.run(&format!("COPY t TO '{folder}/{target}")).await;
+        begins(name, bytes);
+    }
+    for (target, problem) in [
+        (".xls'", "COPY cannot write the format xls"),
+        (".avro'", "COPY cannot write the format avro"),
+        (".gz'", "has no extension"),
+        ("' STORED AS xls", "COPY cannot write the format xls"),
+        ("'", "has no extension"),
+        (".parquet.gz'", "compressed files of the format parquet"),
+    ] {
+        let sql = format!("COPY t TO '{}{target}", path.display());
+        for ctx in &both.0 {
+            let refusal = rows(ctx, &sql).await.expect_err(&sql);
+            assert!(refusal.contains(problem), "{sql}\n{refusal}");
+            let hint =
+                "hint: formats are csv, tsv, json, ndjson, jsonl, parquet, arrow; csv, tsv and json also";
+            let names = refusal.contains(hint) || !refusal.contains("COPY cannot write the format");
+            assert!(names, "{sql}\n{refusal}");
+        }
+    }
+}

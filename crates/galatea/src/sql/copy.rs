@@ -1,0 +1,106 @@
+//! The format of COPY from the name of its file.
+//!
+//! DataFusion looks up the last extension only, and ignores an unknown name after STORED AS. Here `.tsv` is
+//! CSV with tabs, `.ndjson` and `.jsonl` are JSON, and `.csv.gz` is compressed, as when files are read.
+
+use datafusion::common::plan_err;
+use datafusion::datasource::file_format::avro::AvroFormatFactory;
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::parser::{CopyToStatement, Statement};
+use datafusion::sql::sqlparser::ast::Value;
+use std::path::Path;
+
+/// Extensions of compressed files.
+const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
+
+/// Adds the format and the options that the name of the file states.
+///
+/// # Errors
+/// The format cannot be written.
+pub(super) fn name_format(statement: &mut Statement, state: &SessionState) -> Result<()> {
+    match statement {
+        Statement::CopyTo(copy) => of_copy(copy, state),
+        Statement::Explain(explain) => name_format(&mut explain.statement, state),
+        _ => Ok(()),
+    }
+}
+
+fn of_copy(copy: &mut CopyToStatement, state: &SessionState) -> Result<()> {
+    let path = Path::new(&copy.target);
+    let compression = extension(path).filter(|ending| COMPRESSIONS.contains(&ending.as_str()));
+    let data = match compression {
+        Some(_) => path.file_stem().map(Path::new).and_then(extension),
+        None => extension(path),
+    };
+    let Some(named) = copy.stored_as.clone().or(data) else {
+        return plan_err!(
+            "the format of '{}' is not known: the name has no extension\nhint: add STORED AS and a format: {}",
+            copy.target,
+            written(state)
+        );
+    };
+    // The parser writes the name after STORED AS in capitals.
+    let named = named.to_ascii_lowercase();
+    let format = match named.as_str() {
+        "tsv" => {
+            add(copy, "delimiter", "\t");
+            "csv".to_owned()
+        }
+        "ndjson" | "jsonl" => "json".to_owned(),
+        name => name.to_owned(),
+    };
+    let factory = state.get_file_format_factory(&format);
+    if factory.is_none_or(|factory| factory.is::<AvroFormatFactory>()) {
+        return plan_err!(
+            "COPY cannot write the format {named}\nhint: formats are {}",
+            written(state)
+        );
+    }
+    if let Some(compression) = compression {
+        match format.as_str() {
+            "csv" | "json" => add(copy, "compression", &compression),
+            _ if copy.stored_as.is_none() => {
+                return plan_err!(
+                    "COPY cannot write compressed files of the format {named}\nhint: csv, tsv and json can be compressed"
+                );
+            }
+            _ => {}
+        }
+    }
+    copy.stored_as = Some(format.to_ascii_uppercase());
+    Ok(())
+}
+
+/// The extension of a file in lower case.
+fn extension(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
+}
+
+/// The formats that COPY writes.
+fn written(state: &SessionState) -> String {
+    let names = ["csv", "tsv", "json", "ndjson", "jsonl", "parquet", "arrow"];
+    let known = names.into_iter().filter(|name| match *name {
+        "tsv" => state.get_file_format_factory("csv").is_some(),
+        "ndjson" | "jsonl" => state.get_file_format_factory("json").is_some(),
+        name => state.get_file_format_factory(name).is_some(),
+    });
+    let known: Vec<&str> = known.collect();
+    format!(
+        "{}; csv, tsv and json also compressed: .{}",
+        known.join(", "),
+        COMPRESSIONS.join(", .")
+    )
+}
+
+/// Adds an option of the format, unless the statement has it.
+fn add(copy: &mut CopyToStatement, name: &str, value: &str) {
+    let is_named = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        key.strip_prefix("format.").unwrap_or(&key) == name
+    };
+    if !copy.options.iter().any(|(key, _)| is_named(key)) {
+        let value = Value::SingleQuotedString(value.to_owned());
+        copy.options.push((format!("format.{name}"), value));
+    }
+}
