@@ -84,9 +84,16 @@ impl TableState {
             (all, all)
         };
         let slots = match zeroed(runtime, stream, words(expected), TABLE) {
-            Err(RunError::Memory { .. }) if least < expected => zeroed(runtime, stream, words(least), TABLE)?,
-            slots => slots?,
+            Err(RunError::Memory { .. }) if least < expected => zeroed(runtime, stream, words(least), TABLE),
+            slots => slots,
         };
+        // The setting determines the least size, unless threads or groups do.
+        let is_set = overflows && 2 * threads < needs.hash_slots && least < all;
+        let sized = |error: RunError| match is_set {
+            true => error.sized_by("galatea.tuning.hash_slots"),
+            false => error,
+        };
+        let slots = slots.map_err(sized)?;
         let capacity = slots.len() as u64 / u64::from(layout.slot_words);
         let limit = limit(capacity, threads, most);
         let (heap, grid) = if limit == u64::MAX {
@@ -98,7 +105,11 @@ impl TableState {
                 morsel_rows: 0,
                 bytes: DemandPolicy::DEFAULT.overflow_bytes.min(runtime.room() / 8),
             };
-            let (heap, grid) = RowHeap::new(runtime, stream, owner, demand, grid)?;
+            let made = RowHeap::new(runtime, stream, owner, demand, grid);
+            let (heap, grid) = made.map_err(|error| match capacity <= least {
+                true => sized(error),
+                false => error,
+            })?;
             (Some(heap), grid)
         };
         let merges = merges(accumulators);

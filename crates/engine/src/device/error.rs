@@ -16,8 +16,9 @@ pub enum RunError {
     Unsupported(#[from] Reason),
     /// Even the minimum that the pipeline needs does not fit.
     #[error(
-        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available{}\nhint: raise galatea.memory.gpu_limit or lower galatea.tuning.chunk_rows",
-        of_query(query)
+        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available{}\nhint: raise galatea.memory.gpu_limit{}",
+        of_query(query),
+        or_lower(lower)
     )]
     Memory {
         /// The memory that was to be allocated.
@@ -30,6 +31,8 @@ pub enum RunError {
         limit: u64,
         /// The pipeline, with the columns that it reads and their bytes; empty until it is determined.
         query: Box<str>,
+        /// The setting that determined the size, if one did.
+        lower: Option<&'static str>,
     },
     /// The memory for strings of group keys is full. The run may succeed with more of it.
     #[error("the memory for strings of group keys is full")]
@@ -78,6 +81,10 @@ fn of_query(query: &str) -> String {
     }
 }
 
+fn or_lower(setting: &Option<&'static str>) -> String {
+    setting.map_or_else(String::new, |setting| format!(" or lower {setting}"))
+}
+
 impl RunError {
     /// `what`, of `needed` bytes, does not fit.
     pub(crate) fn full(budget: &MemoryBudget, what: &'static str, needed: u64) -> Self {
@@ -87,6 +94,29 @@ impl RunError {
             available: budget.available(),
             limit: budget.limit(),
             query: Box::default(),
+            lower: None,
+        }
+    }
+
+    /// The same error, of memory whose size `setting` determined.
+    pub(crate) fn sized_by(self, setting: &'static str) -> Self {
+        match self {
+            Self::Memory {
+                what,
+                needed,
+                available,
+                limit,
+                query,
+                ..
+            } => Self::Memory {
+                what,
+                needed,
+                available,
+                limit,
+                query,
+                lower: Some(setting),
+            },
+            other => other,
         }
     }
 
@@ -125,6 +155,7 @@ impl From<SortError> for RunError {
                 available,
                 limit,
                 query: Box::default(),
+                lower: None,
             },
             SortError::Rows { rows, limit } => Self::Unsupported(Reason::Limit {
                 expression: "ORDER BY".into(),

@@ -68,6 +68,7 @@ impl Run<'_> {
                 needed,
                 available,
                 limit,
+                lower,
                 ..
             } => RunError::Memory {
                 what,
@@ -75,6 +76,7 @@ impl Run<'_> {
                 available,
                 limit,
                 query: self.description().into(),
+                lower,
             },
             failure => failure,
         })

@@ -193,6 +193,7 @@ mod tests {
             available: 1,
             limit: 1,
             query: Box::default(),
+            lower: None,
         }
     }
 

@@ -430,6 +430,7 @@ impl Executor<'_> {
             available: bytes,
             limit,
             query: Box::default(),
+            lower: None,
         })
     }
 

@@ -50,7 +50,10 @@ impl SlotRing {
                 Some(buffer) => slots.push(Slot { buffer, free: None }),
                 // One slot still works, without overlap.
                 None if !slots.is_empty() => break,
-                None => return Err(memory(runtime, "one chunk of the scanned columns", largest)),
+                None => {
+                    let full = memory(runtime, "one chunk of the scanned columns", largest);
+                    return Err(full.sized_by("galatea.tuning.chunk_rows"));
+                }
             }
         }
         // The slots were allocated in the order of one stream; the others write to them as well.

@@ -1,6 +1,6 @@
 //! Memory that is freed when stored tables are dropped, and chunks that are copied when tables grow.
 
-use crate::compare::same;
+use crate::compare::{Pair, same};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
@@ -387,4 +387,39 @@ async fn each_ablation_disables_its_mechanism() {
         error.contains("out of device memory: the scanned columns need"),
         "{error}"
     );
+}
+
+/// A hint names a setting only if it determined the size, and then lowering it makes the query fit.
+#[tokio::test]
+async fn hints_of_full_memory_name_the_setting_that_helps() {
+    let slots = "galatea.tuning.hash_slots";
+    let chunks = "galatea.tuning.chunk_rows";
+    for (set, limit, named) in [
+        ([(slots, "131072"), (chunks, "4096")], "1 MiB", Some(slots)),
+        ([(slots, "131072"), (chunks, "4096")], "2 MiB", Some(slots)),
+        ([(slots, "64"), (chunks, "1048576")], "512 KiB", Some(chunks)),
+        ([(slots, "64"), (chunks, "4096")], "1 MiB", None),
+    ] {
+        let mut settings = vec![
+            ("galatea.aggregate.strategy", "hash"),
+            ("galatea.memory.gpu_limit", limit),
+        ];
+        settings.extend(set);
+        let pair = Pair::new(&settings);
+        let table = "CREATE TABLE t AS SELECT value % 1000 AS k FROM generate_series(1, 300000)";
+        let made = pair.gpu.sql(table).await.expect("parses").collect().await;
+        made.expect("a table");
+        let sql = "SELECT k * 7919 AS m, count(*) FROM t GROUP BY k * 7919";
+        let rows = pair.gpu.sql(sql).await.expect("parses").collect().await;
+        rows.expect("rows of either device");
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        let reasons = report.reasons.join("\n");
+        match named {
+            Some(setting) => {
+                let hint = format!("hint: raise galatea.memory.gpu_limit or lower {setting}");
+                assert!(reasons.ends_with(&hint), "{set:?}, {limit}:\n{reasons}");
+            }
+            None => assert_eq!(report.fell_back, 0, "{reasons}"),
+        }
+    }
 }
